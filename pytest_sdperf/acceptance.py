@@ -1,0 +1,249 @@
+"""Accepting what was measured: the only way in which a result becomes a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from pytest_sdperf import candidates, privacy
+from pytest_sdperf.baseline_files import update
+from pytest_sdperf.baselines import Baseline, Machine, Session, StoredCase, file_of
+from pytest_sdperf.judging.fitness import machine_differences
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.units import megabytes, percent, seconds
+from pytest_sdperf.values import Case, Measurement, Outcome, Sample, Verdict
+
+METRICS = ("latency", "first-run-memory", "second-run-memory")
+CHANGING = frozenset({Outcome.IMPROVED, Outcome.REGRESSED})
+WHOLE = ("pipeline", "image")
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What became of results that were to be accepted.
+
+    Attributes:
+        lines: The diff, one line per case, for the terminal.
+        accepted: Keys that are in the baseline now.
+        refused: Key -> why not.
+    """
+
+    lines: tuple[str, ...]
+    accepted: tuple[str, ...]
+    refused: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where and when results were measured.
+
+    Attributes:
+        slug: Device slug, the file name of its baselines.
+        machine: Machine keys.
+        date: UTC, to the minute (`clock.today_utc()`).
+        commit: Commit of the project under test; empty if unknown.
+    """
+
+    slug: str
+    machine: Machine
+    date: str
+    commit: str = ""
+
+
+def session_of(
+    measurement: Measurement,
+    origin: Origin,
+    *,
+    verdicts: Sequence[Verdict] = (),
+    reason: str = "",
+    stored: StoredCase | None = None,
+) -> Session:
+    """Turn a measurement into a session, with home folders and other private text taken out."""
+    who = privacy.identity()
+    changed = {verdict.metric for verdict in verdicts if verdict.outcome in CHANGING} & set(METRICS)
+    if stored is not None and stored.last.out_of_memory != measurement.out_of_memory:
+        changed = set(METRICS)
+    samples = msgspec.convert(privacy.redact(msgspec.to_builtins(measurement.samples), who), tuple[Sample, ...])
+    return Session(
+        date=origin.date,
+        commit=origin.commit,
+        subject=privacy.redact(dict(measurement.subject), who),
+        samples=() if measurement.out_of_memory else samples,
+        failure="oom" if measurement.out_of_memory else "",
+        graph_hashes=dict(measurement.graph_hashes),
+        counts={name: dict(counts) for name, counts in measurement.counts.items()},
+        changed=tuple(sorted(changed)),
+        reason=reason if any(verdict.outcome is Outcome.REGRESSED for verdict in verdicts) else "",
+    )
+
+
+def refusals(reports: Iterable[CaseReport], *, reason: str) -> dict[str, str]:
+    """Return why results must not be accepted, by case key.
+
+    A case is refused if it is INVALID, if it REGRESSED and no reason is given, or if a gate failed on what it was
+    measured with: an agreement, or a test (fusions, placement) that failed on the same build.
+    """
+    reports = tuple(reports)
+    gates = [(report, why) for report in reports if (why := _gate_failure(report))]
+    refused: dict[str, str] = {}
+    for report in reports:
+        if report.measurement is None:
+            continue
+        why = _own_refusal(report, reason=reason)
+        why = why or next((why for gate, why in gates if _same_build(gate.case, report.case)), "")
+        if why:
+            refused.setdefault(report.case.key, why)
+    return refused
+
+
+def _own_refusal(report: CaseReport, *, reason: str) -> str:
+    for verdict in report.verdicts:
+        if verdict.outcome is Outcome.INVALID:
+            return f"INVALID: {verdict.sentence}"
+    if not report.verdicts:
+        return "it was not judged"
+    for verdict in report.verdicts:
+        if verdict.outcome is Outcome.REGRESSED and not reason.strip():
+            return f'REGRESSED: {verdict.sentence} If that is meant, add --sdperf-reason="why it is acceptable".'
+    return ""
+
+
+def _gate_failure(report: CaseReport) -> str:
+    failed = [agreement for agreement in report.agreements if not agreement.passed]
+    if failed:
+        worst = max(failed, key=lambda agreement: (agreement.error != agreement.error, agreement.error))
+        return f"{report.nodeid} disagrees with the reference: error {worst.error:.2e}, limit {worst.limit:.2e}"
+    if report.problem:
+        return f"{report.nodeid} failed: {report.problem}"
+    gates = [v for v in report.verdicts if v.outcome is Outcome.REGRESSED and v.metric not in (*METRICS, "counts")]
+    return f"{report.nodeid}: {gates[0].sentence}" if gates else ""
+
+
+def _same_build(gate: Case, case: Case) -> bool:
+    """Whether a failed gate concerns a case. A gate on a graph alone (no engine) concerns every engine that runs it."""
+    build = ("model", "optimization", "fuser", "exporter", "opset", "shapes", "weights")
+    if any(getattr(gate, name) != getattr(case, name) for name in build):
+        return False
+    if gate.engine and (gate.engine, gate.engine_options) != (case.engine, case.engine_options):
+        return False
+    return gate.component == case.component or gate.component in WHOLE or case.component in WHOLE
+
+
+def keep_candidates(reports: Iterable[CaseReport], *, origin: Origin, state_dir: Path) -> tuple[str, ...]:
+    """Keep results that have no baseline, or differ from it, until somebody accepts them; return their keys.
+
+    Raises:
+        BaselineError: The file of candidates is damaged or cannot be written.
+    """
+    reports = tuple(reports)
+    refused = refusals(reports, reason="not asked for yet")
+    kept = {
+        report.case.key: (report.case, session_of(report.measurement, origin, verdicts=report.verdicts))
+        for report in reports
+        if report.measurement is not None and report.case.key not in refused and report.outcome is not Outcome.HELD
+    }
+    candidates.keep(state_dir, origin.slug, machine=origin.machine, sessions=kept.values())
+    return tuple(kept)
+
+
+def accept(
+    reports: Iterable[CaseReport],
+    *,
+    origin: Origin,
+    folder: Path,
+    state_dir: Path,
+    reason: str = "",
+    re_anchor: bool = False,
+) -> Acceptance:
+    """Write measured cases into the baseline of their device; one write, all or nothing.
+
+    Args:
+        reports: Of one run; cases without a measurement only count as gates.
+        origin: Where and when.
+        folder: Folder of the baseline files.
+        state_dir: Folder of candidates and locks.
+        reason: Why a regression is accepted; it is stored.
+        re_anchor: Replace anchors too.
+
+    Raises:
+        BaselineError: The file is damaged or cannot be written; it is unchanged.
+        PrivacyError: A value to be stored names a person, a machine or a device.
+    """
+    reports = tuple(reports)
+    refused = refusals(reports, reason=reason)
+    taken = {r.case.key: r for r in reports if r.measurement is not None and r.case.key not in refused}
+    path, lines = file_of(folder, origin.slug), [f"! {key}: refused, {why}" for key, why in sorted(refused.items())]
+
+    def change(present: Baseline | None) -> Baseline:
+        cases = dict(present.cases) if present is not None else {}
+        for key, report in sorted(taken.items()):
+            before = cases.get(key)
+            cases[key] = _accepted(report, before, origin=origin, reason=reason, re_anchor=re_anchor)
+            lines.append(_diff_line(key, before, cases[key].last))
+        return Baseline(machine=dict(origin.machine), cases=cases)
+
+    elsewhere = _other_machine(path, origin)
+    if elsewhere:
+        refused = {**dict.fromkeys(taken, elsewhere), **refused}
+        return Acceptance((*lines, *(f"! {key}: refused, {elsewhere}" for key in sorted(taken))), (), refused)
+    if taken:
+        update(path, change, lock_dir=state_dir / "locks")
+        candidates.drop(state_dir, origin.slug, keys=taken)
+        lines.append(
+            f"written to {privacy.redact(str(path), privacy.identity())}; review it as a diff before you commit it"
+        )
+    return Acceptance(tuple(lines), tuple(sorted(taken)), refused)
+
+
+def _other_machine(path: Path, origin: Origin) -> str:
+    from pytest_sdperf.baselines import read
+
+    present = read(path)
+    if present is None or not present.cases:
+        return ""
+    names = sorted(machine_differences(present.machine, origin.machine))
+    if not names:
+        return ""
+    return (
+        f"{path.name} was recorded with another {', '.join(names)}: one file holds one machine. Move it away and record "
+        f"every case anew"
+    )
+
+
+def _accepted(
+    report: CaseReport, before: StoredCase | None, *, origin: Origin, reason: str, re_anchor: bool
+) -> StoredCase:
+    measurement = report.measurement
+    if measurement is None:
+        raise ValueError(f"{report.nodeid} measured nothing")
+    session = session_of(measurement, origin, verdicts=report.verdicts, reason=reason, stored=before)
+    stored = candidates.with_session(before, report.case, session)
+    return msgspec.structs.replace(stored, anchor=session) if re_anchor else stored
+
+
+def _diff_line(key: str, before: StoredCase | None, session: Session) -> str:
+    if before is None:
+        return f"+ {key}: {_told(session)}"
+    change = ""
+    old, new = _latency(before.last), _latency(session)
+    if old and new:
+        change = f" ({percent(new / old)})"
+    return f"~ {key}: {_told(before.last)} -> {_told(session)}{change}"
+
+
+def _latency(session: Session) -> float:
+    import statistics
+
+    return statistics.median(sample.median_s for sample in session.samples) if session.samples else 0.0
+
+
+def _told(session: Session) -> str:
+    if session.out_of_memory:
+        return "OOM"
+    if not session.samples:
+        return f"{sum(sum(counts.values()) for counts in session.counts.values()):,} nodes"
+    peaks = [sample.second_run_bytes for sample in session.samples if sample.second_run_bytes]
+    return seconds(_latency(session)) + (f", {megabytes(max(peaks))}" if peaks else "")

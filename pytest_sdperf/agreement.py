@@ -1,0 +1,176 @@
+"""Correct before fast: what an engine computes against torch in higher precision.
+
+The tolerance is derived. Plain torch in the same floating type, against the same reference, is the yardstick; an
+optimized build may be at most `FACTOR` times as far away. Every tensor is first checked finite.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.cache import content_key
+from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.settings import EngineRequest
+from pytest_sdperf.values import Agreement
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+FACTOR = 2.0
+# Half of a unit in the last place: nothing rounded to this type can be nearer to the reference on average, and a
+# yardstick that happens to be luckier must not fail a build.
+HALF_UNIT = {"float32": 2.0**-25, "float16": 2.0**-12, "bfloat16": 2.0**-9}
+REFERENCE = {"float32": "float64", "float16": "float32", "bfloat16": "float32"}
+
+
+def agree(runner: CaseRunner) -> Agreement:
+    """Execute a case once and compare its outputs with the reference.
+
+    Raises:
+        SdperfError: The engine, or torch as the reference, could not run.
+    """
+    floating = runner.build("unet" if runner.is_pipeline else runner.case.component).floating
+    reference = torch_outputs(runner, REFERENCE[floating])
+    plain = torch_outputs(runner, floating)
+    return compare(
+        runner.run(),
+        reference,
+        plain=plain,
+        level="image" if runner.is_pipeline else "component",
+        floating=floating,
+    )
+
+
+def torch_outputs(runner: CaseRunner, floating: str) -> dict[str, np.ndarray[Any, Any]]:
+    """Return what torch computes for the same weights and inputs in `floating`, from the cache if it is there."""
+    import numpy as np
+
+    case = dataclasses.replace(
+        runner.case, engine="torch", engine_options=(), optimization="fp32", fuser="", exporter="", opset=0, shapes=""
+    )
+    plain = dataclasses.replace(
+        runner, case=case, request=EngineRequest(label="torch", engine="torch"), floating=floating
+    )
+    key = content_key(
+        {
+            "kind": "reference",
+            "case": case.key,
+            "builds": {name: build.key for name, build in plain.builds().items()},
+            "floating": floating,
+            "device": runner.workbench.device.name,
+            "versions": {name: version(name) for name in ("torch", "diffusers", "transformers")},
+        }
+    )
+
+    def make(folder: Path) -> dict[str, Any]:
+        runner.workbench.say(f"computing the {floating} reference of {case.model} {case.component}")
+        np.savez(folder / "outputs.npz", **plain.run())
+        return {}
+
+    entry = runner.workbench.cache.get_or_make(key, make)
+    with np.load(entry.path / "outputs.npz") as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def compare(obtained: Arrays, reference: Arrays, *, plain: Arrays, level: str, floating: str) -> Agreement:
+    """Compare outputs by name with the reference; the worst output decides.
+
+    Args:
+        obtained: What the engine computed.
+        reference: torch in higher precision.
+        plain: torch in the engine's floating type: the yardstick.
+        level: `component` or `image`.
+        floating: The engine's floating type.
+
+    Returns:
+        The agreement of the output with the largest share of its limit.
+    """
+    names = [name for name in reference if name not in ("unet_calls", "latents")]
+    agreements = [
+        _compare_one(name, obtained.get(name), reference[name], plain[name], level=level, floating=floating)
+        for name in names
+    ]
+    return max(agreements, key=_share_of_limit)
+
+
+def _share_of_limit(agreement: Agreement) -> float:
+    share = agreement.error / agreement.limit
+    return share if share == share else float("inf")
+
+
+def _compare_one(
+    name: str,
+    obtained: np.ndarray[Any, Any] | None,
+    reference: np.ndarray[Any, Any],
+    plain: np.ndarray[Any, Any],
+    *,
+    level: str,
+    floating: str,
+) -> Agreement:
+    import numpy as np
+
+    yardstick = max(relative_l2(plain, reference), HALF_UNIT[floating])
+    limit = FACTOR * yardstick
+    error, culprit, details = float("inf"), "", {}
+    if obtained is None:
+        culprit = f"output {name!r} is missing"
+    elif obtained.shape != reference.shape:
+        culprit = f"output {name!r} has shape {obtained.shape}, the reference {reference.shape}"
+    elif not np.isfinite(obtained).all():
+        bad = int(np.size(obtained) - np.isfinite(obtained).sum())
+        culprit = f"output {name!r} holds {bad} of {np.size(obtained)} values that are not finite"
+    else:
+        error = relative_l2(obtained, reference)
+        gap = np.abs(obtained.astype(np.float64) - reference.astype(np.float64))
+        worst = np.unravel_index(int(gap.argmax()), gap.shape)
+        culprit = f"{name}[{', '.join(str(int(index)) for index in worst)}]"
+        details = {"max_abs": float(gap.max())}
+        if level == "image":
+            details["psnr_db"] = psnr_db(obtained, reference)
+    return Agreement(
+        level=level,
+        metric="relative-l2",
+        error=error,
+        yardstick=yardstick,
+        limit=limit,
+        floating=floating,
+        reference=REFERENCE[floating],
+        culprit=culprit,
+        details=details,
+    )
+
+
+def relative_l2(obtained: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> float:
+    """Return |obtained - reference| / |reference| in the 2-norm; infinite against a reference of zeros."""
+    import numpy as np
+
+    wanted = reference.astype(np.float64)
+    norm = float(np.linalg.norm(wanted))
+    return float(np.linalg.norm(obtained.astype(np.float64) - wanted)) / norm if norm else float("inf")
+
+
+def psnr_db(obtained: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> float:
+    """Return the peak signal-to-noise ratio of images in [-1, 1] after clipping, in dB; infinite if equal."""
+    import numpy as np
+
+    gap = np.clip(obtained.astype(np.float64), -1, 1) - np.clip(reference.astype(np.float64), -1, 1)
+    mean_square = float(np.mean(gap**2))
+    return 10.0 * float(np.log10(4.0 / mean_square)) if mean_square else float("inf")
+
+
+def sentence(agreement: Agreement) -> str:
+    """Say in one sentence how far the obtained tensor is from the reference."""
+    how = (
+        f"relative L2 error {agreement.error:.2e} against torch {agreement.reference}; plain torch "
+        f"{agreement.floating} has {agreement.yardstick:.2e}, so at most {agreement.limit:.2e} passes"
+    )
+    if agreement.error == float("inf"):
+        return f"The {agreement.level} is not comparable: {agreement.culprit}."
+    where = "" if agreement.passed else f"; the worst element is {agreement.culprit}"
+    return f"The {agreement.level} has a {how}{where}."

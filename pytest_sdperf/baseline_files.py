@@ -1,0 +1,107 @@
+"""Writing baseline files: sorted text with small diffs, one writer at a time, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pytest_sdperf import privacy
+from pytest_sdperf.baselines import SCHEMA, Baseline, read
+from pytest_sdperf.errors import BaselineError
+
+SIGNIFICANT_DIGITS = 7
+LOCK_TIMEOUT_S = 60.0
+
+
+def to_text(baseline: Baseline) -> str:
+    """Return the text of a file: sorted names, one value per line, lists of plain values on one line."""
+    data = {"schema": SCHEMA, **msgspec.to_builtins(baseline)}
+    return pretty(data) + "\n"
+
+
+def pretty(data: Any, indent: str = "") -> str:
+    """Return JSON text whose diffs are small: sorted names, rounded numbers, plain lists on one line.
+
+    Raises:
+        ValueError: A number is not finite.
+    """
+    inner = indent + " "
+    if isinstance(data, dict) and data:
+        items = [f"{json.dumps(name)}: {pretty(data[name], inner)}" for name in sorted(data)]
+    elif isinstance(data, (list, tuple)) and any(isinstance(item, (dict, list, tuple)) for item in data):
+        items = [pretty(item, inner) for item in data]
+    else:
+        return json.dumps(_rounded(data), allow_nan=False)
+    opening, closing = "{}" if isinstance(data, dict) else "[]"
+    return f"{opening}\n{inner}" + f",\n{inner}".join(items) + f"\n{indent}{closing}"
+
+
+def _rounded(value: Any) -> Any:
+    """Round numbers to what a clock can know; 7 digits of a second's fraction are below any timer's noise."""
+    if isinstance(value, float):
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    if isinstance(value, (list, tuple)):
+        return [_rounded(item) for item in value]
+    return value
+
+
+def update(path: Path, change: Callable[[Baseline | None], Baseline], *, lock_dir: Path) -> Baseline:
+    """Read a file, change its content and write it back, while no other process does.
+
+    Args:
+        path: The file; it may not exist yet.
+        change: Gets the present content, or None, and returns the new one.
+        lock_dir: Folder for lock files, outside the reviewed folder.
+
+    Raises:
+        BaselineError: The file is there but cannot be trusted (it is not overwritten), cannot be written, or
+            another process holds it.
+        PrivacyError: The new content holds private text.
+    """
+    import filelock
+
+    lock = lock_dir / f"{path.stem}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}.lock"
+    try:
+        lock_dir.mkdir(parents=True, exist_ok=True)
+        with filelock.FileLock(lock, timeout=LOCK_TIMEOUT_S):
+            changed = change(read(path))
+            text = to_text(changed)
+            privacy.check(json.loads(text), privacy.identity())
+            write_atomically(path, text)
+            return changed
+    except filelock.Timeout:
+        raise BaselineError(
+            f"another process has held {path} for {LOCK_TIMEOUT_S:.0f} s. Wait until it has ended and type the command "
+            f"again."
+        ) from None
+    except OSError as error:
+        raise BaselineError(
+            f"cannot write baseline file {path}: {error.strerror}. It is unchanged. Make its folder writable, or name "
+            f"another one with --sdperf-baselines=FOLDER."
+        ) from error
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file's content in one step, so that a reader or a power cut sees the old text or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            temporary.unlink()
+        raise

@@ -1,0 +1,213 @@
+"""Baselines: the raw samples of earlier sessions, one file per device, and how such a file is read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+
+from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.values import Case, Sample
+
+SCHEMA = 1
+SESSIONS_KEPT = 10
+
+Machine = Mapping[str, str | int | float | None]
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One accepted measurement: what was measured, on which day, of which subject.
+
+    Attributes:
+        date: UTC, to the minute.
+        commit: Commit of the project under test; empty if unknown.
+        subject: Versions and settings of what was tested.
+        samples: One per process; empty after a failure.
+        failure: `oom`, or empty.
+        graph_hashes: Component -> hash of the graph that ran.
+        counts: Component -> `domain::op_type` -> nodes.
+        changed: Metrics that reached a new level here: older sessions no longer say what is normal for them.
+        reason: Why a regression was accepted.
+    """
+
+    date: str
+    commit: str = ""
+    subject: dict[str, str] = {}
+    samples: tuple[Sample, ...] = ()
+    failure: str = ""
+    graph_hashes: dict[str, str] = {}
+    counts: dict[str, dict[str, int]] = {}
+    changed: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether the device ran out of memory."""
+        return self.failure == "oom"
+
+
+class StoredCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything stored about one case.
+
+    Attributes:
+        case: Its identity.
+        anchor: The first session: a fixed point against slow drift, replaced only when asked to.
+        sessions: The last sessions, oldest first.
+    """
+
+    case: Case
+    anchor: Session
+    sessions: tuple[Session, ...]
+
+    @property
+    def last(self) -> Session:
+        """The newest session."""
+        return self.sessions[-1]
+
+    def level(self, metric: str) -> tuple[Session, ...]:
+        """Return the sessions since `metric` last reached a new level, oldest first."""
+        start = max((i for i, session in enumerate(self.sessions) if metric in session.changed), default=0)
+        return self.sessions[start:]
+
+
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of one file.
+
+    Attributes:
+        machine: Machine keys under which everything in it was measured.
+        cases: `Case.key` -> stored case.
+    """
+
+    machine: dict[str, str | int | float | None]
+    cases: dict[str, StoredCase] = {}
+
+
+def file_of(folder: Path, slug: str) -> Path:
+    """Return the path of a device's file."""
+    return folder / f"{slug}.json"
+
+
+def read(path: Path) -> Baseline | None:
+    """Read one file; None where there is none. Never writes.
+
+    Raises:
+        BaselineError: The file cannot be read, is not JSON, has another schema or another structure.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        _refuse(path, f"is not UTF-8 text (byte {error.start})")
+    except OSError as error:
+        raise BaselineError(f"cannot read baseline file {path}: {error.strerror}. Make it readable.") from error
+    return _structure(path, _parse(path, text))
+
+
+def _parse(path: Path, text: str) -> dict[str, Any]:
+    """Parse JSON, strictly: no name twice, no NaN."""
+    try:
+        data = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        _refuse(path, f"is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}")
+    except ValueError as error:
+        _refuse(path, f"is not valid JSON: {error}")
+    if not isinstance(data, dict):
+        _refuse(path, "does not hold a JSON object")
+    schema = data.pop("schema", None)
+    if schema != SCHEMA or isinstance(schema, bool):
+        raise BaselineError(
+            f"baseline file {path} has schema {json.dumps(schema)}; this version of pytest-sdperf reads schema "
+            f"{SCHEMA}. Install the version that wrote it, or move the file away and record it again with "
+            f"--sdperf-update-baselines."
+        )
+    return data
+
+
+def _structure(path: Path, data: dict[str, Any]) -> Baseline:
+    """Turn JSON data into values; every error names the place in the data."""
+    unknown = sorted(set(data) - {"machine", "cases"})
+    if unknown:
+        _refuse(path, f"is not a baseline: unknown field {unknown[0]!r} - at `$`")
+    if "cases" not in data or not isinstance(data["cases"], dict):
+        _refuse(path, "is not a baseline: `cases` must be an object - at `$`")
+    machine = _convert(path, "$.machine", data.get("machine"), dict[str, str | int | float | None])
+    cases = {key: _stored_case(path, key, stored) for key, stored in data["cases"].items()}
+    return Baseline(machine=machine, cases=cases)
+
+
+def _stored_case(path: Path, key: str, data: Any) -> StoredCase:
+    place = f'$.cases["{key}"]'
+    stored: StoredCase = _convert(path, place, data, StoredCase)
+    if stored.case.key != key:
+        _refuse(path, f"is not a baseline: the case at `{place}` is the case {stored.case.key!r}")
+    if not stored.sessions:
+        _refuse(path, f"is not a baseline: no session - at `{place}.sessions`")
+    _only_known(path, f"{place}.case", data["case"], Case)
+    sessions = [(f"{place}.anchor", data["anchor"])]
+    sessions += [(f"{place}.sessions[{i}]", session) for i, session in enumerate(data["sessions"])]
+    for where, session in sessions:
+        if not any(session.get(name) for name in ("samples", "failure", "counts")):
+            _refuse(path, f"is not a baseline: a session without samples, failure or counts - at `{where}`")
+        for i, sample in enumerate(session.get("samples", ())):
+            _only_known(path, f"{where}.samples[{i}]", sample, Sample)
+    return stored
+
+
+def _convert(path: Path, place: str, data: Any, kind: Any) -> Any:
+    try:
+        return msgspec.convert(data, kind, strict=True)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        _refuse(path, f"is not a baseline: {what} - at `{place}{where or '`'}")
+
+
+def _only_known(path: Path, place: str, data: Mapping[str, Any], kind: type) -> None:
+    """Refuse fields that a dataclass does not have (msgspec forbids them in its own structs only)."""
+    for name in sorted(set(data) - {field.name for field in dataclasses.fields(kind)}):
+        _refuse(path, f"is not a baseline: unknown field {name!r} - at `{place}`")
+
+
+def _refuse(path: Path, why: str) -> NoReturn:
+    raise BaselineError(
+        f"baseline file {path} {why}. Nothing was written to it. Restore it from version control "
+        f"(git checkout -- {path.name}), or move it away and record it again with --sdperf-update-baselines."
+    )
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice!r} occurs twice in one object")
+    return data
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number that a measurement can have")
+
+
+def unused(baseline: Baseline, collected: Iterable[Case]) -> tuple[StoredCase, ...]:
+    """Return stored cases that these options cover but no test asks for any more.
+
+    A stored case is covered if, field by field, some collected case has its value. The component is not compared:
+    a component whose test has vanished is exactly what this finds.
+
+    Args:
+        baseline: Of the device that is tested.
+        collected: Cases that the options collect before any deselection.
+    """
+    cases = tuple(collected)
+    keys = {case.key for case in cases}
+    names = [field.name for field in dataclasses.fields(Case) if field.name not in ("component", "steps", "scheduler")]
+    seen = {name: {getattr(case, name) for case in cases} for name in names}
+    return tuple(
+        stored
+        for key, stored in sorted(baseline.cases.items())
+        if key not in keys and all(getattr(stored.case, name) in seen[name] for name in names)
+    )

@@ -1,0 +1,260 @@
+"""Built artifacts on disk, addressed by what went into them.
+
+Layout below the cache folder: `entries/<key>/` holds the files of one artifact and `manifest.json` (names, sizes,
+SHA-256, metadata); `locks/<key>.lock` lets one process build while others wait. An entry appears by one rename, so
+it is whole or absent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from pytest_sdperf.disk import disk_errors, folder_bytes, sha256_file
+
+Make = Callable[[Path], dict[str, Any]]
+MANIFEST = "manifest.json"
+_SCHEMA = 1
+_WAIT_BEFORE_SAYING_S = 1.0
+
+
+def content_key(parts: Mapping[str, Any]) -> str:
+    """Return 32 hex digits that identify `parts`, whatever the order of its keys.
+
+    Args:
+        parts: JSON data: `1`, `1.0`, `"1"`, `True` and `None` all differ; a tuple equals the list of its items.
+
+    Raises:
+        TypeError: Something that JSON cannot hold, or a mapping key that is not text (JSON would merge `1` and `"1"`).
+    """
+    text = json.dumps(_plain(parts), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"a content key holds text keys only, not {key!r}")
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One artifact.
+
+    Attributes:
+        key: Its address.
+        path: Folder that holds its files.
+        metadata: What `make` returned, plus nothing.
+        made: Whether this call built it.
+        digest: Hash of the content of its files; equal digests hold equal bytes.
+        size_bytes: Size of its files.
+    """
+
+    key: str
+    path: Path
+    metadata: Mapping[str, Any]
+    made: bool
+    digest: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Info:
+    """State of a cache: its folder, number of entries and their size in bytes, least recently used first."""
+
+    folder: Path
+    entries: int
+    size_bytes: int
+    keys: tuple[str, ...] = field(default=())
+
+
+class Cache:
+    """A folder of artifacts that any number of processes may use at once.
+
+    Example::
+
+        cache = Cache(Path("~/.cache/sdperf").expanduser(), size_bytes=100 * 10**9)
+        entry = cache.get_or_make("export-" + content_key({"opset": 18}), export_into)
+    """
+
+    def __init__(self, folder: Path, *, size_bytes: int, say: Callable[[str], None] = lambda text: None) -> None:
+        self.folder = folder
+        self.size_bytes = size_bytes
+        self._say = say
+        self._entries = folder / "entries"
+        self._locks = folder / "locks"
+        self._in_use: dict[str, Entry] = {}
+
+    def get_or_make(self, key: str, make: Make) -> Entry:
+        """Return the entry at `key`, building it with `make(folder) -> metadata` if it is absent or damaged.
+
+        Args:
+            key: File name characters only; the caller puts everything that touches the artifact into it.
+            make: Fills an empty folder and returns JSON metadata. If it raises, nothing is left behind.
+
+        Raises:
+            CacheError: The folder cannot be written, or the disk is full.
+        """
+        used = self._in_use.get(key)
+        if used is not None and used.path.is_dir():
+            return self._use(used)
+        entry = self._read(key)
+        if entry is not None:
+            return self._use(entry)
+        with disk_errors(self.folder), self._locked(key):
+            # Another process may have built it while this one waited for the lock.
+            entry = self._read(key) or self._build(key, make)
+        self._use(entry)
+        if entry.made:
+            self.prune(self.size_bytes)
+        return entry
+
+    def info(self) -> Info:
+        """Return what the cache holds."""
+        found = self._by_age()
+        return Info(self.folder, len(found), sum(folder_bytes(path) for path in found), tuple(p.name for p in found))
+
+    def prune(self, size_bytes: int) -> tuple[str, ...]:
+        """Remove the least recently used entries until at most `size_bytes` remain; return the removed keys.
+
+        An entry that this process uses, or that some process builds at the moment, stays.
+
+        Raises:
+            CacheError: The folder cannot be written.
+        """
+        removed = []
+        with disk_errors(self.folder):
+            sizes = {path: folder_bytes(path) for path in self._by_age()}
+            total = sum(sizes.values())
+            for path, size in sizes.items():
+                if total <= size_bytes:
+                    break
+                if path.name not in self._in_use and self._remove_unless_locked(path.name):
+                    removed.append(path.name)
+                    total -= size
+        return tuple(removed)
+
+    def _use(self, entry: Entry) -> Entry:
+        self._in_use[entry.key] = Entry(
+            entry.key, entry.path, entry.metadata, made=False, digest=entry.digest, size_bytes=entry.size_bytes
+        )
+        # A cache on a read-only disk still serves what it holds; only its ages stand still.
+        with contextlib.suppress(OSError):
+            os.utime(entry.path / MANIFEST)
+        return entry
+
+    def _read(self, key: str) -> Entry | None:
+        path = self._entries / key
+        if not path.is_dir():
+            return None
+        fault, manifest = _verify(path)
+        if fault:
+            self._say(f"cache entry {key} is damaged ({fault}); it is built again")
+            return None
+        return _entry(key, path, manifest, made=False)
+
+    def _build(self, key: str, make: Make) -> Entry:
+        for left_over in self._entries.glob(f"{key}.new-*"):
+            shutil.rmtree(left_over, ignore_errors=True)
+        building = Path(tempfile.mkdtemp(prefix=f"{key}.new-", dir=self._entries))
+        try:
+            manifest = _manifest(building, make(building))
+            (building / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True), encoding="utf-8")
+            self._remove(key)
+            building.rename(self._entries / key)
+        except BaseException:
+            shutil.rmtree(building, ignore_errors=True)
+            raise
+        return _entry(key, self._entries / key, manifest, made=True)
+
+    @contextlib.contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        for folder in (self.folder, self._entries, self._locks):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = filelock.FileLock(self._locks / f"{key}.lock", mode=0o600)
+        try:
+            lock.acquire(timeout=_WAIT_BEFORE_SAYING_S)
+        except filelock.Timeout:
+            self._say(f"waiting for another process that builds {key}")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _by_age(self) -> list[Path]:
+        if not self._entries.is_dir():
+            return []
+        found = [path for path in self._entries.iterdir() if (path / MANIFEST).is_file() and ".new-" not in path.name]
+        return sorted(found, key=lambda path: ((path / MANIFEST).stat().st_mtime_ns, path.name))
+
+    def _remove_unless_locked(self, key: str) -> bool:
+        self._locks.mkdir(mode=0o700, exist_ok=True)
+        lock = filelock.FileLock(self._locks / f"{key}.lock", mode=0o600, timeout=0)
+        try:
+            with lock:
+                self._remove(key)
+        except filelock.Timeout:
+            return False
+        return True
+
+    def _remove(self, key: str) -> None:
+        path = self._entries / key
+        if not path.exists():
+            return
+        # Renamed first: a reader sees the whole entry or none, never half of one.
+        doomed = Path(tempfile.mkdtemp(prefix=f"{key}.new-", dir=self._entries))
+        path.rename(doomed / "old")
+        shutil.rmtree(doomed)
+
+
+def _manifest(folder: Path, metadata: dict[str, Any]) -> dict[str, Any]:
+    files = {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    return {"schema": _SCHEMA, "files": files, "metadata": metadata}
+
+
+def _verify(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Return what is wrong with an entry (empty if nothing is) and its manifest."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if manifest["schema"] != _SCHEMA:
+            return f"schema {manifest['schema']}", {}
+        present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {MANIFEST}
+        if present != set(manifest["files"]):
+            return f"other files than recorded: {', '.join(sorted(present ^ set(manifest['files'])))}", {}
+        for name, recorded in manifest["files"].items():
+            if (folder / name).is_symlink():
+                return f"{name} is a link", {}
+            if (folder / name).stat().st_size != recorded["bytes"]:
+                return f"{name} has {(folder / name).stat().st_size} bytes instead of {recorded['bytes']}", {}
+            if sha256_file(folder / name) != recorded["sha256"]:
+                return f"{name} has another hash than recorded", {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"{MANIFEST}: {type(error).__name__}", {}
+    return "", manifest
+
+
+def _entry(key: str, path: Path, manifest: dict[str, Any], *, made: bool) -> Entry:
+    files = manifest["files"]
+    digest = content_key({name: recorded["sha256"] for name, recorded in files.items()})
+    size = sum(recorded["bytes"] for recorded in files.values())
+    return Entry(key, path, manifest["metadata"], made=made, digest=digest, size_bytes=size)

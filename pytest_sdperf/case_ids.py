@@ -1,0 +1,60 @@
+"""The name of a case in a test id: a sentence, and after it only what is out of the ordinary.
+
+`sd15-thin-unet-on-ort-cpu-at-fp16`, `sd15-pipeline-on-torch-at-fp16-batch-4-ddim`,
+`sd15-thin-unet-at-fp16-by-ort-from-dynamo`.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from pytest_sdperf.values import Case
+
+# What may stand in a node id as it is: the rest (brackets, colons, slashes, spaces) is percent-encoded, so that two
+# values never become one id.
+_SAFE = "=+,.-_~"
+
+
+def case_id(case: Case, *, usual: Case) -> str:
+    """Return the id of a case.
+
+    Args:
+        case: A case whose engine is empty names a build; one whose component is empty names a model.
+        usual: The case that this machine and model run when nothing else is asked: a field that equals its field here
+            is not mentioned (model, component, engine and optimization always are).
+    """
+    words = [case.model]
+    words += [case.component] if case.component else []
+    words += ["on", case.engine] if case.engine else []
+    words += ["at", case.optimization] if case.optimization else []
+    words += _graph(case, usual)
+    words += _workload(case, usual)
+    words += ["weights", case.weights] if case.weights != usual.weights else []
+    if case.engine_options:
+        words += ["with", ",".join(f"{name}={value}" for name, value in case.engine_options)]
+    return quote("-".join(words), safe=_SAFE)
+
+
+def _graph(case: Case, usual: Case) -> list[str]:
+    if not case.exporter:
+        return []
+    words = []
+    # A test of a build is about its fuser and exporter, so they are always in its name.
+    if not case.engine or case.fuser != usual.fuser:
+        words += ["by", case.fuser]
+    if not case.engine or case.exporter != usual.exporter:
+        words += ["from", case.exporter]
+    words += [case.shapes] if case.shapes != usual.shapes else []
+    words += ["opset", str(case.opset)] if case.opset != usual.opset else []
+    return words
+
+
+def _workload(case: Case, usual: Case) -> list[str]:
+    words = ["batch", str(case.batch_size)] if case.batch_size != usual.batch_size else []
+    if (case.height, case.width) != (usual.height, usual.width):
+        words.append(f"{case.width}x{case.height}")
+    if case.steps and case.steps != usual.steps:
+        words += [str(case.steps), "steps"]
+    if case.scheduler and case.scheduler != usual.scheduler:
+        words.append(case.scheduler)
+    return words

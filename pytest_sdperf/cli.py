@@ -1,0 +1,124 @@
+"""The console command `sdperf`: run, cache, doctor."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from pytest_sdperf import __version__, builtins
+from pytest_sdperf.cache import Cache
+from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.contracts import DeviceProbe, Engine
+from pytest_sdperf.errors import DeviceMissingError, OptionError, SdperfError
+from pytest_sdperf.option_values import size_bytes
+from pytest_sdperf.options import Answer
+from pytest_sdperf.settings import Settings
+
+SUITES = "pytest_sdperf.suites"
+_USAGE_ERROR = 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status.
+
+    Args:
+        arguments: Without the program's name; those of this process by default.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # Before argparse: every option after `run` is pytest's, --help too.
+    if given[:1] == ["run"]:
+        return run(given[1:])
+    chosen = _parser().parse_args(given)
+    try:
+        for line in chosen.lines(chosen):
+            print(line)
+    except SdperfError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return _USAGE_ERROR
+    return 0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the installed suites with pytest and the short option names."""
+    return int(pytest.main(["-p", "pytest_sdperf.short_names", "--pyargs", SUITES, *arguments]))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sdperf", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"pytest-sdperf {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands.add_parser("run", help="run the installed suites; takes pytest's options, with the short names")
+    cache = commands.add_parser("cache", help="look at or shrink the cache of built models")
+    actions = cache.add_subparsers(required=True, metavar="ACTION")
+    for name, text, lines in (
+        ("info", "say how much the cache holds", cache_info),
+        ("prune", "remove the least recently used models", cache_prune),
+    ):
+        action = actions.add_parser(name, help=text)
+        action.add_argument("--cache-dir", type=Path, metavar="FOLDER", help="default: the user's cache folder")
+        action.set_defaults(lines=lines)
+        if name == "prune":
+            action.add_argument("--to", default="0", metavar="SIZE", help="what may stay, such as 20GB; default: nothing")
+    doctor = commands.add_parser("doctor", help="say which engines and devices work here, and what the others need")
+    doctor.set_defaults(lines=doctor_lines)
+    return parser
+
+
+def cache_info(chosen: argparse.Namespace) -> Iterator[str]:
+    """Yield what the cache holds."""
+    cache = _cache(chosen)
+    info = cache.info()
+    yield f"{info.folder}: {info.entries} built models, {info.size_bytes / 10**9:.2f} GB"
+
+
+def cache_prune(chosen: argparse.Namespace) -> Iterator[str]:
+    """Remove the least recently used models and yield their keys."""
+    removed = _cache(chosen).prune(size_bytes(Answer(chosen.to, "--to")))
+    yield from (f"removed {key}" for key in removed)
+    yield f"{len(removed)} built models removed"
+
+
+def doctor_lines(chosen: argparse.Namespace) -> Iterator[str]:
+    """Yield one line per engine and per device."""
+    catalog = Catalog()
+    builtins.pytest_sdperf_register(catalog)
+    yield "engines"
+    yield from (f"  {name}: {_state(engine)}" for name, engine in catalog.engines.items().items())
+    yield "devices"
+    for name, probe in catalog.probes.items().items():
+        yield from (f"  {name}: {found}" for found in _devices(probe))
+
+
+def _cache(chosen: argparse.Namespace) -> Cache:
+    folder = chosen.cache_dir or platformdirs.user_cache_path("pytest-sdperf")
+    if not folder.is_dir():
+        raise OptionError(f"there is no cache at {folder}. It appears with the first run, or name it with --cache-dir.")
+    return Cache(folder, size_bytes=Settings().cache_size_bytes)
+
+
+def _state(engine: Engine) -> str:
+    missing = engine.missing()
+    if missing is not None:
+        return missing
+    versions = (f"{need.module} {_version(need.module)}" for need in engine.requirements)
+    return f"ready ({', '.join(versions)}; runs on {', '.join(engine.device_kinds)})"
+
+
+def _version(module: str) -> str:
+    """Return the version of the distribution that brings a module; several may (onnxruntime, onnxruntime-gpu)."""
+    owners = sorted(set(importlib.metadata.packages_distributions().get(module, ())))
+    found = [f"{importlib.metadata.version(owner)}" for owner in owners]
+    return " and ".join(dict.fromkeys(found)) or "of unknown version"
+
+
+def _devices(probe: DeviceProbe) -> list[str]:
+    try:
+        return [f"{device.name} ({device.slug})" for device in probe.find()] or ["none"]
+    except DeviceMissingError as error:
+        return [str(error)]

@@ -1,0 +1,48 @@
+"""The only module that reads time; tests replace it."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """A monotonic clock in seconds."""
+
+    def __call__(self) -> float:
+        """Return seconds since an arbitrary start."""
+
+
+def monotonic_s() -> float:
+    """Return monotonic seconds with the best resolution the machine has."""
+    return time.perf_counter()
+
+
+def sleep_s(seconds: float) -> None:
+    """Wait for `seconds`."""
+    time.sleep(seconds)
+
+
+def today_utc() -> str:
+    """Return the current date and minute in UTC, as stored in baselines (`2026-11-27T23:16Z`)."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+
+
+class DeviceClock:
+    """A clock that only moves when told: it shows device time to pytest-benchmark.
+
+    pytest-benchmark calls its timer before and after each round; between the two calls the round advances the
+    clock by the time that the worker measured on the device.
+    """
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        """Return the device seconds that have passed."""
+        return self.now_s
+
+    def advance_s(self, seconds: float) -> None:
+        """Move the clock forward by `seconds`."""
+        self.now_s += seconds

@@ -1,0 +1,347 @@
+"""What a plug-in promises: devices, models, optimizations, engines and their runners.
+
+Standard library only at import time: workers import this under foreign interpreters. Base classes instead of
+Protocols, because each carries behaviour that authors should not write twice.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_sdperf.values import Build, TensorSpec, Workload
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+DeviceKind = Literal["cpu", "cuda", "rocm"]
+Arrays = Mapping[str, "np.ndarray[Any, Any]"]
+
+# ---------------------------------------------------------------------------------------------------- devices
+
+
+@dataclass(frozen=True)
+class Health:
+    """State of a device at one moment; None means the machine cannot tell (never 0).
+
+    Attributes:
+        reasons: Sentences why a measurement taken now would not be fit to be judged.
+        remarks: Sentences worth recording that do not invalidate (software power cap, ...).
+        sm_clock_mhz, memory_clock_mhz: Current clocks.
+        temperature_c: Degrees Celsius.
+        power_w: Current draw in watts.
+        other_processes: Processes on the device that are not ours; None if unknown.
+        memory_used_bytes: Memory in use on the whole device.
+        throttled: Counters that only grow, by reason: how much the device was slowed down since its driver started.
+            Growth while measuring makes the measurement invalid.
+        capped: The same for reasons that are normal for the card or only recorded (software power cap).
+        counter_unit: Unit of both: `s`, or the vendor's own.
+    """
+
+    reasons: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    sm_clock_mhz: int | None = None
+    memory_clock_mhz: int | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    other_processes: int | None = None
+    memory_used_bytes: int | None = None
+    throttled: Mapping[str, float] = field(default_factory=dict)
+    capped: Mapping[str, float] = field(default_factory=dict)
+    counter_unit: str = "s"
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device of this machine.
+
+    Attributes:
+        kind: `cpu`, `cuda` or `rocm`.
+        name: As the vendor's library reports it.
+        slug: File name of its baselines, such as `a100-sxm4-40gb`.
+        index: Position among the devices that this process may see (after *_VISIBLE_DEVICES).
+        uuid: Vendor UUID; stays in memory, never stored. Empty for a CPU.
+        machine: Machine keys of a baseline: `slug`, `memory_bytes`, `power_limit_w`, `partition`, `locked_clocks`,
+            `driver`, `cores`, ...; a value that the machine cannot tell is None.
+    """
+
+    kind: DeviceKind
+    name: str
+    slug: str
+    index: int = 0
+    uuid: str = ""
+    machine: Mapping[str, str | int | float | None] = field(default_factory=dict)
+
+
+class DeviceProbe(ABC):
+    """Finds the devices of one vendor and reads their state."""
+
+    name: str
+    kind: DeviceKind
+
+    @abstractmethod
+    def find(self) -> tuple[Device, ...]:
+        """Return the devices that this process may use, in their visible order.
+
+        Raises:
+            DeviceMissingError: The vendor's library or driver is absent; the message says which.
+        """
+
+    @abstractmethod
+    def health(self, device: Device) -> Health:
+        """Read the device's state now. Every query that fails becomes None, never 0, and never raises."""
+
+    def memory_used_bytes(self, device: Device) -> int | None:
+        """Return memory in use on the whole device in bytes, or None if the machine cannot tell.
+
+        Called every few milliseconds during the first and second run, so it must be cheap.
+        """
+        return self.health(device).memory_used_bytes
+
+
+# ----------------------------------------------------------------------------------------------------- models
+
+
+class Model(ABC):
+    """A Stable Diffusion pipeline: its components, shapes, weights and torch modules.
+
+    Attributes:
+        name: Catalog name.
+        components: Names of the components that have weights, in the order of the data flow.
+        height, width, steps, scheduler: Defaults of a request.
+        thin: Whether this is a narrow twin for machines without a GPU.
+    """
+
+    name: str
+    components: tuple[str, ...]
+    height: int = 512
+    width: int = 512
+    steps: int = 50
+    scheduler: str = "pndm"
+    thin: bool = False
+
+    @abstractmethod
+    def config(self, component: str) -> dict[str, Any]:
+        """Return the component's configuration as plain JSON data: it identifies the topology."""
+
+    @abstractmethod
+    def inputs(self, component: str, workload: Workload) -> tuple[TensorSpec, ...]:
+        """Return the inputs in call order, at the shapes of `workload` (a UNet runs at twice the batch size)."""
+
+    @abstractmethod
+    def outputs(self, component: str, workload: Workload) -> tuple[TensorSpec, ...]:
+        """Return the outputs in order."""
+
+    @abstractmethod
+    def example(self, component: str, workload: Workload, *, seed: int = 0) -> Arrays:
+        """Draw inputs: float32 and int64 numpy arrays by input name, equal for equal arguments, never zeros."""
+
+    @abstractmethod
+    def module(
+        self, component: str, *, weights: Path | None, floating: str = "float32", device: str = "cpu"
+    ) -> torch.nn.Module:
+        """Return the component as a module whose `forward` takes `inputs` in order and returns a tuple of `outputs`.
+
+        Args:
+            component: One of `components`.
+            weights: A safetensors file with float32 weights; None leaves the module on the meta device.
+            floating: torch dtype name of parameters and inputs.
+            device: torch device of the loaded module.
+        """
+
+    @abstractmethod
+    def draw_weights(self, component: str, path: Path, *, seed: int = 0) -> None:
+        """Write random weights to `path` (safetensors): seeded, every norm randomised, activations in fp16 range."""
+
+    @abstractmethod
+    def import_weights(self, component: str, folder: Path, path: Path) -> None:
+        """Write the weights of a local diffusers folder to `path` (safetensors, float32).
+
+        Raises:
+            WeightsError: The folder lacks the component, holds pickles only, or does not fit the configuration.
+        """
+
+    @abstractmethod
+    def write_tokenizers(self, folder: Path, *, weights: Path | None) -> tuple[str, ...]:
+        """Write or copy the tokenizer of each text encoder into `folder/tokenizer[_2]`; return the sub-folder names."""
+
+
+# ---------------------------------------------------------------------------------------------- optimizations
+
+
+class Optimization(ABC):
+    """One rung of the ladder.
+
+    Attributes:
+        name: Name on the command line.
+        position: Place on the ladder; a cumulative build holds every rung up to this one.
+        title: Row title as in the seeds' tables.
+        ort_options: Attributes of `onnxruntime.transformers.fusion_options.FusionOptions` that this rung switches on.
+    """
+
+    name: str
+    position: int
+    title: str
+    ort_options: tuple[str, ...] = ()
+
+    @abstractmethod
+    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Derive `domain::op_type` -> nodes that this rung adds to the graph of `module` (which may be on meta)."""
+
+
+# ---------------------------------------------------------------------------------------------------- engines
+
+
+@dataclass(frozen=True)
+class EngineOption:
+    """One option of an engine.
+
+    Attributes:
+        default: Value that leaves no trace in the case key.
+        help: One line.
+        choices: Allowed values; empty allows any text that `pattern` matches.
+        pattern: Regular expression for free values.
+    """
+
+    default: str
+    help: str
+    choices: tuple[str, ...] = ()
+    pattern: str = r".+"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A package that an engine needs in the interpreter of its worker."""
+
+    module: str
+    install: str
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """Everything a worker knows when it loads one component.
+
+    Attributes:
+        build: What to load.
+        model: The model it belongs to (for engines that load a torch module).
+        component: Component name.
+        workload: Shapes.
+        device_kind, device_index: Where to run, as the worker sees its devices.
+        options: Every option of the engine, defaults filled in.
+        work_dir: Folder for the engine's own files (compiled engines, timing caches).
+    """
+
+    build: Build
+    model: Model
+    component: str
+    workload: Workload
+    device_kind: DeviceKind
+    device_index: int
+    options: Mapping[str, str]
+    work_dir: Path
+
+
+class Runner(ABC):
+    """One loaded component. `bind`, then `run` and `synchronize` as often as wanted, then `fetch`."""
+
+    @abstractmethod
+    def bind(self, inputs: Arrays) -> None:
+        """Place inputs on the device (numpy arrays by name, cast to the dtype that the build expects)."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Start one call on the bound inputs; may return before the device has finished."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Return when the device has finished everything that `run` started."""
+
+    @abstractmethod
+    def fetch(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the outputs of the last call on the host, by output name, in the dtype that the build computes."""
+
+    def call(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Run once on torch tensors and return torch tensors on the same device (used by the pipeline).
+
+        The default goes through host memory, which is right everywhere and fast on a CPU.
+        """
+        import torch
+
+        device = next(iter(inputs.values())).device
+        self.bind({name: tensor.detach().cpu().numpy() for name, tensor in inputs.items()})
+        self.run()
+        self.synchronize()
+        return {name: torch.from_numpy(array).to(device) for name, array in self.fetch().items()}
+
+    def facts(self) -> dict[str, Any]:
+        """Return what really ran, as plain JSON data (providers, threads, nodes per provider, ...)."""
+        return {}
+
+
+class Engine(ABC):
+    """One way to execute a component. One file each, registered through `pytest_sdperf_register`.
+
+    Attributes:
+        name: Name on the command line.
+        consumes: `onnx` (loads an ONNX file) or `module` (loads the torch module).
+        device_kinds: Where it runs.
+        options: Name -> option.
+        requirements: Packages it needs in its worker.
+        extra: The extra of this project that brings them (`cpu`, `cuda`, `rocm`).
+    """
+
+    name: str
+    consumes: Literal["onnx", "module"]
+    device_kinds: tuple[DeviceKind, ...]
+    options: Mapping[str, EngineOption] = {}
+    requirements: tuple[Requirement, ...] = ()
+    extra: str = "cpu"
+
+    def missing(self) -> str | None:
+        """Say why the engine cannot run in this interpreter and what to install; None if it can.
+
+        Looks for modules without importing them.
+        """
+        for requirement in self.requirements:
+            if importlib.util.find_spec(requirement.module) is None:
+                return f"package {requirement.module!r} is not installed; type: {requirement.install}"
+        return None
+
+    def supports(self, optimization: str) -> str | None:
+        """Say why a rung is not applicable to this engine; None if it is supported."""
+        return None
+
+    @abstractmethod
+    def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
+        """Return the rungs that are run when `--optimization` is not given."""
+
+    @abstractmethod
+    def versions(self) -> dict[str, str]:
+        """Return library versions by name. Runs in the worker, after the libraries are imported."""
+
+    @abstractmethod
+    def load(self, request: LoadRequest) -> AbstractContextManager[Runner]:
+        """Load one component in a worker; leaving the context releases it."""
+
+
+class PhaseListener(ABC):
+    """Told by a worker's task when a phase begins and ends, so that memory can be watched outside timed regions."""
+
+    @abstractmethod
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        """Enter one phase: `load`, `first_run`, `second_run`, `warmup`, `timed`."""
+
+
+class Silent(PhaseListener):
+    """Listens to nothing."""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Enter a phase that nobody watches."""
+        yield

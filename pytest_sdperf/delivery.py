@@ -1,0 +1,64 @@
+"""A verdict is delivered at its test: what the fixtures recorded, and how it passes, skips or fails."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.values import Agreement, Case, Measurement, Outcome, Verdict
+from pytest_sdperf.verdict import delivery
+
+_REPORT = pytest.StashKey[CaseReport]()
+
+
+class Recorder:
+    """Collects what one test found out, on the test's own stash."""
+
+    def __init__(self, item: pytest.Item, case: Case) -> None:
+        self._item = item
+        if _REPORT not in item.stash:
+            item.stash[_REPORT] = CaseReport(item.nodeid, case)
+
+    def measurement(self, measurement: Measurement, verdicts: Sequence[Verdict]) -> None:
+        """Record a measurement and what it means; a second one of the same test is refused.
+
+        Raises:
+            pytest.fail.Exception: The test has measured before: one test has one verdict.
+        """
+        report = self._item.stash[_REPORT]
+        if report.measurement is not None:
+            pytest.fail("this test measured twice; give each measurement a test of its own", pytrace=False)
+        self._item.stash[_REPORT] = dataclasses.replace(report, measurement=measurement)
+        self.verdicts(verdicts)
+
+    def agreement(self, agreement: Agreement) -> None:
+        """Record a comparison with a reference."""
+        report = self._item.stash[_REPORT]
+        self._item.stash[_REPORT] = dataclasses.replace(report, agreements=(*report.agreements, agreement))
+
+    def verdicts(self, verdicts: Sequence[Verdict]) -> None:
+        """Record what something means."""
+        report = self._item.stash[_REPORT]
+        self._item.stash[_REPORT] = dataclasses.replace(report, verdicts=(*report.verdicts, *verdicts))
+
+
+def recorded(item: pytest.Item) -> CaseReport | None:
+    """Return what the fixtures recorded for a test; None if it used none of them."""
+    return item.stash.get(_REPORT, None)
+
+
+def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
+    """Let the running test pass, skip or fail as its verdicts say, with their sentences and without a traceback."""
+    how = delivery(verdicts, policy=policy)
+    if how == "pass":
+        return
+    harmless = (Outcome.HELD, Outcome.IMPROVED)
+    lines = [f"{v.outcome.value}: {v.sentence} [{v.code}]" for v in verdicts if v.outcome not in harmless]
+    text = "\n".join(lines)
+    if how == "skip":
+        pytest.skip(text)
+    pytest.fail(text, pytrace=False)

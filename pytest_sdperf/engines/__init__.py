@@ -1,0 +1,1 @@
+"""Engines, one file each; siblings share only modules whose name starts with an underscore."""

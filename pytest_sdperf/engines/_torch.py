@@ -1,0 +1,130 @@
+"""A torch module as a runner; shared by the torch engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.contracts import Arrays, DeviceKind, Engine, EngineOption, LoadRequest, Requirement, Runner
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+
+TF32 = EngineOption("off", "Let fp32 products and convolutions use TF32.", choices=("off", "on"))
+
+
+class ModuleEngine(Engine):
+    """What every engine that loads a torch module has in common."""
+
+    consumes = "module"
+    device_kinds: tuple[DeviceKind, ...] = ("cpu", "cuda", "rocm")
+    requirements = tuple(
+        Requirement(module, "pip install 'pytest-sdperf[cpu]'") for module in ("torch", "diffusers", "transformers")
+    )
+    extra = "cpu"
+
+    def supports(self, optimization: str) -> str | None:
+        """Refuse the rungs that rewrite an ONNX graph."""
+        if optimization in ("fp32", "fp16"):
+            return None
+        return f"{self.name} runs the torch module; {optimization} rewrites an ONNX graph"
+
+    def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
+        """Return fp32 on a CPU, where half precision is emulated, and fp16 on a GPU."""
+        return ("fp32",) if device_kind == "cpu" else ("fp16",)
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of torch and diffusers."""
+        from importlib.metadata import version
+
+        import torch
+
+        return {"torch": str(torch.__version__), "diffusers": version("diffusers")}
+
+
+def torch_device(request: LoadRequest) -> str:
+    """Return the torch name of the device; ROCm builds of torch call their GPUs cuda."""
+    return "cpu" if request.device_kind == "cpu" else f"cuda:{request.device_index}"
+
+
+def load_module(request: LoadRequest) -> torch.nn.Module:
+    """Load the component in evaluation mode with the precision that the build names."""
+    module = request.model.module(
+        request.component,
+        weights=request.build.path,
+        floating=request.build.floating,
+        device=torch_device(request),
+    )
+    return module.eval()
+
+
+def set_tf32(allowed: bool) -> None:
+    """Allow or forbid TF32 in matrix products and convolutions alike (torch forbids one and allows the other)."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    torch.backends.cudnn.allow_tf32 = allowed
+
+
+class TorchRunner(Runner):
+    """Calls a module on tensors that are already on its device."""
+
+    def __init__(
+        self,
+        module: Callable[..., Sequence[torch.Tensor]],
+        request: LoadRequest,
+        *,
+        clone_outputs: bool = False,
+    ) -> None:
+        import torch
+
+        self._torch = torch
+        self._module = module
+        self._device = torch_device(request)
+        self._floating = getattr(torch, request.build.floating)
+        self._names = [spec.name for spec in request.model.inputs(request.component, request.workload)]
+        self._output_names = [spec.name for spec in request.model.outputs(request.component, request.workload)]
+        self._clone = clone_outputs
+        self._bound: list[torch.Tensor] = []
+        self._outputs: Sequence[torch.Tensor] = ()
+
+    def _place(self, tensor: torch.Tensor) -> torch.Tensor:
+        dtype = self._floating if tensor.is_floating_point() else tensor.dtype
+        return tensor.to(device=self._device, dtype=dtype)
+
+    def bind(self, inputs: Arrays) -> None:
+        """Copy the inputs to the device."""
+        import numpy as np
+
+        arrays = [np.ascontiguousarray(inputs[name]) for name in self._names]
+        self._bound = [self._place(self._torch.from_numpy(array.copy())) for array in arrays]
+
+    def run(self) -> None:
+        """Start one call."""
+        with self._torch.inference_mode():
+            self._outputs = self._module(*self._bound)
+
+    def synchronize(self) -> None:
+        """Wait for the GPU; a CPU call has finished when it returns."""
+        if self._device != "cpu":
+            self._torch.cuda.synchronize()
+
+    def fetch(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Copy the outputs to the host."""
+        return {
+            name: tensor.detach().cpu().numpy() for name, tensor in zip(self._output_names, self._outputs, strict=True)
+        }
+
+    def call(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Run once on torch tensors, on the device."""
+        with self._torch.inference_mode():
+            outputs = self._module(*(self._place(inputs[name]) for name in self._names))
+        if self._clone:  # a replayed CUDA graph writes its next outputs over these
+            outputs = [tensor.clone() for tensor in outputs]
+        return dict(zip(self._output_names, outputs, strict=True))
+
+    def facts(self) -> dict[str, Any]:
+        """Return the number of threads on a CPU."""
+        return {"threads": str(self._torch.get_num_threads())} if self._device == "cpu" else {}

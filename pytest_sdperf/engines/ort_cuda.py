@@ -1,0 +1,55 @@
+"""ONNX Runtime on an NVIDIA GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.engines import _ort
+
+
+class OrtCudaEngine(Engine):
+    """The CUDA execution provider with IO binding: inputs and outputs stay on the GPU."""
+
+    name = "ort-cuda"
+    consumes = "onnx"
+    device_kinds = ("cuda",)
+    options = {
+        "cuda_graph": EngineOption("off", "Capture the run once and replay it.", choices=("off", "on")),
+        "conv_search": EngineOption(
+            "exhaustive", "How cuDNN chooses convolution algorithms.", choices=("exhaustive", "heuristic", "default")
+        ),
+        "tf32": EngineOption("off", "Let fp32 matrix products use TF32.", choices=("off", "on")),
+    }
+    requirements = (Requirement("onnxruntime", "pip install 'pytest-sdperf[cuda]'"),)
+    extra = "cuda"
+
+    def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
+        """Return the highest rung that every builder can make."""
+        return ("fp16",)
+
+    def versions(self) -> dict[str, str]:
+        """Return the version of onnxruntime."""
+        return _ort.versions()
+
+    @contextmanager
+    def load(self, request: LoadRequest) -> Iterator[Runner]:
+        """Create a session on the GPU, with the CPU provider behind it for what has no CUDA kernel."""
+        # torch brings the CUDA and cuDNN libraries of pip installations; a system-wide CUDA works without it.
+        with suppress(ImportError):
+            import torch  # noqa: F401
+        import onnxruntime
+
+        provider = {
+            "device_id": str(request.device_index),
+            "enable_cuda_graph": "1" if request.options["cuda_graph"] == "on" else "0",
+            "cudnn_conv_algo_search": request.options["conv_search"].upper(),
+            "use_tf32": "1" if request.options["tf32"] == "on" else "0",
+        }
+        session = _ort.create_session(
+            request,
+            options=_ort.session_options(onnxruntime),
+            providers=[("CUDAExecutionProvider", provider), "CPUExecutionProvider"],
+        )
+        yield _ort.OrtRunner(session, request, device="cuda", facts={})

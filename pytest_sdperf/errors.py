@@ -1,0 +1,80 @@
+"""Errors that a user can act on.
+
+Every message says what was given, what is allowed and what to type next. The door (`plugin.py`, `cli.py`)
+turns these into `pytest.UsageError` or an exit status; nothing below the door knows pytest.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class SdperfError(Exception):
+    """Base of every error that is addressed to a user; its text is complete and needs no traceback."""
+
+
+class UnknownNameError(SdperfError):
+    """A name that the catalog does not hold."""
+
+    def __init__(self, kind: str, given: str, known: Iterable[str], *, hint: str = "") -> None:
+        names = sorted(known)
+        near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+        parts = [f"unknown {kind} {given!r}."]
+        if near:
+            parts.append(f"Did you mean {near[0]!r}?")
+        parts.append(f"Known: {', '.join(names) if names else 'none'}.")
+        if hint:
+            parts.append(hint)
+        super().__init__(" ".join(parts))
+        self.kind, self.given, self.known, self.nearest = kind, given, tuple(names), near[0] if near else None
+
+
+class OptionError(SdperfError):
+    """An option, ini value or marker that cannot be understood."""
+
+
+class DuplicateNameError(SdperfError):
+    """Two plug-ins registered the same name."""
+
+
+class DeviceMissingError(SdperfError):
+    """The device that was asked for is not in this machine."""
+
+
+class EngineMissingError(SdperfError):
+    """An engine that was asked for by name cannot run in this environment."""
+
+
+class WeightsError(SdperfError):
+    """A weights folder that is incomplete or not safe to load."""
+
+
+class BuildError(SdperfError):
+    """A component could not be exported, optimized or checked."""
+
+
+class CacheError(SdperfError):
+    """The cache folder cannot be read or written."""
+
+
+class BaselineError(SdperfError):
+    """A baseline file that cannot be trusted."""
+
+
+class WorkerError(SdperfError):
+    """A worker process that ended without an answer.
+
+    Attributes:
+        reason: `crash`, `killed`, `timeout`, `protocol` or `error`.
+        tail: The last lines of the worker's stderr.
+    """
+
+    def __init__(self, message: str, *, reason: str, tail: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.tail = tail
+
+
+class OutOfMemoryError(SdperfError):
+    """The device ran out of memory: a value of the measurement, not a fault of the suite."""

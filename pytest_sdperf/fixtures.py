@@ -1,0 +1,139 @@
+"""The public face: everything that a test's author touches.
+
+A test that asks for any of these fixtures is parametrized over the cases that the command line and its marker select;
+the fixtures then belong to the one case that the test is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_sdperf import agreement as agreements
+from pytest_sdperf import benchmark_bridge
+from pytest_sdperf.contracts import Device, Engine, Model
+from pytest_sdperf.judging.target import judge_against_target
+from pytest_sdperf.marks import MARKER, read_marks
+from pytest_sdperf.measure import measure
+from pytest_sdperf.delivery import Recorder, deliver
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.session import Session, session_of
+from pytest_sdperf.values import Agreement, Build, Case, Measurement, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture(scope="session")
+def sdperf_session(request: pytest.FixtureRequest) -> Session:
+    """What this run shares: settings, catalog, cache, baseline."""
+    return session_of(request.config)
+
+
+@pytest.fixture(scope="session")
+def case(request: pytest.FixtureRequest) -> Case:
+    """The identity of what this test is about (`pytest_sdperf.values.Case`)."""
+    if not isinstance(getattr(request, "param", None), Case):
+        pytest.skip(str(getattr(request, "param", "no case was selected")))
+    selected: Case = request.param
+    return selected
+
+
+@pytest.fixture(scope="session")
+def device(sdperf_session: Session) -> Device:
+    """The device under test, as `--gpu` chose it."""
+    return sdperf_session.run.device()
+
+
+@pytest.fixture(scope="session")
+def model(case: Case, sdperf_session: Session) -> Model:
+    """The model of the case (`pytest_sdperf.contracts.Model`)."""
+    return sdperf_session.run.catalog.models.get(case.model)
+
+
+@pytest.fixture(scope="session")
+def engine(case: Case, sdperf_session: Session) -> Engine:
+    """The engine of the case (`pytest_sdperf.contracts.Engine`)."""
+    return sdperf_session.run.catalog.engines.get(sdperf_session.run.request_of(case).engine)
+
+
+@pytest.fixture(scope="session")
+def build(case: Case, sdperf_session: Session) -> Build:
+    """The optimized build of the case's component, from the cache if it is there (`pytest_sdperf.values.Build`)."""
+    return sdperf_session.builder.build(
+        case.model,
+        case.component,
+        optimization=case.optimization,
+        fuser=case.fuser,
+        exporter=case.exporter,
+        opset=case.opset,
+        shapes=case.shapes,
+        workload=case.workload,
+        consumes="onnx" if case.exporter else "module",
+    )
+
+
+@pytest.fixture(scope="session")
+def expected_counts(case: Case, sdperf_session: Session) -> Mapping[str, int]:
+    """`domain::op_type` -> nodes that the torch module's own structure allows at the case's optimization."""
+    return sdperf_session.builder.expected_counts(case.model, case.component, case.optimization)
+
+
+@pytest.fixture(scope="session")
+def runner(case: Case, sdperf_session: Session) -> CaseRunner:
+    """The case, ready to be executed in worker processes: `runner.run()` returns its outputs by name."""
+    return sdperf_session.runner(case)
+
+
+@pytest.fixture
+def fused(
+    request: pytest.FixtureRequest, case: Case, sdperf_session: Session
+) -> Callable[[Build, Mapping[str, int]], Verdict]:
+    """Judge the fused operators of a build: `fused(build, expected_counts)` fails the test where one is missing."""
+    recorder = Recorder(request.node, case)
+
+    def judge_counts(build: Build, expected: Mapping[str, int]) -> Verdict:
+        verdict = judge_against_target(case, build.counts, expected)
+        recorder.verdicts([verdict])
+        deliver([verdict], Policy.of(sdperf_session.run.settings, device_kind="cpu"))
+        return verdict
+
+    return judge_counts
+
+
+@pytest.fixture
+def agree(request: pytest.FixtureRequest, case: Case) -> Callable[[CaseRunner], Agreement]:
+    """Execute the case and compare it with torch: `agree(runner)` fails the test beyond the derived limit."""
+    recorder = Recorder(request.node, case)
+
+    def compare(runner: CaseRunner) -> Agreement:
+        agreement = agreements.agree(runner)
+        recorder.agreement(agreement)
+        if not agreement.passed:
+            pytest.fail(agreements.sentence(agreement), pytrace=False)
+        return agreement
+
+    return compare
+
+
+@pytest.fixture
+def bench(
+    request: pytest.FixtureRequest, case: Case, sdperf_session: Session
+) -> Callable[[CaseRunner], Measurement]:
+    """Measure the case in fresh processes and judge it against its baseline: `bench(runner)`."""
+    recorder = Recorder(request.node, case)
+    marks = read_marks(request.node.iter_markers(MARKER))
+
+    def measure_and_judge(runner: CaseRunner) -> Measurement:
+        processes = sdperf_session.run.settings.processes
+        measurement = measure(runner, processes=processes, say=sdperf_session.say)
+        verdicts = sdperf_session.judge(measurement, min_effect=marks.min_effect)
+        recorder.measurement(measurement, verdicts)
+        benchmark_bridge.show(request, measurement.medians_s)
+        deliver(verdicts, sdperf_session.policy(marks.min_effect))
+        return measurement
+
+    return measure_and_judge

@@ -1,0 +1,199 @@
+"""What an ONNX graph holds: counts, a hash without weights, and whether it is valid.
+
+Nothing here reads the weights of a model except the session that proves that it loads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.errors import BuildError
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Check a model and return `counts`, `graph_hash` and `without_cpu_kernel` as JSON data.
+
+    Raises:
+        BuildError: The model is not valid.
+    """
+    without = check_model(path)
+    return {
+        "counts": dict(sorted(count_ops(path).items())),
+        "graph_hash": graph_hash(path),
+        "without_cpu_kernel": without,
+    }
+
+
+def count_ops(path: Path) -> Counter[str]:
+    """Count nodes by `domain::op_type`, as if every function were inlined, subgraphs included.
+
+    The domain of ONNX itself is empty, also where the file spells it `ai.onnx`: `::Conv`,
+    `com.microsoft::SkipLayerNormalization`. An op_type alone would confuse ONNX's Attention with Microsoft's.
+    """
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    return _count(model.graph.node, {_function_key(function): function for function in model.functions})
+
+
+def _count(
+    nodes: Iterable[onnx.NodeProto], functions: Mapping[tuple[str, str, str], onnx.FunctionProto]
+) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for node in nodes:
+        function = functions.get((_domain(node.domain), node.op_type, node.overload))
+        if function is not None:
+            counts += _count(function.node, functions)
+        else:
+            counts[f"{_domain(node.domain)}::{node.op_type}"] += 1
+        for attribute in node.attribute:
+            for subgraph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+                counts += _count(subgraph.node, functions)
+    return counts
+
+
+def _function_key(function: onnx.FunctionProto) -> tuple[str, str, str]:
+    return _domain(function.domain), function.name, function.overload
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def graph_hash(path: Path) -> str:
+    """Return 16 hex digits for the structure of a model, without its weights.
+
+    Two models have the same hash if their nodes (op, attributes, wiring), opsets, inputs, outputs and the shapes and
+    types of their initializers agree. Names of nodes and intermediate values, the order of nodes in the file,
+    producer strings, doc strings, metadata and floating-point values do not count; small integer values do, because
+    they are shapes and axes.
+    """
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    opsets = sorted((_domain(opset.domain), opset.version) for opset in model.opset_import)
+    functions = sorted(_function_hash(function) for function in model.functions)
+    return _digest("model", opsets, functions, _graph_parts(model.graph, {}))[:16]
+
+
+def _digest(*parts: Any) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _function_hash(function: onnx.FunctionProto) -> str:
+    known = {name: _digest("argument", index) for index, name in enumerate(function.input)}
+    nodes = _node_hashes(function.node, known)
+    attributes = (sorted(function.attribute), sorted(_attribute(a, known) for a in function.attribute_proto))
+    return _digest(
+        _function_key(function), attributes, sorted(nodes), [known.get(name, "") for name in function.output]
+    )
+
+
+def _graph_parts(graph: onnx.GraphProto, outer: Mapping[str, str]) -> tuple[Any, ...]:
+    known = dict(outer)
+    initializers = {tensor.name: _digest("initializer", _tensor(tensor)) for tensor in graph.initializer}
+    inputs = [(value.name, _type(value)) for value in graph.input if value.name not in initializers]
+    known.update(initializers)
+    known.update({name: _digest("input", index, kind) for index, (name, kind) in enumerate(inputs)})
+    nodes = _node_hashes(graph.node, known)
+    outputs = [(value.name, _type(value), known.get(value.name, "")) for value in graph.output]
+    return inputs, outputs, sorted(nodes), sorted(initializers.values())
+
+
+def _node_hashes(nodes: Iterable[onnx.NodeProto], known: dict[str, str]) -> list[str]:
+    """Hash each node from the hashes of its inputs, and add its outputs to `known` (nodes are in topological order)."""
+    hashes = []
+    for node in nodes:
+        attributes = sorted(_attribute(attribute, known) for attribute in node.attribute)
+        inputs = [known.get(name, "") if name else None for name in node.input]
+        kind = (_domain(node.domain), node.op_type, node.overload)
+        hashes.append(_digest(kind, attributes, inputs, len(node.output)))
+        known.update({name: _digest(hashes[-1], index) for index, name in enumerate(node.output) if name})
+    return hashes
+
+
+def _attribute(attribute: onnx.AttributeProto, known: Mapping[str, str]) -> str:
+    import onnx
+
+    kinds = onnx.AttributeProto
+    if attribute.type in (kinds.GRAPH, kinds.GRAPHS):
+        value: Any = [_graph_parts(part, known) for part in (*attribute.graphs, attribute.g)]
+    elif attribute.type in (kinds.TENSOR, kinds.TENSORS):
+        value = [_tensor(tensor) for tensor in (*attribute.tensors, attribute.t)]
+    else:
+        plain = onnx.AttributeProto()
+        plain.CopyFrom(attribute)
+        plain.ClearField("doc_string")
+        value = plain.SerializeToString(deterministic=True)
+    return _digest(attribute.name, attribute.type, value)
+
+
+def _tensor(tensor: onnx.TensorProto) -> tuple[Any, ...]:
+    import onnx
+    from onnx import numpy_helper
+
+    described = (tensor.data_type, tuple(tensor.dims))
+    integral = tensor.data_type in (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL)
+    if not integral or tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return described
+    return (*described, numpy_helper.to_array(tensor).tobytes())
+
+
+def _type(value: onnx.ValueInfoProto) -> bytes:
+    return bytes(value.type.SerializeToString(deterministic=True))
+
+
+def check_model(path: Path) -> tuple[str, ...]:
+    """Check a model with the ONNX checker and load it in onnxruntime on the CPU.
+
+    Args:
+        path: The graph file; external data lies next to it, so models over 2 GB pass through here too.
+
+    Returns:
+        `domain::op_type` of the nodes that have no kernel on the CPU. If there are any, the model was parsed and its
+        types were resolved by onnxruntime, but no session could be made.
+
+    Raises:
+        BuildError: The checker or onnxruntime refuses the model.
+    """
+    import onnx
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    try:
+        onnx.checker.check_model(str(path))
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise BuildError(f"the ONNX checker refuses {path.name}: {_first_line(error)}") from error
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    try:
+        onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except state.NotImplemented:
+        return without_cpu_kernel(path)
+    except Exception as error:
+        raise BuildError(f"onnxruntime {onnxruntime.__version__} refuses {path.name}: {_first_line(error)}") from error
+    return ()
+
+
+def without_cpu_kernel(path: Path) -> tuple[str, ...]:
+    """Return `domain::op_type` of the nodes for which this onnxruntime has no CPU kernel, sorted."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    kernels = {
+        f"{_domain(kernel.domain)}::{kernel.op_name}"
+        for kernel in state.get_all_opkernel_def()
+        if kernel.provider == "CPUExecutionProvider"
+    }
+    return tuple(sorted(name for name in count_ops(path) if name not in kernels))
+
+
+def _first_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:500]

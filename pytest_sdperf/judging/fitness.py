@@ -1,0 +1,116 @@
+"""Was the machine fit to be judged, and did the run give what was asked for? If not, the verdict is INVALID."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_sdperf.baselines import StoredCase
+from pytest_sdperf.judging.words import component, opening
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.units import plural
+from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict
+
+Differences = Mapping[str, tuple[Any, Any]]
+
+DRIVER = "driver"
+TAIL_LINES = 5
+
+
+def machine_differences(stored: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return machine keys that differ, with the stored and the present value.
+
+    A value that one side cannot tell (None, or absent) against one that the other can is a difference: what cannot
+    be verified does not match.
+    """
+    keys = sorted({*stored, *present})
+    return {key: (stored.get(key), present.get(key)) for key in keys if stored.get(key) != present.get(key)}
+
+
+def unfit(
+    measurement: Measurement, stored: StoredCase | None, *, policy: Policy, differences: Differences
+) -> Verdict | None:
+    """Return why a measurement cannot be judged; None if it can."""
+    if measurement.health:
+        return invalid("machine-not-fit", f"The machine was not fit to be measured: {_joined(measurement.health)}.")
+    if differences:
+        return _other_machine(differences)
+    failure = measurement.failure
+    if failure is not None and not measurement.out_of_memory:
+        tail = "\n".join(failure.tail.strip().splitlines()[-TAIL_LINES:])
+        quoted = f" Its last words:\n{tail}" if tail else " It wrote nothing to stderr."
+        return invalid(f"worker-{failure.reason}", f"{failure.message.rstrip('.')}.{quoted}")
+    if measurement.out_of_memory or not measurement.case.engine:
+        return None
+    return next(_sample_problems(measurement, stored, policy=policy), None)
+
+
+def invalid(code: str, sentence: str, *, metric: str = "measurement") -> Verdict:
+    """Return an INVALID verdict."""
+    return Verdict(Outcome.INVALID, code, sentence, metric)
+
+
+def _joined(reasons: tuple[str, ...]) -> str:
+    return "; ".join(reason.rstrip(".") for reason in reasons)
+
+
+def _other_machine(differences: Differences) -> Verdict:
+    listed = ", ".join(f"{key} was {_told(old)} and is {_told(new)}" for key, (old, new) in sorted(differences.items()))
+    if set(differences) == {DRIVER}:
+        return invalid(
+            "driver-changed",
+            f"The baseline was recorded under another driver: {listed}; a driver is not what is tested, so the "
+            f"baseline has to be recorded anew under this one.",
+        )
+    return invalid("machine-changed", f"The baseline was recorded on another machine: {listed}.")
+
+
+def _told(value: Any) -> str:
+    return "not known" if value is None else str(value)
+
+
+def _sample_problems(measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Iterator[Verdict]:
+    what, samples = component(measurement.case.component), measurement.samples
+    if len(samples) < max(policy.processes, 1):
+        yield invalid(
+            "samples-missing",
+            f"{opening(measurement.case)} was measured by {plural(len(samples), 'process', 'processes')} instead of "
+            f"{max(policy.processes, 1)}.",
+        )
+    for number, sample in enumerate(samples, 1):
+        if not sample.iterations_s:
+            yield invalid("latency-missing", f"Process {number} of {len(samples)} timed no {what} run.")
+        bad = [time for time in sample.iterations_s if not (math.isfinite(time) and time > 0)]
+        if bad:
+            yield invalid(
+                "latency-not-positive",
+                f"Process {number} of {len(samples)} reported a {what} time of {bad[0]:g} s, which no run can take.",
+            )
+    yield from _call_problems(measurement, stored)
+
+
+def _call_problems(measurement: Measurement, stored: StoredCase | None) -> Iterator[Verdict]:
+    """A pipeline that calls its UNet more or less often does other work, so its times cannot be compared."""
+    if measurement.case.component != "pipeline":
+        return
+    calls = sorted({sample.unet_calls for sample in measurement.samples})
+    if calls[0] < 1:
+        yield invalid("unet-calls-missing", "The UNet calls of the pipeline were not counted.")
+    if len(calls) > 1:
+        yield invalid("unet-calls-differ", f"Processes made {_numbers(calls)} UNet calls for the same request.")
+    before = sorted({sample.unet_calls for sample in _stored_samples(stored)})
+    if before and before != calls:
+        yield invalid(
+            "unet-calls-changed",
+            f"The pipeline made {_numbers(calls)} UNet calls; its baseline made {_numbers(before)}, so it is not the "
+            f"same work.",
+        )
+
+
+def _stored_samples(stored: StoredCase | None) -> tuple[Sample, ...]:
+    return stored.last.samples if stored is not None and stored.sessions else ()
+
+
+def _numbers(values: list[int]) -> str:
+    return " and ".join(map(str, values))

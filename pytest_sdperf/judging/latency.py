@@ -1,0 +1,142 @@
+"""Is it as fast as it was? Out of memory is a value here, slower than every number."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from pytest_sdperf.baselines import Session, StoredCase
+from pytest_sdperf.judging.fitness import invalid
+from pytest_sdperf.judging.words import opening, since
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.stats import Interval, predict
+from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
+from pytest_sdperf.values import Measurement, Outcome, Verdict
+
+METRIC = "latency"
+
+
+def judge_latency(measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict:
+    """Judge the median of process medians against the sessions of the present level."""
+    what = f"{opening(measurement.case)} latency"
+    if stored is None:
+        return _new(measurement, what, policy=policy)
+    if not stored.sessions:
+        return _unusable(what, "it holds no session")
+    if measurement.out_of_memory or stored.last.out_of_memory:
+        return _out_of_memory(measurement, stored, what)
+    level = [session for session in stored.level(METRIC) if session.samples]
+    problem = _problem(level)
+    if problem:
+        return _unusable(what, problem)
+    interval = predict(
+        [_medians(session) for session in level],
+        measurement.medians_s,
+        min_effect=policy.min_effect,
+        confidence=policy.confidence,
+    )
+    return _against(interval, measurement, stored, what=what, policy=policy)
+
+
+def _new(measurement: Measurement, what: str, *, policy: Policy) -> Verdict:
+    tail = ", and --sdperf-missing-baseline=fail asks for one" if policy.missing_baseline == "fail" else " yet"
+    if measurement.out_of_memory:
+        sentence = f"{what} is OOM (the device ran out of memory) and has no baseline{tail}."
+        return Verdict(Outcome.NEW, "no-baseline", sentence, METRIC)
+    sentence = f"{what} {seconds(measurement.latency_s)} has no baseline{tail}."
+    return Verdict(Outcome.NEW, "no-baseline", sentence, METRIC, obtained=measurement.latency_s)
+
+
+def _unusable(what: str, why: str) -> Verdict:
+    return invalid("baseline-unusable", f"The baseline of {what} cannot be used: {why}.", metric=METRIC)
+
+
+def _problem(level: list[Session]) -> str:
+    """Say why stored sessions cannot be compared with; empty if they can."""
+    if not level:
+        return "no session holds samples"
+    for session in level:
+        for sample in session.samples:
+            if not sample.iterations_s:
+                return f"the session of {session.date} has a sample without times"
+            bad = [time for time in sample.iterations_s if not (math.isfinite(time) and time > 0)]
+            if bad:
+                return f"the session of {session.date} holds a time of {bad[0]:g} s, which no run can take"
+    return ""
+
+
+def _out_of_memory(measurement: Measurement, stored: StoredCase, what: str) -> Verdict:
+    changes = since(stored.last, measurement.subject)
+    if measurement.out_of_memory and stored.last.out_of_memory:
+        return Verdict(Outcome.HELD, "oom-as-before", f"{what} is OOM, as in its baseline.", METRIC)
+    if measurement.out_of_memory:
+        problem = _problem([session for session in stored.level(METRIC) if session.samples])
+        if problem:
+            return _unusable(what, problem)
+        expected = _center(stored)
+        sentence = f"{what} is OOM: the device ran out of memory where its baseline took {seconds(expected)}{changes}."
+        return Verdict(Outcome.REGRESSED, "oom-instead-of-number", sentence, METRIC, expected=expected)
+    sentence = f"{what} is {seconds(measurement.latency_s)} where the device ran out of memory before{changes}."
+    return Verdict(Outcome.IMPROVED, "number-instead-of-oom", sentence, METRIC, obtained=measurement.latency_s)
+
+
+def _against(interval: Interval, measurement: Measurement, stored: StoredCase, *, what: str, policy: Policy) -> Verdict:
+    """Compare with an interval: first whether it allows a verdict, then on which side of it the session lies."""
+    obtained, center = measurement.latency_s, interval.center
+    ratio, needed = obtained / center, 1 + policy.latency_effect
+    compared = f"{what} {seconds(obtained)} is {above_or_below(ratio)} its baseline of {seconds(center)}"
+    held = f"held up to {seconds(interval.high)}, {_basis(interval, measurement, stored)}"
+    changes = since(stored.last, measurement.subject) + _drift(obtained, stored, policy=policy)
+
+    def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
+        ends = (None, None) if math.isinf(interval.ratio) else (center / max(interval.ratio, needed), interval.high)
+        return Verdict(outcome, code, sentence, METRIC, obtained, center, *ends)
+
+    if interval.basis == "nothing":
+        why = "no process was repeated, neither now nor in the baseline, so chance cannot be told from change"
+        return verdict(Outcome.INCONCLUSIVE, "latency-no-replicates", f"{compared}, but {why}.")
+    if ratio > interval.ratio and ratio > needed:
+        return verdict(Outcome.REGRESSED, "latency-above-interval", f"{compared} ({held}){changes}.")
+    if ratio > interval.ratio:
+        why = f"on a CPU only effects above {share(policy.latency_effect)} fail until the self-test has passed on it"
+        return verdict(Outcome.INCONCLUSIVE, "latency-small-on-cpu", f"{compared} ({held}), but {why}{changes}.")
+    if ratio < 1 / interval.ratio and ratio < 1 / needed:
+        ends = f"held down to {seconds(interval.low)}, {_basis(interval, measurement, stored)}"
+        return verdict(Outcome.IMPROVED, "latency-below-interval", f"{compared} ({ends}){changes}.")
+    if interval.ratio > 1 + policy.widest:
+        why = f"noise would hide a change of {percent(interval.ratio)}, and at most {share(policy.widest)} is allowed"
+        return verdict(Outcome.INCONCLUSIVE, "latency-too-noisy", f"{compared}, but {why}.")
+    return verdict(Outcome.HELD, "latency-inside-interval", f"{compared} ({held}){changes}.")
+
+
+def _basis(interval: Interval, measurement: Measurement, stored: StoredCase) -> str:
+    if interval.basis == "sessions":
+        return f"from {plural(interval.sessions, 'stored session')}"
+    level = stored.level(METRIC)
+    processes = len(measurement.samples) + sum(len(session.samples) for session in level)
+    return (
+        f"from the spread of {processes} processes only: {plural(interval.sessions, 'stored session')} cannot tell "
+        f"how days differ"
+    )
+
+
+def _drift(obtained: float, stored: StoredCase, *, policy: Policy) -> str:
+    """Say how far the anchor is, where the sessions have moved away from it."""
+    anchor = stored.anchor
+    if not anchor.samples or anchor.date == stored.sessions[0].date or _problem([anchor]):
+        return ""
+    ratio = obtained / _median(anchor)
+    return f"; {percent(ratio)} since the anchor of {anchor.date[:10]}" if abs(ratio - 1) > policy.min_effect else ""
+
+
+def _center(stored: StoredCase) -> float:
+    level = [_median(session) for session in stored.level(METRIC) if session.samples]
+    return math.exp(math.fsum(map(math.log, level)) / len(level))
+
+
+def _medians(session: Session) -> list[float]:
+    return [sample.median_s for sample in session.samples]
+
+
+def _median(session: Session) -> float:
+    return statistics.median(_medians(session))

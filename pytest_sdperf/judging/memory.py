@@ -1,0 +1,80 @@
+"""Does it need as much memory as it did? Peak memory is almost free of noise, so its limit is a plain tolerance."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+
+from pytest_sdperf.baselines import Session, StoredCase
+from pytest_sdperf.judging.fitness import invalid
+from pytest_sdperf.judging.words import opening, since
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.units import above_or_below, megabytes, share
+from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict
+
+Peak = Callable[[Sample], int | None]
+
+METRICS: dict[str, Peak] = {
+    "first-run-memory": lambda sample: sample.first_run_bytes,
+    "second-run-memory": lambda sample: sample.second_run_bytes,
+}
+
+
+def judge_memory(measurement: Measurement, stored: StoredCase | None, metric: str, *, policy: Policy) -> Verdict | None:
+    """Judge one of the two peaks; None where a CPU machine cannot tell it, neither now nor in the baseline."""
+    peak, what = METRICS[metric], f"{opening(measurement.case)} {_spelled(metric)}"
+    values = [peak(sample) for sample in measurement.samples]
+    before = _sessions(stored, metric)
+    known_before = any(peak(sample) is not None for session in before for sample in session.samples)
+    if all(value is None for value in values) and not known_before and policy.on_cpu:
+        return None
+    if any(value is None or value <= 0 for value in values):
+        bad = next(value for value in values if value is None or value <= 0)
+        told = "is missing from a sample" if bad is None else f"of {bad} bytes cannot be"
+        return invalid("memory-missing", f"{what} {told}.", metric=metric)
+    obtained = statistics.median(value for value in values if value is not None)
+    if not known_before:
+        return Verdict(
+            Outcome.NEW, "no-baseline", f"{what} {megabytes(obtained)} has no baseline yet.", metric, obtained
+        )
+    return _against(measurement, before, metric, obtained=obtained, policy=policy)
+
+
+def _spelled(metric: str) -> str:
+    return metric.replace("-run-", "-run ")
+
+
+def _sessions(stored: StoredCase | None, metric: str) -> tuple[Session, ...]:
+    return tuple(session for session in stored.level(metric) if session.samples) if stored is not None else ()
+
+
+def _against(
+    measurement: Measurement, before: Sequence[Session], metric: str, *, obtained: float, policy: Policy
+) -> Verdict:
+    peak, what = METRICS[metric], f"{opening(measurement.case)} {_spelled(metric)}"
+    stored = [peak(sample) for session in before for sample in session.samples]
+    if any(value is None or value <= 0 for value in stored):
+        return invalid("baseline-unusable", f"The baseline of {what} has a sample without it.", metric=metric)
+    sources = sorted({sample.memory_source for session in before for sample in session.samples})
+    source = measurement.samples[0].memory_source
+    if sources != sorted({sample.memory_source for sample in measurement.samples}):
+        told = (
+            f"{source or 'unknown'} memory now and {' and '.join(name or 'unknown' for name in sources)} memory before"
+        )
+        return invalid("memory-source-changed", f"{what} cannot be compared: it is {told}.", metric=metric)
+    expected = statistics.median(value for value in stored if value is not None)
+    effect = policy.memory_change(source)
+    reach = max(expected * effect, policy.memory_floor_bytes)
+    low, high = expected - reach, expected + reach
+    compared = (
+        f"{what} {megabytes(obtained)} is {above_or_below(obtained / expected)} its baseline of {megabytes(expected)}"
+    )
+    changes = since(before[-1], measurement.subject)
+    if obtained > high:
+        outcome, code, held = Outcome.REGRESSED, "memory-above-limit", f"held up to {megabytes(high)}"
+    elif obtained < low:
+        outcome, code, held = Outcome.IMPROVED, "memory-below-limit", f"held down to {megabytes(low)}"
+    else:
+        outcome, code, held = Outcome.HELD, "memory-inside-limit", f"held up to {megabytes(high)}"
+    sentence = f"{compared} ({held}, {share(effect)} of {source or 'unknown'} memory){changes}."
+    return Verdict(outcome, code, sentence, metric, obtained, expected, low, high)

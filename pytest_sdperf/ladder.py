@@ -1,0 +1,119 @@
+"""The grammar of `--optimization`: text -> canonical selections -> rungs.
+
+A selection is one build. `fmha` is that rung with all below it; `fp16+fmha` is exactly these; `all-fmha` is every
+rung but one; `all` is the last rung; `ladder` is one build per rung; `as-is` leaves a graph untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pytest_sdperf.errors import OptionError, UnknownNameError
+
+AS_IS = "as-is"
+ALL = "all"
+LADDER = "ladder"
+BASE = "fp32"
+HALF = "fp16"
+_GRAMMAR = "A comma separates builds, a plus joins the rungs of one build, all-NAME leaves one rung out."
+
+
+def parse_optimizations(text: str, ladder: Sequence[str]) -> tuple[str, ...]:
+    """Turn the text of the option into canonical selections, in the order given, each once.
+
+    Args:
+        text: Such as `fp16,fmha`, `fp16+fmha`, `all-fmha`, `all`, `ladder` or `as-is`.
+        ladder: Names of the rungs, lowest first.
+
+    Returns:
+        Selections: a rung's name, names joined by `+` in the order of the ladder, `all-NAME`, or `as-is`.
+
+    Raises:
+        OptionError: An empty piece, or a rung named twice in one build.
+        UnknownNameError: With the nearest name and the list.
+    """
+    selections: list[str] = []
+    for piece in text.split(","):
+        selections.extend(_canonical(piece.strip(), text, ladder))
+    return tuple(dict.fromkeys(selections))
+
+
+def rungs(selection: str, ladder: Sequence[str]) -> tuple[str, ...]:
+    """Return the rungs of one canonical selection, lowest first; none for `as-is`.
+
+    Raises:
+        UnknownNameError: The selection names a rung that the ladder does not hold.
+    """
+    if selection == AS_IS:
+        return ()
+    if selection in ladder:
+        return tuple(ladder[: ladder.index(selection) + 1])
+    if "+" in selection:
+        return _in_order([_known(name, ladder) for name in selection.split("+")], ladder)
+    if selection.startswith(f"{ALL}-"):
+        left_out = _known(selection.removeprefix(f"{ALL}-"), ladder)
+        return tuple(name for name in ladder if name != left_out)
+    raise _unknown(selection, ladder)
+
+
+def floating(selection: str, ladder: Sequence[str]) -> Literal["float32", "float16"]:
+    """Return the floating type that a selection computes in.
+
+    Raises:
+        OptionError: `as-is`, whose type only its graph knows.
+        UnknownNameError: The selection names a rung that the ladder does not hold.
+    """
+    if selection == AS_IS:
+        raise OptionError(f"{AS_IS!r} has no floating type of its own: read it from the graph.")
+    return "float16" if HALF in rungs(selection, ladder) else "float32"
+
+
+def _canonical(piece: str, text: str, ladder: Sequence[str]) -> tuple[str, ...]:
+    if not piece:
+        raise OptionError(f"--optimization={text} holds an empty name. {_GRAMMAR} Known: {_list(ladder)}.")
+    if piece in ladder or piece == AS_IS:
+        return (piece,)
+    if piece == ALL:
+        return (ladder[-1],)
+    if piece == LADDER:
+        return tuple(ladder)
+    if "+" in piece:
+        return (_joined(piece, text, ladder),)
+    if piece.startswith(f"{ALL}-"):
+        return (f"{ALL}-{_known(piece.removeprefix(f'{ALL}-').strip(), ladder)}",)
+    raise _unknown(piece, ladder)
+
+
+def _joined(piece: str, text: str, ladder: Sequence[str]) -> str:
+    names = [name.strip() for name in piece.split("+")]
+    if not all(names):
+        raise OptionError(f"--optimization={text} holds an empty name. {_GRAMMAR} Known: {_list(ladder)}.")
+    for name in names:
+        _known(name, ladder)
+        if names.count(name) > 1:
+            raise OptionError(f"--optimization={text} names the rung {name!r} twice in one build. {_GRAMMAR}")
+    ordered = _in_order(names, ladder)
+    # The raw export adds nothing, so it is named only where a single rung would otherwise read as cumulative.
+    real = tuple(name for name in ordered if name != BASE)
+    if len(real) == 1:
+        return real[0] if rungs(real[0], ladder) in ((real[0],), (BASE, real[0])) else f"{BASE}+{real[0]}"
+    return "+".join(real)
+
+
+def _in_order(names: Sequence[str], ladder: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in ladder if name in names)
+
+
+def _known(name: str, ladder: Sequence[str]) -> str:
+    if name not in ladder:
+        raise UnknownNameError("optimization", name, ladder, hint=_GRAMMAR)
+    return name
+
+
+def _unknown(name: str, ladder: Sequence[str]) -> UnknownNameError:
+    return UnknownNameError("optimization", name, (*ladder, ALL, LADDER, AS_IS), hint=_GRAMMAR)
+
+
+def _list(ladder: Sequence[str]) -> str:
+    return ", ".join((*ladder, ALL, LADDER, AS_IS))

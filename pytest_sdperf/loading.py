@@ -1,0 +1,69 @@
+"""From the JSON of a job to loaded runners: shared by the tasks that execute components."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.contracts import Engine, LoadRequest, Model, Runner
+from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.values import Build, Workload
+
+
+@dataclass(frozen=True)
+class LoadedComponent:
+    """One component that is ready to run.
+
+    Attributes:
+        engine: What runs it.
+        model: What it belongs to.
+        runner: The loaded component.
+        load_s: Seconds that loading took.
+    """
+
+    engine: Engine
+    model: Model
+    runner: Runner
+    load_s: float
+
+
+def build_from_json(data: Mapping[str, Any]) -> Build:
+    """Rebuild a `Build` that went through JSON."""
+    return Build(**{**data, "path": Path(data["path"]), "notes": tuple(data.get("notes", ()))})
+
+
+def complete_options(engine: Engine, given: Mapping[str, str]) -> dict[str, str]:
+    """Return every option of the engine: what was given, defaults for the rest."""
+    return {name: given.get(name, option.default) for name, option in engine.options.items()}
+
+
+@contextlib.contextmanager
+def loaded_component(arguments: Mapping[str, Any], component: str, context: TaskContext) -> Iterator[LoadedComponent]:
+    """Load one component with the engine that the job names for it.
+
+    Args:
+        arguments: `model`, `workload`, `device_kind`, `device_index` and `components`: component -> `engine`,
+            `options`, `build`.
+        component: Which of them.
+        context: The task's context.
+    """
+    part = arguments["components"][component]
+    engine = context.catalog.engines.get(part["engine"])
+    model = context.catalog.models.get(arguments["model"])
+    request = LoadRequest(
+        build=build_from_json(part["build"]),
+        model=model,
+        component=component,
+        workload=Workload(**arguments["workload"]),
+        device_kind=arguments["device_kind"],
+        device_index=arguments["device_index"],
+        options=complete_options(engine, dict(part["options"])),
+        work_dir=context.out_dir,
+    )
+    start_s = monotonic_s()
+    with engine.load(request) as runner:
+        yield LoadedComponent(engine, model, runner, monotonic_s() - start_s)

@@ -1,0 +1,101 @@
+"""`@pytest.mark.sdperf(...)`: what one test says about its own cases."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_sdperf.errors import OptionError, UnknownNameError
+
+MARKER = "sdperf"
+_LISTS = ("models", "components", "engines", "optimizations")
+
+
+@dataclasses.dataclass(frozen=True)
+class Marks:
+    """Arguments of the marker; None was not given.
+
+    Attributes:
+        models, components, engines, optimizations, batch_sizes: Values of their axes, spelled as on the command line.
+        min_effect: Smallest relative change of this test that can be a regression (0.05 is 5 %).
+        reason: Why the minimum effect differs from everybody else's.
+    """
+
+    models: tuple[str, ...] | None = None
+    components: tuple[str, ...] | None = None
+    engines: tuple[str, ...] | None = None
+    optimizations: tuple[str, ...] | None = None
+    batch_sizes: tuple[int, ...] | None = None
+    min_effect: float | None = None
+    reason: str | None = None
+
+
+def read_marks(markers: Iterable[pytest.Mark]) -> Marks:
+    """Merge the markers of one test.
+
+    Args:
+        markers: Closest first, as `iter_markers("sdperf")` gives them; the closest that names a key wins.
+
+    Raises:
+        OptionError: Positional arguments, a value of the wrong type, or `min_effect` without `reason`.
+        UnknownNameError: An unknown key.
+    """
+    merged: dict[str, Any] = {}
+    for marker in markers:
+        if marker.args:
+            raise OptionError(
+                f"the marker {MARKER} takes no positional arguments, but got {marker.args[0]!r}. "
+                f"Allowed: {', '.join(_keys())}; type for example @pytest.mark.{MARKER}(engines='torch')."
+            )
+        merged = {**_checked(marker.kwargs), **merged}
+    marks = Marks(**merged)
+    if marks.min_effect is not None and not marks.reason:
+        raise OptionError(
+            f"the marker {MARKER} sets min_effect={marks.min_effect} without a reason. "
+            f"Say why this test differs: @pytest.mark.{MARKER}(min_effect={marks.min_effect}, reason='...')."
+        )
+    return marks
+
+
+def _keys() -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(Marks))
+
+
+def _checked(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    checked: dict[str, Any] = {}
+    for key, value in arguments.items():
+        if key not in _keys():
+            raise UnknownNameError(f"argument of the marker {MARKER}:", key, _keys())
+        checked[key] = _value(key, value)
+    return checked
+
+
+def _value(key: str, value: Any) -> Any:
+    if key in _LISTS:
+        return _sequence(key, value, str, "texts")
+    if key == "batch_sizes":
+        sizes = _sequence(key, value, int, "whole numbers from 1")
+        if all(size >= 1 for size in sizes):
+            return sizes
+        raise _wrong(key, value, "whole numbers from 1")
+    if key == "min_effect":
+        if isinstance(value, float) and 0 < value < 1:
+            return value
+        raise _wrong(key, value, "a fraction above 0 and below 1, such as 0.05")
+    if isinstance(value, str) and value.strip():
+        return value
+    raise _wrong(key, value, "a text")
+
+
+def _sequence(key: str, value: Any, kind: type, allowed: str) -> tuple[Any, ...]:
+    items = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    if items and all(isinstance(item, kind) and not isinstance(item, bool) for item in items):
+        return tuple(items)
+    raise _wrong(key, value, f"one of, or a list of, {allowed}")
+
+
+def _wrong(key: str, value: Any, allowed: str) -> OptionError:
+    return OptionError(f"the marker {MARKER} got {key}={value!r}. Allowed: {allowed}.")

@@ -1,0 +1,140 @@
+"""Measure a case: fresh processes, device memory watched outside timed regions, the machine's state before and after."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from pytest_sdperf import clock, health
+from pytest_sdperf.contracts import Device, DeviceProbe
+from pytest_sdperf.errors import OutOfMemoryError, WorkerError
+from pytest_sdperf.process import Event
+from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.timing import TimingPlan
+from pytest_sdperf.values import Build, Failure, Measurement, Sample, to_json
+
+WATCHED_PHASES = ("first_run", "second_run")
+WATCH_INTERVAL_S = 0.005
+# A request of many UNet calls averages over them; a component needs more calls for a stable median.
+COMPONENT_PLAN = TimingPlan()
+PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=2.0, warmup_s=0.0)
+
+
+class MemoryWatch:
+    """Follows a worker's events and records the device's peak memory during the first and the second run.
+
+    The suite polls from its own process, so that the worker needs no vendor library and nothing is sampled inside a
+    timed region.
+    """
+
+    def __init__(self, probe: DeviceProbe, device: Device) -> None:
+        self._read = lambda: probe.memory_used_bytes(device)
+        self._before = self._read() if device.kind != "cpu" else None
+        self._stop: threading.Event | None = None
+        self._thread: threading.Thread | None = None
+        self.peaks_bytes: dict[str, int] = {}
+
+    def on_event(self, event: Event) -> None:
+        """Start or stop watching at the border of a phase."""
+        if self._before is None or event.text not in WATCHED_PHASES:
+            return
+        if event.name == "begin":
+            self._stop = threading.Event()
+            self._thread = threading.Thread(target=self._watch, args=(event.text, self._stop), daemon=True)
+            self._thread.start()
+        elif event.name == "end":
+            self.close()
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._stop is not None and self._thread is not None:
+            self._stop.set()
+            self._thread.join()
+            self._stop = self._thread = None
+
+    def _watch(self, phase: str, stop: threading.Event) -> None:
+        assert self._before is not None
+        while True:
+            # Read once more after the end: an arena keeps what the run allocated.
+            last = stop.is_set()
+            used = self._read()
+            if used is not None:
+                self.peaks_bytes[phase] = max(self.peaks_bytes.get(phase, 0), used - self._before)
+            if last:
+                return
+            clock.sleep_s(WATCH_INTERVAL_S)
+
+    def add_to(self, sample: Sample) -> Sample:
+        """Return the sample with the peaks that were seen."""
+        if not self.peaks_bytes:
+            return sample
+        return dataclasses.replace(
+            sample,
+            first_run_bytes=self.peaks_bytes.get("first_run"),
+            second_run_bytes=self.peaks_bytes.get("second_run"),
+            memory_source="device",
+        )
+
+
+def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -> Measurement:
+    """Take one sample in each of `processes` fresh processes, one after the other.
+
+    A process that runs out of memory, crashes or hangs ends the measurement with a `Failure`; it never raises.
+    """
+    builds = runner.builds()
+    workbench = runner.workbench
+    arguments = runner.arguments()
+    plan = PIPELINE_PLAN if runner.is_pipeline else COMPONENT_PLAN
+    before = workbench.probe.health(workbench.device)
+    samples: list[Sample] = []
+    failure: Failure | None = None
+    for number in range(processes):
+        say(f"measuring {runner.case.model} {runner.case.component}: process {number + 1} of {processes}")
+        try:
+            samples.append(_sample(runner, {**arguments, "plan": to_json(plan)}))
+        except OutOfMemoryError as error:
+            failure = Failure("oom", str(error))
+        except WorkerError as error:
+            failure = Failure(error.reason, str(error), error.tail)
+        if failure:
+            break
+    after = workbench.probe.health(workbench.device)
+    return _measurement(runner, builds, samples, failure, health.unfit(before, after, workbench.device))
+
+
+def _sample(runner: CaseRunner, arguments: dict[str, Any]) -> Sample:
+    watch = MemoryWatch(runner.workbench.probe, runner.workbench.device)
+    try:
+        answer = runner.task("measure", arguments, on_event=watch.on_event)
+    finally:
+        watch.close()
+    return watch.add_to(Sample.from_json(answer["sample"]))
+
+
+def _measurement(
+    runner: CaseRunner,
+    builds: dict[str, Build],
+    samples: list[Sample],
+    failure: Failure | None,
+    unfit: tuple[str, ...],
+) -> Measurement:
+    graphs = {name: build for name, build in builds.items() if build.kind == "onnx"}
+    return Measurement(
+        case=runner.case,
+        samples=tuple(samples),
+        failure=failure,
+        subject=subject(samples[-1]) if samples else {},
+        graph_hashes={name: build.graph_hash for name, build in graphs.items()},
+        counts={name: dict(build.counts) for name, build in graphs.items()},
+        health=unfit,
+    )
+
+
+def subject(sample: Sample) -> dict[str, str]:
+    """Return versions and settings of what was tested, as the worker saw them."""
+    facts = {name: str(version) for name, version in sample.facts.get("versions", {}).items()}
+    if "threads" in sample.facts:
+        facts["threads"] = str(sample.facts["threads"])
+    return dict(sorted(facts.items()))

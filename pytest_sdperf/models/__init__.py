@@ -1,0 +1,1 @@
+"""Stable Diffusion models: one file per family, each with a tuple `MODELS`."""

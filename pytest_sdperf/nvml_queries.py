@@ -1,0 +1,170 @@
+"""Questions to NVML. Each is asked on its own, and what a driver cannot answer is None, never 0."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from pytest_sdperf.device_sharing import other_processes
+
+COMPUTE_FILE = "/dev/nvidia-uvm"  # opened by every process that computes, not by one that only asks NVML
+_COUNTERS = {
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN": "software thermal slowdown",
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN": "hardware thermal slowdown",
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN": "hardware power brake",
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_POWER_CAP": "software power cap",
+}
+_VALUE_FIELDS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by nvmlValueType_t
+_VIRTUALIZATION = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host-vgpu", 4: "host-vsga"}
+_SENTINELS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
+
+
+class NvmlQueries:
+    """NVML as a set of questions that never raise.
+
+    Args:
+        library: The module `pynvml`, initialised.
+    """
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+
+    def ask(self, function: str, *arguments: Any) -> Any:
+        """Call one function; None if the binding, the driver or the card does not support it."""
+        try:
+            return getattr(self._library, function)(*arguments)
+        except Exception:  # noqa: BLE001  (old bindings lack functions; a failed query must never end a run)
+            return None
+
+    def text(self, function: str, *arguments: Any) -> str:
+        """Ask for a text; empty if there is none."""
+        answer = self.ask(function, *arguments)
+        return answer.decode() if isinstance(answer, bytes) else answer or ""
+
+    def number(self, function: str, *arguments: Any) -> int | None:
+        """Ask for a number; None also for the library's marks of "not available"."""
+        return _available(self.ask(function, *arguments))
+
+    def cards(self) -> list[Any]:
+        """Return handles in the order of the PCI bus; a card that is lost has none."""
+        handles = [
+            self.ask("nvmlDeviceGetHandleByIndex", index) for index in range(self.number("nvmlDeviceGetCount") or 0)
+        ]
+        return sorted((handle for handle in handles if handle is not None), key=self._bus_id)
+
+    def mig_parts(self, card: Any) -> list[Any]:
+        """Return handles of the MIG devices of a card."""
+        count = self.number("nvmlDeviceGetMaxMigDeviceCount", card) or 0
+        parts = [self.ask("nvmlDeviceGetMigDeviceHandleByIndex", card, index) for index in range(count)]
+        return [part for part in parts if part is not None]
+
+    def mig_mode(self, card: Any) -> str | None:
+        """Return `enabled` or `disabled`; None for a card that knows no MIG."""
+        mode = self.ask("nvmlDeviceGetMigMode", card)
+        return None if mode is None else "enabled" if mode[0] == 1 else "disabled"
+
+    def mig_profile(self, part: Any) -> str:
+        """Return the profile of a MIG device, such as `1g.5gb`."""
+        named = re.search(r" MIG (\S.*)$", self.text("nvmlDeviceGetName", part))
+        if named:
+            return named.group(1).strip()
+        attributes = self.ask("nvmlDeviceGetAttributes", part)
+        if attributes is None:
+            return "unknown"
+        return f"{attributes.gpuInstanceSliceCount}g.{round(attributes.memorySizeMB / 1024)}gb"
+
+    def mig_ids(self, part: Any, card_uuid: str) -> tuple[str, str]:
+        """Return the UUID of a MIG device and the name that drivers before R470 gave it."""
+        instance = self.number("nvmlDeviceGetGpuInstanceId", part)
+        compute = self.number("nvmlDeviceGetComputeInstanceId", part)
+        return self.text("nvmlDeviceGetUUID", part), f"MIG-{card_uuid}/{instance}/{compute}"
+
+    def memory_total(self, handle: Any) -> int | None:
+        """Return the memory of a device in bytes."""
+        return _available(getattr(self._memory(handle), "total", None)) or None
+
+    def memory_used(self, handle: Any) -> int | None:
+        """Return the memory in use in bytes, by whomever."""
+        return _available(getattr(self._memory(handle), "used", None))
+
+    def watts(self, function: str, card: Any) -> float | None:
+        """Ask for a power, which NVML gives in milliwatts."""
+        milliwatts = self.number(function, card)
+        return None if milliwatts is None else milliwatts / 1000
+
+    def other_processes(self, handle: Any) -> int | None:
+        """Count the computing processes that are not ours; None if the machine cannot tell."""
+        # Windows lists every program that draws on the screen as a compute process.
+        processes = None if os.name == "nt" else self.ask("nvmlDeviceGetComputeRunningProcesses", handle)
+        return None if processes is None else other_processes([process.pid for process in processes], COMPUTE_FILE)
+
+    def locked_clocks(self, card: Any) -> str | None:
+        """Return `default`, or the application clocks that somebody set; None if the card has none.
+
+        Many cards boost above their default application clocks, so the comparison is with the default, not with the
+        maximum. Clocks locked by `nvidia-smi -lgc` cannot be read back; under load they show as event reason 0x2.
+        """
+        changed = []
+        for label, clock in (("SM", self._library.NVML_CLOCK_SM), ("memory", self._library.NVML_CLOCK_MEM)):
+            now = self.number("nvmlDeviceGetApplicationsClock", card, clock)
+            default = self.number("nvmlDeviceGetDefaultApplicationsClock", card, clock)
+            if now is None or default is None:
+                return None
+            if now != default:
+                changed.append(f"{label} {now} MHz")
+        return ", ".join(changed) or "default"
+
+    def clock_mhz(self, card: Any, domain: str) -> int | None:
+        """Return the current clock of `SM` or `MEM` in MHz."""
+        return self.number("nvmlDeviceGetClockInfo", card, getattr(self._library, f"NVML_CLOCK_{domain}"))
+
+    def event_reasons(self, card: Any) -> int | None:
+        """Return the bits that say what holds the clocks now."""
+        bits = self.number("nvmlDeviceGetCurrentClocksEventReasons", card)
+        return self.number("nvmlDeviceGetCurrentClocksThrottleReasons", card) if bits is None else bits
+
+    def throttled_s(self, card: Any) -> dict[str, float]:
+        """Return the seconds of throttling since the driver started, by reason, as far as the driver counts them."""
+        fields = {getattr(self._library, name, None): reason for name, reason in _COUNTERS.items()}
+        fields.pop(None, None)
+        seconds = {}
+        for value in self.ask("nvmlDeviceGetFieldValues", card, list(fields)) or ():
+            if value.nvmlReturn == 0 and value.fieldId in fields:
+                nanoseconds = _available(getattr(value.value, _VALUE_FIELDS[value.valueType]))
+                if nanoseconds is not None:
+                    seconds[fields[value.fieldId]] = nanoseconds / 1e9
+        return seconds or self._violation_s(card)
+
+    def arch(self, card: Any) -> str | None:
+        """Return the compute capability as `sm_90`."""
+        capability = self.ask("nvmlDeviceGetCudaComputeCapability", card)
+        return None if capability is None else f"sm_{capability[0]}{capability[1]}"
+
+    def ecc(self, card: Any) -> str | None:
+        """Return `on` or `off`; None for a card without ECC."""
+        mode = self.ask("nvmlDeviceGetEccMode", card)
+        return None if mode is None else "on" if mode[0] else "off"
+
+    def virtualization(self, card: Any) -> str | None:
+        """Return how the card reaches this machine: `none`, `passthrough`, `vgpu`, ..."""
+        return _VIRTUALIZATION.get(self.ask("nvmlDeviceGetVirtualizationMode", card))
+
+    def _bus_id(self, card: Any) -> str:
+        bus_id = getattr(self.ask("nvmlDeviceGetPciInfo", card), "busId", "")
+        return bus_id.decode() if isinstance(bus_id, bytes) else bus_id
+
+    def _memory(self, handle: Any) -> Any:
+        # Version 2 does not count the driver's own reservation as used; drivers before R510 lack it.
+        info = self.ask("nvmlDeviceGetMemoryInfo", handle, getattr(self._library, "nvmlMemory_v2", None))
+        return self.ask("nvmlDeviceGetMemoryInfo", handle) if info is None else info
+
+    def _violation_s(self, card: Any) -> dict[str, float]:
+        # What drivers had before the counters by reason: thermal throttling only.
+        status = self.ask("nvmlDeviceGetViolationStatus", card, getattr(self._library, "NVML_PERF_POLICY_THERMAL", 1))
+        nanoseconds = _available(getattr(status, "violationTime", None))
+        return {} if nanoseconds is None else {"thermal slowdown": nanoseconds / 1e9}
+
+
+def _available(value: Any) -> Any:
+    return None if value is None or value in _SENTINELS else value

@@ -1,0 +1,26 @@
+"""Bias and residual in one node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pytest_sdperf import sites
+from pytest_sdperf.contracts import Optimization
+
+if TYPE_CHECKING:
+    import torch
+
+
+class BiasAdd(Optimization):
+    """Bias of a feed-forward output and its residual."""
+
+    name = "bias-add"
+    position = 80
+    title = "FP16 baseline + FMHA + NhwcConv + GroupNorm + BiasSplitGelu + Packed QKV + BiasAdd"
+    ort_options = ("enable_bias_add",)
+
+    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Expect one BiasAdd per stack of transformer blocks: elsewhere the bias goes into SkipLayerNormalization."""
+        count = len(sites.transformers_with_residual_output(module))
+        return {"com.microsoft::BiasAdd": count} if count else {}

@@ -1,0 +1,26 @@
+"""Bias, split and Gelu of a GEGLU as one node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pytest_sdperf import sites
+from pytest_sdperf.contracts import Optimization
+
+if TYPE_CHECKING:
+    import torch
+
+
+class BiasSplitGelu(Optimization):
+    """GEGLU with the bias of its linear layer."""
+
+    name = "bias-split-gelu"
+    position = 60
+    title = "FP16 baseline + FMHA + NhwcConv + GroupNorm + BiasSplitGelu"
+    ort_options = ("enable_bias_splitgelu",)
+
+    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Expect one BiasSplitGelu per GEGLU, which takes in the Gelu of a lower rung."""
+        count = len(sites.geglus(module))
+        return {"com.microsoft::BiasSplitGelu": count, "com.microsoft::Gelu": -count} if count else {}

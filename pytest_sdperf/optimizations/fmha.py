@@ -1,0 +1,26 @@
+"""Fused attention, unpacked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pytest_sdperf import sites
+from pytest_sdperf.contracts import Optimization
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Fmha(Optimization):
+    """Fused multi-head attention with separate query, key and value."""
+
+    name = "fmha"
+    position = 30
+    title = "FP16 baseline + FMHA"
+    ort_options = ("enable_attention",)
+
+    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Expect one MultiHeadAttention per attention that a fused kernel can run."""
+        count = len(sites.attentions(module))
+        return {"com.microsoft::MultiHeadAttention": count} if count else {}

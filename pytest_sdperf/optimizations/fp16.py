@@ -1,0 +1,41 @@
+"""The baseline of the published tables: float16 with the fusions of LayerNormalization and Gelu."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pytest_sdperf import sites
+from pytest_sdperf.contracts import Optimization
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Fp16(Optimization):
+    """float16 conversion, LayerNormalization, SkipLayerNormalization and the forms of Gelu."""
+
+    name = "fp16"
+    position = 20
+    title = "FP16 baseline"
+    ort_options = (
+        "enable_layer_norm",
+        "enable_skip_layer_norm",
+        "enable_bias_skip_layer_norm",
+        "enable_gelu",
+        "enable_bias_gelu",
+    )
+
+    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Expect a SkipLayerNormalization wherever a residual sum is normalised, and every Gelu as one node."""
+        norms = sites.layer_norms(module)
+        activations = sites.clip_activations(module)
+        counts = {
+            "com.microsoft::SkipLayerNormalization": sum(norm.after_sum for norm in norms),
+            "::LayerNormalization": sum(not norm.after_sum for norm in norms),
+            "com.microsoft::Gelu": len(sites.geglus(module)),
+            "com.microsoft::QuickGelu": activations.get("quick_gelu", 0),
+            # The bias of the linear layer before it belongs to the same node.
+            "com.microsoft::BiasGelu": activations.get("gelu", 0),
+        }
+        return {op: count for op, count in counts.items() if count}

@@ -1,0 +1,30 @@
+"""Group normalization as one node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pytest_sdperf import sites
+from pytest_sdperf.contracts import Optimization
+
+if TYPE_CHECKING:
+    import torch
+
+
+class GroupNorm(Optimization):
+    """GroupNorm with its activation, and SkipGroupNorm with the addition before it."""
+
+    name = "group-norm"
+    position = 50
+    title = "FP16 baseline + FMHA + NhwcConv + GroupNorm"
+    ort_options = ("enable_group_norm", "enable_skip_group_norm")
+
+    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Expect a node for every norm of an image; a norm of a sequence (the attention of a VAE) stays as it is."""
+        norms = [norm for norm in sites.group_norms(module) if norm.rank == 4]
+        counts = {
+            "com.microsoft::GroupNorm": sum(not norm.after_sum for norm in norms),
+            "com.microsoft::SkipGroupNorm": sum(norm.after_sum for norm in norms),
+        }
+        return {op: count for op, count in counts.items() if count}

@@ -1,0 +1,26 @@
+"""Convolution in channels-last layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pytest_sdperf import sites
+from pytest_sdperf.contracts import Optimization
+
+if TYPE_CHECKING:
+    import torch
+
+
+class NhwcConv(Optimization):
+    """Channels-last convolution; transposes between neighbours cancel."""
+
+    name = "nhwc-conv"
+    position = 40
+    title = "FP16 baseline + FMHA + NhwcConv"
+    ort_options = ("enable_nhwc_conv",)
+
+    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Expect every two-dimensional convolution as NhwcConv, and no Conv."""
+        count = len(sites.convolutions(module))
+        return {"com.microsoft::NhwcConv": count, "::Conv": 0} if count else {}

@@ -1,0 +1,204 @@
+"""Every option, declared once: as `--sdperf-NAME`, as the ini value `sdperf_NAME`, and in `[tool.sdperf]`.
+
+The installed plugin adds the long spellings only; `short_names.py` adds `--NAME` onto the same destinations.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+PREFIX = "sdperf"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of the suite.
+
+    Attributes:
+        name: Without prefix, with hyphens: `batch-size`.
+        group: Key of `GROUPS`.
+        help: One or two sentences; ends with the default.
+        metavar: Placeholder of the value; empty for a switch.
+        short: Whether `--NAME` may stand for it (a name that other plugins commonly own may not).
+    """
+
+    name: str
+    group: str
+    help: str
+    metavar: str = ""
+    short: bool = True
+
+    @property
+    def destination(self) -> str:
+        """Name in the ini file and in pytest's option namespace: `sdperf_batch_size`."""
+        return f"{PREFIX}_{self.name.replace('-', '_')}"
+
+    @property
+    def long(self) -> str:
+        """The spelling that always works: `--sdperf-batch-size`."""
+        return f"--{PREFIX}-{self.name}"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the user said about one option.
+
+    Attributes:
+        text: The value as text.
+        spelling: Where it was said, ready to be followed by `=text`: `--batch-size`, `sdperf_batch_size`, ...
+    """
+
+    text: str
+    spelling: str
+
+    def __str__(self) -> str:
+        """Quote the answer as it was given."""
+        return f"{self.spelling}={self.text}"
+
+
+GROUPS: Mapping[str, str] = {
+    "where": "sdperf: where it runs",
+    "what": "sdperf: what runs (a comma separates cases)",
+    "how": "sdperf: how it is measured",
+    "verdict": "sdperf: how it is judged",
+    "files": "sdperf: where files are kept",
+}
+
+OPTIONS: Sequence[Option] = (
+    Option(
+        "gpu",
+        "where",
+        "The device: a family (a100), a slug (a100-sxm4-40gb), an index, a UUID, auto (what is there) or cpu. "
+        "Without it only the CPU is used, with a thin model.",
+        "DEVICE",
+    ),
+    Option(
+        "engine",
+        "where",
+        "Engines or profiles, with options after a colon: ort-cpu:threads=4,torch. all is every engine that fits the "
+        "device. Default: torch and the onnxruntime engine of the device.",
+        "NAMES",
+    ),
+    Option("model", "what", "Models. Default: sd15-thin on a CPU, sd15 on a GPU.", "NAMES"),
+    Option(
+        "component",
+        "what",
+        "Components of the model, or pipeline for a whole request. Default: unet and pipeline.",
+        "NAMES",
+    ),
+    Option(
+        "optimization",
+        "what",
+        "Rungs of the ladder, each with all below it; fp16+fmha is exactly these, all-fmha is all but one, ladder is "
+        "every rung. Default: what the engine says.",
+        "NAMES",
+    ),
+    Option("batch-size", "what", "Images per request; a UNet runs at twice this. Default: 1.", "NUMBERS"),
+    Option("fuser", "what", "What fuses an exported graph: ort. Default: ort.", "NAMES"),
+    Option("exporter", "what", "What exports to ONNX: dynamo or torchscript. Default: dynamo.", "NAME"),
+    Option("opset", "what", "ONNX opset of the export, 17 to 23. Default: 18.", "NUMBER"),
+    Option("shapes", "what", "Shapes of the exported graph: static or dynamic. Default: static.", "KIND"),
+    Option(
+        "weights",
+        "what",
+        "random (seeded), a diffusers folder, or the id of a repository on the Hugging Face hub. Default: random.",
+        "SOURCE",
+    ),
+    Option(
+        "resolution",
+        "what",
+        "Pixels, WIDTHxHEIGHT or one number for both, each divisible by 8. Default: the model's.",
+        "PIXELS",
+    ),
+    Option("steps", "what", "Steps of the scheduler in a pipeline. Default: the model's.", "NUMBER"),
+    Option("scheduler", "what", "pndm, ddim, euler or unipc. Default: the model's.", "NAME"),
+    Option("processes", "how", "Fresh worker processes per measurement. Default: 3.", "NUMBER"),
+    Option("worker-timeout", "how", "End a worker after this long: 900, 15m, 1h. Default: 15m.", "TIME"),
+    Option("build-timeout", "how", "End an export or a compilation after this long. Default: 1h.", "TIME"),
+    Option("inprocess", "how", "Run workers inside pytest's own process, for a debugger."),
+    Option("missing-baseline", "verdict", "A case without a baseline: pass or fail. Default: pass.", "KIND"),
+    Option("fail-on", "verdict", "Further verdicts that fail: inconclusive. Default: none.", "NAMES"),
+    Option(
+        "min-effect",
+        "verdict",
+        "Smallest relative change that can be a regression: 2% or 0.02. Default: 2%.",
+        "FRACTION",
+    ),
+    Option("update-baselines", "verdict", "Accept what was measured and write the baseline files."),
+    Option("reason", "verdict", "Why a regression is accepted, stored with the baseline.", "TEXT"),
+    Option("pool", "verdict", "Label of the pool that this machine belongs to. Default: default.", "LABEL"),
+    Option("baselines", "files", "Folder of the baseline files. Default: ./baselines.", "FOLDER"),
+    Option("cache-dir", "files", "Folder of built models. Default: the user's cache folder.", "FOLDER", short=False),
+    Option("cache-size", "files", "Size that the cache is kept under: 100GB. Default: 100GB.", "SIZE", short=False),
+    Option(
+        "state-dir",
+        "files",
+        "Folder of what this machine measured and nobody accepted yet. Default: the user's state folder.",
+        "FOLDER",
+        short=False,
+    ),
+    Option("json", "files", "Write every measurement and verdict to this file.", "FILE", short=False),
+)
+BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}
+
+
+class Remember(argparse.Action):
+    """Keep a value together with the spelling that gave it; of two spellings the last one wins.
+
+    A plain tuple of texts, because pytest-xdist sends the namespace to its workers.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Store `(text, spelling)`; a switch has the text `true`."""
+        text = values if isinstance(values, str) else "true"
+        setattr(namespace, self.dest, (text, option_string or self.option_strings[0]))
+
+
+def add_flag(group: pytest.OptionGroup, option: Option, *, flag: str, text: str) -> None:
+    """Add one spelling of an option to a group of pytest's parser.
+
+    Raises:
+        ValueError: Somebody else owns the flag.
+    """
+    if option.metavar:
+        group.addoption(flag, action=Remember, dest=option.destination, metavar=option.metavar, default=None, help=text)
+    else:
+        group.addoption(flag, action=Remember, dest=option.destination, nargs=0, default=None, help=text)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add every option in its long spelling, and as an ini value."""
+    for option in OPTIONS:
+        group = parser.getgroup(f"{PREFIX}-{option.group}", GROUPS[option.group])
+        add_flag(group, option, flag=option.long, text=option.help.replace("%", "%%"))
+        parser.addini(option.destination, f"Same as {option.long}.", default=None)
+
+
+def read_answers(config: pytest.Config, project: Mapping[str, str]) -> dict[str, Answer]:
+    """Return what was said, by option name: flag over ini value over `[tool.sdperf]`.
+
+    Args:
+        config: pytest's.
+        project: Options of `[tool.sdperf]` by name.
+    """
+    answers = {}
+    for option in OPTIONS:
+        given = config.getoption(option.destination)
+        ini = config.getini(option.destination)
+        if given is not None:
+            answers[option.name] = Answer(*given)
+        elif ini is not None:
+            answers[option.name] = Answer(str(ini), option.destination)
+        elif option.name in project:
+            answers[option.name] = Answer(project[option.name], f"[tool.sdperf] {option.name}")
+    return answers

@@ -1,0 +1,77 @@
+"""How strictly results are judged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_sdperf.settings import Settings
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The limits of `judge()`.
+
+    Attributes:
+        on_cpu: The device under test is a CPU, shared with everything else that runs on it.
+        self_test_passed: Same-against-same and injected slowdowns were told apart on this machine.
+        processes: Samples asked for; fewer are not a measurement.
+        min_effect: Smallest relative change of a latency that counts.
+        cpu_min_effect: The same on a CPU until the self-test has passed.
+        confidence: One-sided confidence of either end of a prediction interval.
+        noise_limit, cpu_noise_limit: A latency interval reaching further than this from its center says nothing:
+            inside it the verdict is INCONCLUSIVE.
+        memory_effect: Smallest relative change of peak device memory that counts.
+        host_memory_effect: The same for host memory. It is wider because a process's peak resident memory also
+            moves with allocator arenas, thread timing and file pages: eight equal ONNX Runtime processes on an
+            idle machine differed by 2.0 %, and library updates and reclaimed file pages move it further.
+        memory_floor_bytes: Memory changes up to this never count.
+        node_effect: Smallest relative growth of a graph that counts while no fused operator was lost.
+        missing_baseline: Whether NEW passes or fails.
+        fail_on_inconclusive: Whether INCONCLUSIVE fails instead of skipping.
+    """
+
+    on_cpu: bool = False
+    self_test_passed: bool = False
+    processes: int = 3
+    min_effect: float = 0.02
+    cpu_min_effect: float = 0.30
+    confidence: float = 0.99
+    noise_limit: float = 0.10
+    cpu_noise_limit: float = 0.60
+    memory_effect: float = 0.02
+    host_memory_effect: float = 0.10
+    memory_floor_bytes: int = 4 * 2**20
+    node_effect: float = 0.02
+    missing_baseline: Literal["pass", "fail"] = "pass"
+    fail_on_inconclusive: bool = False
+
+    @property
+    def unproven(self) -> bool:
+        """Whether only large effects count, because this is a CPU that has not passed the self-test."""
+        return self.on_cpu and not self.self_test_passed
+
+    @property
+    def latency_effect(self) -> float:
+        """Smallest relative change of a latency that can fail or be an improvement."""
+        return max(self.min_effect, self.cpu_min_effect) if self.unproven else self.min_effect
+
+    @property
+    def widest(self) -> float:
+        """Widest latency interval, as a relative change, that still allows a verdict."""
+        return self.cpu_noise_limit if self.on_cpu else self.noise_limit
+
+    def memory_change(self, source: str) -> float:
+        """Return the smallest relative change of memory that counts, by what the peaks are (`host`, `device`)."""
+        return self.host_memory_effect if source == "host" else self.memory_effect
+
+    @classmethod
+    def of(cls, settings: Settings, *, device_kind: str, min_effect: float | None = None) -> Policy:
+        """Return the policy that the command line, a device and a test's marker (`min_effect`) ask for."""
+        return cls(
+            on_cpu=device_kind == "cpu",
+            processes=settings.processes,
+            min_effect=settings.min_effect if min_effect is None else min_effect,
+            missing_baseline=settings.missing_baseline,
+            fail_on_inconclusive="inconclusive" in settings.fail_on,
+        )

@@ -1,0 +1,103 @@
+"""What must never be stored: the names of a person, a machine and a home, and the identifiers of a device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_sdperf.errors import SdperfError
+
+UUID = re.compile(r"(?i)(?:GPU-|MIG-)?\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+HOME = re.compile(r"(?i)(?:/home/|/Users/|[A-Z]:[\\/]Users[\\/])[^\\/\s\"':,;]+")
+
+# Account and host names that say nothing about anybody, and words of this suite that an account may be called.
+PUBLIC_NAMES = re.compile(
+    r"(?i)admin|administrator|build|builder|ci|cpu|cuda|debian|docker|github|gitlab|gpu|image|jenkins|linux|localhost|"
+    r"model|native|nobody|none|onnx|onnxruntime|ort|pipeline|python|random|rocm|root|runner|tests?|torch|ubuntu|unet|"
+    r"user|vagrant|windows"
+)
+SHORTEST_NAME = 3
+
+
+class PrivacyError(SdperfError):
+    """Text that would be stored names a person, a machine or a device."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who and where we are.
+
+    Attributes:
+        user: Account name.
+        host: Host name.
+        home: Home folder.
+    """
+
+    user: str
+    host: str
+    home: str
+
+    def patterns(self) -> Iterator[tuple[str, re.Pattern[str], str]]:
+        """Yield what is looked for: its name, its pattern and what stands in for it. The longest comes first."""
+        if len(self.home.strip("/\\")) >= SHORTEST_NAME:
+            yield "the home folder", re.compile(re.escape(self.home.rstrip("/\\")) + r"(?![\w.-])"), "~"
+        yield "a home folder", HOME, "~"
+        yield "a device or machine UUID", UUID, "<uuid>"
+        for kind, name in (("the host name", self.host), ("the user name", self.user)):
+            if len(name) >= SHORTEST_NAME and not PUBLIC_NAMES.fullmatch(name):
+                word = rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
+                yield kind, re.compile(word, re.IGNORECASE), "<host>" if "host" in kind else "<user>"
+
+
+def identity() -> Identity:
+    """Return the identity of this process; parts that the system cannot tell are empty."""
+    import getpass
+    import platform
+    from pathlib import Path
+
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = ""
+    try:
+        home = str(Path.home())
+    except RuntimeError:
+        home = ""
+    return Identity(user, platform.node(), home)
+
+
+def redact(value: Any, who: Identity) -> Any:
+    """Return JSON data with every private text replaced: `~`, `<user>`, `<host>`, `<uuid>`."""
+    if isinstance(value, str):
+        for _, pattern, stand_in in who.patterns():
+            value = pattern.sub(stand_in, value)
+        return value
+    if isinstance(value, Mapping):
+        return {redact(key, who): redact(item, who) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [redact(item, who) for item in value]
+    return value
+
+
+def check(value: Any, who: Identity, *, path: str = "$") -> None:
+    """Raise if JSON data holds private text.
+
+    Raises:
+        PrivacyError: Names the place in the data and the kind of text, never the text itself.
+    """
+    if isinstance(value, str):
+        for kind, pattern, _ in who.patterns():
+            if pattern.search(value):
+                raise PrivacyError(
+                    f"{path} holds {kind}, and stored results hold no user name, host name, home folder or UUID. "
+                    f"Take it out of the value that was given."
+                )
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            check(key, who, path=f"{path} (a name)")
+            check(item, who, path=f"{path}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            check(item, who, path=f"{path}[{index}]")

@@ -1,0 +1,130 @@
+"""`[tool.sdperf]` of a project's `pyproject.toml`: options, and named profiles of engines.
+
+Example::
+
+    [tool.sdperf]
+    pool = "rack-3"
+
+    [tool.sdperf.engines.nightly-ort]
+    engine = "ort-cuda"
+    options = { cuda_graph = "on" }
+    python = "~/venvs/nightly/bin/python"
+    env = { ORT_LOG = "1" }
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.errors import OptionError, UnknownNameError
+from pytest_sdperf.options import BY_NAME
+
+ENGINES = "engines"
+_PROFILE_KEYS = ("engine", "options", "python", "env")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One named way to run an engine.
+
+    Attributes:
+        name: What `--engine` calls it.
+        engine: Catalog name of the engine.
+        options: Options of the engine, as text.
+        python: Interpreter of the worker; None is the suite's own.
+        env: Environment variables of the worker.
+    """
+
+    name: str
+    engine: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    python: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a project's `pyproject.toml` says.
+
+    Attributes:
+        options: Option name -> text.
+        profiles: Profile name -> profile.
+    """
+
+    options: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+
+
+def read_project(root: Path) -> Project:
+    """Read `[tool.sdperf]` of `root/pyproject.toml`; an absent file or table is an empty project.
+
+    Raises:
+        OptionError: The file is not TOML, or a value has the wrong type.
+        UnknownNameError: A key that is neither an option nor `engines`, or an unknown key of a profile.
+    """
+    path = root / "pyproject.toml"
+    if not path.is_file():
+        return Project()
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path} is not valid TOML: {error}. Correct that line.") from error
+    table = _table(data.get("tool", {}).get("sdperf", {}), "[tool.sdperf]")
+    profiles = _table(table.get(ENGINES, {}), f"[tool.sdperf.{ENGINES}]")
+    return Project(
+        options=_options({key: value for key, value in table.items() if key != ENGINES}),
+        profiles={name: _profile(name, value, root) for name, value in profiles.items()},
+    )
+
+
+def _options(table: Mapping[str, Any]) -> dict[str, str]:
+    options = {}
+    for key, value in table.items():
+        name = key.replace("_", "-")
+        if name not in BY_NAME:
+            raise UnknownNameError("key in [tool.sdperf]", key, (*BY_NAME, ENGINES))
+        options[name] = _text(value, f"[tool.sdperf] {key}")
+    return options
+
+
+def _profile(name: str, value: Any, root: Path) -> Profile:
+    where = f"[tool.sdperf.{ENGINES}.{name}]"
+    table = _table(value, where)
+    for key in table:
+        if key not in _PROFILE_KEYS:
+            raise UnknownNameError(f"key in {where}", key, _PROFILE_KEYS)
+    if "engine" not in table:
+        raise OptionError(f'{where} names no engine. Add a line such as: engine = "ort-cpu".')
+    python = table.get("python")
+    return Profile(
+        name=name,
+        engine=_text(table["engine"], f"{where} engine"),
+        options=_texts(table.get("options", {}), f"{where} options"),
+        python=None if python is None else root / Path(_text(python, f"{where} python")).expanduser(),
+        env=_texts(table.get("env", {}), f"{where} env"),
+    )
+
+
+def _table(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise OptionError(f"{where} is {value!r}, which is not a table.")
+    return value
+
+
+def _texts(value: Any, where: str) -> dict[str, str]:
+    return {name: _text(item, f"{where}.{name}") for name, item in _table(value, where).items()}
+
+
+def _text(value: Any, where: str) -> str:
+    """Return a scalar, or a list of scalars joined by commas, as it is typed on the command line (true is `on`)."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    if isinstance(value, list):
+        return ",".join(_text(item, where) for item in value)
+    raise OptionError(f"{where} is {value!r}. Allowed: a text, a number, true or false, or a list of these.")

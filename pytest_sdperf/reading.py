@@ -1,0 +1,146 @@
+"""Answers -> frozen `Settings`: every value checked against what is registered, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import platformdirs
+
+from pytest_sdperf import option_values as read
+from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.engine_requests import parse_engines
+from pytest_sdperf.errors import OptionError
+from pytest_sdperf.ladder import parse_optimizations
+from pytest_sdperf.options import Answer
+from pytest_sdperf.profiles import Profile
+from pytest_sdperf.settings import EngineRequest, Selection, Settings
+
+PIPELINE = "pipeline"
+FUSERS = ("ort",)
+EXPORTERS = ("dynamo", "torchscript")
+SHAPES = ("static", "dynamic")
+SCHEDULERS = ("pndm", "ddim", "euler", "unipc")
+_APP = "pytest-sdperf"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Turns the answers of one run into settings.
+
+    Attributes:
+        answers: What was said, by option name.
+        catalog: What is registered.
+        profiles: Profiles of the project, by name.
+        device_kind: Kind of the device that the run asks for.
+        started_in: Folder that paths on the command line are relative to.
+        root: Folder that paths in configuration files are relative to.
+    """
+
+    answers: Mapping[str, Answer]
+    catalog: Catalog
+    profiles: Mapping[str, Profile]
+    device_kind: str
+    started_in: Path
+    root: Path
+
+    def settings(self) -> Settings:
+        """Build the settings.
+
+        Raises:
+            OptionError: A value that cannot be understood.
+            UnknownNameError: A name that is not registered.
+        """
+        usual = Settings()
+        missing = partial(read.one_of, kind="value of missing-baseline", allowed=("pass", "fail"))
+        nothing: tuple[str, ...] = ()
+        fail_on = partial(read.among, kind="verdict of fail-on", allowed=("inconclusive",))
+        return Settings(
+            gpu=self._said("gpu", read.text, usual.gpu),
+            selection=self.selection(),
+            baselines=self._said("baselines", self._path, self.started_in / usual.baselines),
+            cache_dir=self._said("cache-dir", self._path, platformdirs.user_cache_path(_APP)),
+            cache_size_bytes=self._said("cache-size", read.size_bytes, usual.cache_size_bytes),
+            state_dir=self._said("state-dir", self._path, platformdirs.user_state_path(_APP)),
+            processes=self._said("processes", partial(read.count, noun="a number of processes"), usual.processes),
+            worker_timeout_s=self._said("worker-timeout", read.seconds, usual.worker_timeout_s),
+            build_timeout_s=self._said("build-timeout", read.seconds, usual.build_timeout_s),
+            update_baselines=self._said("update-baselines", read.switch, usual.update_baselines),
+            reason=self._said("reason", read.text, usual.reason),
+            missing_baseline="fail" if self._said("missing-baseline", missing, "pass") == "fail" else "pass",
+            fail_on=frozenset(self._said("fail-on", fail_on, nothing)),
+            min_effect=self._said("min-effect", read.fraction, usual.min_effect),
+            pool=self._said("pool", partial(read.word, noun="a label"), usual.pool),
+            in_process=self._said("inprocess", read.switch, usual.in_process),
+            json_file=self._said("json", self._path, usual.json_file),
+        )
+
+    def selection(self) -> Selection:
+        """Build the axes that were named.
+
+        Raises:
+            OptionError: A value that cannot be understood.
+            UnknownNameError: A name that is not registered.
+        """
+        usual = Selection()
+        models = self._said("model", self._among("model", self.catalog.models.names), usual.models)
+        height, width = self._said("resolution", read.resolution, (0, 0))
+        return Selection(
+            models=models,
+            components=self._said(
+                "component", self._among("component", components_of(self.catalog, models)), usual.components
+            ),
+            engines=self._said("engine", self._engines, usual.engines),
+            optimizations=self._said("optimization", self._optimizations, usual.optimizations),
+            batch_sizes=self._said("batch-size", partial(read.counts, noun="a batch size"), usual.batch_sizes),
+            fusers=self._said("fuser", self._among("fuser", FUSERS), usual.fusers),
+            exporter=self._said("exporter", partial(read.one_of, kind="exporter", allowed=EXPORTERS), usual.exporter),
+            opset=self._said("opset", read.opset, usual.opset),
+            shapes=self._said("shapes", partial(read.one_of, kind="kind of shapes", allowed=SHAPES), usual.shapes),
+            weights=self._said("weights", self._weights, usual.weights),
+            height=height,
+            width=width,
+            steps=self._said("steps", partial(read.count, noun="a number of steps"), usual.steps),
+            scheduler=self._said(
+                "scheduler", partial(read.one_of, kind="scheduler", allowed=SCHEDULERS), usual.scheduler
+            ),
+        )
+
+    def _said(self, name: str, parse: Callable[[Answer], T], default: T) -> T:
+        return parse(self.answers[name]) if name in self.answers else default
+
+    def _among(self, kind: str, allowed: tuple[str, ...]) -> Callable[[Answer], tuple[str, ...]]:
+        return partial(read.among, kind=kind, allowed=allowed)
+
+    def _engines(self, answer: Answer) -> tuple[EngineRequest, ...]:
+        return parse_engines(answer.text, self.catalog, self.profiles, device_kind=self.device_kind)
+
+    def _optimizations(self, answer: Answer) -> tuple[str, ...]:
+        return parse_optimizations(answer.text, self.catalog.ladder)
+
+    def _path(self, answer: Answer) -> Path:
+        start = self.started_in if answer.spelling.startswith("--") else self.root
+        return start / Path(read.text(answer)).expanduser()
+
+    def _weights(self, answer: Answer) -> str:
+        """Return `random`, the absolute path of a folder, or a hub id."""
+        path = self._path(answer)
+        if answer.text == "random" or (not path.is_dir() and not answer.text.startswith((".", "/", "~"))):
+            return read.text(answer)
+        if not path.is_dir():
+            raise OptionError(
+                f"{answer}: there is no folder {path}. Allowed: random, a diffusers folder, or the id of a repository "
+                f"on the Hugging Face hub; type for example {answer.spelling}=random."
+            )
+        return str(path.resolve())
+
+
+def components_of(catalog: Catalog, models: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return the components of the models, of every registered model by default, with `pipeline` at the end."""
+    found = (part for name in models or catalog.models.names for part in catalog.models.get(name).components)
+    return (*dict.fromkeys(found), PIPELINE)

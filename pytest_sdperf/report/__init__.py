@@ -1,0 +1,1 @@
+"""Verdicts and agreements as lines and files. Pure: nothing here knows pytest, and nothing decides."""

@@ -1,0 +1,61 @@
+"""What one test found out about one case. It travels as JSON from the test, or from an xdist worker, to the report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_sdperf.values import Agreement, Case, Measurement, Outcome, Verdict, to_json
+from pytest_sdperf.verdict import worst
+
+PROPERTY = "sdperf"
+
+
+@dataclass(frozen=True)
+class CaseReport:
+    """One test's result.
+
+    Attributes:
+        nodeid: The test.
+        case: What it tested.
+        measurement: What was measured; None if the test measured nothing.
+        agreements: What was compared with a reference.
+        verdicts: What it means.
+        problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
+    """
+
+    nodeid: str
+    case: Case
+    measurement: Measurement | None = None
+    agreements: tuple[Agreement, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
+    problem: str = ""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The worst verdict; None where the test was not there to judge anything."""
+        return worst(self.verdicts) if self.verdicts else None
+
+    def verdict(self, metric: str) -> Verdict | None:
+        """Return the worst verdict on a metric; None if there is none."""
+        about = [verdict for verdict in self.verdicts if verdict.metric == metric]
+        return max(about, key=lambda verdict: list(Outcome).index(verdict.outcome), default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON data."""
+        data: dict[str, Any] = to_json(self)
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
+        """Rebuild a report from JSON data."""
+        measurement = data.get("measurement")
+        return cls(
+            nodeid=data["nodeid"],
+            case=Case.from_json(data["case"]),
+            measurement=Measurement.from_json(measurement) if measurement else None,
+            agreements=tuple(Agreement(**agreement) for agreement in data.get("agreements", ())),
+            verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
+            problem=data.get("problem", ""),
+        )

@@ -1,0 +1,196 @@
+"""One case, ready to be executed in worker processes: what the fixture `runner` hands to a test."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf import process
+from pytest_sdperf.build import Builder
+from pytest_sdperf.cache import Cache
+from pytest_sdperf.catalog import Catalog, Registrar
+from pytest_sdperf.contracts import Device, DeviceProbe, Engine, Model
+from pytest_sdperf.device_choice import worker_environment
+from pytest_sdperf.settings import EngineRequest, Settings
+from pytest_sdperf.values import Build, Case, to_json
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# Components that a text-to-image request runs through, in the order of the data flow.
+PIPELINE_COMPONENTS = ("text_encoder", "text_encoder_2", "unet", "vae_decoder")
+PROMPT = "a photograph of an astronaut riding a horse on mars"
+
+
+@dataclasses.dataclass(frozen=True)
+class Workbench:
+    """What every case of a session shares.
+
+    Attributes:
+        settings: The command line.
+        catalog: Everything that was registered.
+        device: Where cases run.
+        probe: Reads the device's state.
+        builder: Builds components through the cache.
+        cache: Artifacts and references.
+        folder: Scratch folder of this session.
+        say: Prints one line of progress.
+    """
+
+    settings: Settings
+    catalog: Catalog
+    device: Device
+    probe: DeviceProbe
+    builder: Builder
+    cache: Cache
+    folder: Path
+    say: Callable[[str], None]
+    _numbers: itertools.count[int] = dataclasses.field(default_factory=itertools.count)
+
+    def new_folder(self, name: str) -> Path:
+        """Return a new scratch folder for one worker process."""
+        return Path(tempfile.mkdtemp(prefix=f"{next(self._numbers):04d}-{name}-", dir=self.folder))
+
+
+@dataclasses.dataclass(frozen=True)
+class CaseRunner:
+    """Executes one case.
+
+    Attributes:
+        case: What is executed.
+        request: The engine that was asked for, with its interpreter and environment.
+        workbench: What the session shares.
+        floating: Overrides the floating type of a torch module (`float64` for references); empty keeps the case's.
+    """
+
+    case: Case
+    request: EngineRequest
+    workbench: Workbench
+    floating: str = ""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the case."""
+        return self.workbench.catalog.engines.get(self.request.engine)
+
+    @property
+    def model(self) -> Model:
+        """The model of the case."""
+        return self.workbench.catalog.models.get(self.case.model)
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether the case is a whole text-to-image request."""
+        return self.case.component == "pipeline"
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The components that the case executes."""
+        if not self.is_pipeline:
+            return (self.case.component,)
+        return tuple(name for name in PIPELINE_COMPONENTS if name in self.model.components)
+
+    def build(self, component: str) -> Build:
+        """Return the build of one component, from the cache if it is there."""
+        case = self.case
+        build = self.workbench.builder.build(
+            case.model,
+            component,
+            optimization=case.optimization,
+            fuser=case.fuser,
+            exporter=case.exporter,
+            opset=case.opset,
+            shapes=case.shapes,
+            workload=case.workload,
+            consumes=self.engine.consumes,
+        )
+        return dataclasses.replace(build, floating=self.floating) if self.floating else build
+
+    def builds(self) -> dict[str, Build]:
+        """Return the build of every component that the case executes."""
+        return {component: self.build(component) for component in self.components}
+
+    def inputs(self, *, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the seeded inputs of a component: float32 and int64 arrays by name."""
+        return dict(self.model.example(self.case.component, self.case.workload, seed=seed))
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]] | None = None) -> dict[str, np.ndarray[Any, Any]]:
+        """Execute the case once in a fresh process and return its outputs.
+
+        Args:
+            inputs: Arrays by input name; the seeded inputs if None. A pipeline takes none: its prompt and latents are
+                seeded.
+
+        Returns:
+            Arrays by output name; for a pipeline `image` (N, 3, H, W), `latents` (N, 4, H/8, W/8) and `unet_calls`.
+
+        Raises:
+            SdperfError: The engine refused, crashed, hung or ran out of memory.
+        """
+        import numpy as np
+
+        answer = self.task("run", self.arguments(inputs))
+        with np.load(answer["outputs"]) as archive:
+            return {name: archive[name] for name in archive.files}
+
+    def arguments(self, inputs: Mapping[str, np.ndarray[Any, Any]] | None = None) -> dict[str, Any]:
+        """Return the arguments of the worker's task."""
+        parts = {
+            component: {
+                "engine": self.request.engine,
+                "options": dict(self.request.options),
+                "build": to_json(build),
+            }
+            for component, build in self.builds().items()
+        }
+        shared = {
+            "model": self.case.model,
+            "component": self.case.component,
+            "components": parts,
+            "workload": to_json(self.case.workload),
+            "device_kind": self.workbench.device.kind,
+            "device_index": 0,  # the worker sees one device only
+        }
+        if self.is_pipeline:
+            return {
+                **shared,
+                "tokenizers": str(self.workbench.builder.tokenizers(self.case.model)),
+                "prompt": PROMPT,
+                "seed": 0,
+            }
+        return {**shared, "inputs": str(self._write_inputs(self.inputs() if inputs is None else inputs))}
+
+    def _write_inputs(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Path:
+        import numpy as np
+
+        path = self.workbench.new_folder("inputs") / "inputs.npz"
+        np.savez(path, **inputs)
+        return path
+
+    def task(
+        self, function: str, arguments: Mapping[str, Any], *, on_event: Callable[[process.Event], None] | None = None
+    ) -> dict[str, Any]:
+        """Run `run` or `measure` of the case's task in a fresh process."""
+        module = "pipeline" if self.is_pipeline else "component"
+        settings = self.workbench.settings
+        return process.run_task(
+            f"pytest_sdperf.tasks.{module}:{function}",
+            arguments,
+            out_dir=self.workbench.new_folder(self.case.component),
+            timeout_s=settings.worker_timeout_s,
+            registrars=self.registrars(),
+            python=self.request.python,
+            env={**worker_environment(self.workbench.device), **self.request.env},
+            in_process=settings.in_process,
+            on_event=on_event,
+        )
+
+    def registrars(self) -> tuple[Registrar, ...]:
+        """Return who registered the engine and the model: a worker needs these modules and no others."""
+        catalog = self.workbench.catalog
+        owners = (catalog.engines.owner(self.request.engine), catalog.models.owner(self.case.model))
+        return tuple(dict.fromkeys(owners))

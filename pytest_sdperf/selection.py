@@ -1,0 +1,248 @@
+"""Which cases a test gets: what the command line names, what its marker names, and the defaults of the machine."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeVar
+
+from pytest_sdperf.case_ids import case_id
+from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.contracts import DeviceKind, Engine, Model
+from pytest_sdperf.engine_requests import parse_engines
+from pytest_sdperf.errors import UnknownNameError
+from pytest_sdperf.ladder import parse_optimizations
+from pytest_sdperf.marks import Marks
+from pytest_sdperf.profiles import Profile
+from pytest_sdperf.reading import PIPELINE, components_of
+from pytest_sdperf.settings import EngineRequest, Selection
+from pytest_sdperf.values import Case
+from pytest_sdperf.weights_identity import weights_identity
+
+ENGINE_FIXTURES = frozenset({"engine", "runner", "bench", "agree"})
+CASE_FIXTURES = ENGINE_FIXTURES | {"case", "model", "build"}
+DEVICE_FIXTURES = ENGINE_FIXTURES | {"device"}
+DEFAULT_MODELS: Mapping[DeviceKind, str] = {"cpu": "sd15-thin", "cuda": "sd15", "rocm": "sd15"}
+DEFAULT_ENGINES: Mapping[DeviceKind, Sequence[str]] = {
+    "cpu": ("torch", "ort-cpu"),
+    "cuda": ("torch", "ort-cuda"),
+    "rocm": ("torch", "ort-migraphx"),
+}
+DEFAULT_FUSER = "ort"
+T = TypeVar("T")
+
+
+class Axes(Enum):
+    """Which axes the fixtures of a test need."""
+
+    MODEL = "model"
+    BUILD = "build"
+    ENGINE = "engine"
+
+    @classmethod
+    def of(cls, fixtures: Collection[str]) -> Axes:
+        """Return the axes for the names of a test's fixtures, indirect ones included."""
+        if ENGINE_FIXTURES.intersection(fixtures):
+            return cls.ENGINE
+        if "build" in fixtures:
+            return cls.BUILD
+        return cls.MODEL if "model" in fixtures else cls.ENGINE
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One parameter of a test.
+
+    Attributes:
+        id: Text between the brackets of the test id.
+        case: None if nothing is left to run.
+        skip: Why it cannot run here; empty if it can.
+    """
+
+    id: str
+    case: Case | None
+    skip: str = ""
+
+
+class NothingLeftError(Exception):
+    """An axis has no value: the command line and the marker have nothing in common, or nothing is registered."""
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Chooses the cases of every test of one run.
+
+    Attributes:
+        selection: What the command line names.
+        catalog: What is registered.
+        profiles: Profiles of the project, by name.
+        device_kind: Kind of the device that the run asks for.
+    """
+
+    selection: Selection
+    catalog: Catalog
+    profiles: Mapping[str, Profile]
+    device_kind: DeviceKind
+
+    def choose(self, axes: Axes, marks: Marks) -> tuple[Choice, ...]:
+        """Return the parameters of one test; at least one, if only to say why nothing runs.
+
+        Raises:
+            OptionError: The marker holds a value that cannot be understood.
+            UnknownNameError: The marker names something that is not registered.
+        """
+        try:
+            return tuple(dict.fromkeys(self._choices(axes, marks)))
+        except NothingLeftError as nothing:
+            return (Choice("nothing", None, str(nothing)),)
+
+    def _choices(self, axes: Axes, marks: Marks) -> Iterator[Choice]:
+        models = _narrow("model", self.selection.models, marks.models, (DEFAULT_MODELS[self.device_kind],))
+        for model in map(self.catalog.models.get, models):
+            if axes is Axes.MODEL:
+                yield self._choice(self._blank(model, ""), None)
+                continue
+            for component in self._components(axes, marks):
+                blank = self._blank(model, component)
+                for case, request in self._builds(marks, blank) if axes is Axes.BUILD else self._runs(marks, blank):
+                    yield self._choice(case, request)
+
+    def _builds(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, None]]:
+        rungs = self._optimizations(marks, self.catalog.ladder)
+        for rung, fuser, batch_size in itertools.product(rungs, self._fusers, self._batch_sizes(marks)):
+            yield replace(self._graph(blank, fuser), optimization=rung, batch_size=batch_size), None
+
+    def _runs(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, EngineRequest]]:
+        for request in self._engines(marks):
+            engine = self.catalog.engines.get(request.engine)
+            case = replace(blank, engine=request.label, engine_options=request.options)
+            graphs = [self._graph(case, fuser) for fuser in self._fusers] if engine.consumes == "onnx" else [case]
+            rungs = self._optimizations(marks, engine.default_optimizations(self.device_kind))
+            for rung, graph, batch_size in itertools.product(rungs, graphs, self._batch_sizes(marks)):
+                yield replace(graph, optimization=rung, batch_size=batch_size), request
+
+    def _blank(self, model: Model, component: str) -> Case:
+        asked = self.selection
+        whole = component == PIPELINE
+        return Case(
+            model=model.name,
+            component=component,
+            engine="",
+            optimization="",
+            weights=weights_identity(asked.weights),
+            height=asked.height or model.height,
+            width=asked.width or model.width,
+            steps=(asked.steps or model.steps) if whole else 0,
+            scheduler=(asked.scheduler or model.scheduler) if whole else "",
+        )
+
+    def _graph(self, case: Case, fuser: str) -> Case:
+        asked = self.selection
+        return replace(case, fuser=fuser, exporter=asked.exporter, opset=asked.opset, shapes=asked.shapes)
+
+    def _choice(self, case: Case, request: EngineRequest | None) -> Choice:
+        model = self.catalog.models.get(case.model)
+        standard = Selection()
+        usual = Case(
+            model="",
+            component="",
+            engine="",
+            optimization="",
+            fuser=DEFAULT_FUSER,
+            exporter=standard.exporter,
+            opset=standard.opset,
+            shapes=standard.shapes,
+            weights=weights_identity(standard.weights),
+            height=model.height,
+            width=model.width,
+            steps=model.steps,
+            scheduler=model.scheduler,
+        )
+        return Choice(case_id(case, usual=usual), case, self._why_not(case, model, request))
+
+    def _why_not(self, case: Case, model: Model, request: EngineRequest | None) -> str:
+        if case.component not in ("", PIPELINE, *model.components):
+            return f"{model.name} has no component {case.component!r}; it has {', '.join(model.components)}"
+        if request is None:
+            return ""
+        engine = self.catalog.engines.get(request.engine)
+        if self.device_kind not in engine.device_kinds:
+            return f"{engine.name} runs on {' and '.join(engine.device_kinds)}, not on {self.device_kind}"
+        refusal = engine.supports(case.optimization)
+        if refusal is not None:
+            return f"not applicable: {refusal}"
+        return "" if request.by_name else missing_here(engine, request) or ""
+
+    def _components(self, axes: Axes, marks: Marks) -> Sequence[str]:
+        known = components_of(self.catalog)
+        for name in marks.components or ():
+            if name not in known:
+                raise UnknownNameError("component", name, known)
+        default = ("unet",) if axes is Axes.BUILD else ("unet", PIPELINE)
+        chosen = _narrow("component", self.selection.components, marks.components, default)
+        if axes is Axes.ENGINE:
+            return chosen
+        # A pipeline is several builds, each a component of its own.
+        built = [component for component in chosen if component != PIPELINE]
+        if not built:
+            raise NothingLeftError("a pipeline has no graph of its own; name a component, such as unet")
+        return built
+
+    def _engines(self, marks: Marks) -> Sequence[EngineRequest]:
+        named = self.selection.engines
+        text = ",".join(marks.engines or [name for name in self._default_engines() if not named])
+        if not text:
+            return named
+        # A marker or a default is not a demand: where the engine cannot run, the test is skipped.
+        others = parse_engines(text, self.catalog, self.profiles, device_kind=self.device_kind, by_name=False)
+        if not named:
+            return others
+        common = [request for request in named if any(_is_for(other, request) for other in others)]
+        if not common:
+            raise NothingLeftError(_nothing("engine", [request.label for request in named], marks.engines or ()))
+        return common
+
+    def _default_engines(self) -> Sequence[str]:
+        names = [name for name in DEFAULT_ENGINES[self.device_kind] if name in self.catalog.engines.names]
+        if not names:
+            raise NothingLeftError(f"no engine of {', '.join(DEFAULT_ENGINES[self.device_kind])} is registered")
+        return names
+
+    def _optimizations(self, marks: Marks, default: Sequence[str]) -> Sequence[str]:
+        marked = parse_optimizations(",".join(marks.optimizations), self.catalog.ladder) if marks.optimizations else None
+        return _narrow("optimization", self.selection.optimizations, marked, default)
+
+    def _batch_sizes(self, marks: Marks) -> Sequence[int]:
+        return _narrow("batch size", self.selection.batch_sizes, marks.batch_sizes, (1,))
+
+    @property
+    def _fusers(self) -> Sequence[str]:
+        return self.selection.fusers or (DEFAULT_FUSER,)
+
+
+def missing_here(engine: Engine, request: EngineRequest) -> str | None:
+    """Say what the engine lacks in this interpreter; None if nothing, or if a profile's interpreter will run it."""
+    return None if request.python is not None else engine.missing()
+
+
+def _is_for(marked: EngineRequest, named: EngineRequest) -> bool:
+    """Whether a test for `marked` is also one for `named`: the same engine, and the marker's options if it has any."""
+    same = named.label == marked.label or named.engine == marked.label
+    return same and set(marked.options) <= set(named.options)
+
+
+def _narrow(axis: str, named: Sequence[T], marked: Sequence[T] | None, default: Sequence[T]) -> Sequence[T]:
+    """Return the values of one axis: what the command line and the marker agree on, or what one of them says."""
+    if not named:
+        return default if marked is None else marked
+    common = [value for value in named if marked is None or value in marked]
+    if not common:
+        raise NothingLeftError(_nothing(axis, named, marked or ()))
+    return common
+
+
+def _nothing(axis: str, named: Sequence[object], marked: Sequence[object]) -> str:
+    said, wanted = (", ".join(map(str, values)) for values in (named, marked))
+    return f"this test is for {axis} {wanted}, the command line names {said}"

@@ -1,0 +1,112 @@
+"""The one stateful object of a run: its workbench, its baseline, and what became of every case."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_sdperf import baselines
+from pytest_sdperf.build import Builder
+from pytest_sdperf.cache import Cache
+from pytest_sdperf.judging.fitness import machine_differences
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.run import Run
+from pytest_sdperf.runner import CaseRunner, Workbench
+from pytest_sdperf.values import Case, Measurement, Verdict
+from pytest_sdperf.verdict import judge
+
+NAME = "sdperf-session"
+
+
+def session_of(config: pytest.Config) -> Session:
+    """Return the session that this config belongs to."""
+    session = config.pluginmanager.get_plugin(NAME)
+    assert isinstance(session, Session)
+    return session
+
+
+class Session:
+    """What the fixtures of one run share. Everything expensive is made when it is first asked for.
+
+    Attributes:
+        run: What was asked, what is registered, and the device.
+    """
+
+    def __init__(self, run: Run, *, say: Callable[[str], None]) -> None:
+        self.run = run
+        self.say = say
+        self._runners: dict[Case, CaseRunner] = {}
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    @functools.cached_property
+    def cache(self) -> Cache:
+        """Artifacts and references."""
+        settings = self.run.settings
+        return Cache(settings.cache_dir, size_bytes=settings.cache_size_bytes, say=self.say)
+
+    @functools.cached_property
+    def builder(self) -> Builder:
+        """Builds components through the cache; needs no device."""
+        return Builder(self.run.catalog, self.run.settings, self.cache, say=self.say)
+
+    @functools.cached_property
+    def workbench(self) -> Workbench:
+        """What every case of this run shares."""
+        device = self.run.device()
+        probes = self.run.catalog.probes.items().values()
+        self._scratch = tempfile.TemporaryDirectory(prefix="sdperf-")
+        return Workbench(
+            settings=self.run.settings,
+            catalog=self.run.catalog,
+            device=device,
+            probe=next(probe for probe in probes if probe.kind == device.kind),
+            builder=self.builder,
+            cache=self.cache,
+            folder=Path(self._scratch.name),
+            say=self.say,
+        )
+
+    def runner(self, case: Case) -> CaseRunner:
+        """Return the runner of a case; the same one for the same case."""
+        if case not in self._runners:
+            self._runners[case] = CaseRunner(case, self.run.request_of(case), self.workbench)
+        return self._runners[case]
+
+    @functools.cached_property
+    def baseline(self) -> baselines.Baseline | None:
+        """The baseline of this device; None where there is none.
+
+        Raises:
+            BaselineError: The file is there but cannot be trusted.
+        """
+        return baselines.read(baselines.file_of(self.run.settings.baselines, self.run.device().slug))
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        """Machine keys of a baseline that is recorded now."""
+        return {**self.run.device().machine, "pool": self.run.settings.pool}
+
+    def judge(self, measurement: Measurement, *, min_effect: float | None = None) -> tuple[Verdict, ...]:
+        """Judge a measurement against this device's baseline.
+
+        Args:
+            measurement: What was measured.
+            min_effect: Of the test's marker.
+        """
+        stored = self.baseline.cases.get(measurement.case.key) if self.baseline else None
+        differences = machine_differences(self.baseline.machine, self.machine) if self.baseline and stored else {}
+        return judge(measurement, stored, policy=self.policy(min_effect), differences=differences)
+
+    def policy(self, min_effect: float | None = None) -> Policy:
+        """Return how strictly this run judges."""
+        return Policy.of(self.run.settings, device_kind=self.run.device().kind, min_effect=min_effect)
+
+    def close(self) -> None:
+        """Remove the scratch folder."""
+        if self._scratch is not None:
+            self._scratch.cleanup()

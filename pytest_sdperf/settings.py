@@ -1,0 +1,108 @@
+"""The command line, read once: frozen values that every room below the door works with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class EngineRequest:
+    """One engine that was asked for.
+
+    Attributes:
+        label: What the user typed before the colon: an engine's name or a profile's; the name in ids and keys.
+        engine: Catalog name of the engine.
+        options: Options that differ from the engine's defaults, sorted by name.
+        python: Interpreter of the worker; None is the suite's own.
+        env: Environment variables of the worker, on top of the inherited ones.
+        by_name: True if typed by name (missing is an error), False if merely included by `all` (missing is a skip).
+    """
+
+    label: str
+    engine: str
+    options: tuple[tuple[str, str], ...] = ()
+    python: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    by_name: bool = True
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What is run: the axes that parametrize the suites. An empty tuple means the default of the machine or model.
+
+    Attributes:
+        models, components, batch_sizes: Values of their axes.
+        engines: Engines asked for.
+        optimizations: Canonical selections (`fp16`, `fp16+fmha`, `all-fmha`); `ladder` is already expanded.
+        fusers: `native`, `ort`.
+        exporter: `dynamo` or `torchscript`.
+        opset: Opset of the export.
+        shapes: `static` or `dynamic`.
+        weights: `random`, `none`, a local diffusers folder or a hub id.
+        height, width, steps, scheduler: Overrides of the model's defaults; 0 or empty keeps the default.
+    """
+
+    models: tuple[str, ...] = ()
+    components: tuple[str, ...] = ()
+    engines: tuple[EngineRequest, ...] = ()
+    optimizations: tuple[str, ...] = ()
+    batch_sizes: tuple[int, ...] = ()
+    fusers: tuple[str, ...] = ()
+    exporter: str = "dynamo"
+    opset: int = 18
+    shapes: str = "static"
+    weights: str = "random"
+    height: int = 0
+    width: int = 0
+    steps: int = 0
+    scheduler: str = ""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything the user said, by flag, ini or pyproject.
+
+    Attributes:
+        gpu: What `--gpu` named; empty without it.
+        selection: What is run.
+        baselines: Folder of the baseline files.
+        cache_dir: Folder of built artifacts.
+        cache_size_bytes: Size above which the least recently used artifacts are removed.
+        state_dir: Folder of candidates and self-test results of this machine.
+        processes: Fresh processes per measurement.
+        worker_timeout_s, build_timeout_s: After this a worker is ended and its case is INVALID.
+        update_baselines: Accept what was measured.
+        reason: Why a regression is accepted.
+        missing_baseline: Whether a case without a baseline passes or fails.
+        fail_on: Further outcomes that fail (`inconclusive`).
+        min_effect: Smallest relative change that can be a regression.
+        pool: Label of the machine pool, a machine key of the baseline.
+        in_process: Run workers in this process, for a debugger.
+        json_file: Where every measurement and verdict is written; None writes none.
+    """
+
+    gpu: str = ""
+    selection: Selection = field(default_factory=Selection)
+    baselines: Path = Path("baselines")
+    cache_dir: Path = Path()
+    cache_size_bytes: int = 100 * 10**9
+    state_dir: Path = Path()
+    processes: int = 3
+    worker_timeout_s: float = 900.0
+    build_timeout_s: float = 3600.0
+    update_baselines: bool = False
+    reason: str = ""
+    missing_baseline: Literal["pass", "fail"] = "pass"
+    fail_on: frozenset[str] = frozenset()
+    min_effect: float = 0.02
+    pool: str = "default"
+    in_process: bool = False
+    json_file: Path | None = None
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU was asked for: defaults are then full-size models and GPU engines."""
+        return self.gpu not in ("", "cpu")

@@ -1,0 +1,33 @@
+"""The short spellings (`--gpu`, `--engine`, ...), for a project that owns its command line.
+
+Used by the `conftest.py` of this repository, and as a plugin (`-p pytest_sdperf.short_names`) by `sdperf run`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from pytest_sdperf.options import OPTIONS, PREFIX, add_flag
+
+
+def add_short_names(parser: pytest.Parser) -> None:
+    """Add `--NAME` beside `--sdperf-NAME` for every option that has a short spelling; a second call adds nothing.
+
+    Example, in a root `conftest.py`::
+
+        def pytest_addoption(parser):
+            add_short_names(parser)
+    """
+    group = parser.getgroup(f"{PREFIX}-short", "sdperf: short spellings")
+    for option in OPTIONS:
+        if option.short:
+            # pytest refuses a flag that the group holds already: the conftest and `sdperf run` may both ask.
+            with contextlib.suppress(ValueError):
+                add_flag(group, option, flag=f"--{option.name}", text=f"Same as {option.long}.")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the short spellings when this module is loaded as a plugin."""
+    add_short_names(parser)

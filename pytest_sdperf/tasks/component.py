@@ -1,0 +1,76 @@
+"""Load one component, run it once for its outputs or measure it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.contracts import Runner
+from pytest_sdperf.loading import LoadedComponent, loaded_component
+from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.timing import TimingPlan, take_sample
+from pytest_sdperf.values import Sample, to_json
+
+
+def _bind(runner: Runner, path: str) -> None:
+    import numpy as np
+
+    with np.load(Path(path)) as archive:
+        runner.bind({name: archive[name] for name in archive.files})
+
+
+def _facts(loaded: LoadedComponent) -> dict[str, Any]:
+    return {"versions": loaded.engine.versions(), **loaded.runner.facts()}
+
+
+def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Run the component once and write `outputs.npz`, one array per output.
+
+    Args:
+        arguments: As for `loading.loaded_component`, with `component` and `inputs` (path of an npz file).
+        context: The task's context.
+
+    Returns:
+        `outputs`: path of the npz file; `facts`: what ran.
+    """
+    import numpy as np
+
+    with loaded_component(arguments, arguments["component"], context) as loaded:
+        _bind(loaded.runner, arguments["inputs"])
+        loaded.runner.run()
+        loaded.runner.synchronize()
+        outputs = loaded.runner.fetch()
+        facts = _facts(loaded)
+    path = context.out_dir / "outputs.npz"
+    np.savez(path, **outputs)
+    return {"outputs": str(path), "facts": facts}
+
+
+def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Measure the component: load, two first runs, warm-up, timed calls on bound inputs.
+
+    Args:
+        arguments: As for `run`, with `plan`: fields of `timing.TimingPlan`.
+        context: The task's context.
+
+    Returns:
+        `sample`: a `values.Sample` as JSON.
+    """
+    with loaded_component(arguments, arguments["component"], context) as loaded:
+        runner = loaded.runner
+        _bind(runner, arguments["inputs"])
+
+        def call() -> None:
+            runner.run()
+            runner.synchronize()
+
+        sample: Sample = take_sample(
+            call,
+            TimingPlan(**arguments["plan"]),
+            listener=context.listener,
+            watch_host=arguments["device_kind"] == "cpu",
+        )
+        sample = dataclasses.replace(sample, load_s=loaded.load_s, facts=_facts(loaded))
+    return {"sample": to_json(sample)}

@@ -1,0 +1,148 @@
+"""Export one component to ONNX: always float32, one graph file and one data file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf import graph
+from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.contracts import Model
+from pytest_sdperf.disk import disk_errors
+from pytest_sdperf.errors import UnknownNameError
+from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.values import TensorSpec, Workload
+
+if TYPE_CHECKING:
+    import torch
+
+FILE = "model.onnx"
+# The module path of a node is worth keeping; its stack trace holds paths of this machine.
+_KEPT_METADATA = "pkg.torch.onnx.name_scopes"
+
+
+def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Write `model.onnx` and `model.onnx.data` into the task's folder and check them.
+
+    Args:
+        arguments: `model`, `component`, `weights` (safetensors), `exporter`, `opset`, `shapes`, `workload`;
+            `cache_dir`: the cache folder, for messages.
+        context: The task's context.
+
+    Returns:
+        `seconds`, and what `graph.describe` says about the graph.
+
+    Raises:
+        UnknownNameError: There is no such exporter.
+        BuildError: The exported model is not valid.
+        CacheError: The disk is full or read-only.
+    """
+    model, component = context.catalog.models.get(arguments["model"]), arguments["component"]
+    exporters: dict[str, Callable[..., None]] = {"dynamo": _dynamo, "torchscript": _torchscript}
+    if arguments["exporter"] not in exporters:
+        raise UnknownNameError("exporter", arguments["exporter"], exporters)
+    path = context.out_dir / FILE
+    start_s = monotonic_s()
+    context.say(f"exporting {model.name} {component} to ONNX ({arguments['exporter']}, opset {arguments['opset']})")
+    with disk_errors(Path(arguments["cache_dir"])):
+        exporters[arguments["exporter"]](
+            model, component, path, weights=Path(arguments["weights"]), opset=arguments["opset"],
+            dynamic=arguments["shapes"] == "dynamic", workload=Workload(**arguments["workload"]),
+        )  # fmt: skip
+    seconds = monotonic_s() - start_s
+    context.say(f"checking the graph of {model.name} {component}")
+    return {"seconds": seconds, **graph.describe(path)}
+
+
+def _dynamo(
+    model: Model, component: str, path: Path, *, weights: Path, opset: int, dynamic: bool, workload: Workload
+) -> None:
+    import torch
+
+    inputs, outputs = model.inputs(component, workload), model.outputs(component, workload)
+    module = model.module(component, weights=weights).eval()
+    with torch.no_grad():
+        program = torch.onnx.export(
+            module,
+            _example(model, component, workload),
+            dynamo=True,
+            opset_version=opset,
+            input_names=[spec.name for spec in inputs],
+            output_names=[spec.name for spec in outputs],
+            dynamic_shapes=tuple(dict(spec.axes) for spec in inputs) if dynamic else None,
+            verbose=False,
+        )
+    assert program is not None
+    _strip(program.model)
+    program.save(path, external_data=True)
+
+
+def _strip(model: Any) -> None:
+    """Remove what names this machine or grows the file from an onnx_ir model."""
+    for part in (model, model.graph, *model.functions.values(), *model.graph.all_nodes()):
+        kept = part.metadata_props.get(_KEPT_METADATA)
+        part.metadata_props.clear()
+        part.doc_string = None
+        if kept:
+            part.metadata_props[_KEPT_METADATA] = kept
+
+
+def _torchscript(
+    model: Model, component: str, path: Path, *, weights: Path, opset: int, dynamic: bool, workload: Workload
+) -> None:
+    """Export by tracing, with the classic attention processor: the form that older optimizers were made for."""
+    import warnings
+
+    import onnx
+    import torch
+
+    inputs, outputs = model.inputs(component, workload), model.outputs(component, workload)
+    module = model.module(component, weights=weights).eval()
+    _use_classic_attention(module)
+    raw = path.parent / "raw"
+    raw.mkdir()
+    with torch.no_grad(), warnings.catch_warnings():
+        # This exporter is deprecated and its tracer warns about every branch; the user asked for it by name.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module,
+            _example(model, component, workload),
+            str(raw / FILE),
+            dynamo=False,
+            opset_version=opset,
+            input_names=[spec.name for spec in inputs],
+            output_names=[spec.name for spec in outputs],
+            dynamic_axes={spec.name: dict(spec.axes) for spec in (*inputs, *outputs)} if dynamic else None,
+            do_constant_folding=True,
+        )
+    del module
+    proto = onnx.load(raw / FILE)
+    for node in proto.graph.node:
+        node.doc_string = ""
+    _save_with_data(proto, path)
+    for file in raw.iterdir():
+        file.unlink()
+    raw.rmdir()
+
+
+def _save_with_data(proto: Any, path: Path) -> None:
+    import onnx
+
+    onnx.save_model(proto, path, save_as_external_data=True, all_tensors_to_one_file=True, location=f"{path.name}.data")
+
+
+def _use_classic_attention(module: torch.nn.Module) -> None:
+    from diffusers.models.attention_processor import AttnProcessor
+
+    for part in module.modules():
+        if hasattr(part, "set_attn_processor"):
+            part.set_attn_processor(AttnProcessor())
+
+
+def _example(model: Model, component: str, workload: Workload) -> tuple[torch.Tensor, ...]:
+    import torch
+
+    arrays = model.example(component, workload)
+    specs: tuple[TensorSpec, ...] = model.inputs(component, workload)
+    return tuple(torch.from_numpy(arrays[spec.name]) for spec in specs)

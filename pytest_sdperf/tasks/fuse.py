@@ -1,0 +1,177 @@
+"""Optimize an exported graph with the fuser `ort`: `onnxruntime.transformers.optimizer`, as most users have it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf import graph
+from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.disk import disk_errors
+from pytest_sdperf.errors import BuildError
+from pytest_sdperf.tasks import TaskContext
+
+FILE = "model.onnx"
+# Which optimizer of onnxruntime knows the component.
+MODEL_TYPES = {
+    "unet": "unet",
+    "vae_decoder": "vae",
+    "vae_encoder": "vae",
+    "text_encoder": "clip",
+    "text_encoder_2": "clip",
+}
+_FAILURE = re.compile(r"fail|error|exception|unable|cannot|could not", re.IGNORECASE)
+_MAX_NOTES = 20
+
+
+def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Write the optimized `model.onnx` and `model.onnx.data` into the task's folder and check them.
+
+    Args:
+        arguments: `source` (exported float32 graph), `component`, `rungs` (names), `floating` (`float32` or
+            `float16`); `cache_dir`: the cache folder, for messages.
+        context: The task's context.
+
+    Returns:
+        `seconds`, `notes` (what the optimizer logged as a failure), and what `graph.describe` says about the graph.
+
+    Raises:
+        BuildError: The optimizer raised, lacks a fusion that a rung asks for, or produced an invalid model.
+        CacheError: The disk is full or read-only.
+    """
+    component, rungs = arguments["component"], arguments["rungs"]
+    path = context.out_dir / FILE
+    start_s = monotonic_s()
+    context.say(f"optimizing {component} with the fuser ort ({'+'.join(rungs)})")
+    with disk_errors(Path(arguments["cache_dir"])), failures_logged() as notes:
+        _optimize(
+            Path(arguments["source"]),
+            path,
+            model_type=MODEL_TYPES.get(component, "unet"),
+            switched_on=ort_options(rungs, context.catalog),
+            half=arguments["floating"] == "float16",
+        )
+    seconds = monotonic_s() - start_s
+    context.say(f"checking the optimized graph of {component}")
+    return {"seconds": seconds, "notes": summary(notes), **graph.describe(path)}
+
+
+def ort_options(rungs: Sequence[str], catalog: Catalog) -> tuple[str, ...]:
+    """Return the `FusionOptions` attributes that the rungs switch on, each once."""
+    return tuple(dict.fromkeys(name for rung in rungs for name in catalog.optimizations.get(rung).ort_options))
+
+
+def fusion_options(model_type: str, switched_on: Sequence[str]) -> Any:
+    """Return `FusionOptions` with every fusion off except `switched_on`.
+
+    Raises:
+        BuildError: This onnxruntime has no such fusion.
+    """
+    import onnxruntime
+    from onnxruntime.transformers.fusion_options import FusionOptions
+
+    options = FusionOptions(model_type)
+    fusions = sorted(name for name in vars(options) if name.startswith("enable_"))
+    for name in fusions:
+        setattr(options, name, False)
+    # Not a fusion: without it SkipLayerNormalization and float16 conversion do not see types and shapes.
+    options.enable_shape_inference = True
+    for name in switched_on:
+        if name not in fusions:
+            raise BuildError(
+                f"onnxruntime {onnxruntime.__version__} has no fusion {name!r} for {model_type}. "
+                f"It has: {', '.join(fusions)}."
+            )
+        setattr(options, name, True)
+    return options
+
+
+def _optimize(source: Path, path: Path, *, model_type: str, switched_on: Sequence[str], half: bool) -> None:
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    options = fusion_options(model_type, switched_on)
+    try:
+        model = optimize_model(
+            str(source), model_type=model_type, opt_level=0, optimization_options=options, use_gpu=True
+        )
+        if half:
+            model.convert_float_to_float16(keep_io_types=False, node_block_list=_float32_nodes(model.model.graph))
+        model.save_model_to_file(str(path), use_external_data_format=True)
+    except (TypeError, ValueError, KeyError, IndexError, AssertionError, AttributeError, RuntimeError) as error:
+        raise BuildError(f"the optimizer of onnxruntime failed: {type(error).__name__}: {error}") from error
+
+
+def _float32_nodes(proto: Any) -> list[str]:
+    """Return names of the nodes that compute the timestep's sinusoids: torch computes those in float32 too.
+
+    In float16 an angle of 999 is off by up to 0.25 radians.
+    """
+    producers = {name: node for node in proto.node for name in node.output}
+    waiting = [node for node in proto.node if node.op_type in ("Sin", "Cos")]
+    kept: dict[str, None] = {}
+    while waiting:
+        node = waiting.pop()
+        if node.name not in kept:
+            kept[node.name] = None
+            waiting.extend(producers[name] for name in node.input if name in producers)
+    return list(kept)
+
+
+@contextlib.contextmanager
+def failures_logged() -> Iterator[Counter[str]]:
+    """Collect what the optimizer's modules log as a failure, at any level, with the number of times."""
+    found: Counter[str] = Counter()
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            text = record.getMessage()
+            # Below a warning only the fusions themselves count: the matcher reports every path that it tried.
+            refused = record.module.startswith("fusion_") and _FAILURE.search(text)
+            if record.levelno >= logging.WARNING or refused:
+                found[f"{record.module}: {text}"] += 1
+
+    collector = Collector()
+    loggers = _optimizer_loggers()
+    before = [(logger, logger.level, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(collector)
+        logger.setLevel(logging.DEBUG)
+        logger.propagate = False
+    try:
+        yield found
+    finally:
+        for logger, level, propagate in before:
+            logger.removeHandler(collector)
+            logger.setLevel(level)
+            logger.propagate = propagate
+
+
+def _optimizer_loggers() -> list[logging.Logger]:
+    """Return the loggers of the optimizer's modules, which import each other as top-level modules."""
+    importlib.import_module("onnxruntime.transformers.optimizer")
+    for late in ("shape_infer_helper", "float16"):
+        importlib.import_module(late)
+    folder = f"{os.sep}onnxruntime{os.sep}"
+    return [
+        logging.getLogger(name)
+        for name, part in list(sys.modules.items())
+        if folder in str(getattr(part, "__file__", ""))
+    ]
+
+
+def summary(notes: Mapping[str, int]) -> list[str]:
+    """Turn logged failures into lines, most frequent first, at most 20, without paths of this machine."""
+    ordered = sorted(notes.items(), key=lambda item: (-item[1], item[0]))
+    lines = [f"{text} ({times} times)" if times > 1 else text for text, times in ordered[:_MAX_NOTES]]
+    if len(ordered) > _MAX_NOTES:
+        lines.append(f"and {len(ordered) - _MAX_NOTES} further messages")
+    return lines

@@ -1,0 +1,93 @@
+"""Run or measure a whole text-to-image request: prompt, text encoders, guided denoising, image."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.loading import LoadedComponent, loaded_component
+from pytest_sdperf.pipeline import TextToImage
+from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.timing import TimingPlan, take_sample
+from pytest_sdperf.values import Workload, to_json
+
+
+@contextlib.contextmanager
+def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tuple[TextToImage, dict[str, Any], float]]:
+    """Load every component; yield the pipeline, the facts of its components and the seconds that loading took."""
+    with contextlib.ExitStack() as stack:
+        parts: dict[str, LoadedComponent] = {}
+        for name in arguments["components"]:
+            parts[name] = stack.enter_context(loaded_component(arguments, name, context))
+        unet = parts["unet"]
+        pipeline = TextToImage(
+            unet.model,
+            {name: part.runner.call for name, part in parts.items()},
+            tokenizers=Path(arguments["tokenizers"]),
+            floating=arguments["components"]["unet"]["build"]["floating"],
+            device="cpu" if arguments["device_kind"] == "cpu" else f"cuda:{arguments['device_index']}",
+        )
+        facts = {
+            "versions": {name: v for part in parts.values() for name, v in part.engine.versions().items()},
+            **unet.runner.facts(),
+            "components": {name: part.runner.facts() for name, part in parts.items()},
+        }
+        yield pipeline, facts, sum(part.load_s for part in parts.values())
+
+
+def _generate(pipeline: TextToImage, arguments: Mapping[str, Any]) -> Any:
+    workload = Workload(**arguments["workload"])
+    prompts = [arguments["prompt"]] * workload.batch_size
+    return pipeline.generate(prompts, seed=arguments["seed"], workload=workload)
+
+
+def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Make the image once and write `outputs.npz`: `image`, `latents` and `unet_calls`.
+
+    Args:
+        arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt` and `seed`.
+        context: The task's context.
+
+    Returns:
+        `outputs`: path of the npz file; `facts`: what ran.
+    """
+    import numpy as np
+
+    with _loaded(arguments, context) as (pipeline, facts, _):
+        result = _generate(pipeline, arguments)
+        outputs = {
+            "image": result.image.detach().cpu().numpy(),
+            "latents": result.latents.detach().cpu().numpy(),
+            "unet_calls": np.asarray(result.unet_calls),
+        }
+    path = context.out_dir / "outputs.npz"
+    np.savez(path, **outputs)
+    return {"outputs": str(path), "facts": facts}
+
+
+def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Measure whole requests, from the prompt to the decoded image on the device.
+
+    Args:
+        arguments: As for `run`, with `plan`: fields of `timing.TimingPlan`.
+        context: The task's context.
+
+    Returns:
+        `sample`: a `values.Sample` as JSON.
+    """
+    import torch
+
+    on_cpu = arguments["device_kind"] == "cpu"
+    calls: list[int] = []
+    with _loaded(arguments, context) as (pipeline, facts, load_s):
+
+        def call() -> None:
+            calls.append(_generate(pipeline, arguments).unet_calls)
+            if not on_cpu:
+                torch.cuda.synchronize()
+
+        sample = take_sample(call, TimingPlan(**arguments["plan"]), listener=context.listener, watch_host=on_cpu)
+    return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=calls[-1]))}

@@ -1,0 +1,101 @@
+"""`judge()`: what a measurement means against what is stored. Pure, and it fails closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from pytest_sdperf.baselines import StoredCase
+from pytest_sdperf.judging.fitness import Differences, unfit
+from pytest_sdperf.judging.graph import Counts, judge_graphs
+from pytest_sdperf.judging.latency import judge_latency
+from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
+from pytest_sdperf.judging.memory import judge_memory
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.values import Measurement, Outcome, Verdict
+
+Delivery = Literal["pass", "skip", "fail"]
+
+ORDER = {outcome: place for place, outcome in enumerate(Outcome)}
+
+
+def judge(
+    measurement: Measurement,
+    stored: StoredCase | None,
+    *,
+    policy: Policy,
+    differences: Differences = MappingProxyType({}),
+    targets: Mapping[str, Counts] = MappingProxyType({}),
+) -> tuple[Verdict, ...]:
+    """Judge every metric of a measurement against its stored case.
+
+    Args:
+        measurement: What was measured. A case without an engine is a build: only its graph is judged.
+        stored: What is stored under the same key; None if nothing is.
+        policy: How strictly.
+        differences: Machine keys in which the stored machine differs from this one (`machine_differences`).
+        targets: Component -> `domain::op_type` -> nodes that the torch module allows; see GAP.
+
+    Returns:
+        One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, and `counts` per graph); a
+        metric that the case cannot have (no graph, no memory reading on this CPU) has none. One INVALID verdict with the metric
+        `measurement` when nothing about it can be judged. Never empty.
+    """
+    problem = unfit(measurement, stored, policy=policy, differences=differences)
+    if problem is not None:
+        return (problem,)
+    verdicts: list[Verdict | None] = []
+    if measurement.case.engine:
+        verdicts.append(judge_latency(measurement, stored, policy=policy))
+        if not measurement.out_of_memory:
+            verdicts += [judge_memory(measurement, stored, metric, policy=policy) for metric in MEMORY_METRICS]
+    if not measurement.out_of_memory or measurement.counts:
+        verdicts += judge_graphs(measurement, stored, policy=policy, targets=targets)
+    given = tuple(verdict for verdict in verdicts if verdict is not None)
+    return given or (_nothing(measurement),)
+
+
+def _nothing(measurement: Measurement) -> Verdict:
+    sentence = f"Nothing was measured for the case {measurement.case.key!r}."
+    return Verdict(Outcome.INVALID, "nothing-measured", sentence, "measurement")
+
+
+def worst(verdicts: Iterable[Verdict]) -> Outcome:
+    """Return the worst outcome; INVALID when there is no verdict, because nothing was judged."""
+    return max((verdict.outcome for verdict in verdicts), key=ORDER.__getitem__, default=Outcome.INVALID)
+
+
+def delivery(verdicts: Iterable[Verdict], *, policy: Policy) -> Delivery:
+    """Return what becomes of the test that these verdicts belong to."""
+    outcomes = {verdict.outcome for verdict in verdicts}
+    failing = {Outcome.REGRESSED, Outcome.INVALID}
+    if policy.missing_baseline == "fail":
+        failing.add(Outcome.NEW)
+    if policy.fail_on_inconclusive:
+        failing.add(Outcome.INCONCLUSIVE)
+    if not outcomes or outcomes & failing:
+        return "fail"
+    return "skip" if Outcome.INCONCLUSIVE in outcomes else "pass"
+
+
+def exit_status(outcomes: Iterable[Outcome], *, policy: Policy, other_failures: bool = False) -> int:
+    """Return the exit status that outcomes ask for.
+
+    Args:
+        outcomes: Of every verdict of the run.
+        policy: Says whether INCONCLUSIVE and NEW fail.
+        other_failures: Whether a test failed for another reason than a verdict.
+
+    Returns:
+        1 for a regression or an ordinary failure, else 10 for INVALID, 11 for INCONCLUSIVE and 12 for a missing
+        baseline where these fail, else 0.
+    """
+    seen = set(outcomes)
+    if other_failures or Outcome.REGRESSED in seen:
+        return 1
+    if Outcome.INVALID in seen:
+        return 10
+    if Outcome.INCONCLUSIVE in seen and policy.fail_on_inconclusive:
+        return 11
+    return 12 if Outcome.NEW in seen and policy.missing_baseline == "fail" else 0

@@ -1,0 +1,144 @@
+"""The child process that runs one task, under any interpreter.
+
+Run as a script: `python .../pytest_sdperf/worker.py`. The job arrives as one JSON object on stdin; events and the
+answer leave as JSON lines on the stdout that the process was started with, while everything that libraries print goes
+to stderr. The suite need not be installed here: the job names the folders of the packages that are needed, and an
+import hook finds just those, so that nothing else of the suite's environment leaks in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TextIO
+
+PROTOCOL = 1
+
+# What the libraries say when the device or the host has no memory left. They raise RuntimeError or their own types.
+OUT_OF_MEMORY_WORDS = (
+    "out of memory",
+    "failed to allocate memory",
+    "bad_alloc",
+    "alloc_failed",
+    "cuda error 2:",
+    "cuda failure 2",
+    "hiperroroutofmemory",
+)
+
+
+class FolderFinder(importlib.abc.MetaPathFinder):
+    """Finds named top-level packages and modules at given places, and nothing else."""
+
+    def __init__(self, places: Mapping[str, Path]) -> None:
+        self.places = dict(places)
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        """Return the spec of a top-level name that was given a place; sub-modules follow from it."""
+        place = self.places.get(fullname)
+        if place is None:
+            return None
+        if place.is_dir():
+            return importlib.util.spec_from_file_location(
+                fullname, place / "__init__.py", submodule_search_locations=[str(place)]
+            )
+        return importlib.util.spec_from_file_location(fullname, place)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Say whether an exception, or one that caused it, means that memory ran out."""
+    seen: BaseException | None = error
+    while seen is not None:
+        text = f"{type(seen).__name__} {seen}".lower()
+        if isinstance(seen, MemoryError) or "outofmemory" in text or any(w in text for w in OUT_OF_MEMORY_WORDS):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+class Channel:
+    """The line to the suite: JSON objects, one per line."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def send(self, event: str, **fields: Any) -> None:
+        """Send one event."""
+        self._stream.write(json.dumps({"event": event, **fields}) + "\n")
+        self._stream.flush()
+
+    def say(self, text: str) -> None:
+        """Send a line of progress."""
+        self.send("say", text=text)
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Announce the begin and the end of a phase."""
+        self.send("begin", phase=name)
+        yield
+        self.send("end", phase=name)
+
+
+def fill_catalog(registrars: Sequence[Mapping[str, str]]) -> Any:
+    """Import each registering module again and let it register."""
+    from pytest_sdperf.catalog import Catalog, Registrar
+
+    catalog = Catalog()
+    for entry in registrars:
+        module = importlib.import_module(entry["module"])
+        with catalog.owned_by(Registrar(entry["module"], Path(entry["root"]))):
+            module.pytest_sdperf_register(catalog)
+    return catalog
+
+
+def run_job(job: Mapping[str, Any], channel: Any) -> dict[str, Any]:
+    """Run the task that a job names and return its answer as fields of the final event."""
+    from pytest_sdperf.errors import OutOfMemoryError, SdperfError
+    from pytest_sdperf.tasks import TaskContext
+
+    try:
+        catalog = fill_catalog(job["registrars"])
+        module, _, function = job["task"].partition(":")
+        task = getattr(importlib.import_module(module), function)
+        context = TaskContext(Path(job["out_dir"]), catalog, channel, channel.say)
+        return {"status": "ok", "value": task(job["arguments"], context)}
+    except OutOfMemoryError as error:
+        return {"status": "oom", "message": str(error)}
+    except SdperfError as error:
+        return {"status": "refused", "kind": type(error).__name__, "message": str(error)}
+    except Exception as error:  # everything a vendor library may raise; the parent decides what it means
+        traceback.print_exc()
+        status = "oom" if is_out_of_memory(error) else "error"
+        return {"status": status, "message": f"{type(error).__name__}: {error}".strip()[:2000]}
+
+
+def main() -> int:
+    """Read the job, run it, answer. The exit status is 0 whenever an answer was sent."""
+    # The folder of this script holds modules named `graph` or `stats`, which must not shadow anybody's own.
+    here = Path(__file__).resolve().parent
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    channel = Channel(answers)
+    job = json.load(sys.stdin)
+    if job.get("protocol") != PROTOCOL:
+        channel.send("answer", status="protocol", message=f"this worker speaks protocol {PROTOCOL}", protocol=PROTOCOL)
+        return 0
+    sys.path.extend(entry for entry in job["sys_path"] if entry not in sys.path)
+    places = {entry["module"].partition(".")[0]: Path(entry["root"]) for entry in job["registrars"]}
+    places["pytest_sdperf"] = here
+    sys.meta_path.insert(0, FolderFinder(places))
+    channel.send("answer", protocol=PROTOCOL, **run_job(job, channel))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""A worker process: its protocol, its interpreter, and every way in which it can end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_sdperf import worker
+from pytest_sdperf.catalog import Registrar
+from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
+from pytest_sdperf.process import Event, run_task
+
+HERE = Path(__file__).parent
+REGISTRAR = Registrar("worker_tasks", HERE / "worker_tasks.py")
+
+
+def run(name, tmp_path, *, timeout_s=30.0, **kwargs):
+    return run_task(
+        f"worker_tasks:{name}", {"n": 1}, out_dir=tmp_path / name, timeout_s=timeout_s, registrars=[REGISTRAR], **kwargs
+    )
+
+
+def test_answer_events_and_files_arrive_although_libraries_print(tmp_path):
+    events: list[Event] = []
+    answer = run("echo", tmp_path, on_event=events.append)
+    assert answer["arguments"] == {"n": 1}
+    assert answer["suite"] is False
+    assert events == [Event("begin", "first_run"), Event("say", "half way"), Event("end", "first_run")]
+    assert (tmp_path / "echo" / "made.txt").read_text(encoding="utf-8") == "made"
+    stderr = (tmp_path / "echo" / "stderr.txt").read_text(encoding="utf-8")
+    assert "a library prints to stdout" in stderr
+    assert "and so does its C code" in stderr
+
+
+def test_in_process_gives_the_same_answer_and_events(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(HERE))
+    events: list[Event] = []
+    answer = run("echo", tmp_path, in_process=True, on_event=events.append)
+    assert answer["python"] == sys.executable
+    assert [event.name for event in events] == ["begin", "say", "end"]
+
+
+def test_environment_of_a_profile_reaches_the_worker(tmp_path):
+    assert run("environment", tmp_path, env={"SEEN": "yes"})["SEEN"] == "yes"
+
+
+@pytest.mark.slow
+def test_a_foreign_interpreter_needs_nothing_of_the_suite(tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    probe = subprocess.run([python, "-c", "import pytest_sdperf"], cwd=tmp_path, capture_output=True, check=False)
+    assert probe.returncode == 1
+    answer = run("environment", tmp_path, python=python)
+    assert answer == {"SEEN": "", "msgspec": False, "version": __import__("pytest_sdperf").__version__}
+
+
+@pytest.mark.parametrize(
+    ("task", "error", "reason", "text"),
+    [
+        ("segfault", WorkerError, "crash", "the worker was ended by SIGSEGV"),
+        (
+            "killed",
+            WorkerError,
+            "killed",
+            "the worker was ended by SIGKILL; the kernel may have run out of host memory",
+        ),
+        ("vanish", WorkerError, "crash", "the worker ended with exit status 7 and no answer"),
+        ("fail", WorkerError, "error", "ValueError: a bad value"),
+        ("babble", WorkerError, "protocol", "the worker sent b'garbage\\n' instead of an event"),
+        ("host_memory", OutOfMemoryError, "", "MemoryError: no room"),
+        (
+            "device_memory",
+            OutOfMemoryError,
+            "",
+            "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
+        ),
+        (
+            "device_memory_in_ort",
+            OutOfMemoryError,
+            "",
+            "RuntimeError: [ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : bfc_arena.cc:359 Failed to allocate memory for "
+            "requested buffer",
+        ),
+        ("refuse", BuildError, "", "the component cannot be built; type something else"),
+    ],
+)
+def test_every_end_has_its_error(tmp_path, task, error, reason, text):
+    with pytest.raises(error) as caught:
+        run(task, tmp_path)
+    assert str(caught.value) == text
+    assert getattr(caught.value, "reason", "") == reason
+
+
+def test_the_last_words_of_a_crash_are_kept(tmp_path):
+    with pytest.raises(WorkerError) as caught:
+        run("segfault", tmp_path)
+    assert caught.value.tail.splitlines()[0] == "last words"
+
+
+def test_a_hang_is_ended_with_its_children(tmp_path):
+    said: list[str] = []
+    with pytest.raises(WorkerError) as caught:
+        run("hang", tmp_path, timeout_s=3.0, on_event=lambda event: said.append(event.text))
+    assert str(caught.value) == "the worker gave no answer within 3 s and was ended"
+    assert caught.value.reason == "timeout"
+    pid = int(said[0].removeprefix("child "))
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_an_interpreter_that_is_not_there(tmp_path):
+    with pytest.raises(WorkerError) as caught:
+        run("echo", tmp_path, python=tmp_path / "no" / "python")
+    assert str(caught.value) == (
+        f"the interpreter {tmp_path}/no/python cannot be started (No such file or directory). "
+        "Check the 'python' of the profile in [tool.sdperf.engines]."
+    )
+
+
+def test_a_worker_of_another_protocol_says_which_it_speaks(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "PROTOCOL", 99)
+    with pytest.raises(WorkerError) as caught:
+        run("echo", tmp_path)
+    assert str(caught.value) == "this worker speaks protocol 1"
+    assert caught.value.reason == "protocol"
+
+
+def test_the_worker_does_not_shadow_modules_by_its_own_folder():
+    job = '{"protocol": 0}'
+    answer = subprocess.run(
+        [sys.executable, worker.__file__], input=job, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert answer.stdout.startswith('{"event": "answer"')

@@ -1,0 +1,85 @@
+"""Tasks that misbehave in every way a vendor library does; a worker imports this file by its path."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from pytest_sdperf.errors import BuildError
+
+
+def pytest_sdperf_register(catalog):
+    """Register nothing: the file is named as a registrar so that the worker finds it."""
+
+
+def echo(arguments, context):
+    print("a library prints to stdout")
+    os.write(1, b"and so does its C code\n")
+    with context.listener.phase("first_run"):
+        context.say("half way")
+    (context.out_dir / "made.txt").write_text("made", encoding="utf-8")
+    return {"arguments": arguments, "python": sys.executable, "suite": "pytest" in sys.modules}
+
+
+def environment(arguments, context):
+    import importlib.util
+
+    return {
+        "SEEN": os.environ.get("SEEN", ""),
+        "msgspec": importlib.util.find_spec("msgspec") is not None,
+        "version": __import__("pytest_sdperf").__version__,
+    }
+
+
+def refuse(arguments, context):
+    raise BuildError("the component cannot be built; type something else")
+
+
+def fail(arguments, context):
+    raise ValueError("a bad value")
+
+
+def host_memory(arguments, context):
+    raise MemoryError("no room")
+
+
+def device_memory(arguments, context):
+    raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+
+def device_memory_in_ort(arguments, context):
+    raise RuntimeError(
+        "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : bfc_arena.cc:359 Failed to allocate memory for requested buffer"
+    )
+
+
+def segfault(arguments, context):
+    sys.stderr.write("last words\n")
+    sys.stderr.flush()
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def killed(arguments, context):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def vanish(arguments, context):
+    os._exit(7)
+
+
+def hang(arguments, context):
+    context.say(f"child {os.getpid()}")
+    time.sleep(600)
+
+
+def babble(arguments, context):
+    context.say("not an event")
+    # A library that holds the original descriptor can still write into the channel.
+    for descriptor in range(3, 20):
+        try:
+            os.write(descriptor, b"garbage\n")
+        except OSError:
+            continue
+    time.sleep(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +11,14 @@ import msgspec
 
 from pytest_sdperf import candidates, privacy
 from pytest_sdperf.baseline_files import update
-from pytest_sdperf.baselines import Baseline, Machine, Session, StoredCase, file_of
+from pytest_sdperf.baselines import Baseline, Machine, Session, StoredCase, file_of, read
 from pytest_sdperf.judging.fitness import machine_differences
+from pytest_sdperf.refusals import METRICS, refusals
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.units import megabytes, percent, seconds
-from pytest_sdperf.values import Case, Measurement, Outcome, Sample, Verdict
+from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict
 
-METRICS = ("latency", "first-run-memory", "second-run-memory")
 CHANGING = frozenset({Outcome.IMPROVED, Outcome.REGRESSED})
-WHOLE = ("pipeline", "image")
 
 
 @dataclass(frozen=True)
@@ -78,58 +78,6 @@ def session_of(
         changed=tuple(sorted(changed)),
         reason=reason if any(verdict.outcome is Outcome.REGRESSED for verdict in verdicts) else "",
     )
-
-
-def refusals(reports: Iterable[CaseReport], *, reason: str) -> dict[str, str]:
-    """Return why results must not be accepted, by case key.
-
-    A case is refused if it is INVALID, if it REGRESSED and no reason is given, or if a gate failed on what it was
-    measured with: an agreement, or a test (fusions, placement) that failed on the same build.
-    """
-    reports = tuple(reports)
-    gates = [(report, why) for report in reports if (why := _gate_failure(report))]
-    refused: dict[str, str] = {}
-    for report in reports:
-        if report.measurement is None:
-            continue
-        why = _own_refusal(report, reason=reason)
-        why = why or next((why for gate, why in gates if _same_build(gate.case, report.case)), "")
-        if why:
-            refused.setdefault(report.case.key, why)
-    return refused
-
-
-def _own_refusal(report: CaseReport, *, reason: str) -> str:
-    for verdict in report.verdicts:
-        if verdict.outcome is Outcome.INVALID:
-            return f"INVALID: {verdict.sentence}"
-    if not report.verdicts:
-        return "it was not judged"
-    for verdict in report.verdicts:
-        if verdict.outcome is Outcome.REGRESSED and not reason.strip():
-            return f'REGRESSED: {verdict.sentence} If that is meant, add --sdperf-reason="why it is acceptable".'
-    return ""
-
-
-def _gate_failure(report: CaseReport) -> str:
-    failed = [agreement for agreement in report.agreements if not agreement.passed]
-    if failed:
-        worst = max(failed, key=lambda agreement: (agreement.error != agreement.error, agreement.error))
-        return f"{report.nodeid} disagrees with the reference: error {worst.error:.2e}, limit {worst.limit:.2e}"
-    if report.problem:
-        return f"{report.nodeid} failed: {report.problem}"
-    gates = [v for v in report.verdicts if v.outcome is Outcome.REGRESSED and v.metric not in (*METRICS, "counts")]
-    return f"{report.nodeid}: {gates[0].sentence}" if gates else ""
-
-
-def _same_build(gate: Case, case: Case) -> bool:
-    """Whether a failed gate concerns a case. A gate on a graph alone (no engine) concerns every engine that runs it."""
-    build = ("model", "optimization", "fuser", "exporter", "opset", "shapes", "weights")
-    if any(getattr(gate, name) != getattr(case, name) for name in build):
-        return False
-    if gate.engine and (gate.engine, gate.engine_options) != (case.engine, case.engine_options):
-        return False
-    return gate.component == case.component or gate.component in WHOLE or case.component in WHOLE
 
 
 def keep_candidates(reports: Iterable[CaseReport], *, origin: Origin, state_dir: Path) -> tuple[str, ...]:
@@ -192,15 +140,12 @@ def accept(
     if taken:
         update(path, change, lock_dir=state_dir / "locks")
         candidates.drop(state_dir, origin.slug, keys=taken)
-        lines.append(
-            f"written to {privacy.redact(str(path), privacy.identity())}; review it as a diff before you commit it"
-        )
+        shown = privacy.redact(str(path), privacy.identity())
+        lines.append(f"written to {shown}; review it as a diff before you commit it")
     return Acceptance(tuple(lines), tuple(sorted(taken)), refused)
 
 
 def _other_machine(path: Path, origin: Origin) -> str:
-    from pytest_sdperf.baselines import read
-
     present = read(path)
     if present is None or not present.cases:
         return ""
@@ -208,8 +153,8 @@ def _other_machine(path: Path, origin: Origin) -> str:
     if not names:
         return ""
     return (
-        f"{path.name} was recorded with another {', '.join(names)}: one file holds one machine. Move it away and record "
-        f"every case anew"
+        f"{path.name} was recorded with another {', '.join(names)}: one file holds one machine. Move it away and "
+        f"record every case anew"
     )
 
 
@@ -235,8 +180,6 @@ def _diff_line(key: str, before: StoredCase | None, session: Session) -> str:
 
 
 def _latency(session: Session) -> float:
-    import statistics
-
     return statistics.median(sample.median_s for sample in session.samples) if session.samples else 0.0
 
 

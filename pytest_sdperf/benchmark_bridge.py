@@ -59,7 +59,7 @@ def counted_as_benchmarks(items: Sequence[pytest.Item]) -> Iterator[None]:
             names.remove(_FIXTURE)
 
 
-def replay_into(request: pytest.FixtureRequest, samples: Sequence[float]) -> None:
+def show(request: pytest.FixtureRequest, samples: Sequence[float]) -> None:
     """Replay the samples of a test that uses `bench`; without pytest-benchmark, or without samples, do nothing.
 
     Args:

@@ -113,12 +113,12 @@ class Cache:
         used = self._in_use.get(key)
         if used is not None and used.path.is_dir():
             return self._use(used)
-        entry = self._read(key)
-        if entry is not None:
-            return self._use(entry)
-        with disk_errors(self.folder), self._locked(key):
-            # Another process may have built it while this one waited for the lock.
-            entry = self._read(key) or self._build(key, make)
+        with disk_errors(self.folder):
+            entry = self._read(key)
+            if entry is None:
+                with self._locked(key):
+                    # Another process may have built it while this one waited for the lock.
+                    entry = self._read(key, silent=True) or self._build(key, make)
         self._use(entry)
         if entry.made:
             self.prune(self.size_bytes)
@@ -158,13 +158,14 @@ class Cache:
             os.utime(entry.path / MANIFEST)
         return entry
 
-    def _read(self, key: str) -> Entry | None:
+    def _read(self, key: str, *, silent: bool = False) -> Entry | None:
         path = self._entries / key
         if not path.is_dir():
             return None
         fault, manifest = _verify(path)
         if fault:
-            self._say(f"cache entry {key} is damaged ({fault}); it is built again")
+            if not silent:
+                self._say(f"cache entry {key} is damaged ({fault}); it is built again")
             return None
         return _entry(key, path, manifest, made=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from pytest_sdperf import __version__, builtins
+from pytest_sdperf import __version__
 from pytest_sdperf.cache import Cache
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import DeviceProbe, Engine
@@ -45,8 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the installed suites with pytest and the short option names."""
-    return int(pytest.main(["-p", "pytest_sdperf.short_names", "--pyargs", SUITES, *arguments]))
+    """Run the suites with pytest and the short option names."""
+    return int(pytest.main(["-p", "pytest_sdperf.short_names", *suites(), *arguments]))
+
+
+def suites() -> list[str]:
+    """Return the arguments that name the suites: a package of the wheel, or the folder of a source tree."""
+    if importlib.util.find_spec(SUITES) is not None:
+        return ["--pyargs", SUITES]
+    return [str(Path(__file__).resolve().parents[1] / "suites")]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -64,9 +72,11 @@ def _parser() -> argparse.ArgumentParser:
         action.add_argument("--cache-dir", type=Path, metavar="FOLDER", help="default: the user's cache folder")
         action.set_defaults(lines=lines)
         if name == "prune":
-            action.add_argument("--to", default="0", metavar="SIZE", help="what may stay, such as 20GB; default: nothing")
-    doctor = commands.add_parser("doctor", help="say which engines and devices work here, and what the others need")
-    doctor.set_defaults(lines=doctor_lines)
+            action.add_argument(
+                "--to", default="0", metavar="SIZE", help="what may stay, such as 20GB; default: nothing"
+            )
+    checks = commands.add_parser("doctor", help="say which engines and devices work here, and what the others need")
+    checks.set_defaults(lines=doctor)
     return parser
 
 
@@ -84,8 +94,11 @@ def cache_prune(chosen: argparse.Namespace) -> Iterator[str]:
     yield f"{len(removed)} built models removed"
 
 
-def doctor_lines(chosen: argparse.Namespace) -> Iterator[str]:
+def doctor(_: argparse.Namespace) -> Iterator[str]:
     """Yield one line per engine and per device."""
+    # Not at the top: pytest warns about plug-ins that were imported before it rewrites their asserts.
+    from pytest_sdperf import builtins
+
     catalog = Catalog()
     builtins.pytest_sdperf_register(catalog)
     yield "engines"

@@ -26,18 +26,8 @@ def own_pids() -> frozenset[int]:
 
 def holds_open(pids: Iterable[int], device_file: str) -> bool:
     """Whether one of these processes has `device_file` open (`/dev/nvidia-uvm`: it computes on an NVIDIA GPU)."""
-    for pid in pids:
-        try:
-            links = list(Path(f"/proc/{pid}/fd").iterdir())
-        except OSError:
-            continue
-        for link in links:
-            try:
-                if str(link.readlink()) == device_file:
-                    return True
-            except OSError:
-                continue
-    return False
+    folders = (Path(f"/proc/{pid}/fd") for pid in pids)
+    return any(_target(link) == device_file for folder in folders for link in _entries(folder))
 
 
 def other_processes(listed: Collection[int], device_file: str) -> int | None:
@@ -73,3 +63,17 @@ def foreign_memory(used_bytes: int | None, total_bytes: int | None, device_file:
         f"{used_bytes / _GIB:.1f} of {total_bytes / _GIB:.1f} GiB of device memory are in use "
         "although no process of this run uses the device."
     )
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:  # the process ended, or belongs to somebody else
+        return []
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""

@@ -32,7 +32,7 @@ def folder_bytes(folder: Path) -> int:
     for base, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(base, name)).st_size
+                total += (Path(base) / name).lstat().st_size
     return total
 
 

@@ -192,7 +192,18 @@ def without_cpu_kernel(path: Path) -> tuple[str, ...]:
         for kernel in state.get_all_opkernel_def()
         if kernel.provider == "CPUExecutionProvider"
     }
-    return tuple(sorted(name for name in count_ops(path) if name not in kernels))
+    return tuple(sorted(name for name in count_ops(path) if name not in kernels and not _decomposes(name)))
+
+
+def _decomposes(name: str) -> bool:
+    """Say whether ONNX defines an op by other ops, so that no kernel of its own is needed."""
+    import onnx
+
+    domain, _, op_type = name.partition("::")
+    if not onnx.defs.has(op_type, domain):
+        return False
+    schema = onnx.defs.get_schema(op_type, domain)
+    return schema.has_function or schema.has_context_dependent_function
 
 
 def _first_line(error: Exception) -> str:

@@ -67,7 +67,7 @@ def machine_differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -
         current: `Device.machine` of this machine, with its `pool`.
     """
     return tuple(
-        f"{_LABELS.get(key, key).capitalize()}: {_told(key, old)} when the baseline was recorded, {_told(key, new)} now."
+        f"{_label(key)}: {_told(key, old)} when the baseline was recorded, {_told(key, new)} now."
         for key, (old, new) in differing_keys(stored, current).items()
         if key != "driver"
     )
@@ -108,9 +108,16 @@ def _same(key: str, old: Any, new: Any) -> bool:
     return bool(old == new)
 
 
+def _label(key: str) -> str:
+    label = _LABELS.get(key, key)
+    return label[:1].upper() + label[1:]
+
+
 def _told(key: str, value: Any) -> str:
     if value is None:
         return "unknown"
+    if isinstance(value, str):
+        return value
     if key == "memory_bytes":
         return f"{value / _GIB:.1f} GiB"
     return f"{value:g} W" if key == "power_limit_w" else str(value)

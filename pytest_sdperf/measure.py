@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_sdperf import clock, health
@@ -101,7 +101,15 @@ def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -
         if failure:
             break
     after = workbench.probe.health(workbench.device)
-    return _measurement(runner, builds, samples, failure, health.unfit(before, after, workbench.device))
+    return Measurement(
+        case=runner.case,
+        samples=tuple(samples),
+        failure=failure,
+        subject=subject(samples[-1]) if samples else {},
+        health=health.unfit(before, after, workbench.device),
+        remarks=health.remarks(before, after, workbench.device),
+        **_graphs(builds),
+    )
 
 
 def _sample(runner: CaseRunner, arguments: dict[str, Any]) -> Sample:
@@ -113,23 +121,12 @@ def _sample(runner: CaseRunner, arguments: dict[str, Any]) -> Sample:
     return watch.add_to(Sample.from_json(answer["sample"]))
 
 
-def _measurement(
-    runner: CaseRunner,
-    builds: dict[str, Build],
-    samples: list[Sample],
-    failure: Failure | None,
-    unfit: tuple[str, ...],
-) -> Measurement:
+def _graphs(builds: Mapping[str, Build]) -> dict[str, Any]:
     graphs = {name: build for name, build in builds.items() if build.kind == "onnx"}
-    return Measurement(
-        case=runner.case,
-        samples=tuple(samples),
-        failure=failure,
-        subject=subject(samples[-1]) if samples else {},
-        graph_hashes={name: build.graph_hash for name, build in graphs.items()},
-        counts={name: dict(build.counts) for name, build in graphs.items()},
-        health=unfit,
-    )
+    return {
+        "graph_hashes": {name: build.graph_hash for name, build in graphs.items()},
+        "counts": {name: dict(build.counts) for name, build in graphs.items()},
+    }
 
 
 def subject(sample: Sample) -> dict[str, str]:

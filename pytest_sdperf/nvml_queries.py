@@ -166,5 +166,5 @@ class NvmlQueries:
         return {} if nanoseconds is None else {"thermal slowdown": nanoseconds / 1e9}
 
 
-def _available(value: Any) -> Any:
+def _available(value: Any) -> int | None:
     return None if value is None or value in _SENTINELS else value

@@ -1,1 +1,185 @@
 """The door: hooks of a few lines, and the composition of everything behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import pytest
+
+from pytest_sdperf import benchmark_bridge, registration, reporter, run, session
+from pytest_sdperf.errors import DeviceMissingError, SdperfError
+from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case
+from pytest_sdperf.marks import MARKER, read_marks
+from pytest_sdperf.options import add_options
+from pytest_sdperf.selection import CASE_FIXTURES, DEVICE_FIXTURES, Axes
+
+pytest_plugins = ("pytest_sdperf.builtins", "pytest_sdperf.fixtures")
+
+_REFUSAL = "sdperf_refusal"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options in their long spelling."""
+    add_options(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hook that plug-ins implement."""
+    from pytest_sdperf import hookspecs
+
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compose the run. Not `trylast`: pytest-benchmark compares machines in its own, and needs the device then."""
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}(models, components, engines, optimizations, batch_sizes, min_effect, reason): the cases of a test "
+        "that uses the fixtures of pytest_sdperf (from pytest_sdperf)",
+    )
+    with at_the_door():
+        this = run.compose(config)
+    config.pluginmanager.register(this, run.NAME)
+    config.pluginmanager.register(session.Session(this, say=speaker(config)), session.NAME)
+    config.pluginmanager.register(Watcher(config), "sdperf-watcher")
+    config.pluginmanager.register(reporter.Reporter(config), reporter.NAME)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove what the run left in temporary folders."""
+    if config.pluginmanager.has_plugin(session.NAME):
+        session.session_of(config).close()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that uses our fixtures its cases."""
+    if not uses_our_case(metafunc.definition):
+        return
+    selector = run.run_of(metafunc.config).selector
+    try:
+        marks = read_marks(metafunc.definition.iter_markers(MARKER))
+        choices = selector.choose(Axes.of(CASE_FIXTURES.intersection(metafunc.fixturenames)), marks)
+    except SdperfError as error:
+        pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
+    skips = [[pytest.mark.skip(reason=choice.skip)] if choice.skip else [] for choice in choices]
+    parameters = [pytest.param(choice.case, marks=skip) for choice, skip in zip(choices, skips, strict=True)]
+    metafunc.parametrize("case", parameters, ids=[choice.id for choice in choices], indirect=True, scope="session")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
+    """Let pytest-benchmark see that our tests are benchmarks."""
+    benches = [item for item in items if case_of(item) and "bench" in fixtures_of(item)]
+    if benchmark_bridge.is_active(config):
+        benchmark_bridge.give_clocks(benches)
+    only = config.getoption("benchmark_only", default=False)
+    with benchmark_bridge.counted_as_benchmarks(benches) if only else nullcontext():
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse to begin if the selected tests need what is not here."""
+    ours = [item for item in session.items if case_of(item)]
+    if not ours or session.config.option.collectonly:
+        return
+    this = run.run_of(session.config)
+    needy = [item for item in ours if not is_skipped(item) and DEVICE_FIXTURES.intersection(fixtures_of(item))]
+    try:
+        if needy:
+            this.device()
+        this.check_engines(case for case in map(case_of, needy) if case)
+        if any("bench" in fixtures_of(item) for item in ours):
+            benchmark_bridge.check_options(session.config)
+    except SdperfError as error:
+        refuse(session, error)
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """Say what is about to be measured, only in runs that use us."""
+    if config.option.collectonly or not any(map(case_of, items)):
+        return []
+    return list(run.run_of(config).header())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
+    """Put the GPU into pytest-benchmark's files; a CPU is in them already."""
+    this = run.run_of(config)
+    if this.settings.on_gpu:
+        try:
+            machine_info[benchmark_bridge.MACHINE_KEY] = benchmark_bridge.machine_entry(this.device())
+        except DeviceMissingError:
+            return  # the selected tests may not need it; if they do, the collection says so
+
+
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_benchmark_compare_machine_info(machine_info: dict[str, Any], compared_benchmark: dict[str, Any]) -> None:
+    """Refuse to compare with a file of another device."""
+    with at_the_door():
+        benchmark_bridge.check_machine(machine_info, compared_benchmark["machine_info"])
+
+
+class Watcher:
+    """Hooks that need the run but are not given a config."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._registered = registration.registrants(config.pluginmanager)
+        self._refusal = ""
+
+    def pytest_plugin_registered(self, plugin: object) -> None:
+        """Refuse a plug-in that comes after the catalog is closed: a deeper conftest."""
+        if hasattr(plugin, registration.HOOK) and plugin not in self._registered:
+            raise pytest.Collector.CollectError(registration.too_late(plugin, self._config.rootpath))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over a refusal from a worker of pytest-xdist, which cannot end the run itself."""
+        self._refusal = self._refusal or getattr(node, "workeroutput", {}).get(_REFUSAL, "")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Set the exit status."""
+        if self._refusal:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say why nothing ran."""
+        if self._refusal:
+            terminalreporter.write_line(f"ERROR: {self._refusal}", red=True)
+
+
+@contextmanager
+def at_the_door() -> Iterator[None]:
+    """Turn an error that is addressed to the user into pytest's own."""
+    try:
+        yield
+    except SdperfError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def refuse(session: pytest.Session, error: SdperfError) -> None:
+    """End the run before its first test; a worker of pytest-xdist hands the reason to its controller."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is None:
+        raise pytest.UsageError(str(error)) from error
+    output[_REFUSAL] = str(error)
+    session.items.clear()
+
+
+def speaker(config: pytest.Config) -> Callable[[str], None]:
+    """Return what prints one line of progress, also while pytest captures the output of a test."""
+
+    def say(text: str) -> None:
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        capture = config.pluginmanager.get_plugin("capturemanager")
+        if reporter is None:  # in a worker of pytest-xdist
+            return
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            reporter.ensure_newline()
+            reporter.write_line(text)
+
+    return say

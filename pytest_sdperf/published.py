@@ -1,4 +1,4 @@
-"""Published numbers: rows transcribed from papers and READMEs, shown beside a measurement, never used to fail a test."""
+"""Published numbers: rows of papers and READMEs, shown beside a measurement, never used to fail a test."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +18,14 @@ from pytest_sdperf.errors import OptionError
 from pytest_sdperf.ladder import parse_optimizations
 from pytest_sdperf.options import Answer
 from pytest_sdperf.profiles import Profile
+from pytest_sdperf.schedulers import SCHEDULERS
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
+from pytest_sdperf.weights_identity import RANDOM
 
 PIPELINE = "pipeline"
 FUSERS = ("ort",)
 EXPORTERS = ("dynamo", "torchscript")
 SHAPES = ("static", "dynamic")
-SCHEDULERS = ("pndm", "ddim", "euler", "unipc")
 _APP = "pytest-sdperf"
 
 T = TypeVar("T")
@@ -107,7 +109,7 @@ class Reader:
             width=width,
             steps=self._said("steps", partial(read.count, noun="a number of steps"), usual.steps),
             scheduler=self._said(
-                "scheduler", partial(read.one_of, kind="scheduler", allowed=SCHEDULERS), usual.scheduler
+                "scheduler", partial(read.one_of, kind="scheduler", allowed=tuple(SCHEDULERS)), usual.scheduler
             ),
         )
 
@@ -129,15 +131,16 @@ class Reader:
 
     def _weights(self, answer: Answer) -> str:
         """Return `random`, the absolute path of a folder, or a hub id."""
-        path = self._path(answer)
-        if answer.text == "random" or (not path.is_dir() and not answer.text.startswith((".", "/", "~"))):
-            return read.text(answer)
-        if not path.is_dir():
-            raise OptionError(
-                f"{answer}: there is no folder {path}. Allowed: random, a diffusers folder, or the id of a repository "
-                f"on the Hugging Face hub; type for example {answer.spelling}=random."
-            )
-        return str(path.resolve())
+        weights = read.text(answer)
+        folder = self._path(answer)
+        if weights != RANDOM and folder.is_dir():
+            return str(folder.resolve())
+        if weights == RANDOM or re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", weights):
+            return weights
+        raise OptionError(
+            f"{answer}: there is no folder {folder}. Allowed: random, a diffusers folder, or OWNER/NAME on the "
+            f"Hugging Face hub; type for example {answer.spelling}=random."
+        )
 
 
 def components_of(catalog: Catalog, models: tuple[str, ...] = ()) -> tuple[str, ...]:

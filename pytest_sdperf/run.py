@@ -11,10 +11,9 @@ import pytest
 
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import Device, DeviceKind
-from pytest_sdperf.device_choice import choose_device
+from pytest_sdperf.device_choice import choose_device, describe, named_kind
 from pytest_sdperf.engine_requests import check_profiles
 from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError
-from pytest_sdperf.gpu_facts import load_gpus
 from pytest_sdperf.options import read_answers
 from pytest_sdperf.profiles import Profile, read_project
 from pytest_sdperf.reading import Reader
@@ -87,10 +86,9 @@ class Run:
             if reason is not None:
                 raise EngineMissingError(f"engine {request.label!r} was asked for, but {reason}")
 
-
     def header(self) -> Iterator[str]:
         """Say on what this run measures, and where it keeps things."""
-        where = f"{self.found.name} ({self.found.slug})" if self.found else "no device needed"
+        where = describe(self.found) if self.found else "no device needed"
         yield f"sdperf: {where}, baselines {self.settings.baselines}, cache {self.settings.cache_dir}"
 
 
@@ -133,7 +131,7 @@ def find_device(gpu: str, catalog: Catalog) -> Device:
         DeviceMissingError: It is not in this machine.
         UnknownNameError: No device has such a name.
     """
-    return choose_device(gpu, tuple(catalog.probes.items().values()), environ=os.environ)
+    return choose_device(gpu, catalog.probes.items(), environ=os.environ)
 
 
 def asked_kind(gpu: str, catalog: Catalog) -> tuple[DeviceKind, Device | None]:
@@ -149,8 +147,7 @@ def asked_kind(gpu: str, catalog: Catalog) -> tuple[DeviceKind, Device | None]:
     try:
         found = find_device(gpu, catalog)
     except DeviceMissingError:
-        vendors = {card.vendor for card in load_gpus().gpus if gpu in (card.slug, card.family)}
-        return ("rocm" if vendors == {"amd"} else "cuda"), None
+        return named_kind(gpu) or "cuda", None
     return found.kind, found
 
 
@@ -159,5 +156,9 @@ def _check_fit(run: Run) -> None:
         engine = run.catalog.engines.get(request.engine)
         if request.by_name and run.device_kind not in engine.device_kinds:
             kinds = " and ".join(engine.device_kinds)
-            way = "add --sdperf-gpu=auto" if run.device_kind == "cpu" else "leave --sdperf-gpu out, or name another engine"
+            way = (
+                "add --sdperf-gpu=auto"
+                if run.device_kind == "cpu"
+                else "leave --sdperf-gpu out, or name another engine"
+            )
             raise OptionError(f"engine {request.label!r} runs on {kinds}, not on {run.device_kind}. To run it, {way}.")

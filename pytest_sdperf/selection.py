@@ -211,7 +211,9 @@ class Selector:
         return names
 
     def _optimizations(self, marks: Marks, default: Sequence[str]) -> Sequence[str]:
-        marked = parse_optimizations(",".join(marks.optimizations), self.catalog.ladder) if marks.optimizations else None
+        marked = (
+            parse_optimizations(",".join(marks.optimizations), self.catalog.ladder) if marks.optimizations else None
+        )
         return _narrow("optimization", self.selection.optimizations, marked, default)
 
     def _batch_sizes(self, marks: Marks) -> Sequence[int]:
@@ -229,7 +231,7 @@ def missing_here(engine: Engine, request: EngineRequest) -> str | None:
 
 def _is_for(marked: EngineRequest, named: EngineRequest) -> bool:
     """Whether a test for `marked` is also one for `named`: the same engine, and the marker's options if it has any."""
-    same = named.label == marked.label or named.engine == marked.label
+    same = marked.label in {named.label, named.engine}
     return same and set(marked.options) <= set(named.options)
 
 

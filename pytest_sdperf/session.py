@@ -13,7 +13,7 @@ import pytest
 from pytest_sdperf import baselines
 from pytest_sdperf.build import Builder
 from pytest_sdperf.cache import Cache
-from pytest_sdperf.judging.fitness import machine_differences
+from pytest_sdperf.health import differing_keys
 from pytest_sdperf.policy import Policy
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench
@@ -99,7 +99,7 @@ class Session:
             min_effect: Of the test's marker.
         """
         stored = self.baseline.cases.get(measurement.case.key) if self.baseline else None
-        differences = machine_differences(self.baseline.machine, self.machine) if self.baseline and stored else {}
+        differences = differing_keys(self.baseline.machine, self.machine) if self.baseline and stored else {}
         return judge(measurement, stored, policy=self.policy(min_effect), differences=differences)
 
     def policy(self, min_effect: float | None = None) -> Policy:

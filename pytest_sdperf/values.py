@@ -200,6 +200,7 @@ class Measurement:
         graph_hashes: Component -> hash of the graph that ran.
         counts: Component -> `domain::op_type` -> nodes.
         health: Why the machine was not fit to be measured; empty when it was.
+        remarks: What else is worth knowing about the machine (it ran at its power limit, ...).
     """
 
     case: Case
@@ -209,6 +210,7 @@ class Measurement:
     graph_hashes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     counts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     health: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def out_of_memory(self) -> bool:
@@ -237,6 +239,7 @@ class Measurement:
             graph_hashes=data.get("graph_hashes", {}),
             counts=data.get("counts", {}),
             health=tuple(data.get("health", ())),
+            remarks=tuple(data.get("remarks", ())),
         )
 
 

@@ -39,8 +39,8 @@ def judge(
 
     Returns:
         One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, and `counts` per graph); a
-        metric that the case cannot have (no graph, no memory reading on this CPU) has none. One INVALID verdict with the metric
-        `measurement` when nothing about it can be judged. Never empty.
+        metric that the case cannot have (no graph, no memory reading on this CPU) has none. One INVALID verdict with
+        the metric `measurement` when nothing about it can be judged. Never empty.
     """
     problem = unfit(measurement, stored, policy=policy, differences=differences)
     if problem is not None:

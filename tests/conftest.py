@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,3 +21,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(strict, append=False)
+
+
+@pytest.fixture
+def sdperf(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
+    """Run pytest in an empty folder with our plugin, toy plug-ins instead of the built-ins, and no other plugin."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)  # for the workers of pytest-xdist
+
+    def run(*arguments: str, plugins: Sequence[str] = ()) -> pytest.RunResult:
+        loaded = ["no:pytest_sdperf.builtins", "pytest_sdperf.plugin", "door_toys", *plugins]
+        flags = [word for name in loaded for word in ("-p", name)]
+        # pytest-xdist hands its workers the sys.path of the moment when it was imported.
+        start = pytester.runpytest_subprocess if "xdist.plugin" in plugins else pytester.runpytest_inprocess
+        return start(*flags, *arguments)
+
+    return run

@@ -15,7 +15,8 @@ from pytest_sdperf.errors import DeviceMissingError
 from pytest_sdperf.gpu_facts import to_slug
 
 _NOISE = re.compile(
-    r"\((r|tm)\)|@.*$|\b\d+(st|nd|rd|th) gen\b|\bwith radeon.*$|\b\S+-core\b|\b(cpu|processor|genuine)\b", re.IGNORECASE
+    r"\((r|tm)\)|@.*$|\b\d+(st|nd|rd|th) gen\b|\bw(ith|/) radeon.*$|\b\S+-core\b|\b(cpu|processor|genuine)\b",
+    re.IGNORECASE,
 )
 # A limit of a control group as large as this means that there is none (Linux rounds 2**63 down to pages).
 _NO_LIMIT = 2**62

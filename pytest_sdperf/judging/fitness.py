@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_sdperf.baselines import StoredCase
-from pytest_sdperf.judging.words import component, opening
+from pytest_sdperf.judging.words import capital, component, opening
 from pytest_sdperf.policy import Policy
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict
@@ -40,7 +40,7 @@ def unfit(
     if failure is not None and not measurement.out_of_memory:
         tail = "\n".join(failure.tail.strip().splitlines()[-TAIL_LINES:])
         quoted = f" Its last words:\n{tail}" if tail else " It wrote nothing to stderr."
-        return invalid(f"worker-{failure.reason}", f"{failure.message.rstrip('.')}.{quoted}")
+        return invalid(f"worker-{failure.reason}", f"{capital(failure.message.rstrip('.'))}.{quoted}")
     if measurement.out_of_memory or not measurement.case.engine:
         return None
     return next(_sample_problems(measurement, stored, policy=policy), None)

@@ -85,7 +85,7 @@ def _against(interval: Interval, measurement: Measurement, stored: StoredCase, *
     obtained, center = measurement.latency_s, interval.center
     ratio, needed = obtained / center, 1 + policy.latency_effect
     compared = f"{what} {seconds(obtained)} is {above_or_below(ratio)} its baseline of {seconds(center)}"
-    held = f"held up to {seconds(interval.high)}, {_basis(interval, measurement, stored)}"
+    held = f"held up to {seconds(interval.high)} {_basis(interval, measurement, stored)}"
     changes = since(stored.last, measurement.subject) + _drift(obtained, stored, policy=policy)
 
     def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
@@ -101,7 +101,7 @@ def _against(interval: Interval, measurement: Measurement, stored: StoredCase, *
         why = f"on a CPU only effects above {share(policy.latency_effect)} fail until the self-test has passed on it"
         return verdict(Outcome.INCONCLUSIVE, "latency-small-on-cpu", f"{compared} ({held}), but {why}{changes}.")
     if ratio < 1 / interval.ratio and ratio < 1 / needed:
-        ends = f"held down to {seconds(interval.low)}, {_basis(interval, measurement, stored)}"
+        ends = f"held down to {seconds(interval.low)} {_basis(interval, measurement, stored)}"
         return verdict(Outcome.IMPROVED, "latency-below-interval", f"{compared} ({ends}){changes}.")
     if interval.ratio > 1 + policy.widest:
         why = f"noise would hide a change of {percent(interval.ratio)}, and at most {share(policy.widest)} is allowed"
@@ -111,12 +111,12 @@ def _against(interval: Interval, measurement: Measurement, stored: StoredCase, *
 
 def _basis(interval: Interval, measurement: Measurement, stored: StoredCase) -> str:
     if interval.basis == "sessions":
-        return f"from {plural(interval.sessions, 'stored session')}"
+        return f"by {plural(interval.sessions, 'stored session')}"
     level = stored.level(METRIC)
     processes = len(measurement.samples) + sum(len(session.samples) for session in level)
     return (
-        f"from the spread of {processes} processes only: {plural(interval.sessions, 'stored session')} cannot tell "
-        f"how days differ"
+        f"by the spread of {processes} processes; {plural(interval.sessions, 'stored session')} cannot show how days "
+        f"differ"
     )
 
 

@@ -71,11 +71,6 @@ class TextEncoder(Component):
     tokenizer: str = "tokenizer"
     pad_token: str = "<|endoftext|>"
 
-    @property
-    def projected(self) -> bool:
-        """Whether the model ends in a projection of the pooled state."""
-        return "text_embeds" in self.results
-
     def inputs(self, workload: Workload) -> tuple[TensorSpec, ...]:
         """Return `input_ids` [N, 77]."""
         shape = (workload.batch_size, self.config["max_position_embeddings"])
@@ -127,22 +122,15 @@ class TextEncoder(Component):
 
 @dataclasses.dataclass(frozen=True)
 class UNet(Component):
-    """A conditional UNet; it runs at twice the batch size, for guidance."""
+    """A conditional UNet; it runs at twice the batch size, for guidance.
+
+    Attributes:
+        time_ids: Number of sizes that condition it beside the pooled text: none before SDXL, six for SDXL (original
+            size, crop, target size), five for its refiner (original size, crop, aesthetic score).
+    """
 
     folder: str = "unet"
-
-    @property
-    def added_conditions(self) -> bool:
-        """Whether pooled text and sizes condition the UNet too (SDXL)."""
-        return self.config.get("addition_embed_type") == "text_time"
-
-    @property
-    def time_ids(self) -> int:
-        """Number of size values: the projection takes them after the pooled text of the second text encoder.
-
-        SDXL's base has six values (sizes, crop, target), its refiner five (sizes, crop, aesthetic score).
-        """
-        return 5 if len(self.config["block_out_channels"]) == 4 else 6
+    time_ids: int = 0
 
     def inputs(self, workload: Workload) -> tuple[TensorSpec, ...]:
         """Return `sample` [2N, 4, H/8, W/8], `timestep` [1], `encoder_hidden_states` [2N, 77, C] and SDXL's extras.
@@ -156,12 +144,11 @@ class UNet(Component):
             TensorSpec("timestep", "float32", (1,)),
             TensorSpec("encoder_hidden_states", "float", (batch, 77, config["cross_attention_dim"]), {0: "batch"}),
         ]
-        if self.added_conditions:
-            sizes = self.time_ids
-            pooled = config["projection_class_embeddings_input_dim"] - sizes * config["addition_time_embed_dim"]
+        if self.time_ids:
+            pooled = config["projection_class_embeddings_input_dim"] - self.time_ids * config["addition_time_embed_dim"]
             specs += [
                 TensorSpec("text_embeds", "float", (batch, pooled), {0: "batch"}),
-                TensorSpec("time_ids", "float", (batch, sizes), {0: "batch"}),
+                TensorSpec("time_ids", "float", (batch, self.time_ids), {0: "batch"}),
             ]
         return tuple(specs)
 
@@ -188,7 +175,7 @@ class UNet(Component):
         """Build the UNet."""
         from pytest_sdperf.models._wrappers import wrap_unet
 
-        return wrap_unet(dict(self.config), added_conditions=self.added_conditions)
+        return wrap_unet(dict(self.config), added_conditions=self.time_ids > 0)
 
     def stored_name(self, parameter: str) -> str:
         """Return the released name."""

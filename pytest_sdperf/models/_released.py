@@ -26,7 +26,8 @@ VAE: Config = {
     "up_block_types": ["UpDecoderBlock2D"] * 4,
 }
 VAE_XL: Config = {**VAE, "force_upcast": True, "sample_size": 1024, "scaling_factor": 0.13025}
-NARROW_VAE: Config = {"block_out_channels": [64, 128, 256, 256], "sample_size": 128}
+# Eight groups instead of 32: an autoencoder works on whole images, and half precision on a CPU is very slow there.
+NARROW_VAE: Config = {"block_out_channels": [16, 32, 64, 64], "norm_num_groups": 8, "sample_size": 128}
 
 _CLIP: Config = {
     "attention_dropout": 0.0,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, Model
 from pytest_sdperf.errors import UnknownNameError
-from pytest_sdperf.models import _tokenizer, _weights
+from pytest_sdperf.models import _diffusers_folder, _tokenizer, _weights
 from pytest_sdperf.models._components import Component, TextEncoder
 from pytest_sdperf.values import TensorSpec, Workload
 
@@ -87,7 +87,8 @@ class StableDiffusion(Model):
 
     def import_weights(self, component: str, folder: Path, path: Path) -> None:
         """Write the weights of a local diffusers folder."""
-        _weights.import_folder(self.part(component), folder, path)
+        _diffusers_folder.check_prediction(folder, self.scheduler_config)
+        _diffusers_folder.import_weights(self.part(component), folder, path)
 
     def write_tokenizers(self, folder: Path, *, weights: Path | None) -> tuple[str, ...]:
         """Copy the tokenizers of a diffusers folder; generate those that it does not provide."""

@@ -77,7 +77,7 @@ MODELS = (
         parts={
             "text_encoder": TextEncoder(CLIP_L, results=_FIRST),
             "text_encoder_2": _second(OPENCLIP_BIG_G),
-            "unet": UNet(_UNET),
+            "unet": UNet(_UNET, time_ids=6),
             **vae_halves(VAE_XL),
         },
         scheduler_config=SCHEDULER_XL,
@@ -87,7 +87,11 @@ MODELS = (
     ),
     StableDiffusion(
         name="sdxl-refiner",
-        parts={"text_encoder_2": _second(OPENCLIP_BIG_G), "unet": UNet(_REFINER_UNET), **vae_halves(VAE_XL)},
+        parts={
+            "text_encoder_2": _second(OPENCLIP_BIG_G),
+            "unet": UNet(_REFINER_UNET, time_ids=5),
+            **vae_halves(VAE_XL),
+        },
         scheduler_config=SCHEDULER_XL,
         height=1024,
         width=1024,
@@ -98,7 +102,7 @@ MODELS = (
         parts={
             "text_encoder": TextEncoder(NARROW_CLIP_L, results=_FIRST),
             "text_encoder_2": _second(NARROW_OPENCLIP_BIG_G),
-            "unet": UNet(_NARROW_UNET),
+            "unet": UNet(_NARROW_UNET, time_ids=6),
             **vae_halves({**VAE_XL, **NARROW_VAE}),
         },
         scheduler_config=SCHEDULER_XL,
@@ -112,7 +116,7 @@ MODELS = (
         name="sdxl-refiner-thin",
         parts={
             "text_encoder_2": _second(NARROW_OPENCLIP_BIG_G),
-            "unet": UNet(_NARROW_REFINER_UNET),
+            "unet": UNet(_NARROW_REFINER_UNET, time_ids=5),
             **vae_halves({**VAE_XL, **NARROW_VAE}),
         },
         scheduler_config=SCHEDULER_XL,

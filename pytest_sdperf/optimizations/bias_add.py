@@ -22,5 +22,5 @@ class BiasAdd(Optimization):
 
     def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
         """Expect one BiasAdd per stack of transformer blocks: elsewhere the bias goes into SkipLayerNormalization."""
-        count = len(sites.transformers_with_residual_output(module))
+        count = len(sites.last_feed_forwards(module))
         return {"com.microsoft::BiasAdd": count} if count else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pytest_sdperf import sites
+from pytest_sdperf import norms, sites
 from pytest_sdperf.contracts import Optimization
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ class Fp16(Optimization):
 
     def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
         """Expect a SkipLayerNormalization wherever a residual sum is normalised, and every Gelu as one node."""
-        norms = sites.layer_norms(module)
+        found = norms.layer_norms(module)
         activations = sites.clip_activations(module)
         counts = {
-            "com.microsoft::SkipLayerNormalization": sum(norm.after_sum for norm in norms),
-            "::LayerNormalization": sum(not norm.after_sum for norm in norms),
+            "com.microsoft::SkipLayerNormalization": sum(norm.after_sum for norm in found),
+            "::LayerNormalization": sum(not norm.after_sum for norm in found),
             "com.microsoft::Gelu": len(sites.geglus(module)),
             "com.microsoft::QuickGelu": activations.get("quick_gelu", 0),
             # The bias of the linear layer before it belongs to the same node.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pytest_sdperf import sites
+from pytest_sdperf import norms
 from pytest_sdperf.contracts import Optimization
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ class GroupNorm(Optimization):
 
     def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
         """Expect a node for every norm of an image; a norm of a sequence (the attention of a VAE) stays as it is."""
-        norms = [norm for norm in sites.group_norms(module) if norm.rank == 4]
+        found = [norm for norm in norms.group_norms(module) if norm.rank == 4]
         counts = {
-            "com.microsoft::GroupNorm": sum(not norm.after_sum for norm in norms),
-            "com.microsoft::SkipGroupNorm": sum(norm.after_sum for norm in norms),
+            "com.microsoft::GroupNorm": sum(not norm.after_sum for norm in found),
+            "com.microsoft::SkipGroupNorm": sum(norm.after_sum for norm in found),
         }
         return {op: count for op, count in counts.items() if count}

@@ -135,7 +135,8 @@ def _save_with_data(proto: Any, path: Path) -> None:
 def _use_classic_attention(module: torch.nn.Module) -> None:
     from diffusers.models.attention_processor import AttnProcessor
 
-    for part in module.modules():
+    parts: list[Any] = list(module.modules())
+    for part in parts:
         if hasattr(part, "set_attn_processor"):
             part.set_attn_processor(AttnProcessor())
 

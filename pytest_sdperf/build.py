@@ -1,0 +1,266 @@
+"""model -> weights -> ONNX -> optimization -> artifact. Every step is a cache entry made in a process of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_sdperf import ladder
+from pytest_sdperf.cache import Cache, Entry, content_key
+from pytest_sdperf.catalog import Catalog, Registrar
+from pytest_sdperf.contracts import Model
+from pytest_sdperf.errors import OptionError, UnknownNameError
+from pytest_sdperf.fingerprint import library_versions, source_hash
+from pytest_sdperf.process import Event, run_task
+from pytest_sdperf.settings import Settings
+from pytest_sdperf.tasks import export, fuse, weights
+from pytest_sdperf.values import Build, Workload, to_json
+from pytest_sdperf.weights_source import Drawn, Folder, find_source
+
+FUSERS = {"ort": "pytest_sdperf.tasks.fuse"}
+SHAPES = ("static", "dynamic")
+_MODULE_LIBRARIES = ("torch", "diffusers", "transformers")
+_EXPORT_LIBRARIES = (*_MODULE_LIBRARIES, "onnx", "onnx_ir", "onnxscript")
+_FUSE_LIBRARIES = ("onnxruntime", "onnx", "numpy", "sympy")
+# Nothing is fetched behind the user's back; a hub id named with --weights is fetched before, by find_source.
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+
+class Builder:
+    """Builds what engines load, through the cache: a second run builds nothing."""
+
+    def __init__(self, catalog: Catalog, settings: Settings, cache: Cache, *, say: Callable[[str], None]) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._cache = cache
+        self._say = say
+
+    @functools.cached_property
+    def _source(self) -> Drawn | Folder:
+        return find_source(self._settings.selection.weights)
+
+    def weights(self, model_name: str, component: str) -> Path:
+        """Return a safetensors file with the float32 weights of a component.
+
+        Raises:
+            WeightsError: The folder given with `--weights` lacks the component, holds pickles or does not fit.
+        """
+        return self._weights(self._catalog.models.get(model_name), component).path / weights.FILE
+
+    def weights_identity(self, model_name: str, component: str) -> str:
+        """Return what `Case.weights` holds: `random-0` for drawn weights, else a hash of their content."""
+        if isinstance(self._source, Drawn):
+            return f"random-{self._source.seed}"
+        return self._weights(self._catalog.models.get(model_name), component).digest[:12]
+
+    def build(
+        self,
+        model_name: str,
+        component: str,
+        *,
+        optimization: str,
+        fuser: str,
+        exporter: str,
+        opset: int,
+        shapes: str,
+        workload: Workload,
+        consumes: Literal["onnx", "module"],
+    ) -> Build:
+        """Return one built component.
+
+        Args:
+            model_name: Catalog name.
+            component: One of the model's components.
+            optimization: A canonical selection of rungs.
+            fuser: What optimizes the graph; the raw export (`fp32`) needs none.
+            exporter: `dynamo` or `torchscript`.
+            opset: ONNX opset of the export.
+            shapes: `static` (the shapes of `workload`) or `dynamic` (any).
+            workload: Shapes.
+            consumes: `module` for an engine that loads the torch module: then only weights are needed.
+
+        Raises:
+            UnknownNameError: A model, rung, fuser or exporter that does not exist.
+            BuildError: The component could not be exported, optimized or checked.
+            WorkerError: The process that builds crashed or took longer than `--build-timeout`.
+            CacheError: The cache folder cannot be written, or the disk is full.
+        """
+        model = self._catalog.models.get(model_name)
+        floating = ladder.floating(optimization, self._catalog.ladder)
+        if consumes == "module":
+            entry = self._weights(model, component)
+            path, seconds = entry.path / weights.FILE, entry.metadata["seconds"]
+            return Build(entry.key, "module", path, floating, size_bytes=entry.size_bytes, seconds=seconds)
+        if shapes not in SHAPES:
+            raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
+        exported = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
+        rungs = ladder.rungs(optimization, self._catalog.ladder)
+        if rungs == (ladder.BASE,):
+            return _onnx_build(exported, floating, seconds=exported.metadata["seconds"])
+        fused = self._fuse(exported, component, rungs=rungs, floating=floating, fuser=fuser)
+        return _onnx_build(fused, floating, seconds=exported.metadata["seconds"] + fused.metadata["seconds"])
+
+    def tokenizers(self, model_name: str) -> Path:
+        """Return a folder with the tokenizer of each text encoder: `tokenizer`, `tokenizer_2`.
+
+        Raises:
+            WorkerError: The process that writes them crashed.
+            CacheError: The cache folder cannot be written.
+        """
+        model = self._catalog.models.get(model_name)
+        parts = {
+            "encoders": [model.config(name) for name in model.components if name.startswith("text_encoder")],
+            "source": self._source.parts(),
+            "code": source_hash("pytest_sdperf.tasks.tokenizers", type(model).__module__),
+        }
+        arguments = {"model": model.name, "folder": self._source.arguments()["folder"]}
+        owners = [self._catalog.models.owner(model.name)]
+        return self._make("tokenizers", parts, "pytest_sdperf.tasks.tokenizers:run", arguments, owners).path
+
+    def expected_counts(self, model_name: str, component: str, optimization: str) -> Mapping[str, int]:
+        """Return `domain::op_type` -> nodes that a fully optimized graph of this selection holds.
+
+        Only ops that a rung speaks of are listed; 0 means that none may be left. The numbers are derived from the
+        torch module and not from any graph.
+        """
+        model = self._catalog.models.get(model_name)
+        rungs = ladder.rungs(optimization, self._catalog.ladder)
+        counts = self._expectations(model).metadata["counts"]
+        if component not in counts:
+            raise UnknownNameError(f"component of {model_name}", component, counts)
+        total: dict[str, int] = {}
+        for rung in rungs:
+            for op, nodes in counts[component][rung].items():
+                total[op] = total.get(op, 0) + nodes
+        return dict(sorted(total.items()))
+
+    def _weights(self, model: Model, component: str) -> Entry:
+        parts = {
+            **_identity(model, component),
+            "source": self._source.parts(),
+            "code": source_hash(weights.__name__),
+            "versions": library_versions(*_MODULE_LIBRARIES),
+        }
+        arguments = {"model": model.name, "component": component, **self._source.arguments()}
+        return self._make(
+            "weights", parts, f"{weights.__name__}:run", arguments, [self._catalog.models.owner(model.name)]
+        )
+
+    def _export(
+        self, model: Model, component: str, *, exporter: str, opset: int, shapes: str, workload: Workload
+    ) -> Entry:
+        drawn = self._weights(model, component)
+        work = _shapes_only(workload) if shapes == "static" else _open_shapes(model)
+        arguments = {
+            "model": model.name,
+            "component": component,
+            "exporter": exporter,
+            "opset": opset,
+            "shapes": shapes,
+            "workload": dataclasses.asdict(work),
+        }
+        parts = {
+            **arguments,
+            **_identity(model, component),
+            "workload": [to_json(model.inputs(component, work)), to_json(model.outputs(component, work))],
+            "weights": drawn.digest,
+            "code": source_hash(export.__name__),
+            "versions": library_versions(*_EXPORT_LIBRARIES),
+        }
+        arguments["weights"] = str(drawn.path / weights.FILE)
+        return self._make(
+            "export", parts, f"{export.__name__}:run", arguments, [self._catalog.models.owner(model.name)]
+        )
+
+    def _fuse(self, exported: Entry, component: str, *, rungs: tuple[str, ...], floating: str, fuser: str) -> Entry:
+        if fuser not in FUSERS:
+            raise UnknownNameError("fuser", fuser, FUSERS)
+        arguments: dict[str, Any] = {"component": component, "rungs": list(rungs), "floating": floating}
+        parts = {
+            **arguments,
+            "export": exported.digest,
+            "options": list(fuse.ort_options(rungs, self._catalog)),
+            "code": source_hash(FUSERS[fuser]),
+            "versions": library_versions(*_FUSE_LIBRARIES),
+        }
+        arguments["source"] = str(exported.path / export.FILE)
+        owners = [self._catalog.optimizations.owner(rung) for rung in rungs]
+        return self._make(f"fuse-{fuser}", parts, f"{FUSERS[fuser]}:run", arguments, owners)
+
+    def _expectations(self, model: Model) -> Entry:
+        rungs = self._catalog.optimizations
+        parts = {
+            "components": {component: model.config(component) for component in model.components},
+            "code": source_hash("pytest_sdperf.tasks.expect", type(model).__module__, *_modules(rungs.items())),
+            "rungs": list(rungs.names),
+            "versions": library_versions(*_MODULE_LIBRARIES),
+        }
+        owners = [self._catalog.models.owner(model.name), *(rungs.owner(name) for name in rungs.names)]
+        arguments = {"model": model.name, "workload": dataclasses.asdict(_open_shapes(model))}
+        return self._make("expect", parts, "pytest_sdperf.tasks.expect:run", arguments, owners)
+
+    def _make(
+        self, step: str, parts: Mapping[str, Any], task: str, arguments: Mapping[str, Any], owners: list[Registrar]
+    ) -> Entry:
+        def make(folder: Path) -> dict[str, Any]:
+            answer = run_task(
+                task,
+                {**arguments, "cache_dir": str(self._cache.folder)},
+                out_dir=folder,
+                timeout_s=self._settings.build_timeout_s,
+                registrars=list(dict.fromkeys(owners)),
+                env=_OFFLINE,
+                in_process=self._settings.in_process,
+                on_event=self._tell,
+            )
+            (folder / "stderr.txt").unlink(missing_ok=True)
+            return answer
+
+        return self._cache.get_or_make(f"{step}-{content_key(parts)}", make)
+
+    def _tell(self, event: Event) -> None:
+        if event.name == "say":
+            self._say(event.text)
+
+
+def _identity(model: Model, component: str) -> dict[str, Any]:
+    return {
+        "component": component,
+        "config": model.config(component),
+        "model_code": source_hash(type(model).__module__),
+    }
+
+
+def _modules(things: Mapping[str, Any]) -> list[str]:
+    return [type(thing).__module__ for thing in things.values()]
+
+
+def _shapes_only(workload: Workload) -> Workload:
+    """Return the workload without steps and scheduler, which no component sees."""
+    return dataclasses.replace(workload, steps=0, scheduler="")
+
+
+def _open_shapes(model: Model) -> Workload:
+    """Return the example of a dynamic export: no extent is 1 and no two are equal, or the exporter ties them."""
+    return Workload(batch_size=2, height=model.height, width=model.width + 64, steps=0, scheduler="")
+
+
+def _onnx_build(entry: Entry, floating: str, *, seconds: float) -> Build:
+    notes = tuple(entry.metadata.get("notes", ()))
+    without = entry.metadata["without_cpu_kernel"]
+    if without:
+        notes = (*notes, f"no kernel on the CPU for {', '.join(without)}: checked, but not loaded here")
+    return Build(
+        entry.key,
+        "onnx",
+        entry.path / export.FILE,
+        floating,
+        counts=entry.metadata["counts"],
+        graph_hash=entry.metadata["graph_hash"],
+        size_bytes=entry.size_bytes,
+        seconds=seconds,
+        notes=notes,
+    )

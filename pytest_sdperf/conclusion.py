@@ -1,0 +1,177 @@
+"""The end of a run: what became of every case is kept, accepted, written, printed, and turned into an exit status."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_sdperf import acceptance, baselines, clock, published
+from pytest_sdperf.gpu_facts import load_gpus
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.line import Line
+from pytest_sdperf.report.results import write_results
+from pytest_sdperf.report.run_info import RunInfo, changes_of, sessions_of
+from pytest_sdperf.report.terminal import report_lines
+from pytest_sdperf.session import Session
+from pytest_sdperf.values import Outcome
+from pytest_sdperf.verdict import exit_status
+
+JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+
+
+@dataclasses.dataclass
+class Results:
+    """What the tests of a run reported, in their order.
+
+    Attributes:
+        reports: One per test that used our fixtures.
+        other_failures: Whether a test failed for another reason than a verdict.
+        acceptance: Lines about what was written to the baseline.
+    """
+
+    reports: list[CaseReport] = dataclasses.field(default_factory=list)
+    other_failures: bool = False
+    acceptance: tuple[str, ...] = ()
+
+    def add(self, report: pytest.TestReport) -> None:
+        """Take over what a test recorded; it arrives as JSON, also from a worker of pytest-xdist."""
+        data = getattr(report, "sdperf", None)
+        found = CaseReport.from_json(data) if data else None
+        if found is not None:
+            self.reports.append(found)
+        if report.failed and (found is None or found.problem or not _explained(found)):
+            self.other_failures = True
+
+
+def _explained(report: CaseReport) -> bool:
+    """Whether a failed test failed by its verdicts alone, which have an exit status of their own."""
+    if any(not agreement.passed for agreement in report.agreements):
+        return False
+    return bool(report.verdicts)
+
+
+def conclude(results: Results, session: Session, *, status: int, command: str, root: Path) -> int:
+    """Keep, accept and write what was measured; return the exit status of the run.
+
+    Args:
+        results: Of the whole run.
+        session: The session.
+        status: What pytest would end with.
+        command: What the user typed.
+        root: Folder of the project, for its commit.
+
+    Raises:
+        SdperfError: A file cannot be written or trusted.
+    """
+    settings = session.run.settings
+    measured = [report for report in results.reports if report.measurement is not None]
+    if measured and status in JUDGED:
+        results.acceptance = _keep(results, session, root)
+    if settings.json_file is not None:
+        info = run_info(results, session, command=command)
+        write_results(settings.json_file, results.reports, info, settings, date=clock.today_utc())
+    if status not in JUDGED or not results.reports:
+        return status
+    outcomes = [verdict.outcome for report in results.reports for verdict in report.verdicts]
+    policy = Policy.of(settings, device_kind=session.run.device_kind)
+    return exit_status(outcomes, policy=policy, other_failures=results.other_failures)
+
+
+def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
+    settings = session.run.settings
+    origin = acceptance.Origin(
+        slug=session.run.device().slug, machine=session.machine, date=clock.today_utc(), commit=commit_of(root)
+    )
+    if not settings.update_baselines:
+        acceptance.keep_candidates(results.reports, origin=origin, state_dir=settings.state_dir)
+        return ()
+    accepted = acceptance.accept(
+        results.reports,
+        origin=origin,
+        folder=settings.baselines,
+        state_dir=settings.state_dir,
+        reason=settings.reason,
+    )
+    return accepted.lines
+
+
+def commit_of(root: Path) -> str:
+    """Return the short commit of a project; empty where there is no git."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"],  # noqa: S607 - the user's own git
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""
+
+
+def summary_lines(results: Results, session: Session, *, command: str, width: int) -> Iterator[Line]:
+    """Yield the terminal report; nothing if no test used our fixtures."""
+    if not results.reports:
+        return
+    yield from report_lines(
+        results.reports,
+        run_info(results, session, command=command),
+        width=width,
+        published=published.load(published.folder()),
+        acceptance=results.acceptance,
+    )
+
+
+def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
+    """Describe the run as a whole."""
+    settings = session.run.settings
+    engines = _engines(results.reports)
+    if not any(report.case.engine for report in results.reports):
+        return RunInfo(device="", slug="", engines=engines, command=command)
+    device = session.run.device()
+    baseline = session.baseline
+    dates = [stored.last.date for stored in baseline.cases.values()] if baseline else []
+    cards = {card.slug: card.family for card in load_gpus().gpus}
+    return RunInfo(
+        device=device.name,
+        slug=device.slug,
+        family=cards.get(device.slug, ""),
+        machine=session.machine,
+        engines=engines,
+        baselines=str(baselines.file_of(settings.baselines, device.slug)),
+        baseline_cases=len(baseline.cases) if baseline else 0,
+        baseline_date=max(dates, default=""),
+        sessions=sessions_of(results.reports, baseline),
+        command=command,
+        updating=settings.update_baselines,
+        changes=changes_of(results.reports, baseline),
+    )
+
+
+def _engines(reports: list[CaseReport]) -> Mapping[str, Mapping[str, str]]:
+    """Return the versions that each engine reported."""
+    engines: dict[str, Mapping[str, str]] = {}
+    for report in reports:
+        if report.case.engine and report.measurement is not None and report.measurement.subject:
+            engines[report.case.engine] = report.measurement.subject
+    return engines
+
+
+def attach(report: pytest.TestReport, found: CaseReport | None, error: BaseException | None) -> None:
+    """Attach what a test recorded to its report, and why it failed where no verdict says it."""
+    if found is None:
+        return
+    verdict_failed = any(v.outcome in (Outcome.REGRESSED, Outcome.INVALID, Outcome.NEW) for v in found.verdicts)
+    verdict_failed |= any(v.outcome is Outcome.INCONCLUSIVE for v in found.verdicts)
+    agreement_failed = any(not agreement.passed for agreement in found.agreements)
+    if report.failed and not verdict_failed and not agreement_failed:
+        lines = str(error).strip().splitlines() if error is not None else []
+        found = dataclasses.replace(found, problem=lines[0] if lines else "the test failed")
+    report.sdperf = found.to_json()  # type: ignore[attr-defined]  # pytest sends extra attributes through xdist

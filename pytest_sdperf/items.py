@@ -1,0 +1,33 @@
+"""What pytest's items say about the suite."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_sdperf.values import Case
+
+_FIXTURES_MODULE = "pytest_sdperf.fixtures"
+
+
+def uses_our_case(item: pytest.Item) -> bool:
+    """Whether the fixture `case` of a test is ours: a project may have its own, or parametrize that name itself."""
+    info = getattr(item, "_fixtureinfo", None)  # pytest has no public reader
+    definitions = info.name2fixturedefs.get("case", []) if info else []
+    return bool(definitions) and definitions[-1].func.__module__ == _FIXTURES_MODULE
+
+
+def case_of(item: pytest.Item) -> Case | None:
+    """Return the case of one of our tests; None for anybody else's, and where nothing was left to run."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    case = parameters.get("case") if uses_our_case(item) else None
+    return case if isinstance(case, Case) else None
+
+
+def fixtures_of(item: pytest.Item) -> frozenset[str]:
+    """Return the names of a test's fixtures, indirect ones included."""
+    return frozenset(getattr(item, "fixturenames", ()))
+
+
+def is_skipped(item: pytest.Item) -> bool:
+    """Whether a test is skipped unconditionally."""
+    return item.get_closest_marker("skip") is not None

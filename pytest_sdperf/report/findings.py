@@ -1,0 +1,55 @@
+"""Everything that is not HELD, worst first, each with its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.line import STYLES, Line, wrapped
+from pytest_sdperf.units import plural
+from pytest_sdperf.values import Outcome, Verdict
+
+_WORST_FIRST = tuple(reversed(Outcome))
+_INDENT = "  "
+
+
+def finding_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
+    """Yield the findings; cases without a baseline are many on a first run and share one line."""
+    for outcome in _WORST_FIRST:
+        if outcome in (Outcome.HELD, Outcome.NEW):
+            continue
+        for report in reports:
+            found = [verdict for verdict in report.verdicts if verdict.outcome is outcome]
+            if found:
+                yield Line(f"{outcome.value} {report.nodeid}", (*STYLES[outcome], "bold"))
+            for verdict in found:
+                yield from _sentence(verdict, width=width)
+    new = [report.case.key for report in reports if any(v.outcome is Outcome.NEW for v in report.verdicts)]
+    if new:
+        what = plural(len(set(new)), "case")
+        text = (
+            f"{Outcome.NEW.value} {what} without a baseline; nothing was compared, and results are kept as candidates"
+        )
+        yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
+
+
+def _sentence(verdict: Verdict, *, width: int) -> Iterator[Line]:
+    return wrapped(f"{verdict.sentence} [{verdict.code}]", width=width, first=_INDENT, rest=_INDENT)
+
+
+def count_line(reports: Sequence[CaseReport]) -> Line:
+    """Return the line that counts cases by their worst verdict, worst first."""
+    by_case: dict[str, Outcome] = {}
+    for report in reports:
+        if report.outcome is not None:
+            before = by_case.get(report.case.key, report.outcome)
+            by_case[report.case.key] = min(before, report.outcome, key=_WORST_FIRST.index)
+    outcomes = list(by_case.values())
+    wrong = sum(not agreement.passed for report in reports for agreement in report.agreements)
+    disagreeing = f"; {plural(wrong, 'agreement')} FAILED" if wrong else ""
+    if not outcomes:
+        return Line(f"verdicts: none, nothing was judged{disagreeing}", ("red" if wrong else "yellow", "bold"))
+    counted = [f"{outcomes.count(outcome)} {outcome.value}" for outcome in _WORST_FIRST if outcome in outcomes]
+    worst = Outcome.REGRESSED if wrong else min(outcomes, key=_WORST_FIRST.index)
+    text = f"verdicts of {plural(len(outcomes), 'case')}: {', '.join(counted)}{disagreeing}"
+    return Line(text, (*STYLES.get(worst, ("green",)), "bold"))

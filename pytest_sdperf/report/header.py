@@ -1,0 +1,45 @@
+"""The opening of a report: what was tested, against what, and what changed in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.units import plural
+
+_LABEL = 11
+
+
+def header_lines(run: RunInfo, *, width: int) -> Iterator[Line]:
+    """Yield device, engines, baseline and what changed, one labelled paragraph each."""
+    yield from _labelled("device", f"{run.device} ({run.slug}){_machine(run.machine)}", width=width)
+    if run.engines:
+        yield from _labelled("engines", "; ".join(_engine(*item) for item in sorted(run.engines.items())), width=width)
+    yield from _labelled("baselines", _baselines(run), width=width)
+    if run.baseline_cases:
+        yield from _labelled("changed", ", ".join(run.changes) or "nothing that is recorded", width=width)
+
+
+def _labelled(label: str, text: str, *, width: int) -> Iterator[Line]:
+    return wrapped(text, width=width, first=f"{label:<{_LABEL}}", rest=" " * _LABEL)
+
+
+def _engine(label: str, versions: Mapping[str, str]) -> str:
+    told = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    return f"{label}: {told}" if told else label
+
+
+def _machine(machine: Mapping[str, str | int | float | None]) -> str:
+    told = [
+        f"{name.removesuffix('_w').replace('_', ' ')} {machine[name]}{' W' if name.endswith('_w') else ''}"
+        for name in ("cores", "driver", "power_limit_w", "partition", "pool")
+        if machine.get(name) not in (None, "", "default", "none", "None")
+    ]
+    return ", " + ", ".join(told) if told else ""
+
+
+def _baselines(run: RunInfo) -> str:
+    if not run.baseline_cases:
+        return f"{run.baselines}: none yet"
+    return f"{run.baselines}: {plural(run.baseline_cases, 'case')}, newest of {run.baseline_date[:10]}"

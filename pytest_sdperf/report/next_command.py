@@ -1,0 +1,54 @@
+"""The last line of a report: what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.stats import SESSIONS_FOR_SPREAD
+from pytest_sdperf.units import plural
+from pytest_sdperf.values import Outcome
+
+UPDATE = "--sdperf-update-baselines"
+
+
+def next_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int) -> Iterator[Line]:
+    """Yield why and, as the last line, the command; a command is never broken, so that it can be copied."""
+    why, command = _next(reports, run)
+    yield from wrapped(f"next, {why}:", width=width)
+    yield Line(command, ("bold",))
+
+
+def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
+    outcomes = [report.outcome for report in reports if report.outcome is not None]
+    if not outcomes:
+        return "see what these options collect", f"{run.command} --collect-only -q"
+    if any(not agreement.passed for report in reports for agreement in report.agreements):
+        return "look at the disagreement alone, before any time", _with(run.command, "--lf")
+    for outcome, why in (
+        (Outcome.REGRESSED, "measure what regressed again, alone"),
+        (Outcome.INVALID, "measure what was invalid again, once its reason is gone"),
+    ):
+        if outcome in outcomes:
+            return why, _with(run.command, "--lf")
+    if run.updating:
+        return "review what was accepted", f"git diff {run.baselines}"
+    fresh = sum(outcome in (Outcome.NEW, Outcome.IMPROVED) for outcome in outcomes)
+    if fresh:
+        return (
+            f"accept {plural(fresh, 'result')} that are new or improved" if fresh > 1 else "accept the result",
+            _with(run.command, UPDATE),
+        )
+    if Outcome.INCONCLUSIVE in outcomes:
+        return "measure with more processes, on a quieter machine", _with(run.command, "--sdperf-processes=10")
+    if run.sessions < SESSIONS_FOR_SPREAD:
+        missing = SESSIONS_FOR_SPREAD - run.sessions
+        why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
+        return why.replace("mores", "more"), _with(run.command, UPDATE)
+    return "keep these results in a file", _with(run.command, "--sdperf-json=results.json")
+
+
+def _with(command: str, option: str) -> str:
+    return command if option in command.split() else f"{command} {option}"

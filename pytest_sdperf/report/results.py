@@ -1,0 +1,64 @@
+"""`--sdperf-json`: every measurement, agreement and verdict of a run in one file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf import privacy
+from pytest_sdperf.baseline_files import write_atomically
+from pytest_sdperf.errors import OptionError
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.settings import Settings
+from pytest_sdperf.values import to_json
+
+SCHEMA = 1
+
+
+def results_data(reports: Sequence[CaseReport], run: RunInfo, settings: Settings, *, date: str) -> dict[str, Any]:
+    """Return the content of the file: plain JSON data without private text; numbers that are not finite are texts."""
+    data = {
+        "schema": SCHEMA,
+        "date": date,
+        "run": to_json(run),
+        "settings": _settings(settings),
+        "reports": [report.to_json() for report in reports],
+    }
+    clean: dict[str, Any] = privacy.redact(_finite(data), privacy.identity())
+    return clean
+
+
+def write_results(path: Path, reports: Sequence[CaseReport], run: RunInfo, settings: Settings, *, date: str) -> None:
+    """Write the file, whole or not at all.
+
+    Raises:
+        OptionError: It cannot be written.
+    """
+    text = json.dumps(results_data(reports, run, settings, date=date), indent=1, sort_keys=True, allow_nan=False)
+    try:
+        write_atomically(path, text + "\n")
+    except OSError as error:
+        raise OptionError(
+            f"cannot write the results to {path}: {error.strerror}. Name a file in a writable folder with "
+            f"--sdperf-json=FILE."
+        ) from error
+
+
+def _settings(settings: Settings) -> Any:
+    """Return the settings without the values of environment variables, which may be secrets."""
+    data = to_json(settings)
+    for engine in data["selection"]["engines"]:
+        engine["env"] = sorted(engine["env"])
+    return {**data, "fail_on": sorted(settings.fail_on)}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,66 @@
+"""What a report says about the run as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pytest_sdperf.baselines import Baseline
+from pytest_sdperf.judging.words import version_changes
+from pytest_sdperf.report.case_report import CaseReport
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """One run.
+
+    Attributes:
+        device: Name of the device, as the vendor's library reports it.
+        slug: File name of its baselines.
+        family: GPU family, for published tables; empty on a CPU.
+        machine: Machine keys.
+        engines: Engine label -> versions by library name.
+        baselines: Path of the device's baseline file, as the user would type it.
+        baseline_cases: Cases in that file.
+        baseline_date: Date of its newest session; empty if there is none.
+        sessions: Sessions of the judged case that has fewest; 0 without a baseline.
+        command: What the user typed.
+        updating: Whether results are accepted in this run.
+        changes: What differs from the baseline's subject.
+    """
+
+    device: str
+    slug: str
+    family: str = ""
+    machine: Mapping[str, str | int | float | None] = field(default_factory=dict)
+    engines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    baselines: str = "baselines"
+    baseline_cases: int = 0
+    baseline_date: str = ""
+    sessions: int = 0
+    command: str = "pytest suites"
+    updating: bool = False
+    changes: tuple[str, ...] = ()
+
+
+def changes_of(reports: Iterable[CaseReport], baseline: Baseline | None) -> tuple[str, ...]:
+    """Return what differs between the measured subjects and those of their baselines, each difference once."""
+    stored = baseline.cases if baseline is not None else {}
+    found = {
+        change: None
+        for report in reports
+        if report.measurement is not None and report.case.key in stored
+        for change in version_changes(stored[report.case.key].last.subject, report.measurement.subject)
+    }
+    return tuple(sorted(found))
+
+
+def sessions_of(reports: Iterable[CaseReport], baseline: Baseline | None) -> int:
+    """Return the sessions of the measured case that has fewest; 0 if one has none or nothing was measured."""
+    stored = baseline.cases if baseline is not None else {}
+    counts = [
+        len(stored[report.case.key].level("latency")) if report.case.key in stored else 0
+        for report in reports
+        if report.measurement is not None
+    ]
+    return min(counts, default=0)

@@ -1,0 +1,184 @@
+"""One table per model: rows are optimizations and engines, columns latency and memory per batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_sdperf.published import Match
+from pytest_sdperf.refusals import concerns, failed_gates
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.cells import BLANK, BLOCK_WIDTH, HEADING, MARKS, STAR, Cells, cells_of, cells_of_published
+from pytest_sdperf.report.line import STYLES, Line, wrapped
+from pytest_sdperf.values import Case, Outcome
+
+_INDENT = "  "
+_SHARED = ("fuser", "exporter", "opset", "shapes", "weights")
+_LEGEND = {"!": "regressed", "x": "invalid", "?": "inconclusive", "~": "gap", "+": "improved"}
+
+
+@dataclass(frozen=True)
+class Labels:
+    """How rows of one table are called: fields that every case shares move into the heading."""
+
+    varying: tuple[str, ...]
+    optimization_width: int
+    engine_width: int
+
+    def of(self, case: Case) -> str:
+        """Return a row's label."""
+        varied = [str(getattr(case, name)) for name in self.varying if getattr(case, name)]
+        options = ",".join(f"{name}={value}" for name, value in case.engine_options)
+        engine = f"{case.engine}:{options}" if options else case.engine
+        rung = f"{case.optimization:<{self.optimization_width}}"
+        return " ".join([f"{_INDENT}{rung}", engine, *([f"({', '.join(varied)})"] if varied else [])]).rstrip()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A label and its cells by batch size."""
+
+    label: str
+    cells: dict[int, Cells]
+
+
+def table_lines(reports: Iterable[CaseReport], published: Sequence[Match] = (), *, width: int) -> Iterator[Line]:
+    """Yield the table of one model; batch sizes that do not fit beside each other follow below each other.
+
+    Args:
+        reports: Of one model.
+        published: Rows of the same model on the same GPU family.
+        width: Columns of the terminal.
+    """
+    reports = tuple(reports)
+    measured = [report for report in reports if report.measurement is not None]
+    if not measured:
+        return
+    cases = [report.case for report in measured]
+    labels = _labels(cases)
+    yield from wrapped(f"{cases[0].model}{_shared(cases, labels)}", width=width, rest=_INDENT, styles=("bold",))
+    groups = [*_groups(measured, reports, labels), *_published_groups(published, labels)]
+    batches = sorted({report.case.batch_size for report in measured})
+    label_width, per_line = _layout(groups, labels, batches=len(batches), width=width)
+    for start in range(0, len(batches), per_line):
+        if start:
+            yield Line()
+        yield from _part(groups, labels, batches[start : start + per_line], label_width=label_width)
+    yield from _legend(groups, width=width)
+    yield from _sources(published, width=width)
+
+
+def _layout(groups: Sequence[tuple[str, list[Row]]], labels: Labels, *, batches: int, width: int) -> tuple[int, int]:
+    """Return the width of the label column and how many batch sizes stand beside each other.
+
+    As many as the usual labels allow; a longer label gets a line of its own, above its numbers.
+    """
+    usual = len(_heading_label(labels))
+    per_line = min(max((width - usual) // BLOCK_WIDTH, 1), batches)
+    longest = max(len(row.label) for _, rows in groups for row in rows)
+    return max(min(longest, width - per_line * BLOCK_WIDTH), usual), per_line
+
+
+def _labels(cases: Sequence[Case]) -> Labels:
+    varying = tuple(name for name in _SHARED if len({getattr(case, name) for case in cases} - {"", 0}) > 1)
+    return Labels(
+        varying,
+        max(len("optimization"), *(len(case.optimization) for case in cases)),
+        max(len("engine"), *(len(case.engine) for case in cases)),
+    )
+
+
+def _shared(cases: Sequence[Case], labels: Labels) -> str:
+    """Return what every case has in common; a case that compiles the module itself has no fuser or exporter."""
+    spelled = {"fuser": "{} fuser", "exporter": "{} exporter", "opset": "opset {}", "shapes": "{} shapes",
+               "weights": "weights {}"}  # fmt: skip
+    values = {name: next(filter(None, (getattr(case, name) for case in cases)), None) for name in _SHARED}
+    told = [spelled[name].format(value) for name, value in values.items() if value and name not in labels.varying]
+    return f": {', '.join(told)}" if told else ""
+
+
+def _heading_label(labels: Labels) -> str:
+    return f"{_INDENT}{'optimization':<{labels.optimization_width}} {'engine':<{labels.engine_width}}"
+
+
+def _groups(
+    measured: Sequence[CaseReport], reports: Sequence[CaseReport], labels: Labels
+) -> Iterator[tuple[str, list[Row]]]:
+    """Yield the title and rows of each component, in the order in which they were measured."""
+    gates = failed_gates(reports)
+    cases = list({report.case.key: report.case for report in measured}.values())
+    for title in dict.fromkeys(map(_title, cases)):
+        rows: dict[str, Row] = {}
+        for case in cases:
+            if _title(case) == title:
+                about = [report for report in reports if report.case.key == case.key]
+                cells = cells_of(about, disagrees=any(concerns(gate, case) for gate, _ in gates))
+                rows.setdefault(labels.of(case), Row(labels.of(case), {})).cells[case.batch_size] = cells
+        yield title, list(rows.values())
+
+
+def _title(case: Case) -> str:
+    steps = f", {case.steps} steps {case.scheduler}".rstrip() if case.steps else ""
+    return f"{case.component}, {case.height}x{case.width}{steps}"
+
+
+def _published_groups(published: Sequence[Match], labels: Labels) -> Iterator[tuple[str, list[Row]]]:
+    for number, matches in enumerate(_by_table(published), 1):
+        table = matches[0].table
+        protocol = f", {table.height}x{table.width}, {table.steps} steps" if table.steps else ""
+        rows: dict[str, Row] = {}
+        for match in matches:
+            label = _published_label(match, labels)
+            cells = {cell.batch_size: cells_of_published(cell, source=f"[{number}]") for cell in match.row.cells}
+            rows.setdefault(label, Row(label, {})).cells.update(cells)
+        yield f"published, {table.device or table.family}{protocol}", list(rows.values())
+
+
+def _published_label(match: Match, labels: Labels) -> str:
+    row = match.row
+    if row.optimization:
+        return f"{_INDENT}{row.optimization:<{labels.optimization_width}} {row.engine}"
+    return _INDENT + " ".join(word for word in (row.engine, row.version, row.provider) if word)
+
+
+def _by_table(published: Sequence[Match]) -> list[list[Match]]:
+    tables = dict.fromkeys((match.source.title, match.table.name) for match in published)
+    return [[match for match in published if (match.source.title, match.table.name) == key] for key in tables]
+
+
+def _part(
+    groups: Sequence[tuple[str, list[Row]]], labels: Labels, batches: Sequence[int], *, label_width: int
+) -> Iterator[Line]:
+    over = [f"{f'batch {size}':^{BLOCK_WIDTH}}" for size in batches]
+    yield Line(f"{'':<{label_width}}{''.join(over)}".rstrip(), ("bold",))
+    yield Line(f"{_heading_label(labels):<{label_width}}{HEADING.text * len(batches)}".rstrip(), ("bold",))
+    for title, rows in groups:
+        shown = [row for row in rows if any(size in row.cells for size in batches)]
+        if shown:
+            yield Line(title, ("cyan",))
+        for row in shown:
+            cells = [row.cells.get(size, BLANK) for size in batches]
+            text = "".join(cell.text for cell in cells)
+            outcomes = [cell.outcome for cell in cells if cell.outcome is not None]
+            worst = max(outcomes, key=lambda outcome: list(Outcome).index(outcome), default=Outcome.HELD)
+            label = row.label
+            if len(label) > label_width:
+                yield Line(label, STYLES.get(worst, ()))
+                label = ""
+            yield Line(f"{label:<{label_width}}{text}".rstrip(), STYLES.get(worst, ()))
+
+
+def _legend(groups: Sequence[tuple[str, list[Row]]], *, width: int) -> Iterator[Line]:
+    texts = [text for _, rows in groups for row in rows for cells in row.cells.values() for text in cells.texts[1:4]]
+    used = [mark for mark in MARKS.values() if any(text.endswith(mark) for text in texts if text.strip())]
+    parts = [f"{mark} {_LEGEND[mark]}" for mark in used]
+    if any(text.strip() == STAR for text in texts):
+        parts.append("* suspicious images, says the source")
+    parts.append("MB = 2^20 bytes, peak of the first and the second run")
+    yield from wrapped("; ".join(parts), width=width, first=_INDENT, rest=_INDENT)
+
+
+def _sources(published: Sequence[Match], *, width: int) -> Iterator[Line]:
+    for number, matches in enumerate(_by_table(published), 1):
+        text = f"[{number}] {matches[0].source.title}: {matches[0].table.name}"
+        yield from wrapped(text, width=width, first=_INDENT, rest=_INDENT * 3)

@@ -1,0 +1,54 @@
+"""The whole terminal report, as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_sdperf.published import Published, beside
+from pytest_sdperf.report.agreements import agreement_lines
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.findings import count_line, finding_lines
+from pytest_sdperf.report.header import header_lines
+from pytest_sdperf.report.line import Line
+from pytest_sdperf.report.next_command import next_lines
+from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.tables import table_lines
+
+
+def report_lines(
+    reports: Sequence[CaseReport],
+    run: RunInfo,
+    *,
+    width: int,
+    published: Sequence[Published] = (),
+    acceptance: Sequence[str] = (),
+) -> Iterator[Line]:
+    """Yield the report of a run; its last line is the next command to type.
+
+    Args:
+        reports: Of every test, in the order in which they ran.
+        run: The run as a whole.
+        width: Columns of the terminal.
+        published: Published tables; rows of the same model and GPU family stand below the measured ones.
+        acceptance: What was written to the baseline, from `acceptance.accept`.
+    """
+    yield from header_lines(run, width=width)
+    for model in dict.fromkeys(report.case.model for report in reports):
+        mine = [report for report in reports if report.case.model == model]
+        batches = {report.case.batch_size for report in mine if report.case.component == "pipeline"}
+        matches = beside(published, family=run.family, model=model, batch_sizes=batches)
+        yield from _section(table_lines(mine, matches, width=width))
+    yield from _section(agreement_lines(reports, width=width))
+    yield from _section(finding_lines(reports, width=width))
+    yield from _section(Line(text) for text in acceptance)
+    yield Line()
+    yield count_line(reports)
+    yield from next_lines(reports, run, width=width)
+
+
+def _section(lines: Iterator[Line]) -> Iterator[Line]:
+    """Put an empty line before a section that has lines."""
+    for number, line in enumerate(lines):
+        if not number:
+            yield Line()
+        yield line

@@ -1,0 +1,83 @@
+"""pytest's hooks that follow the tests of a run: record, deliver, conclude, print."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from pytest_sdperf.conclusion import Results, attach, conclude, summary_lines
+from pytest_sdperf.delivery import recorded
+from pytest_sdperf.errors import SdperfError, WorkerError
+from pytest_sdperf.session import session_of
+
+NAME = "sdperf-reporter"
+DOOR_FAILED = 3  # pytest's own status for an internal error: results could not be kept
+
+
+class Reporter:
+    """Registered under `NAME` for the length of a run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._results = Results()
+        self._problem = ""
+
+    @property
+    def _is_worker(self) -> bool:
+        """Whether this process is a worker of pytest-xdist, whose controller concludes."""
+        return hasattr(self._config, "workerinput")
+
+    @property
+    def _command(self) -> str:
+        arguments = [str(argument) for argument in self._config.invocation_params.args]
+        return shlex.join(["pytest", *arguments])
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Attach what the test recorded; show an error that is addressed to the user without a traceback."""
+        report = yield
+        error = call.excinfo.value if call.excinfo else None
+        if isinstance(error, SdperfError) and report.failed:
+            tail = f"\n{error.tail}" if isinstance(error, WorkerError) and error.tail else ""
+            report.longrepr = f"{error}{tail}"
+        if report.when == "call" or (report.when == "setup" and not report.passed):
+            attach(report, recorded(item), error)
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take over what a test found out."""
+        if not self._is_worker:
+            self._results.add(report)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Keep what was measured and set the exit status."""
+        if self._is_worker or not self._results.reports:
+            return
+        try:
+            session.exitstatus = conclude(
+                self._results,
+                session_of(self._config),
+                status=int(exitstatus),
+                command=self._command,
+                root=Path(self._config.rootpath),
+            )
+        except SdperfError as error:
+            self._problem = str(error)
+            session.exitstatus = DOOR_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the report; nothing where no test used our fixtures."""
+        if self._is_worker or not self._results.reports:
+            return
+        terminalreporter.section("sdperf")
+        width = terminalreporter._tw.fullwidth  # pytest has no public way to ask
+        for line in summary_lines(self._results, session_of(self._config), command=self._command, width=width):
+            terminalreporter.write_line(line.text, **line.markup)
+        if self._problem:
+            terminalreporter.write_line(f"ERROR: {self._problem}", red=True)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from sample_values import CASE, COUNTS, failed, measurement, stored
+
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.values import Agreement, Outcome, Verdict
+from pytest_sdperf.verdict import judge
+
+AGREEMENT = Agreement("image", "relative-l2", 1e-3, 1e-3, 2e-3, "float16", "float32", "image[0]", {"psnr_db": 40.0})
+MEASURED = measurement(health=("hot",), graph_hashes={"unet": "abc"}, counts=COUNTS)
+
+REPORTS = [
+    CaseReport("a::b", CASE),
+    CaseReport("a::b", CASE, MEASURED, (AGREEMENT,), judge(MEASURED, stored(), policy=Policy())),
+    CaseReport("a::b", CASE, measurement(), (), judge(measurement(), stored(), policy=Policy()), "assert False"),
+    CaseReport("a::b", dataclasses.replace(CASE, engine_options=(("threads", "2"),)), failed("crash", "x", "tail")),
+]
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_a_report_survives_json(report):
+    assert CaseReport.from_json(json.loads(json.dumps(report.to_json()))) == report
+
+
+def verdict(outcome: Outcome, metric: str) -> Verdict:
+    return Verdict(outcome, "code", "Sentence.", metric)
+
+
+def test_the_worst_verdict_speaks_for_a_case_and_for_a_metric():
+    report = CaseReport(
+        "a", CASE,
+        verdicts=(verdict(Outcome.HELD, "latency"), verdict(Outcome.GAP, "counts"), verdict(Outcome.NEW, "counts")),
+    )  # fmt: skip
+    assert report.outcome is Outcome.GAP
+    assert report.verdict("counts") == verdict(Outcome.GAP, "counts")
+    assert report.verdict("latency") == verdict(Outcome.HELD, "latency")
+    assert report.verdict("agreement") is None
+
+
+def test_a_test_that_judged_nothing_has_no_outcome():
+    assert CaseReport("a", CASE).outcome is None

@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sample_values import COUNTS, case, failed, measurement, session, stored
+
+from pytest_sdperf import published
+from pytest_sdperf.baselines import Baseline
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.findings import count_line
+from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.report.next_command import next_lines
+from pytest_sdperf.report.run_info import RunInfo, changes_of, sessions_of
+from pytest_sdperf.report.tables import table_lines
+from pytest_sdperf.report.terminal import report_lines
+from pytest_sdperf.values import Agreement, Outcome, Verdict
+from pytest_sdperf.verdict import judge
+
+POLICY = Policy()
+FULL = {"model": "sd15", "height": 512, "width": 512, "engine": "ort-cuda"}
+WHOLE = {"component": "pipeline", "steps": 50, "scheduler": "pndm"}
+MODULE = {"engine": "torch", "fuser": "", "exporter": "", "opset": 0, "shapes": ""}
+FACTS = {"source": "device", "first": 4400, "second": 4400}
+AGREEMENT = Agreement("component", "relative-l2", 1.57e-3, 1.75e-3, 3.5e-3, "float16", "float32", "sample[0,3,1,2]")
+
+
+def scene(of, before, now, *, agreements=()):
+    """One test of a case: `before` and `now` are milliseconds, `oom`, `crash` or None."""
+    calls = 51 if of.component == "pipeline" else 0
+    counts = COUNTS if of.exporter and of.component == "unet" else {} if not of.exporter else {"unet": {"::Conv": 1}}
+    if now == "oom":
+        measured = failed("oom", "out of memory", case=of)
+    elif now == "crash":
+        measured = failed("crash", "the worker ended with signal 11", "cuDNN failure\nSegmentation fault", case=of)
+    else:
+        measured = measurement(now, now, now, case=of, counts=counts, calls=calls, **FACTS)
+    known = None
+    if before == "oom":
+        known = stored(session(failure="oom"), of=of)
+    elif before:
+        known = stored(session(before, before, before, counts=counts, calls=calls, **FACTS), of=of)
+    verdicts = judge(measured, known, policy=POLICY)
+    name = f"suites/test_pipelines.py::test_latency[{of.component}-{of.engine}-{of.optimization}-b{of.batch_size}]"
+    return CaseReport(name, of, measured, agreements, verdicts)
+
+
+REPORTS = [
+    scene(case(**{**FULL, **MODULE}), 28, 28.1, agreements=(AGREEMENT,)),
+    scene(case(**FULL), 20, 20.1),
+    scene(case(**FULL, batch_size=8), 160, "oom"),
+    scene(case(**FULL, optimization="fmha"), 12.3, 16.1),
+    scene(case(**FULL, optimization="fmha", batch_size=8), 98, "crash"),
+    scene(case(**FULL, **WHOLE, optimization="fmha"), 630, 500),
+    scene(case(**FULL, **WHOLE, optimization="fmha", batch_size=8), None, 5000),
+]
+RUN = RunInfo(
+    "NVIDIA GeForce RTX 3060",
+    "rtx-3060-12gb",
+    "rtx-3060",
+    machine={"driver": "580.159.04", "power_limit_w": 170, "pool": "default", "partition": None},
+    engines={"torch": {"torch": "2.13.0"}, "ort-cuda": {"onnxruntime": "1.32.0"}},
+    baselines="baselines/rtx-3060-12gb.json",
+    baseline_cases=6,
+    baseline_date="2026-11-20T10:00Z",
+    sessions=1,
+    command="pytest suites --gpu=rtx-3060 --engine=torch,ort-cuda --batch-size=1,8",
+    changes=("onnxruntime 1.31.1 -> 1.32.0",),
+)
+LADDER = tuple(
+    match
+    for match in published.beside(published.load(published.folder()), family="rtx-3060", model="sd15", batch_sizes=[1, 8])
+    if match.row.label == "Raw FP32 models" or (match.row.engine == "torch" and match.row.provider == "xformers")
+)  # fmt: skip
+
+TABLE_80 = """\
+sd15: ort fuser, dynamo exporter, opset 18, static shapes, weights random-0
+                                                batch 1
+  optimization engine         latency  change  MB 1st  MB 2nd  verdict
+unet, 512x512
+  fp16         torch          28.1 ms  +0.4 %   4,400   4,400  HELD
+  fp16         ort-cuda       20.1 ms  +0.5 %   4,400   4,400  HELD
+  fmha         ort-cuda       16.1 ms   +31 %!  4,400   4,400  REGRESSED
+pipeline, 512x512, 50 steps pndm
+  fmha         ort-cuda        500 ms   -21 %+  4,400   4,400  IMPROVED
+published, rtx-3060, 512x512, 50 steps
+  fp32         onnxruntime     25.6 s                  10,667  [1]
+published, rtx-3060, 512x512, 50 steps
+  torch 1.13.1+cu117 xformers  6.00 s           9,124   9,130  [2]
+
+                                                batch 8
+  optimization engine         latency  change  MB 1st  MB 2nd  verdict
+unet, 512x512
+  fp16         ort-cuda           OOM        !                 REGRESSED
+  fmha         ort-cuda             -               -       -  INVALID
+pipeline, 512x512, 50 steps pndm
+  fmha         ort-cuda        5.00 s           4,400   4,400  NEW
+published, rtx-3060, 512x512, 50 steps
+  fp32         onnxruntime        OOM                          [1]
+published, rtx-3060, 512x512, 50 steps
+  torch 1.13.1+cu117 xformers  41.1 s          10,825   9,255  [2]
+  ! regressed; + improved; MB = 2^20 bytes, peak of the first and the second run
+  [1] Stable Diffusion GPU Optimization (ONNX Runtime): Results on RTX 3060 GPU
+  [2] Stable Diffusion GPU Optimization (ONNX Runtime): Results of RTX 3060
+      (Windows 11)"""
+
+TABLE_120 = """\
+sd15: ort fuser, dynamo exporter, opset 18, static shapes, weights random-0
+                                             batch 1                                       batch 8
+  optimization engine      latency  change  MB 1st  MB 2nd  verdict      latency  change  MB 1st  MB 2nd  verdict
+unet, 512x512
+  fp16         torch       28.1 ms  +0.4 %   4,400   4,400  HELD
+  fp16         ort-cuda    20.1 ms  +0.5 %   4,400   4,400  HELD             OOM        !                 REGRESSED
+  fmha         ort-cuda    16.1 ms   +31 %!  4,400   4,400  REGRESSED          -               -       -  INVALID
+pipeline, 512x512, 50 steps pndm
+  fmha         ort-cuda     500 ms   -21 %+  4,400   4,400  IMPROVED      5.00 s           4,400   4,400  NEW
+published, rtx-3060, 512x512, 50 steps
+  fp32         onnxruntime  25.6 s                  10,667  [1]              OOM                          [1]
+  ! regressed; + improved; MB = 2^20 bytes, peak of the first and the second run
+  [1] Stable Diffusion GPU Optimization (ONNX Runtime): Results on RTX 3060 GPU"""
+
+REST_80 = """
+agreement                  error     limit  of limit
+  sd15 unet fp16 torch  1.57e-03  3.50e-03    44.9 %
+  error: relative-l2 to the reference (float16 against float32); limit: 2 x the
+  error of plain torch in the same type
+
+REGRESSED suites/test_pipelines.py::test_latency[unet-ort-cuda-fp16-b8]
+  UNet latency is OOM: the device ran out of memory where its baseline took 160
+  ms. [oom-instead-of-number]
+REGRESSED suites/test_pipelines.py::test_latency[unet-ort-cuda-fmha-b1]
+  UNet latency 16.1 ms is 31 % above its baseline of 12.3 ms (held up to 12.5 ms
+  by the spread of 6 processes; 1 stored session cannot show how days differ).
+  [latency-above-interval]
+INVALID suites/test_pipelines.py::test_latency[unet-ort-cuda-fmha-b8]
+  The worker ended with signal 11. Its last words:
+  cuDNN failure
+  Segmentation fault [worker-crash]
+IMPROVED suites/test_pipelines.py::test_latency[pipeline-ort-cuda-fmha-b1]
+  Pipeline latency 500 ms is 21 % below its baseline of 630 ms (held down to 618
+  ms by the spread of 6 processes; 1 stored session cannot show how days
+  differ). [latency-below-interval]
+NEW 1 case without a baseline; nothing was compared, and results are kept as
+  candidates
+
+verdicts of 7 cases: 2 REGRESSED, 1 INVALID, 1 NEW, 1 IMPROVED, 2 HELD
+next, measure what regressed again, alone:
+pytest suites --gpu=rtx-3060 --engine=torch,ort-cuda --batch-size=1,8 --lf"""
+
+
+def text(lines) -> str:
+    return "\n".join(line.text for line in lines)
+
+
+def test_a_table_in_80_columns():
+    assert text(table_lines(REPORTS, LADDER, width=80)) == TABLE_80
+
+
+def test_a_table_in_120_columns():
+    assert text(table_lines(REPORTS, LADDER[:1], width=120)) == TABLE_120
+
+
+def test_a_whole_report_in_80_columns():
+    header = """\
+device     NVIDIA GeForce RTX 3060 (rtx-3060-12gb), driver 580.159.04, power
+           limit 170 W
+engines    ort-cuda: onnxruntime 1.32.0; torch: torch 2.13.0
+baselines  baselines/rtx-3060-12gb.json: 6 cases, newest of 2026-11-20
+changed    onnxruntime 1.31.1 -> 1.32.0
+"""
+    table = text(table_lines(REPORTS, width=80))
+    assert text(report_lines(REPORTS, RUN, width=80)) == f"{header}\n{table}\n{REST_80}"
+
+
+def test_a_first_run_on_a_machine_says_so():
+    run = dataclasses.replace(RUN, baseline_cases=0, baseline_date="", changes=(), machine={}, engines={})
+    reports = [scene(case(**FULL), None, 20)]
+    lines = text(report_lines(reports, run, width=80)).splitlines()
+    assert lines[:2] == [
+        "device     NVIDIA GeForce RTX 3060 (rtx-3060-12gb)",
+        "baselines  baselines/rtx-3060-12gb.json: none yet",
+    ]
+    assert lines[-3:] == [
+        "verdicts of 1 case: 1 NEW",
+        "next, accept the result:",
+        f"{RUN.command} --sdperf-update-baselines",
+    ]
+
+
+def test_what_was_accepted_stands_before_the_verdicts():
+    lines = text(report_lines(REPORTS[:1], RUN, width=80, acceptance=["~ key: 1 -> 2"])).splitlines()
+    assert lines[lines.index("~ key: 1 -> 2") + 1 :][:2] == ["", "verdicts of 1 case: 1 HELD"]
+
+
+def test_suspicious_images_keep_their_star():
+    published_rows = published.beside(
+        published.load(published.folder()), family="mi250x", model="sd15", batch_sizes=[8]
+    )
+    raw = next(match for match in published_rows if match.row.label == "Raw FP32 models")
+    lines = text(table_lines([scene(case(**FULL, **WHOLE, batch_size=8), None, 9000)], [raw], width=80))
+    assert "  fp32         onnxruntime  36.4 s *                33,787  [1]" in lines.splitlines()
+    assert "  * suspicious images, says the source; MB = 2^20 bytes" in lines
+
+
+def test_builds_that_differ_only_in_their_fuser_are_told_apart():
+    lines = text(table_lines([scene(case(**FULL), 20, 20), scene(case(**FULL, fuser="native"), 19, 19)], width=80))
+    assert lines.splitlines()[0] == "sd15: dynamo exporter, opset 18, static shapes, weights random-0"
+    assert [line.split("  ")[0:2] for line in lines.splitlines()[4:6]] == [["", "fp16"], ["", "fp16"]]
+    assert "ort-cuda (ort)" in lines.splitlines()[4]
+    assert "ort-cuda (native)" in lines.splitlines()[5]
+
+
+def test_a_label_that_is_too_long_has_its_own_line_and_stays_whole():
+    options = (("cuda_graph", "on"), ("sdpa", "cudnn"))
+    lines = text(table_lines([scene(case(**FULL, engine_options=options), 20, 20)], width=80)).splitlines()
+    assert lines[4] == "  fp16         ort-cuda:cuda_graph=on,sdpa=cudnn"
+    assert lines[5].split() == ["20.0", "ms", "0.0", "%", "4,400", "4,400", "HELD"]
+
+
+def test_speed_of_a_build_that_disagrees_is_no_result():
+    wrong = dataclasses.replace(AGREEMENT, error=4.1e-3, details={"psnr_db": 31.2})
+    gate = CaseReport("suites/test_agreement.py::test_unet", case(**FULL), agreements=(wrong,))
+    reports = [scene(case(**FULL), 20, 20), scene(case(**FULL, **WHOLE), 20, 20), gate]
+    lines = text(report_lines(reports, RUN, width=80)).splitlines()
+    assert sum(line.endswith("  DISAGREES") for line in lines) == 2
+    assert "    FAILS, worst at sample[0,3,1,2]; psnr_db 31.2" in lines
+    assert lines[-3:] == [
+        "verdicts of 2 cases: 2 HELD; 1 agreement FAILED",
+        "next, look at the disagreement alone, before any time:",
+        f"{RUN.command} --lf",
+    ]
+    assert count_line(reports).styles == ("red", "bold")
+
+
+def test_an_error_that_is_not_a_number_fails_and_has_no_share():
+    wrong = dataclasses.replace(AGREEMENT, error=math.nan, culprit="")
+    lines = text(report_lines([CaseReport("t", case(**FULL), agreements=(wrong,))], RUN, width=80)).splitlines()
+    start = lines.index("agreement                           error     limit  of limit")
+    assert lines[start + 1 : start + 3] == [
+        "  sd15 unet fp16 (ort) ort-cuda       nan  3.50e-03         -",
+        "    FAILS, worst at a place that was not named",
+    ]
+
+
+def test_ink_follows_the_verdict():
+    styles = {line.text.split()[-1]: line.styles for line in table_lines(REPORTS, width=80) if line.text}
+    assert (styles["REGRESSED"], styles["INVALID"], styles["IMPROVED"], styles["HELD"], styles["NEW"]) == (
+        ("red",), ("red",), ("green",), (), ())  # fmt: skip
+    assert Line("x", ("red", "bold")).markup == {"red": True, "bold": True}
+
+
+# -------------------------------------------------------------------------------------------- the next command
+
+
+def judged(*outcomes, **run):
+    reports = [CaseReport("t", case(), verdicts=(Verdict(outcome, "c", "S.", "latency"),)) for outcome in outcomes]
+    return text(next_lines(reports, dataclasses.replace(RUN, command="pytest suites", **run), width=80))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "run", "lines"),
+    [
+        ((), {}, "next, see what these options collect:\npytest suites --collect-only -q"),
+        ((Outcome.REGRESSED, Outcome.INVALID, Outcome.NEW), {},
+         "next, measure what regressed again, alone:\npytest suites --lf"),
+        ((Outcome.INVALID, Outcome.NEW), {},
+         "next, measure what was invalid again, once its reason is gone:\npytest suites --lf"),
+        ((Outcome.NEW, Outcome.IMPROVED, Outcome.HELD), {},
+         "next, accept 2 results that are new or improved:\npytest suites --sdperf-update-baselines"),
+        ((Outcome.NEW,), {"updating": True},
+         "next, review what was accepted:\ngit diff baselines/rtx-3060-12gb.json"),
+        ((Outcome.INCONCLUSIVE, Outcome.HELD), {},
+         "next, measure with more processes, on a quieter machine:\npytest suites --sdperf-processes=10"),
+        ((Outcome.HELD,), {},
+         ("next, add this session to the baseline (2 more and it knows how days differ):\n"
+         "pytest suites --sdperf-update-baselines")),
+        ((Outcome.HELD, Outcome.GAP), {"sessions": 3},
+         "next, keep these results in a file:\npytest suites --sdperf-json=results.json"),
+    ],
+)  # fmt: skip
+def test_the_next_command(outcomes, run, lines):
+    assert judged(*outcomes, **run) == lines
+
+
+def test_an_option_is_not_repeated():
+    run = dataclasses.replace(RUN, command="pytest suites --lf")
+    assert text(next_lines([REPORTS[2]], run, width=80)).splitlines()[-1] == "pytest suites --lf"
+
+
+def test_nothing_judged_is_said():
+    assert count_line([]).text == "verdicts: none, nothing was judged"
+
+
+# ---------------------------------------------------------------------------------------------- run and width
+
+
+def test_what_changed_and_how_many_sessions_there_are():
+    of = case(**FULL)
+    reports = [scene(of, 20, 20)]
+    old = session(subject={"onnxruntime": "1.30.0", "numpy": "2.0"})
+    baseline = Baseline(machine={}, cases={of.key: stored(old, old, of=of)})
+    assert changes_of(reports, baseline) == ("numpy 2.0 -> absent", "onnxruntime 1.30.0 -> 1.31.1")
+    assert sessions_of(reports, baseline) == 2
+    assert sessions_of([*reports, scene(case(), 20, 20)], baseline) == 0
+    assert (changes_of(reports, None), sessions_of(reports, None), sessions_of([], baseline)) == ((), 0, 0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(60, 200))
+def test_no_line_but_a_name_or_a_command_is_wider_than_the_terminal(width):
+    names = {report.nodeid for report in REPORTS}
+    for line in report_lines(REPORTS, RUN, width=max(width, 80), published=published.load(published.folder())):
+        whole = any(name in line.text for name in names) or line.text.startswith("pytest ")
+        assert whole or len(line.text) <= max(width, 80)
+
+
+def test_wrapping_keeps_lines_of_a_quotation_and_long_words():
+    word = "x" * 90
+    assert [line.text for line in wrapped(f"one\n{word}\n", width=60, first="> ", rest="  ")] == ["> one", f"  {word}"]
+    assert [line.text for line in wrapped("", width=60)] == [""]

@@ -1,0 +1,62 @@
+"""Values that the tests of verdicts, baselines and reports build their scenes from."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from pytest_sdperf.baselines import Session, StoredCase
+from pytest_sdperf.values import Case, Failure, Measurement, Sample
+
+CASE = Case(
+    "sd15-thin", "unet", "ort-cpu", "fp16", fuser="ort", exporter="dynamo", opset=18, shapes="static",
+    height=128, width=128,
+)  # fmt: skip
+MB = 2**20
+COUNTS = {"unet": {"::Conv": 98, "::Add": 70, "com.microsoft::SkipLayerNormalization": 32}}
+SUBJECT = {"onnxruntime": "1.31.1"}
+
+
+def case(**fields: Any) -> Case:
+    return dataclasses.replace(CASE, **fields)
+
+
+def sample(ms: float = 10.0, *, first: Any = 500, second: Any = 400, source: str = "host", calls: int = 0) -> Sample:
+    def size(value: Any) -> int | None:
+        return None if value is None else int(value * MB)
+
+    return Sample(
+        (ms / 1000, ms / 1000, ms / 1000),
+        first_run_bytes=size(first),
+        second_run_bytes=size(second),
+        memory_source=source,
+        unet_calls=calls,
+    )
+
+
+def samples(*times_ms: float, **fields: Any) -> tuple[Sample, ...]:
+    return tuple(sample(ms, **fields) for ms in times_ms)
+
+
+def measurement(*times_ms: float, **fields: Any) -> Measurement:
+    of_sample = {name: fields.pop(name) for name in ("first", "second", "source", "calls") if name in fields}
+    given = {"case": CASE, "counts": COUNTS, "subject": SUBJECT, **fields}
+    return Measurement(samples=samples(*(times_ms or (9.9, 10.0, 10.1)), **of_sample), **given)
+
+
+def failed(reason: str, message: str = "", tail: str = "", **fields: Any) -> Measurement:
+    given = {"case": CASE, "subject": SUBJECT, **fields}
+    return Measurement(samples=(), failure=Failure(reason, message, tail), **given)
+
+
+def session(*times_ms: float, date: str = "2026-11-20T10:00Z", **fields: Any) -> Session:
+    of_sample = {name: fields.pop(name) for name in ("first", "second", "source", "calls") if name in fields}
+    given = {"counts": COUNTS, "subject": SUBJECT, **fields}
+    if given.get("failure"):
+        return Session(date=date, **{**given, "counts": {}})
+    return Session(date=date, samples=samples(*(times_ms or (9.9, 10.0, 10.1)), **of_sample), **given)
+
+
+def stored(*sessions: Session, anchor: Session | None = None, of: Case = CASE) -> StoredCase:
+    given = sessions or (session(),)
+    return StoredCase(case=of, anchor=anchor or given[0], sessions=given)

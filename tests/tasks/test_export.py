@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tiny_model import make_catalog
+
+from pytest_sdperf.contracts import Silent
+from pytest_sdperf.errors import UnknownNameError
+from pytest_sdperf.tasks import TaskContext, export, weights
+
+# The exporters of torch warn about their own future.
+pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    arguments = {"model": "tiny", "component": "unet", "folder": "", "seed": 0, "cache_dir": "c"}
+    weights.run(arguments, _context(folder))
+    return folder
+
+
+def _context(folder):
+    return TaskContext(folder, make_catalog(), Silent(), lambda text: None)
+
+
+def _export(folder, out, **changes):
+    out.mkdir()
+    arguments = {
+        "model": "tiny", "component": "unet", "weights": str(folder / weights.FILE), "exporter": "dynamo", "opset": 18,
+        "shapes": "static", "workload": {"batch_size": 2, "height": 128, "width": 192}, "cache_dir": "c",
+    }  # fmt: skip
+    return export.run({**arguments, **changes}, _context(out))
+
+
+def _run(path, inputs):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(None, dict(inputs))[0]
+
+
+def _torch(folder, inputs):
+    import torch
+
+    model = make_catalog().models.get("tiny")
+    module = model.module("unet", weights=folder / weights.FILE).eval()
+    with torch.no_grad():
+        return module(*(torch.from_numpy(array) for array in inputs.values()))[0].numpy()
+
+
+@pytest.mark.parametrize("exporter", ["dynamo", "torchscript"])
+@pytest.mark.parametrize("shapes", ["static", "dynamic"])
+def test_exported_graph_computes_what_torch_computes(folder, tmp_path, exporter, shapes):
+    answer = _export(folder, tmp_path / "out", exporter=exporter, shapes=shapes)
+    path = tmp_path / "out" / export.FILE
+    assert sorted(p.name for p in path.parent.iterdir()) == ["model.onnx", "model.onnx.data"]
+    assert json.loads(json.dumps(answer))["counts"]["::LayerNormalization"] == 6
+    assert answer["seconds"] > 0
+    rng = np.random.default_rng(1)
+    for batch, tokens in [(4, 16)] if shapes == "static" else [(4, 16), (2, 16), (1, 7)]:
+        sample = rng.standard_normal((batch, tokens, 32)).astype(np.float32)
+        inputs = {"sample": sample, "timestep": np.array(7, dtype=np.int64)}
+        assert np.abs(_run(path, inputs) - _torch(folder, inputs)).max() < 1e-5
+
+
+def test_graph_names_nothing_of_this_machine_but_keeps_module_paths(folder, tmp_path):
+    import onnx
+
+    _export(folder, tmp_path / "out")
+    text = (tmp_path / "out" / export.FILE).read_bytes()
+    assert b"/work" not in text
+    assert b".py" not in text
+    assert str(tmp_path).encode() not in text
+    model = onnx.load(tmp_path / "out" / export.FILE, load_external_data=False)
+    scopes = [prop.value for node in model.graph.node for prop in node.metadata_props]
+    assert any("transformer_blocks.1.norm2" in scope for scope in scopes)
+
+
+def test_export_is_reproducible(folder, tmp_path):
+    first = _export(folder, tmp_path / "a")
+    second = _export(folder, tmp_path / "b")
+    assert first["graph_hash"] == second["graph_hash"]
+    assert (tmp_path / "a/model.onnx.data").read_bytes() == (tmp_path / "b/model.onnx.data").read_bytes()
+
+
+def test_unknown_exporter(folder, tmp_path):
+    with pytest.raises(UnknownNameError) as raised:
+        _export(folder, tmp_path / "out", exporter="dynano")
+    assert str(raised.value) == "unknown exporter 'dynano'. Did you mean 'dynamo'? Known: dynamo, torchscript."

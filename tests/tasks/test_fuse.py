@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tiny_model import make_catalog
+
+from pytest_sdperf.contracts import Silent
+from pytest_sdperf.errors import BuildError
+from pytest_sdperf.tasks import TaskContext, fuse
+
+WIDTH = 32
+
+
+def _source(folder: Path) -> Path:
+    """A timestep embedding added to a sample, then two residual sums, each normalised: as an exporter emits it."""
+    rng = np.random.default_rng(0)
+    floats = {
+        "frequencies": np.exp(-np.arange(WIDTH) / 4),
+        "weight": rng.standard_normal((WIDTH, WIDTH)) / 8,
+        **{name: rng.standard_normal(WIDTH) for name in ("g0", "b0", "g1", "b1")},
+    }
+    nodes = [
+        helper.make_node("Cast", ["timestep"], ["t"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["t", "frequencies"], ["angle"]),
+        helper.make_node("Sin", ["angle"], ["sin"]),
+        helper.make_node("Mul", ["sample", "sin"], ["x0"]),
+        helper.make_node("LayerNormalization", ["x0", "g0", "b0"], ["n0"], axis=-1),
+        helper.make_node("MatMul", ["n0", "weight"], ["m0"]),
+        helper.make_node("Add", ["m0", "x0"], ["x1"]),
+        helper.make_node("LayerNormalization", ["x1", "g1", "b1"], ["n1"], axis=-1),
+        helper.make_node("MatMul", ["n1", "weight"], ["m1"]),
+        helper.make_node("Add", ["m1", "x1"], ["out_sample"]),
+    ]
+    for index, node in enumerate(nodes):
+        node.name = f"node_{index}"
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [
+            helper.make_tensor_value_info("sample", TensorProto.FLOAT, [2, 16, WIDTH]),
+            helper.make_tensor_value_info("timestep", TensorProto.INT64, []),
+        ],
+        [helper.make_tensor_value_info("out_sample", TensorProto.FLOAT, [2, 16, WIDTH])],
+        [numpy_helper.from_array(value.astype(np.float32), name) for name, value in floats.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], producer_name="pytorch")
+    model.ir_version = 10
+    onnx.save(model, folder / "source.onnx")
+    return folder / "source.onnx"
+
+
+def _fuse(folder: Path, rungs=("fp32", "fp16"), floating="float16"):
+    out = folder / "out"
+    out.mkdir()
+    arguments = {
+        "source": str(_source(folder)), "component": "unet", "rungs": list(rungs), "floating": floating,
+        "cache_dir": "c",
+    }  # fmt: skip
+    answer = fuse.run(arguments, TaskContext(out, make_catalog(), Silent(), lambda text: None))
+    return out / fuse.FILE, answer
+
+
+def _run(path: Path, sample, timestep):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(None, {"sample": sample, "timestep": np.array(timestep, dtype=np.int64)})[0]
+
+
+def test_fp16_rung_fuses_residual_sums_and_converts_inputs_and_outputs(tmp_path):
+    path, answer = _fuse(tmp_path)
+    assert answer["counts"]["com.microsoft::SkipLayerNormalization"] == 1
+    assert answer["counts"]["::LayerNormalization"] == 1
+    assert answer["without_cpu_kernel"] == ()
+    assert json.loads(json.dumps(answer))["seconds"] > 0
+    model = onnx.load(path, load_external_data=False)
+    kinds = {value.name: value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
+    assert kinds == {
+        "sample": TensorProto.FLOAT16, "timestep": TensorProto.INT64, "out_sample": TensorProto.FLOAT16
+    }  # fmt: skip
+    assert sorted(p.name for p in path.parent.iterdir()) == ["model.onnx", "model.onnx.data"]
+
+
+def test_the_sinusoids_of_the_timestep_stay_exact(tmp_path):
+    path, _ = _fuse(tmp_path)
+    sample = np.random.default_rng(1).standard_normal((2, 16, WIDTH)).astype(np.float16)
+    obtained = _run(path, sample, 981).astype(np.float64)
+    expected = _run(tmp_path / "source.onnx", sample.astype(np.float32), 981)
+    error = np.linalg.norm(obtained - expected) / np.linalg.norm(expected)
+    # Angles in float16 give 0.05 and more.
+    assert error < 3e-3
+
+
+def test_float32_selection_keeps_float32(tmp_path):
+    path, answer = _fuse(tmp_path, rungs=("fp32", "fmha"), floating="float32")
+    assert answer["counts"].get("com.microsoft::SkipLayerNormalization", 0) == 0
+    sample = np.ones((2, 16, WIDTH), np.float32)
+    assert np.allclose(_run(path, sample, 3), _run(tmp_path / "source.onnx", sample, 3), atol=1e-6)
+
+
+def test_everything_is_off_except_what_the_rungs_switch_on():
+    catalog = make_catalog()
+    options = fuse.fusion_options("unet", fuse.ort_options(("fp32", "fp16"), catalog))
+    on = {name for name, value in vars(options).items() if name.startswith("enable_") and value}
+    assert on == {
+        "enable_shape_inference", "enable_layer_norm", "enable_skip_layer_norm", "enable_bias_skip_layer_norm",
+        "enable_gelu", "enable_bias_gelu",
+    }  # fmt: skip
+
+
+def test_a_fusion_that_onnxruntime_lacks():
+    import onnxruntime
+
+    with pytest.raises(BuildError) as raised:
+        fuse.fusion_options("unet", ["enable_magic"])
+    assert str(raised.value) == (
+        f"onnxruntime {onnxruntime.__version__} has no fusion 'enable_magic' for unet. It has: enable_attention, "
+        f"enable_bias_add, enable_bias_gelu, enable_bias_skip_layer_norm, enable_bias_splitgelu, "
+        f"enable_embed_layer_norm, enable_gelu, enable_gelu_approximation, enable_gemm_fast_gelu, enable_group_norm, "
+        f"enable_layer_norm, enable_nhwc_conv, enable_packed_kv, enable_packed_qkv, enable_qordered_matmul, "
+        f"enable_rotary_embeddings, enable_shape_inference, enable_skip_group_norm, enable_skip_layer_norm."
+    )
+
+
+def test_an_optimizer_that_raises_is_a_build_error(tmp_path, monkeypatch):
+    from onnxruntime.transformers import optimizer
+
+    def crash(*arguments, **options):
+        raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
+
+    monkeypatch.setattr(optimizer, "optimize_model", crash)
+    with pytest.raises(BuildError) as raised:
+        _fuse(tmp_path)
+    assert str(raised.value) == (
+        "the optimizer of onnxruntime failed: TypeError: only 0-dimensional arrays can be converted to Python scalars"
+    )
+
+
+def _log(module: str, level: int, text: str) -> None:
+    logger = logging.getLogger(module)
+    if logger.isEnabledFor(level):
+        logger.handle(logging.LogRecord(module, level, f"/x/{module}.py", 1, text, (), None))
+
+
+def test_failures_in_the_log_become_notes():
+    with fuse.failures_logged() as notes:
+        for _ in range(3):
+            _log("fusion_attention_unet", logging.DEBUG, "failed to match k path")
+        _log("fusion_attention_unet", logging.DEBUG, "found 4 heads")
+        _log("onnx_model", logging.DEBUG, "Failed to match index=0 op_type=Sub")
+        _log("fusion_skiplayernorm", logging.WARNING, "symbolic shape inference disabled")
+        _log("somebody_else", logging.WARNING, "failed")
+    assert fuse.summary(notes) == [
+        "fusion_attention_unet: failed to match k path (3 times)",
+        "fusion_skiplayernorm: symbolic shape inference disabled",
+    ]
+    assert not logging.getLogger("fusion_attention_unet").isEnabledFor(logging.DEBUG)
+
+
+def test_notes_are_counted_and_limited():
+    assert fuse.summary({"a: x": 1, "b: y": 48}) == ["b: y (48 times)", "a: x"]
+    lines = fuse.summary({f"m: {index:02}": 1 for index in range(25)})
+    assert len(lines) == 21
+    assert lines[-1] == "and 5 further messages"

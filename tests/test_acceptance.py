@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+from sample_values import CASE, case, failed, measurement
+
+from pytest_sdperf.acceptance import Origin, accept, keep_candidates, session_of
+from pytest_sdperf.baselines import SESSIONS_KEPT, read
+from pytest_sdperf.candidates import candidates_file
+from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.privacy import PrivacyError, identity
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.values import Agreement, Outcome, Sample, Verdict
+from pytest_sdperf.verdict import judge
+
+MACHINE = {"slug": "t4", "driver": "580.1", "power_limit_w": 70}
+POLICY = Policy()
+
+
+@dataclasses.dataclass
+class Desk:
+    """A repository and a machine on which sessions follow each other."""
+
+    folder: Path
+    state: Path
+    day: int = 0
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "t4.json"
+
+    def origin(self, **fields) -> Origin:
+        return Origin(**{"slug": "t4", "machine": MACHINE, "date": f"2026-11-{self.day:02}T10:00Z", **fields})
+
+    def stored(self, of=CASE):
+        baseline = read(self.file)
+        return baseline.cases.get(of.key) if baseline else None
+
+    def report(self, measured, **fields) -> CaseReport:
+        verdicts = judge(measured, self.stored(measured.case), policy=POLICY)
+        return CaseReport(f"test_it[{measured.case.engine}]", measured.case, measured, verdicts=verdicts, **fields)
+
+    def accept(self, *reports, **options):
+        self.day += 1
+        origin = options.pop("origin", None) or self.origin()
+        return accept(reports, origin=origin, folder=self.folder, state_dir=self.state, **options)
+
+    def candidates(self):
+        baseline = read(candidates_file(self.state, "t4"))
+        return sorted(baseline.cases) if baseline else []
+
+
+@pytest.fixture
+def desk(tmp_path) -> Desk:
+    return Desk(tmp_path / "baselines", tmp_path / "state")
+
+
+def test_a_new_case_becomes_anchor_and_first_session(desk):
+    done = desk.accept(desk.report(measurement(10, 10, 10)))
+    entry = desk.stored()
+    assert done.accepted == (CASE.key,)
+    assert done.refused == {}
+    assert done.lines[0] == f"+ {CASE.key}: 10.0 ms, 400 MB"
+    assert entry.sessions == (entry.anchor,)
+    assert entry.anchor.date == "2026-11-01T10:00Z"
+    assert entry.anchor.samples == measurement(10, 10, 10).samples
+
+
+def test_the_anchor_stays_and_the_oldest_session_goes(desk):
+    for _ in range(SESSIONS_KEPT + 3):
+        desk.accept(desk.report(measurement(10, 10, 10)))
+    entry = desk.stored()
+    assert entry.anchor.date == "2026-11-01T10:00Z"
+    assert [one.date for one in entry.sessions] == [f"2026-11-{day:02}T10:00Z" for day in range(4, 14)]
+
+
+def test_re_anchoring_is_explicit(desk):
+    desk.accept(desk.report(measurement(10, 10, 10)))
+    desk.accept(desk.report(measurement(10, 10, 10)), re_anchor=True)
+    assert desk.stored().anchor.date == "2026-11-02T10:00Z"
+
+
+def test_a_regression_needs_a_reason_and_then_is_the_new_level(desk):
+    desk.accept(desk.report(measurement(10, 10, 10)))
+    slower = desk.report(measurement(20, 20, 20))
+    done = desk.accept(slower)
+    assert done.accepted == ()
+    assert done.lines == (
+        (
+            f"! {CASE.key}: refused, REGRESSED: {slower.verdicts[0].sentence} If that is meant, add "
+            f'--sdperf-reason="why it is acceptable".'
+        ),
+    )
+    assert len(desk.stored().sessions) == 1
+
+    done = desk.accept(slower, reason="safety checker is on now")
+    assert done.lines[0] == f"~ {CASE.key}: 10.0 ms, 400 MB -> 20.0 ms, 400 MB (+100 %)"
+    entry = desk.stored()
+    assert entry.last.reason == "safety checker is on now"
+    assert entry.last.changed == ("latency",)
+    assert entry.level("latency") == (entry.last,)
+    assert len(entry.level("first-run-memory")) == 2
+    assert desk.report(measurement(20, 20, 20)).outcome is Outcome.HELD
+
+
+def test_a_blank_reason_is_no_reason(desk):
+    desk.accept(desk.report(measurement(10, 10, 10)))
+    assert desk.accept(desk.report(measurement(20, 20, 20)), reason="  ").accepted == ()
+
+
+def test_a_reason_is_stored_only_with_what_regressed(desk):
+    desk.accept(desk.report(measurement(10, 10, 10)), reason="irrelevant")
+    assert desk.stored().last.reason == ""
+
+
+def test_an_improvement_needs_no_reason_and_is_the_new_level(desk):
+    desk.accept(desk.report(measurement(10, 10, 10)))
+    assert desk.accept(desk.report(measurement(5, 5, 5))).accepted == (CASE.key,)
+    assert desk.stored().last.changed == ("latency",)
+
+
+def test_invalid_is_refused(desk):
+    done = desk.accept(desk.report(measurement(health=("the GPU is hot",))), reason="please")
+    assert done.lines == (f"! {CASE.key}: refused, INVALID: The machine was not fit to be measured: the GPU is hot.",)
+    assert not desk.file.exists()
+
+
+def test_what_was_not_judged_is_refused(desk):
+    done = desk.accept(CaseReport("test_it", CASE, measurement()))
+    assert done.refused == {CASE.key: "it was not judged"}
+
+
+def test_out_of_memory_is_stored_as_a_value(desk):
+    desk.accept(desk.report(failed("oom", "out of memory")))
+    assert (desk.stored().last.failure, desk.stored().last.samples) == ("oom", ())
+    assert desk.report(failed("oom", "out of memory")).outcome is Outcome.HELD
+    done = desk.accept(desk.report(measurement(10, 10, 10)))
+    assert done.lines[0] == f"~ {CASE.key}: OOM -> 10.0 ms, 400 MB"
+    assert desk.report(measurement(10, 10, 10)).outcome is Outcome.HELD
+
+
+# -------------------------------------------------------------------------------------------------- gates
+
+WRONG = Agreement("component", "relative-l2", 4e-3, 1e-3, 2e-3, "float16", "float32")
+RIGHT = dataclasses.replace(WRONG, error=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("gate", "refuses"),
+    [
+        (CASE, True), (case(batch_size=8), True), (case(component="pipeline", steps=4), True), (case(engine=""), True),
+        (case(component="vae_decoder"), False), (case(engine="torch"), False), (case(optimization="fp32"), False),
+        (case(fuser="native"), False), (case(model="sd21-thin"), False), (case(weights="abc"), False),
+    ],
+)  # fmt: skip
+def test_a_failed_agreement_refuses_every_case_of_its_build(desk, gate, refuses):
+    gate_report = CaseReport("test_agreement[x]", gate, agreements=(RIGHT, WRONG))
+    done = desk.accept(desk.report(measurement()), gate_report, reason="please")
+    why = "test_agreement[x] disagrees with the reference: error 4.00e-03, limit 2.00e-03"
+    assert done.refused == ({CASE.key: why} if refuses else {})
+
+
+def test_a_pipeline_is_refused_for_any_of_its_components(desk):
+    whole = case(component="pipeline", steps=4, scheduler="ddim")
+    report = desk.report(measurement(case=whole, calls=5))
+    gate = CaseReport("test_agreement[vae]", case(component="vae_decoder"), agreements=(WRONG,))
+    assert list(desk.accept(report, gate).refused) == [whole.key]
+
+
+def test_an_error_that_is_not_a_number_is_a_disagreement(desk):
+    gate = CaseReport("t", CASE, agreements=(dataclasses.replace(WRONG, error=math.nan), WRONG))
+    done = desk.accept(desk.report(measurement()), gate)
+    assert done.refused == {CASE.key: "t disagrees with the reference: error nan, limit 2.00e-03"}
+
+
+def test_a_test_that_failed_otherwise_is_a_gate_too(desk):
+    lost = Verdict(Outcome.REGRESSED, "fewer-than-derived", "The unet graph lacks operators.", "fusions")
+    for gate, why in (
+        (
+            CaseReport("test_fusions", case(engine=""), verdicts=(lost,)),
+            "test_fusions: The unet graph lacks operators.",
+        ),
+        (CaseReport("test_x", CASE, problem="assert 1 == 2"), "test_x failed: assert 1 == 2"),
+    ):
+        assert desk.accept(desk.report(measurement()), gate, reason="please").refused == {CASE.key: why}
+    assert not desk.file.exists()
+
+
+# ------------------------------------------------------------------------------------------ files and machines
+
+
+def test_another_machine_is_not_mixed_into_a_file(desk):
+    desk.accept(desk.report(measurement()))
+    other = desk.report(measurement(case=case(engine="torch")))
+    before = desk.file.read_bytes()
+    done = desk.accept(other, origin=desk.origin(machine={**MACHINE, "driver": "590"}))
+    assert done.accepted == ()
+    assert done.lines == (
+        (
+            f"! {other.case.key}: refused, t4.json was recorded with another driver: one file holds one machine. Move it "
+            f"away and record every case anew"
+        ),
+    )
+    assert desk.file.read_bytes() == before
+
+
+def test_a_damaged_file_is_not_overwritten(desk):
+    report = desk.report(measurement())
+    desk.folder.mkdir()
+    desk.file.write_text("{")
+    with pytest.raises(BaselineError):
+        desk.accept(report)
+    assert desk.file.read_text() == "{"
+
+
+def test_the_last_line_says_what_to_do(desk):
+    done = desk.accept(desk.report(measurement()))
+    assert done.lines[-1].startswith("written to ")
+    assert done.lines[-1].endswith("t4.json; review it as a diff before you commit it")
+
+
+def test_nothing_to_accept_writes_nothing(desk):
+    assert desk.accept().lines == ()
+    assert not desk.folder.exists()
+
+
+def test_private_text_in_facts_is_taken_out_and_in_a_reason_refused(desk):
+    home = identity().home
+    facts = {"module": f"{home}/venv/onnxruntime/__init__.py", "uuid": "GPU-1f2e3d4c-5b6a-7988-a1b2-c3d4e5f60718"}
+    measured = measurement(10, 10, 10)
+    measured = dataclasses.replace(
+        measured, samples=tuple(dataclasses.replace(one, facts=facts) for one in measured.samples)
+    )
+    desk.accept(desk.report(measured))
+    assert desk.stored().last.samples[0].facts == {"module": "~/venv/onnxruntime/__init__.py", "uuid": "<uuid>"}
+    with pytest.raises(PrivacyError):
+        desk.accept(desk.report(measurement(20, 20, 20)), reason="see /home/anna/notes")
+
+
+def test_session_keeps_the_raw_samples_and_what_was_tested(desk):
+    made = session_of(measurement(10, 11, 12, graph_hashes={"unet": "abc"}), desk.origin(commit="1234abcd"))
+    assert [type(one) for one in made.samples] == [Sample] * 3
+    assert made.samples == measurement(10, 11, 12).samples
+    assert (made.commit, made.subject, made.graph_hashes) == ("1234abcd", {"onnxruntime": "1.31.1"}, {"unet": "abc"})
+
+
+# ------------------------------------------------------------------------------------------------ candidates
+
+
+def keep(desk, *reports, **origin):
+    return keep_candidates(reports, origin=desk.origin(**origin), state_dir=desk.state)
+
+
+def test_new_results_are_candidates_until_they_are_accepted(desk):
+    report = desk.report(measurement())
+    assert keep(desk, report) == (CASE.key,)
+    assert desk.candidates() == [CASE.key]
+    assert not desk.folder.exists()
+    desk.accept(report)
+    assert desk.candidates() == []
+
+
+def test_held_and_invalid_results_are_no_candidates(desk):
+    desk.accept(desk.report(measurement()))
+    assert keep(desk, desk.report(measurement()), desk.report(failed("crash", "x"))) == ()
+    assert desk.candidates() == []
+
+
+def test_a_regression_is_a_candidate_that_can_be_accepted_later(desk):
+    desk.accept(desk.report(measurement()))
+    assert keep(desk, desk.report(measurement(20, 20, 20))) == (CASE.key,)
+
+
+def test_candidates_of_another_machine_state_are_dropped(desk):
+    keep(desk, desk.report(measurement()))
+    other = measurement(case=case(engine="torch"))
+    keep(desk, desk.report(other), machine={**MACHINE, "driver": "590"})
+    assert desk.candidates() == [other.case.key]
+
+
+def test_candidates_of_several_runs_add_up(desk):
+    keep(desk, desk.report(measurement()))
+    keep(desk, desk.report(measurement()))
+    baseline = read(candidates_file(desk.state, "t4"))
+    assert baseline is not None
+    assert len(baseline.cases[CASE.key].sessions) == 2

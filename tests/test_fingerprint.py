@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from pytest_sdperf.fingerprint import library_versions, source_hash
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    folder = tmp_path / "acme_pkg"
+    folder.mkdir()
+    for name, text in {
+        "__init__": "",
+        "top": "import json\nfrom acme_pkg import middle\n",
+        "middle": "def f():\n    from acme_pkg.low import thing\n    return thing\n",
+        "low": "thing = 1\n",
+        "apart": "thing = 1\n",
+    }.items():
+        (folder / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield folder
+    for name in [name for name in sys.modules if name.startswith("acme_pkg")]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(("module", "changes"), [("top", True), ("middle", True), ("low", True), ("apart", False)])
+def test_hash_follows_imports_inside_the_package(package, module, changes):
+    before = source_hash("acme_pkg.top")
+    with (package / f"{module}.py").open("a") as file:
+        file.write("# changed\n")
+    assert (source_hash("acme_pkg.top") != before) is changes
+
+
+def test_rooms_that_hold_types_only_do_not_count():
+    assert source_hash("pytest_sdperf.errors") == source_hash("pytest_sdperf.values") == source_hash()
+    assert source_hash("pytest_sdperf.graph") != source_hash()
+
+
+def test_a_module_that_cannot_be_found_has_no_source():
+    assert source_hash("no_such_module_anywhere.x") == source_hash()
+
+
+def test_library_versions_name_what_would_be_imported(tmp_path, monkeypatch):
+    import onnx
+
+    (tmp_path / "acme_undistributed.py").write_text('__version__ = "1.2.3"\n')
+    (tmp_path / "acme_unversioned.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    assert library_versions("onnx", "acme_undistributed", "acme_unversioned", "acme_absent") == {
+        "onnx": onnx.__version__,
+        "acme_undistributed": "1.2.3",
+        "acme_unversioned": "unknown",
+        "acme_absent": "missing",
+    }
+
+
+def test_onnx_ir_is_found_under_its_distribution_name():
+    assert library_versions("onnx_ir")["onnx_ir"][0].isdigit()

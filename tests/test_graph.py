@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from pytest_sdperf.errors import BuildError
+from pytest_sdperf.graph import check_model, count_ops, describe, graph_hash
+
+
+def _save(path: Path, nodes, *, functions=(), initializers=(), shape=("n", 4), producer="", opsets=()) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(shape))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, list(shape))],
+        list(initializers),
+    )
+    imports = [helper.make_opsetid("", 18), *(helper.make_opsetid(domain, 1) for domain in opsets)]
+    model = helper.make_model(graph, opset_imports=imports, functions=list(functions), producer_name=producer)
+    model.ir_version = 10
+    onnx.save(model, path)
+    return path
+
+
+def _linear(path: Path, *, scale=1.0, name="", middle="m", axis=-1, op="Relu", **kwargs) -> Path:
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], [middle], name=name),
+        helper.make_node(op, [middle], ["z"]),
+        helper.make_node("Softmax", ["z"], ["y"], axis=axis),
+    ]
+    weight = numpy_helper.from_array(scale * np.ones((4, 4), np.float32), "w")
+    return _save(path, nodes, initializers=[weight], **kwargs)
+
+
+def test_counts_by_domain_and_op_type(tmp_path):
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], domain="ai.onnx"),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Gelu", ["b"], ["c"], domain="com.microsoft"),
+        helper.make_node("Identity", ["c"], ["y"]),
+    ]
+    path = _save(tmp_path / "m.onnx", nodes, opsets=["com.microsoft"])
+    assert count_ops(path) == {"::Relu": 2, "com.microsoft::Gelu": 1, "::Identity": 1}
+
+
+def test_counts_reach_into_subgraphs_and_functions_as_if_inlined(tmp_path):
+    branch = helper.make_graph(
+        [helper.make_node("Twice", ["x"], ["b"], domain="my")],
+        "then",
+        [],
+        [helper.make_tensor_value_info("b", TensorProto.FLOAT, None)],
+    )
+    twice = helper.make_function(
+        "my",
+        "Twice",
+        ["p"],
+        ["q"],
+        [helper.make_node("Abs", ["p"], ["r"]), helper.make_node("Abs", ["r"], ["q"])],
+        [helper.make_opsetid("", 18)],
+    )
+    nodes = [
+        helper.make_node("If", ["c"], ["i"], then_branch=branch, else_branch=branch),
+        helper.make_node("Twice", ["i"], ["y"], domain="my"),
+    ]
+    flag = numpy_helper.from_array(np.array(True), "c")
+    path = _save(tmp_path / "m.onnx", nodes, functions=[twice], initializers=[flag], opsets=["my"])
+    assert count_ops(path) == {"::If": 1, "::Abs": 6}
+    assert len(graph_hash(path)) == 16
+
+
+def test_counts_and_hash_need_no_weights(tmp_path):
+    path = _linear(tmp_path / "m.onnx")
+    model = onnx.load(path)
+    onnx.save_model(model, tmp_path / "e.onnx", save_as_external_data=True, location="e.onnx.data", size_threshold=0)
+    (tmp_path / "e.onnx.data").unlink()
+    assert count_ops(tmp_path / "e.onnx") == count_ops(path)
+    assert graph_hash(tmp_path / "e.onnx") == graph_hash(path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"scale": 2.0}, {"name": "other"}, {"middle": "other"}, {"producer": "someone"}], ids=str
+)
+def test_hash_does_not_see(tmp_path, change):
+    assert graph_hash(_linear(tmp_path / "a.onnx")) == graph_hash(_linear(tmp_path / "b.onnx", **change))
+
+
+@pytest.mark.parametrize("change", [{"axis": 0}, {"op": "Abs"}, {"shape": (2, 4)}, {"opsets": ["my"]}], ids=str)
+def test_hash_sees(tmp_path, change):
+    assert graph_hash(_linear(tmp_path / "a.onnx")) != graph_hash(_linear(tmp_path / "b.onnx", **change))
+
+
+def _sub(path: Path, first: str, second: str, *, swapped=False, reshape=(4,), external=False) -> Path:
+    nodes = [
+        helper.make_node("Abs", ["x"], ["a"]),
+        helper.make_node("Exp", ["x"], ["b"]),
+        helper.make_node("Sub", [first, second], ["s"]),
+        helper.make_node("Reshape", ["s", "t"], ["y"]),
+    ]
+    if swapped:
+        nodes[0], nodes[1] = nodes[1], nodes[0]
+    return _save(path, nodes, initializers=[numpy_helper.from_array(np.array(reshape, np.int64), "t")])
+
+
+def test_hash_sees_wiring_and_shapes_but_not_the_order_in_the_file(tmp_path):
+    base = graph_hash(_sub(tmp_path / "a.onnx", "a", "b"))
+    assert graph_hash(_sub(tmp_path / "b.onnx", "a", "b", swapped=True)) == base
+    assert graph_hash(_sub(tmp_path / "c.onnx", "b", "a")) != base
+    assert graph_hash(_sub(tmp_path / "d.onnx", "a", "b", reshape=(2, 2))) != base
+
+
+def test_a_valid_model_passes(tmp_path):
+    path = _linear(tmp_path / "m.onnx")
+    assert check_model(path) == ()
+    assert describe(path) == {
+        "counts": {"::MatMul": 1, "::Relu": 1, "::Softmax": 1},
+        "graph_hash": graph_hash(path),
+        "without_cpu_kernel": (),
+    }
+
+
+def test_ops_without_a_cpu_kernel_are_named(tmp_path):
+    nodes = [helper.make_node("BiasAdd", ["x", "w", "x"], ["y"], domain="com.microsoft")]
+    weight = numpy_helper.from_array(np.ones(4, np.float32), "w")
+    path = _save(tmp_path / "m.onnx", nodes, initializers=[weight], opsets=["com.microsoft"], shape=(1, 2, 4))
+    assert check_model(path) == ("com.microsoft::BiasAdd",)
+
+
+def test_the_checker_refuses(tmp_path):
+    path = _save(tmp_path / "m.onnx", [helper.make_node("Relu", ["missing"], ["y"])])
+    with pytest.raises(BuildError) as raised:
+        check_model(path)
+    assert str(raised.value) == (
+        "the ONNX checker refuses m.onnx: Nodes in a graph must be topologically sorted, however input 'missing' of "
+        "node: name: OpType: Relu is not output of any previous nodes."
+    )
+
+
+def test_onnxruntime_refuses_types_that_the_checker_lets_through(tmp_path):
+    nodes = [helper.make_node("Concat", ["x", "h"], ["y"], axis=0)]
+    half = numpy_helper.from_array(np.ones((1, 4), np.float16), "h")
+    path = _save(tmp_path / "m.onnx", nodes, initializers=[half])
+    with pytest.raises(BuildError) as raised:
+        check_model(path)
+    text = str(raised.value)
+    assert text.startswith("onnxruntime ")
+    assert "refuses m.onnx: [ONNXRuntimeError]" in text
+    assert "tensor(float16)" in text

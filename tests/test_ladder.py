@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_sdperf.errors import OptionError, UnknownNameError
+from pytest_sdperf.ladder import floating, parse_optimizations, rungs
+from pytest_sdperf.optimizations import LADDER as OPTIMIZATIONS
+
+LADDER = tuple(rung.name for rung in OPTIMIZATIONS)
+GRAMMAR = "A comma separates builds, a plus joins the rungs of one build, all-NAME leaves one rung out."
+WITH_WORDS = "all, as-is, bias-add, bias-split-gelu, fmha, fp16, fp32, group-norm, ladder, nhwc-conv, packed-qkv"
+NAMES = "bias-add, bias-split-gelu, fmha, fp16, fp32, group-norm, nhwc-conv, packed-qkv"
+
+
+def test_the_ladder_is_the_one_of_the_manual():
+    assert LADDER == (
+        "fp32", "fp16", "fmha", "nhwc-conv", "group-norm", "bias-split-gelu", "packed-qkv", "bias-add",
+    )  # fmt: skip
+    assert [rung.position for rung in OPTIMIZATIONS] == sorted({rung.position for rung in OPTIMIZATIONS})
+
+
+@pytest.mark.parametrize(
+    ("text", "selections"),
+    [
+        ("fmha", ("fmha",)),
+        ("fmha,group-norm", ("fmha", "group-norm")),
+        (" fp16 , fmha ", ("fp16", "fmha")),
+        ("group-norm+fp16+fmha", ("fp16+fmha+group-norm",)),
+        ("fp16+fmha,fmha+fp16", ("fp16+fmha",)),
+        ("fp32+fp16", ("fp16",)),
+        ("fp32+fmha", ("fp32+fmha",)),
+        ("fp32+fp16+fmha", ("fp16+fmha",)),
+        ("all", ("bias-add",)),
+        ("all-fmha", ("all-fmha",)),
+        ("all-group-norm", ("all-group-norm",)),
+        ("ladder", LADDER),
+        ("ladder,fp16", LADDER),
+        ("as-is", ("as-is",)),
+    ],
+)
+def test_grammar(text, selections):
+    assert parse_optimizations(text, LADDER) == selections
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected", "dtype"),
+    [
+        ("fp32", ("fp32",), "float32"),
+        ("fp16", ("fp32", "fp16"), "float16"),
+        ("fmha", ("fp32", "fp16", "fmha"), "float16"),
+        ("fp16+fmha", ("fp16", "fmha"), "float16"),
+        ("fp32+fmha", ("fp32", "fmha"), "float32"),
+        ("all-fmha", tuple(name for name in LADDER if name != "fmha"), "float16"),
+        ("all-fp16", tuple(name for name in LADDER if name != "fp16"), "float32"),
+        ("bias-add", LADDER, "float16"),
+    ],
+)
+def test_rungs_and_floating_type(selection, expected, dtype):
+    assert rungs(selection, LADDER) == expected
+    assert floating(selection, LADDER) == dtype
+
+
+def test_as_is_has_no_rungs_and_no_type():
+    assert rungs("as-is", LADDER) == ()
+    with pytest.raises(OptionError) as raised:
+        floating("as-is", LADDER)
+    assert str(raised.value) == "'as-is' has no floating type of its own: read it from the graph."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "fhma",
+            f"unknown optimization 'fhma'. Did you mean 'fmha'? Known: {WITH_WORDS}. {GRAMMAR}",
+        ),
+        (
+            "fp16+gruop-norm",
+            f"unknown optimization 'gruop-norm'. Did you mean 'group-norm'? Known: {NAMES}. {GRAMMAR}",
+        ),
+        ("all-fp61", f"unknown optimization 'fp61'. Did you mean 'fp16'? Known: {NAMES}. {GRAMMAR}"),
+    ],
+)
+def test_unknown_names(text, message):
+    with pytest.raises(UnknownNameError) as raised:
+        parse_optimizations(text, LADDER)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("text", ["", "fp16,", "fp16++fmha", "+"])
+def test_empty_names(text):
+    with pytest.raises(OptionError) as raised:
+        parse_optimizations(text, LADDER)
+    assert str(raised.value) == (
+        f"--optimization={text} holds an empty name. {GRAMMAR} Known: fp32, fp16, fmha, nhwc-conv, group-norm, "
+        f"bias-split-gelu, packed-qkv, bias-add, all, ladder, as-is."
+    )
+
+
+def test_a_rung_named_twice():
+    with pytest.raises(OptionError) as raised:
+        parse_optimizations("fp16+fmha+fp16", LADDER)
+    assert str(raised.value) == f"--optimization=fp16+fmha+fp16 names the rung 'fp16' twice in one build. {GRAMMAR}"
+
+
+def test_selection_from_another_ladder():
+    with pytest.raises(UnknownNameError):
+        rungs("fmha", ("fp32", "fp16"))
+
+
+names = st.sampled_from(LADDER)
+exact = st.lists(names, min_size=2, max_size=8, unique=True).map("+".join)
+pieces = names | exact | names.map("all-{}".format) | st.sampled_from(["all", "ladder", "as-is"])
+texts = st.lists(pieces, min_size=1, max_size=4).map(",".join)
+
+
+@given(texts)
+def test_canonical_form_is_a_fixed_point_without_repetition(text):
+    once = parse_optimizations(text, LADDER)
+    assert parse_optimizations(",".join(once), LADDER) == once
+    assert len(set(once)) == len(once)
+
+
+@given(exact, st.randoms())
+def test_order_of_exact_rungs_does_not_matter(text, random):
+    shuffled = text.split("+")
+    random.shuffle(shuffled)
+    assert parse_optimizations("+".join(shuffled), LADDER) == parse_optimizations(text, LADDER)
+
+
+@given(exact)
+def test_canonical_form_builds_the_rungs_that_were_named(text):
+    (selection,) = parse_optimizations(text, LADDER)
+    # The raw export adds nothing to a build of other rungs.
+    assert set(rungs(selection, LADDER)) - {"fp32"} == set(text.split("+")) - {"fp32"}
+
+
+@given(st.text(alphabet="abfpm16+-, ", max_size=20))
+def test_any_text_is_understood_or_refused_with_a_message(text):
+    try:
+        selections = parse_optimizations(text, LADDER)
+    except (OptionError, UnknownNameError):
+        return
+    assert all(rungs(selection, LADDER) or selection == "as-is" for selection in selections)

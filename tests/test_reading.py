@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import platformdirs
+import pytest
+from door_toys import toy_catalog
+
+from pytest_sdperf.errors import SdperfError
+from pytest_sdperf.options import Answer
+from pytest_sdperf.reading import Reader
+from pytest_sdperf.settings import EngineRequest, Selection, Settings
+
+
+def read(answers=None, *, started_in=Path("/started"), root=Path("/root")):
+    said = {
+        name: answer if isinstance(answer, Answer) else Answer(answer, f"--{name}")
+        for name, answer in (answers or {}).items()
+    }
+    return Reader(said, toy_catalog(), {}, device_kind="cpu", started_in=started_in, root=root).settings()
+
+
+def test_nothing_said_is_the_default_of_everything():
+    assert read() == Settings(
+        baselines=Path("/started/baselines"),
+        cache_dir=platformdirs.user_cache_path("pytest-sdperf"),
+        state_dir=platformdirs.user_state_path("pytest-sdperf"),
+    )
+
+
+def test_everything_said_is_in_the_settings(tmp_path):
+    answers = {
+        "gpu": "cpu",
+        "engine": "torch",
+        "model": "sd15,sdxl",
+        "component": "unet,pipeline",
+        "optimization": "ladder",
+        "batch-size": "1,4",
+        "fuser": "ort",
+        "exporter": "torchscript",
+        "opset": "20",
+        "shapes": "dynamic",
+        "weights": str(tmp_path),
+        "resolution": "768x512",
+        "steps": "8",
+        "scheduler": "euler",
+        "processes": "5",
+        "worker-timeout": "2m",
+        "build-timeout": "2h",
+        "inprocess": "true",
+        "missing-baseline": "fail",
+        "fail-on": "inconclusive",
+        "min-effect": "5%",
+        "update-baselines": "true",
+        "reason": "a new compiler",
+        "pool": "rack-3",
+        "baselines": "b",
+        "cache-dir": "/c",
+        "cache-size": "1GB",
+        "state-dir": "s",
+        "json": "out.json",
+    }
+    assert read(answers) == Settings(
+        gpu="cpu",
+        selection=Selection(
+            models=("sd15", "sdxl"),
+            components=("unet", "pipeline"),
+            engines=(EngineRequest("torch", "torch"),),
+            optimizations=("fp32", "fp16", "fmha", "group-norm"),
+            batch_sizes=(1, 4),
+            fusers=("ort",),
+            exporter="torchscript",
+            opset=20,
+            shapes="dynamic",
+            weights=str(tmp_path.resolve()),
+            height=512,
+            width=768,
+            steps=8,
+            scheduler="euler",
+        ),
+        baselines=Path("/started/b"),
+        cache_dir=Path("/c"),
+        cache_size_bytes=10**9,
+        state_dir=Path("/started/s"),
+        processes=5,
+        worker_timeout_s=120.0,
+        build_timeout_s=7200.0,
+        update_baselines=True,
+        reason="a new compiler",
+        missing_baseline="fail",
+        fail_on=frozenset({"inconclusive"}),
+        min_effect=0.05,
+        pool="rack-3",
+        in_process=True,
+        json_file=Path("/started/out.json"),
+    )
+
+
+def test_a_path_in_a_file_begins_at_the_projects_root():
+    assert read({"baselines": Answer("b", "sdperf_baselines")}).baselines == Path("/root/b")
+
+
+def test_a_hub_id_stays_what_it_is():
+    assert read({"weights": "org/name"}).selection.weights == "org/name"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("model", "sd16", "unknown model 'sd16'. Did you mean 'sd15'? Known: sd15, sd15-thin, sdxl."),
+        ("component", "vae", "unknown component 'vae'. Known: pipeline, text_encoder, text_encoder_2, unet."),
+        (
+            "engine",
+            "torhc",
+            ("unknown engine 'torhc'. Did you mean 'torch'? Known: absent, all, ort-cpu, ort-cuda, torch."),
+        ),
+        ("fuser", "orrt", "unknown fuser 'orrt'. Did you mean 'ort'? Known: ort."),
+        ("exporter", "onnx", "unknown exporter 'onnx'. Known: dynamo, torchscript."),
+        ("shapes", "fixed", "unknown kind of shapes 'fixed'. Known: dynamic, static."),
+        ("scheduler", "ddmi", "unknown scheduler 'ddmi'. Did you mean 'ddim'? Known: ddim, euler, pndm, unipc."),
+        ("missing-baseline", "skip", "unknown value of missing-baseline 'skip'. Known: fail, pass."),
+        ("fail-on", "held", "unknown verdict of fail-on 'held'. Known: inconclusive."),
+        (
+            "batch-size",
+            "0",
+            (
+                "--batch-size=0: '0' is not a batch size. Allowed: whole numbers from 1; type for example "
+                "--batch-size=1."
+            ),
+        ),
+        (
+            "weights",
+            "./gone",
+            (
+                "--weights=./gone: there is no folder /started/gone. Allowed: random, a diffusers folder, or "
+                "OWNER/NAME on the Hugging Face hub; type for example --weights=random."
+            ),
+        ),
+        (
+            "weights",
+            "sd15",
+            (
+                "--weights=sd15: there is no folder /started/sd15. Allowed: random, a diffusers folder, or "
+                "OWNER/NAME on the Hugging Face hub; type for example --weights=random."
+            ),
+        ),
+        ("gpu", " ", "--gpu=  is empty. Give it a value, or leave it out."),
+    ],
+)
+def test_a_bad_value_is_answered_with_what_is_allowed(name, text, message):
+    with pytest.raises(SdperfError) as caught:
+        read({name: text})
+    assert str(caught.value) == message
+
+
+def test_a_component_must_belong_to_one_of_the_models_named():
+    with pytest.raises(SdperfError) as caught:
+        read({"model": "sd15", "component": "text_encoder_2"})
+    assert str(caught.value) == (
+        "unknown component 'text_encoder_2'. Did you mean 'text_encoder'? Known: pipeline, text_encoder, unet."
+    )

@@ -1,0 +1,95 @@
+"""The timed part of a sample, on a clock that the test owns."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+
+from pytest_sdperf.contracts import PhaseListener
+from pytest_sdperf.timing import TimingPlan, take_sample
+
+
+class FakeDevice(PhaseListener):
+    """A device whose calls take the given seconds, and a listener that remembers what happened in which phase."""
+
+    def __init__(self, seconds):
+        self.seconds = list(seconds)
+        self.now = 0.0
+        self.calls = 0
+        self.log = []
+
+    def clock(self):
+        return self.now
+
+    def call(self):
+        self.now += self.seconds[min(self.calls, len(self.seconds) - 1)]
+        self.calls += 1
+        self.log.append("call")
+
+    @contextlib.contextmanager
+    def phase(self, name):
+        self.log.append(f"+{name}")
+        self.now += 100.0  # what listening costs must never be part of a time
+        yield
+        self.now += 100.0
+        self.log.append(f"-{name}")
+
+
+def sample(device, **plan):
+    return take_sample(device.call, TimingPlan(**plan), listener=device, watch_host=False, now_s=device.clock)
+
+
+def test_phases_come_in_order_and_listening_is_not_timed():
+    device = FakeDevice([9.0, 4.0, 1.0])
+    taken = sample(device, min_iterations=2, max_iterations=2)
+    assert device.log == [
+        *("+first_run", "call", "-first_run"),
+        *("+second_run", "call", "-second_run"),
+        *("+warmup", "call", "call", "call", "-warmup"),
+        *("+timed", "call", "call", "-timed"),
+    ]
+    assert (taken.first_run_s, taken.second_run_s) == (9.0, 4.0)
+    assert taken.iterations_s == (1.0, 1.0)
+    assert taken.warmup_runs == 3
+
+
+def test_warm_up_goes_on_until_the_last_three_agree():
+    device = FakeDevice([1.0, 1.0, 3.0, 2.0, 1.5, 1.02, 1.01, 1.0])
+    assert sample(device, warmup_s=1000.0).warmup_runs == 6
+
+
+def test_warm_up_ends_with_its_time_although_nothing_is_steady():
+    device = FakeDevice([1.0, 2.0] * 20)
+    assert sample(device, warmup_s=5.0).warmup_runs == 4
+
+
+@pytest.mark.parametrize(
+    ("seconds", "plan", "count"),
+    [
+        (1.0, {"min_iterations": 5, "timed_s": 2.0}, 5),
+        (1 / 64, {"min_iterations": 5, "max_iterations": 50, "timed_s": 0.25}, 16),
+        (1 / 1024, {"min_iterations": 5, "max_iterations": 50, "timed_s": 0.25}, 50),
+    ],
+)
+def test_timed_calls_have_a_least_a_most_and_a_time(seconds, plan, count):
+    assert len(sample(FakeDevice([seconds]), **plan).iterations_s) == count
+
+
+def test_host_memory_is_watched_only_when_asked():
+    device = FakeDevice([1.0])
+    assert sample(device).second_run_bytes is None
+    held = []
+
+    def call():
+        held.append(bytearray(64 * 2**20))
+        device.now += 1.0
+        if len(held) > 1:
+            del held[:]
+
+    plan = TimingPlan(min_iterations=1, max_iterations=1)
+    taken = take_sample(call, plan, listener=device, watch_host=True, now_s=device.clock)
+    if taken.first_run_bytes is None:
+        pytest.skip("this kernel does not tell the peak of a process")
+    assert taken.memory_source == "host"
+    assert taken.second_run_bytes - taken.first_run_bytes > 32 * 2**20

@@ -1,0 +1,417 @@
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import msgspec
+import pytest
+from sample_values import CASE, COUNTS, MB, case, failed, measurement, sample, session, stored
+
+from pytest_sdperf.judging.fitness import machine_differences
+from pytest_sdperf.policy import Policy
+from pytest_sdperf.settings import Settings
+from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict
+from pytest_sdperf.verdict import delivery, exit_status, judge, worst
+
+GPU = Policy()
+CPU = Policy(on_cpu=True)
+PROVEN = Policy(on_cpu=True, self_test_passed=True)
+FAIL_NEW = Policy(missing_baseline="fail")
+STRICT = Policy(fail_on_inconclusive=True)
+
+HELD, IMPROVED, NEW, GAP = Outcome.HELD, Outcome.IMPROVED, Outcome.NEW, Outcome.GAP
+INCONCLUSIVE, INVALID, REGRESSED = Outcome.INCONCLUSIVE, Outcome.INVALID, Outcome.REGRESSED
+
+MODULE = case(fuser="", exporter="", opset=0, shapes="", engine="torch")
+PIPELINE = case(component="pipeline", steps=4, scheduler="ddim", exporter="", fuser="")
+OOM = failed("oom", "out of memory")
+OOM_BEFORE = stored(session(failure="oom"))
+FIVE = [session(10 + 0.01 * i, 10, 10, date=f"2026-11-2{i}T10:00Z") for i in range(5)]
+NOISY = (7.0, 10.0, 14.0)
+WITHOUT_SESSIONS = msgspec.structs.replace(stored(), sessions=())  # no file can hold this
+
+
+def graph(**changes):
+    return {"unet": {**COUNTS["unet"], **{name.replace("__", "::"): count for name, count in changes.items()}}}
+
+
+def broken(*times_s, calls=0):
+    """A measurement of which one process reports something that cannot be."""
+    good = sample(10.0)
+    return Measurement(CASE, (good, good, dataclasses.replace(good, iterations_s=times_s, unet_calls=calls)))
+
+
+# metric, measurement, stored case, policy -> outcome and code of that metric's verdict
+TABLE = [
+    # latency against one stored session
+    ("latency", measurement(), stored(), GPU, HELD, "latency-inside-interval"),
+    ("latency", measurement(13, 13, 13.1), stored(), GPU, REGRESSED, "latency-above-interval"),
+    ("latency", measurement(7, 7, 7.1), stored(), GPU, IMPROVED, "latency-below-interval"),
+    ("latency", measurement(10.15, 10.15, 10.15), stored(session(10, 10, 10)), GPU, HELD, "latency-inside-interval"),
+    ("latency", measurement(10.25, 10.25, 10.25), stored(session(10, 10, 10)), GPU, REGRESSED,
+     "latency-above-interval"),
+    ("latency", measurement(*NOISY), stored(session(*NOISY)), GPU, INCONCLUSIVE, "latency-too-noisy"),
+    ("latency", measurement(70, 100, 140), stored(session(*NOISY)), GPU, REGRESSED, "latency-above-interval"),
+    # latency against several
+    ("latency", measurement(), stored(*FIVE), GPU, HELD, "latency-inside-interval"),
+    ("latency", measurement(10.4, 10.4, 10.4), stored(*FIVE), GPU, REGRESSED, "latency-above-interval"),
+    ("latency", measurement(9.6, 9.6, 9.6), stored(*FIVE), GPU, IMPROVED, "latency-below-interval"),
+    ("latency", measurement(20, 20, 20), stored(session(), session(20, 20, 20, changed=("latency",))), GPU, HELD,
+     "latency-inside-interval"),
+    # a CPU before and after the self-test
+    ("latency", measurement(12, 12, 12.1), stored(), CPU, INCONCLUSIVE, "latency-small-on-cpu"),
+    ("latency", measurement(13.5, 13.5, 13.6), stored(), CPU, REGRESSED, "latency-above-interval"),
+    ("latency", measurement(12, 12, 12.1), stored(), PROVEN, REGRESSED, "latency-above-interval"),
+    ("latency", measurement(9, 9, 9.1), stored(), CPU, HELD, "latency-inside-interval"),
+    ("latency", measurement(7, 7, 7.1), stored(), CPU, IMPROVED, "latency-below-interval"),
+    ("latency", measurement(9, 9, 9.1), stored(), PROVEN, IMPROVED, "latency-below-interval"),
+    ("latency", measurement(5, 10, 20), stored(session(5, 10, 20)), CPU, INCONCLUSIVE, "latency-too-noisy"),
+    # not one repeated process
+    ("latency", measurement(10), stored(session(10)), Policy(processes=1), INCONCLUSIVE, "latency-no-replicates"),
+    ("latency", measurement(30), stored(session(10)), Policy(processes=1), INCONCLUSIVE, "latency-no-replicates"),
+    # no baseline
+    ("latency", measurement(), None, GPU, NEW, "no-baseline"),
+    ("latency", OOM, None, GPU, NEW, "no-baseline"),
+    ("first-run-memory", measurement(), None, GPU, NEW, "no-baseline"),
+    ("counts", measurement(), None, GPU, NEW, "no-baseline"),
+    # out of memory is a value
+    ("latency", OOM, OOM_BEFORE, GPU, HELD, "oom-as-before"),
+    ("latency", OOM, stored(), GPU, REGRESSED, "oom-instead-of-number"),
+    ("latency", measurement(), OOM_BEFORE, GPU, IMPROVED, "number-instead-of-oom"),
+    ("second-run-memory", measurement(), OOM_BEFORE, GPU, NEW, "no-baseline"),
+    # memory of a device: 2 %, of a host: 10 %
+    ("first-run-memory", measurement(first=505, source="device"), stored(session(source="device")), GPU, HELD,
+     "memory-inside-limit"),
+    ("first-run-memory", measurement(first=515, source="device"), stored(session(source="device")), GPU, REGRESSED,
+     "memory-above-limit"),
+    ("first-run-memory", measurement(first=485, source="device"), stored(session(source="device")), GPU, IMPROVED,
+     "memory-below-limit"),
+    ("second-run-memory", measurement(second=435), stored(), CPU, HELD, "memory-inside-limit"),
+    ("second-run-memory", measurement(second=445), stored(), CPU, REGRESSED, "memory-above-limit"),
+    ("second-run-memory", measurement(second=355), stored(), CPU, IMPROVED, "memory-below-limit"),
+    ("second-run-memory", measurement(second=23), stored(session(second=20)), CPU, HELD, "memory-inside-limit"),
+    ("second-run-memory", measurement(second=25), stored(session(second=20)), CPU, REGRESSED, "memory-above-limit"),
+    ("first-run-memory", measurement(first=None), stored(session(first=None)), CPU, None, ""),
+    ("first-run-memory", measurement(first=None), None, CPU, None, ""),
+    ("first-run-memory", measurement(first=None), None, GPU, INVALID, "memory-missing"),
+    ("first-run-memory", measurement(first=None), stored(), CPU, INVALID, "memory-missing"),
+    ("first-run-memory", measurement(first=0), stored(), CPU, INVALID, "memory-missing"),
+    ("first-run-memory", measurement(first=-1), None, CPU, INVALID, "memory-missing"),
+    ("first-run-memory", measurement(), stored(session(first=None)), CPU, NEW, "no-baseline"),
+    ("first-run-memory", measurement(), stored(session(first=0)), CPU, INVALID, "baseline-unusable"),
+    ("first-run-memory", measurement(source="device"), stored(), GPU, INVALID, "memory-source-changed"),
+    # graphs
+    ("counts", measurement(), stored(), GPU, HELD, "graph-as-before"),
+    ("counts", measurement(counts=graph(com_x=0)), stored(), GPU, HELD, "graph-as-before"),
+    ("counts", measurement(counts=graph(__Identity=4)), stored(), GPU, HELD, "graph-as-before"),
+    ("counts", measurement(counts=graph(__Identity=5)), stored(), GPU, REGRESSED, "graph-grew"),
+    ("counts", measurement(counts=graph(__Add=60)), stored(), GPU, IMPROVED, "graph-shrank"),
+    ("counts", measurement(counts={"unet": {**COUNTS["unet"], "com.microsoft::SkipLayerNormalization": 31}}), stored(),
+     GPU, REGRESSED, "fused-operators-lost"),
+    ("counts", measurement(counts={"unet": {**COUNTS["unet"], "com.microsoft::SkipLayerNormalization": 31,
+                                            "::Add": 10}}), stored(), GPU, REGRESSED, "fused-operators-lost"),
+    ("counts", measurement(counts={"unet": {"::Conv": 98, "::Add": 60, "com.microsoft::SkipLayerNormalization": 33}}),
+     stored(), GPU, IMPROVED, "more-fused"),
+    ("counts", measurement(counts={"unet": {"::Conv": 98, "::Add": 38, "com.microsoft::SkipSimplified": 32}}),
+     stored(), GPU, IMPROVED, "more-fused"),
+    ("counts", measurement(counts={"unet": {"::Conv": 0}}), stored(), GPU, INVALID, "counts-empty"),
+    ("counts", measurement(counts={"unet": {"::Conv": 9, "::Add": -1}}), stored(), GPU, INVALID, "counts-empty"),
+    ("counts", measurement(counts={}), stored(), GPU, INVALID, "counts-missing"),
+    ("counts", measurement(counts={}), None, GPU, INVALID, "counts-missing"),
+    ("counts", measurement(case=MODULE, counts={}), None, GPU, None, ""),
+    ("counts", measurement(case=MODULE, counts={}), stored(session(counts={}), of=MODULE), GPU, None, ""),
+    ("counts", measurement(), stored(session(counts={})), GPU, NEW, "no-baseline"),
+    ("counts", measurement(), stored(session(counts={"unet": {"::Conv": 0}})), GPU, INVALID, "baseline-unusable"),
+    ("counts", measurement(), stored(session(counts={**COUNTS, "vae_decoder": {"::Conv": 5}})), GPU, INVALID,
+     "counts-missing"),
+    # not fit to be judged
+    ("measurement", measurement(health=("the GPU is shared",)), stored(), GPU, INVALID, "machine-not-fit"),
+    ("measurement", failed("crash", "the worker died"), stored(), GPU, INVALID, "worker-crash"),
+    ("measurement", failed("timeout", "no answer"), None, GPU, INVALID, "worker-timeout"),
+    ("measurement", failed("killed", "signal 9"), stored(), GPU, INVALID, "worker-killed"),
+    ("measurement", failed("protocol", "no JSON"), stored(), GPU, INVALID, "worker-protocol"),
+    ("measurement", failed("error", "ValueError"), OOM_BEFORE, GPU, INVALID, "worker-error"),
+    ("measurement", measurement(10, 10), stored(), GPU, INVALID, "samples-missing"),
+    ("measurement", Measurement(CASE, ()), stored(), GPU, INVALID, "samples-missing"),
+    ("measurement", Measurement(CASE, ()), None, Policy(processes=0), INVALID, "samples-missing"),
+    ("measurement", broken(), stored(), GPU, INVALID, "latency-missing"),
+    ("measurement", broken(0.0), stored(), GPU, INVALID, "latency-not-positive"),
+    ("measurement", broken(0.01, -0.01), stored(), GPU, INVALID, "latency-not-positive"),
+    ("measurement", broken(math.nan), stored(), GPU, INVALID, "latency-not-positive"),
+    ("measurement", broken(math.inf), None, GPU, INVALID, "latency-not-positive"),
+    ("measurement", measurement(case=PIPELINE, counts={}), None, GPU, INVALID, "unet-calls-missing"),
+    ("measurement", measurement(case=PIPELINE, counts={}, calls=5), stored(session(calls=4), of=PIPELINE), GPU, INVALID,
+     "unet-calls-changed"),
+    ("latency", measurement(case=PIPELINE, counts={}, calls=5), stored(session(calls=5), of=PIPELINE), GPU, HELD,
+     "latency-inside-interval"),
+    # a baseline that cannot be used
+    ("latency", measurement(), stored(session(0.0, 0.0, 0.0)), GPU, INVALID, "baseline-unusable"),
+    ("latency", measurement(), stored(session(10, math.nan, 10)), GPU, INVALID, "baseline-unusable"),
+    ("latency", OOM, stored(session(0.0)), GPU, INVALID, "baseline-unusable"),
+    ("latency", measurement(), WITHOUT_SESSIONS, GPU, INVALID, "baseline-unusable"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "row", TABLE, ids=[f"{number}-{row[0]}-{row[5] or 'no verdict'}" for number, row in enumerate(TABLE)]
+)
+def test_table(row):
+    metric, measured, before, policy, outcome, code = row
+    verdicts = judge(measured, before, policy=policy)
+    found = [(verdict.outcome, verdict.code) for verdict in verdicts if verdict.metric == metric]
+    assert (outcome, code) in found if outcome else found == []
+    assert all(verdict.sentence.endswith(".") for verdict in verdicts)
+
+
+def test_table_reaches_every_outcome_and_code():
+    assert {row[4] for row in TABLE} - {None} == set(Outcome) - {GAP}
+    assert len(TABLE) >= 40
+
+
+def test_processes_that_call_the_unet_differently_are_not_one_measurement():
+    mixed = Measurement(PIPELINE, (sample(calls=4), sample(calls=4), sample(calls=5)))
+    assert [verdict.code for verdict in judge(mixed, None, policy=GPU)] == ["unet-calls-differ"]
+
+
+@pytest.mark.parametrize(
+    ("differences", "code", "sentence"),
+    [
+        (
+            {"driver": ("550.1", "580.2")},
+            "driver-changed",
+            (
+                "The baseline was recorded under another driver: driver was 550.1 and is 580.2; a driver is not what is "
+                "tested, so the baseline has to be recorded anew under this one."
+            ),
+        ),
+        (
+            {"driver": ("550.1", "580.2"), "power_limit_w": (300, None)},
+            "machine-changed",
+            (
+                "The baseline was recorded on another machine: driver was 550.1 and is 580.2, power_limit_w was 300 and is "
+                "not known."
+            ),
+        ),
+    ],
+)
+@pytest.mark.parametrize("before", [None, stored()])
+def test_another_machine_is_never_compared(differences, code, sentence, before):
+    (verdict,) = judge(measurement(), before, policy=GPU, differences=differences)
+    assert (verdict.outcome, verdict.code, verdict.sentence) == (INVALID, code, sentence)
+
+
+def test_machine_differences_do_not_trust_what_cannot_be_told():
+    old = {"slug": "t4", "power_limit_w": 70, "partition": None, "driver": "1"}
+    assert machine_differences(old, dict(old)) == {}
+    assert machine_differences(old, {"slug": "t4", "power_limit_w": None, "driver": "2"}) == {
+        "driver": ("1", "2"),
+        "power_limit_w": (70, None),
+    }
+
+
+TARGETS = {"unet": {"com.microsoft::SkipLayerNormalization": 48}}
+
+
+def test_gap_is_no_worse_than_stored_but_below_what_is_possible():
+    verdicts = judge(measurement(), stored(), policy=GPU, targets=TARGETS)
+    assert [(v.outcome, v.code) for v in verdicts if v.metric == "counts"] == [(GAP, "below-target")]
+
+
+def test_a_gap_hides_neither_a_regression_nor_a_missing_baseline():
+    lost = measurement(counts={"unet": {**COUNTS["unet"], "com.microsoft::SkipLayerNormalization": 30}})
+    assert worst(judge(lost, stored(), policy=GPU, targets=TARGETS)) is REGRESSED
+    new = judge(measurement(), None, policy=FAIL_NEW, targets=TARGETS)
+    assert {verdict.outcome for verdict in new} == {NEW}
+    assert delivery(new, policy=FAIL_NEW) == "fail"
+
+
+def test_a_build_without_an_engine_is_judged_by_its_graph_alone():
+    build = Measurement(case(engine=""), (), counts=COUNTS)
+    before = stored(session(), of=case(engine=""))
+    assert [(v.metric, v.outcome) for v in judge(build, before, policy=GPU)] == [("counts", HELD)]
+    nothing = Measurement(case(engine="", exporter=""), ())
+    assert [(v.outcome, v.code) for v in judge(nothing, None, policy=GPU)] == [(INVALID, "nothing-measured")]
+
+
+def test_every_graph_of_a_pipeline_has_its_own_verdict():
+    both = {"unet": COUNTS["unet"], "vae_decoder": {"::Conv": 40}}
+    verdicts = judge(measurement(counts=both), stored(session(counts=COUNTS)), policy=GPU)
+    assert [(v.outcome, v.sentence) for v in verdicts if v.metric == "counts"] == [
+        (HELD, "UNet graph has 200 nodes, as in its baseline."),
+        (NEW, "VAE decoder graph of 40 nodes has no baseline yet."),
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ sentences
+
+ONE = "by the spread of 6 processes; 1 stored session cannot show how days differ"
+SENTENCES = [
+    (measurement(13.1, 13.1, 13.1), stored(session(10, 10, 10)), GPU,
+     f"UNet latency 13.1 ms is 31 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE})."),
+    (measurement(13.1, 13.1, 13.1, subject={"onnxruntime": "1.32.0", "torch": "2.13"}), stored(session(10, 10, 10)),
+     GPU,
+     (f"UNet latency 13.1 ms is 31 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); since then: "
+     "onnxruntime 1.31.1 -> 1.32.0, torch absent -> 2.13.")),
+    (measurement(8, 8, 8), stored(*[session(10, 10, 10)] * 4), GPU,
+     "UNet latency 8.00 ms is 20 % below its baseline of 10.0 ms (held down to 9.80 ms by 4 stored sessions)."),
+    (measurement(10, 10, 10), stored(session(10, 10, 10), anchor=session(8, 8, 8, date="2026-01-02T03:04Z")), GPU,
+     (f"UNet latency 10.0 ms is equal to its baseline of 10.0 ms (held up to 10.2 ms {ONE}); +25 % since the anchor of "
+     "2026-01-02.")),
+    (measurement(12, 12, 12), stored(session(10, 10, 10)), CPU,
+     (f"UNet latency 12.0 ms is 20 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}), but on a CPU only "
+     "effects above 30 % fail until the self-test has passed on it.")),
+    (measurement(8, 10, 12.5), stored(session(8, 10, 12.5)), GPU,
+     ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but noise would hide a change of +135 %, and at most "
+     "10 % is allowed.")),
+    (measurement(10), stored(session(10)), Policy(processes=1),
+     ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but no process was repeated, neither now nor in the "
+     "baseline, so chance cannot be told from change.")),
+    (measurement(), None, GPU, "UNet latency 10.0 ms has no baseline yet."),
+    (measurement(), None, FAIL_NEW,
+     "UNet latency 10.0 ms has no baseline, and --sdperf-missing-baseline=fail asks for one."),
+    (OOM, None, GPU, "UNet latency is OOM (the device ran out of memory) and has no baseline yet."),
+    (OOM, OOM_BEFORE, GPU, "UNet latency is OOM, as in its baseline."),
+    (OOM, stored(), GPU, "UNet latency is OOM: the device ran out of memory where its baseline took 10.0 ms."),
+    (measurement(), OOM_BEFORE, GPU, "UNet latency is 10.0 ms where the device ran out of memory before."),
+    (measurement(), stored(session(0.0)), GPU,
+     ("The baseline of UNet latency cannot be used: the session of 2026-11-20T10:00Z holds a time of 0 s, which no run "
+     "can take.")),
+    (failed("crash", "the worker ended with signal 11", "a\nb\nc\nd\ne\nSegmentation fault\n"), None, GPU,
+     "The worker ended with signal 11. Its last words:\nb\nc\nd\ne\nSegmentation fault"),
+    (failed("timeout", "no answer after 900 s."), None, GPU, "No answer after 900 s. It wrote nothing to stderr."),
+    (measurement(health=("another process uses the GPU.", "it is hot")), None, GPU,
+     "The machine was not fit to be measured: another process uses the GPU; it is hot."),
+    (measurement(10), None, GPU, "UNet was measured by 1 process instead of 3."),
+    (broken(), None, GPU, "Process 3 of 3 timed no UNet run."),
+    (broken(0.0), None, GPU, "Process 3 of 3 reported a UNet time of 0 s, which no run can take."),
+    (measurement(case=PIPELINE, counts={}), None, GPU, "The UNet calls of the pipeline were not counted."),
+    (measurement(case=PIPELINE, counts={}, calls=5), stored(session(calls=4), of=PIPELINE), GPU,
+     "The pipeline made 5 UNet calls; its baseline made 4, so it is not the same work."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("measured", "before", "policy", "sentence"), SENTENCES)
+def test_first_sentence(measured, before, policy, sentence):
+    assert judge(measured, before, policy=policy)[0].sentence == sentence
+
+
+def test_sentences_about_memory_and_graphs():
+    counts = {"unet": {"::Conv": 98, "::Add": 76, "::Sqrt": 4, "com.microsoft::SkipLayerNormalization": 30}}
+    measured = measurement(first=560, second=None, counts=counts)
+    assert [verdict.sentence for verdict in judge(measured, stored(), policy=CPU)][1:] == [
+        "UNet first-run memory 560 MB is 12 % above its baseline of 500 MB (held up to 550 MB, 10 % of host memory).",
+        "UNet second-run memory is missing from a sample.",
+        "UNet graph has 208 nodes; its baseline has 200: SkipLayerNormalization 32 -> 30, Add 70 -> 76, Sqrt 0 -> 4.",
+    ]
+    measured = measurement(first=0, source="device")
+    assert [verdict.sentence for verdict in judge(measured, stored(), policy=GPU)][1:3] == [
+        "UNet first-run memory of 0 bytes cannot be.",
+        "UNet second-run memory cannot be compared: it is device memory now and host memory before.",
+    ]
+
+
+def test_verdicts_carry_the_numbers_they_rest_on():
+    latency, first, _, counts = judge(measurement(13, 13, 13), stored(session(10, 10, 10)), policy=GPU)
+    numbers = [latency.obtained, latency.expected, latency.low, latency.high]
+    assert numbers == pytest.approx([0.013, 0.010, 0.01 / 1.02, 0.0102])
+    assert (first.obtained, first.expected, first.low, first.high) == (500 * MB, 500 * MB, 450 * MB, 550 * MB)
+    assert (counts.obtained, counts.expected) == (200, 200)
+
+
+# -------------------------------------------------------------------------------------------- failing closed
+
+ABSENT = [
+    Measurement(CASE, ()),
+    measurement(10, 10),
+    broken(),
+    broken(math.nan),
+    broken(0.0),
+    failed("crash", "x"),
+    failed("oom", "x"),
+    measurement(health=("hot",)),
+    measurement(first=None, second=None, counts={}),
+]
+BASELINES = [None, stored(), OOM_BEFORE, stored(session(0.0)), stored(session(counts={}, first=None, second=None))]
+
+
+@pytest.mark.parametrize(("measured", "before"), list(itertools.product(ABSENT, BASELINES)))
+@pytest.mark.parametrize("policy", [GPU, CPU, PROVEN])
+def test_nothing_is_held_that_was_not_measured_and_stored(measured, before, policy):
+    verdicts = judge(measured, before, policy=policy)
+    assert verdicts
+    for verdict in verdicts:
+        if verdict.outcome is HELD and verdict.code != "oom-as-before":
+            assert verdict.obtained is not None
+            assert verdict.obtained > 0
+            assert verdict.expected is not None
+            assert verdict.expected > 0
+    if before is None:
+        assert HELD not in {verdict.outcome for verdict in verdicts}
+
+
+FIELDS = ["iterations_s", "first_run_bytes", "second_run_bytes"]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("side", ["measured", "stored"])
+def test_removing_one_number_never_leaves_a_pass(field, side):
+    """A mutation of either side: the metric that lost its number must not be HELD or IMPROVED."""
+    metric = {"iterations_s": "latency", "first_run_bytes": "first-run-memory", "second_run_bytes": "second-run-memory"}
+    removed: Sample = dataclasses.replace(sample(), **{field: () if field == "iterations_s" else None})
+    measured, before = measurement(10, 10, 10), stored(session(10, 10, 10))
+    if side == "measured":
+        measured = dataclasses.replace(measured, samples=(*measured.samples[:2], removed))
+    else:
+        damaged = msgspec.structs.replace(before.last, samples=(*before.last.samples[:2], removed))
+        before = stored(damaged)
+    outcomes = {v.outcome for v in judge(measured, before, policy=CPU) if v.metric in (metric[field], "measurement")}
+    assert outcomes == {INVALID}
+
+
+# ------------------------------------------------------------------------------------ what becomes of verdicts
+
+
+def verdicts_of(*outcomes):
+    return [Verdict(outcome, "code", "Sentence.", "latency") for outcome in outcomes]
+
+
+def test_worst_follows_the_order_of_outcomes_and_nothing_is_invalid():
+    assert worst(verdicts_of(*Outcome)) is REGRESSED
+    assert worst(verdicts_of(HELD, INCONCLUSIVE, NEW)) is INCONCLUSIVE
+    assert worst(verdicts_of(HELD)) is HELD
+    assert worst(()) is INVALID
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "policy", "expected"),
+    [
+        ((HELD,), GPU, "pass"), ((HELD, IMPROVED, NEW, GAP), GPU, "pass"), ((HELD, REGRESSED), GPU, "fail"),
+        ((INVALID,), GPU, "fail"), ((INCONCLUSIVE, HELD), GPU, "skip"), ((INCONCLUSIVE, REGRESSED), GPU, "fail"),
+        ((INCONCLUSIVE,), STRICT, "fail"), ((NEW,), FAIL_NEW, "fail"), ((GAP, NEW), FAIL_NEW, "fail"),
+        ((), GPU, "fail"),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_the_test(outcomes, policy, expected):
+    assert delivery(verdicts_of(*outcomes), policy=policy) == expected
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "policy", "other_failures", "status"),
+    [
+        ((), GPU, False, 0), ((HELD, NEW, GAP, IMPROVED, INCONCLUSIVE), GPU, False, 0),
+        ((REGRESSED, INVALID), GPU, False, 1), ((HELD,), GPU, True, 1), ((INVALID, INCONCLUSIVE), STRICT, False, 10),
+        ((INCONCLUSIVE, NEW), dataclasses.replace(STRICT, missing_baseline="fail"), False, 11),
+        ((NEW,), FAIL_NEW, False, 12), ((INVALID, NEW), FAIL_NEW, True, 1),
+    ],
+)  # fmt: skip
+def test_exit_status(outcomes, policy, other_failures, status):
+    assert exit_status(outcomes, policy=policy, other_failures=other_failures) == status
+
+
+def test_policy_of_the_command_line():
+    settings = Settings(processes=5, min_effect=0.03, missing_baseline="fail", fail_on=frozenset({"inconclusive"}))
+    assert Policy.of(settings, device_kind="cpu") == Policy(
+        on_cpu=True, processes=5, min_effect=0.03, missing_baseline="fail", fail_on_inconclusive=True
+    )
+    assert Policy.of(Settings(), device_kind="cuda", min_effect=0.1) == Policy(min_effect=0.1)

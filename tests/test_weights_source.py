@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pytest_sdperf.errors import WeightsError
+from pytest_sdperf.weights_source import Drawn, Folder, find_source
+
+
+def test_random_weights_come_from_seed_zero():
+    assert find_source("random") == Drawn(0)
+    assert Drawn(0).parts() == {"seed": 0}
+    assert Drawn(0).arguments() == {"folder": "", "seed": 0}
+
+
+def test_a_folder_is_known_by_its_files(tmp_path):
+    (tmp_path / "unet").mkdir()
+    (tmp_path / "unet" / "config.json").write_text("{}")
+    os.utime(tmp_path / "unet" / "config.json", ns=(5, 7))
+    source = find_source(str(tmp_path))
+    assert source == Folder(tmp_path)
+    assert source.parts() == {"files": [["unet/config.json", 2, 7]]}
+    assert source.arguments() == {"folder": str(tmp_path), "seed": 0}
+
+
+@pytest.mark.parametrize("given", ["none", "rnadom", "./missing/folder/x"])
+def test_neither_folder_nor_hub_id(given):
+    with pytest.raises(WeightsError) as raised:
+        find_source(given)
+    assert str(raised.value) == (
+        f"--weights={given} is neither 'random', nor an existing folder, nor a hub id (OWNER/NAME). Give the folder of "
+        f"a diffusers pipeline, which holds unet, vae, text_encoder, ..."
+    )
+
+
+def test_a_hub_id_is_fetched_without_pickles(tmp_path, monkeypatch):
+    import huggingface_hub
+
+    asked = []
+
+    def download(hub_id, **options):
+        asked.append((hub_id, options))
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    assert find_source("owner/name") == Folder(tmp_path)
+    assert asked == [
+        (
+            "owner/name",
+            {
+                "allow_patterns": ["*.json", "*/*.json", "*/*.safetensors", "*/merges.txt"],
+                "ignore_patterns": ["*.fp16.safetensors", "*.non_ema.safetensors"],
+            },
+        )
+    ]
+
+
+def test_a_hub_id_that_cannot_be_fetched(monkeypatch):
+    import huggingface_hub
+
+    def refuse(hub_id, **options):
+        raise OSError("Cannot reach the hub\nmore lines")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+    with pytest.raises(WeightsError) as raised:
+        find_source("owner/name")
+    assert str(raised.value) == (
+        "--weights=owner/name is no local folder and could not be fetched from the Hugging Face hub: Cannot reach the "
+        "hub. Check the name and the network, or give a local folder."
+    )

@@ -12,9 +12,10 @@ import msgspec
 from pytest_sdperf import candidates, privacy
 from pytest_sdperf.baseline_files import update
 from pytest_sdperf.baselines import Baseline, Machine, Session, StoredCase, file_of, read
-from pytest_sdperf.judging.fitness import machine_differences
-from pytest_sdperf.refusals import METRICS, refusals
+from pytest_sdperf.health import differing_keys
+from pytest_sdperf.refusals import refusals
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.gates import METRICS
 from pytest_sdperf.units import megabytes, percent, seconds
 from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict
 
@@ -131,7 +132,7 @@ def accept(
             before = cases.get(key)
             cases[key] = _accepted(report, before, origin=origin, reason=reason, re_anchor=re_anchor)
             lines.append(_diff_line(key, before, cases[key].last))
-        return Baseline(machine=dict(origin.machine), cases=cases)
+        return Baseline(machine=present.machine if present and present.cases else dict(origin.machine), cases=cases)
 
     elsewhere = _other_machine(path, origin)
     if elsewhere:
@@ -149,7 +150,7 @@ def _other_machine(path: Path, origin: Origin) -> str:
     present = read(path)
     if present is None or not present.cases:
         return ""
-    names = sorted(machine_differences(present.machine, origin.machine))
+    names = list(differing_keys(present.machine, origin.machine))
     if not names:
         return ""
     return (
@@ -189,4 +190,4 @@ def _told(session: Session) -> str:
     if not session.samples:
         return f"{sum(sum(counts.values()) for counts in session.counts.values()):,} nodes"
     peaks = [sample.second_run_bytes for sample in session.samples if sample.second_run_bytes]
-    return seconds(_latency(session)) + (f", {megabytes(max(peaks))}" if peaks else "")
+    return seconds(_latency(session)) + (f", {megabytes(statistics.median(peaks))}" if peaks else "")

@@ -18,28 +18,33 @@ from pytest_sdperf.baselines import SCHEMA, Baseline, read
 from pytest_sdperf.errors import BaselineError
 
 SIGNIFICANT_DIGITS = 7
+LINE_LENGTH = 100
 LOCK_TIMEOUT_S = 60.0
 
 
 def to_text(baseline: Baseline) -> str:
-    """Return the text of a file: sorted names, one value per line, lists of plain values on one line."""
+    """Return the text of a file."""
     data = {"schema": SCHEMA, **msgspec.to_builtins(baseline)}
     return pretty(data) + "\n"
 
 
 def pretty(data: Any, indent: str = "") -> str:
-    """Return JSON text whose diffs are small: sorted names, rounded numbers, plain lists on one line.
+    """Return JSON text whose diffs are small: sorted names, rounded numbers, and one line for all that fits on one.
 
     Raises:
         ValueError: A number is not finite.
     """
+    line = json.dumps(_rounded(data), sort_keys=True, allow_nan=False)
+    plain = not isinstance(data, dict) and not (
+        isinstance(data, (list, tuple)) and any(isinstance(item, (dict, list, tuple)) for item in data)
+    )
+    if plain or len(indent) + len(line) <= LINE_LENGTH:
+        return line
     inner = indent + " "
-    if isinstance(data, dict) and data:
+    if isinstance(data, dict):
         items = [f"{json.dumps(name)}: {pretty(data[name], inner)}" for name in sorted(data)]
-    elif isinstance(data, (list, tuple)) and any(isinstance(item, (dict, list, tuple)) for item in data):
-        items = [pretty(item, inner) for item in data]
     else:
-        return json.dumps(_rounded(data), allow_nan=False)
+        items = [pretty(item, inner) for item in data]
     opening, closing = "{}" if isinstance(data, dict) else "[]"
     return f"{opening}\n{inner}" + f",\n{inner}".join(items) + f"\n{indent}{closing}"
 
@@ -48,9 +53,9 @@ def _rounded(value: Any) -> Any:
     """Round numbers to what a clock can know; 7 digits of a second's fraction are below any timer's noise."""
     if isinstance(value, float):
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
-    if isinstance(value, (list, tuple)):
-        return [_rounded(item) for item in value]
-    return value
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def update(path: Path, change: Callable[[Baseline | None], Baseline], *, lock_dir: Path) -> Baseline:

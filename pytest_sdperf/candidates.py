@@ -9,6 +9,7 @@ import msgspec
 
 from pytest_sdperf.baseline_files import update
 from pytest_sdperf.baselines import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of
+from pytest_sdperf.health import differing_keys
 from pytest_sdperf.values import Case
 
 
@@ -34,10 +35,12 @@ def keep(state_dir: Path, slug: str, *, machine: Machine, sessions: Iterable[tup
     added = tuple(sessions)
 
     def change(present: Baseline | None) -> Baseline:
-        cases = dict(present.cases) if present is not None and present.machine == dict(machine) else {}
+        if present is None or differing_keys(present.machine, machine):
+            present = Baseline(machine=dict(machine))
+        cases = dict(present.cases)
         for case, session in added:
             cases[case.key] = with_session(cases.get(case.key), case, session)
-        return Baseline(machine=dict(machine), cases=cases)
+        return Baseline(machine=present.machine, cases=cases)
 
     if added:
         update(candidates_file(state_dir, slug), change, lock_dir=state_dir / "locks")

@@ -182,4 +182,4 @@ class TextToImage:
         floating = component_floating(self.model, "vae_decoder", self.floating)
         scaled = latents.to(getattr(torch, floating)) / self.model.config("vae_decoder")["scaling_factor"]
         image = self._call["vae_decoder"]({"latent_sample": scaled})["sample"]
-        return PipelineResult(image, latents, unet_calls, floating)
+        return PipelineResult(image.clone(), latents, unet_calls, floating)

@@ -54,7 +54,10 @@ class PromptEncoder:
         }
 
     def encode(self, prompts: Sequence[str]) -> Encoded:
-        """Encode prompts; each is cut or padded to the length of the encoder (77 tokens)."""
+        """Encode prompts; each is cut or padded to the length of the encoder (77 tokens).
+
+        The results are copies: an engine may write its next outputs into the same memory.
+        """
         import torch
 
         hidden, pooled = [], None
@@ -62,7 +65,7 @@ class PromptEncoder:
             outputs = self._call[name]({"input_ids": self.tokens(name, prompts)})
             hidden.append(next(outputs[output] for output in _HIDDEN_STATES if output in outputs))
             pooled = outputs.get("text_embeds", pooled)
-        return Encoded(torch.cat(hidden, dim=-1), pooled)
+        return Encoded(torch.cat(hidden, dim=-1), None if pooled is None else pooled.clone())
 
     def tokens(self, encoder: str, prompts: Sequence[str]) -> torch.Tensor:
         """Return token ids [N, 77] as int64 on the device."""

@@ -34,7 +34,7 @@ def judge(
         measurement: What was measured. A case without an engine is a build: only its graph is judged.
         stored: What is stored under the same key; None if nothing is.
         policy: How strictly.
-        differences: Machine keys in which the stored machine differs from this one (`machine_differences`).
+        differences: Machine keys in which the stored machine differs from this one (`health.differing_keys`).
         targets: Component -> `domain::op_type` -> nodes that the torch module allows; see GAP.
 
     Returns:

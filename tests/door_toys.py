@@ -1,6 +1,7 @@
 """A third party's plug-ins: engines, models, rungs and a device without any vendor library behind them.
 
 Named as the built-ins are, so that the defaults of the command line apply. Loaded with `-p door_toys`.
+PYTEST_DONT_REWRITE: tests import it before that.
 """
 
 from __future__ import annotations

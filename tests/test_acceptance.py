@@ -49,6 +49,10 @@ class Desk:
         origin = options.pop("origin", None) or self.origin()
         return accept(reports, origin=origin, folder=self.folder, state_dir=self.state, **options)
 
+    def machine(self):
+        baseline = read(self.file)
+        return baseline.machine if baseline else None
+
     def candidates(self):
         baseline = read(candidates_file(self.state, "t4"))
         return sorted(baseline.cases) if baseline else []
@@ -201,11 +205,19 @@ def test_another_machine_is_not_mixed_into_a_file(desk):
     assert done.accepted == ()
     assert done.lines == (
         (
-            f"! {other.case.key}: refused, t4.json was recorded with another driver: one file holds one machine. Move it "
-            f"away and record every case anew"
+            f"! {other.case.key}: refused, t4.json was recorded with another driver: one file holds one machine. Move "
+            f"it away and record every case anew"
         ),
     )
     assert desk.file.read_bytes() == before
+
+
+def test_a_machine_that_reports_slightly_other_memory_is_the_same(desk):
+    desk.accept(desk.report(measurement()), origin=desk.origin(machine={**MACHINE, "memory_bytes": 16_000_000_000}))
+    before = desk.machine()
+    again = desk.origin(machine={**MACHINE, "memory_bytes": 16_000_100_000})
+    assert desk.accept(desk.report(measurement()), origin=again).accepted == (CASE.key,)
+    assert desk.machine() == before
 
 
 def test_a_damaged_file_is_not_overwritten(desk):

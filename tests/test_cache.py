@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import multiprocessing
 import os
@@ -120,6 +121,19 @@ def test_two_processes_build_once(tmp_path):
         made = pool.map(_build_in_process, [str(tmp_path)] * 4)
     assert sum(made) == 1
     assert (tmp_path / "builds").read_text() == "x"
+
+
+def test_two_threads_build_once(tmp_path):
+    cache, _ = _cache(tmp_path)
+    builds = []
+
+    def make(folder: Path) -> dict[str, int]:
+        builds.append(folder)
+        return {}
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        made = [entry.made for entry in pool.map(lambda _: cache.get_or_make("k", make), range(8))]
+    assert sum(made) == len(builds) == 1
 
 
 def test_least_recently_used_entries_go_first_but_never_one_in_use(tmp_path):

@@ -28,8 +28,13 @@ def cache(tmp_path):
 
 
 def test_run_is_pytest_on_the_installed_suites_with_the_short_names(monkeypatch):
-    seen = []
-    monkeypatch.setattr(pytest, "main", lambda arguments: seen.append(arguments) or 0)
+    seen: list[list[str]] = []
+
+    def main(arguments):
+        seen.append(arguments)
+        return 0
+
+    monkeypatch.setattr(pytest, "main", main)
     assert cli.main(["run", "--gpu=a100", "-k", "unet", "--help"]) == 0
     assert seen == [["-p", "pytest_sdperf.short_names", *cli.suites(), "--gpu=a100", "-k", "unet", "--help"]]
 

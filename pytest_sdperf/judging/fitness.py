@@ -18,16 +18,6 @@ DRIVER = "driver"
 TAIL_LINES = 5
 
 
-def machine_differences(stored: Mapping[str, Any], present: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return machine keys that differ, with the stored and the present value.
-
-    A value that one side cannot tell (None, or absent) against one that the other can is a difference: what cannot
-    be verified does not match.
-    """
-    keys = sorted({*stored, *present})
-    return {key: (stored.get(key), present.get(key)) for key in keys if stored.get(key) != present.get(key)}
-
-
 def unfit(
     measurement: Measurement, stored: StoredCase | None, *, policy: Policy, differences: Differences
 ) -> Verdict | None:

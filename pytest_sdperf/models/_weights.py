@@ -102,11 +102,14 @@ def write(path: Path, shapes: Mapping[str, tuple[int, ...]], tensor: Callable[[s
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     partial = path.with_name(f"{path.name}.partial")
-    with partial.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for name in shapes:
-            file.write(tensor(name).contiguous().numpy().data)
-    partial.replace(path)
+    try:
+        with partial.open("wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for name in shapes:
+                file.write(tensor(name).contiguous().numpy().data)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _ranges(module: torch.nn.Module) -> dict[str, tuple[float, float]]:

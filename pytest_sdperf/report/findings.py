@@ -13,8 +13,14 @@ _WORST_FIRST = tuple(reversed(Outcome))
 _INDENT = "  "
 
 
-def finding_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
-    """Yield the findings; cases without a baseline are many on a first run and share one line."""
+def finding_lines(reports: Sequence[CaseReport], *, width: int, accepting: bool = False) -> Iterator[Line]:
+    """Yield the findings; cases without a baseline are many on a first run and share one line.
+
+    Args:
+        reports: Of the run.
+        width: Columns of the terminal.
+        accepting: Whether this run accepts its results, so that they do not become candidates.
+    """
     for outcome in _WORST_FIRST:
         if outcome in (Outcome.HELD, Outcome.NEW):
             continue
@@ -27,9 +33,8 @@ def finding_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line
     new = [report.case.key for report in reports if any(v.outcome is Outcome.NEW for v in report.verdicts)]
     if new:
         what = plural(len(set(new)), "case")
-        text = (
-            f"{Outcome.NEW.value} {what} without a baseline; nothing was compared, and results are kept as candidates"
-        )
+        kept = "" if accepting else ", and results are kept as candidates"
+        text = f"{Outcome.NEW.value} {what} without a baseline; nothing was compared{kept}"
         yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
 
 

@@ -12,11 +12,13 @@ _LABEL = 11
 
 
 def header_lines(run: RunInfo, *, width: int) -> Iterator[Line]:
-    """Yield device, engines, baseline and what changed, one labelled paragraph each."""
-    yield from _labelled("device", f"{run.device} ({run.slug}){_machine(run.machine)}", width=width)
+    """Yield device, engines, baseline and what changed, one labelled paragraph each; no device, no baseline."""
+    if run.device:
+        yield from _labelled("device", f"{run.device} ({run.slug}){_machine(run.machine)}", width=width)
     if run.engines:
         yield from _labelled("engines", "; ".join(_engine(*item) for item in sorted(run.engines.items())), width=width)
-    yield from _labelled("baselines", _baselines(run), width=width)
+    if run.device:
+        yield from _labelled("baselines", _baselines(run), width=width)
     if run.baseline_cases:
         yield from _labelled("changed", ", ".join(run.changes) or "nothing that is recorded", width=width)
 
@@ -31,9 +33,10 @@ def _engine(label: str, versions: Mapping[str, str]) -> str:
 
 
 def _machine(machine: Mapping[str, str | int | float | None]) -> str:
-    told = [
+    told = [f"{machine['cores']} cores"] if machine.get("cores") else []
+    told += [
         f"{name.removesuffix('_w').replace('_', ' ')} {machine[name]}{' W' if name.endswith('_w') else ''}"
-        for name in ("cores", "driver", "power_limit_w", "partition", "pool")
+        for name in ("driver", "power_limit_w", "partition", "pool")
         if machine.get(name) not in (None, "", "default", "none", "None")
     ]
     return ", " + ", ".join(told) if told else ""

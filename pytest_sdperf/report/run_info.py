@@ -15,7 +15,7 @@ class RunInfo:
     """One run.
 
     Attributes:
-        device: Name of the device, as the vendor's library reports it.
+        device: Name of the device, as the vendor's library reports it; empty where no test needed one.
         slug: File name of its baselines.
         family: GPU family, for published tables; empty on a CPU.
         machine: Machine keys.

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_sdperf.published import Match
-from pytest_sdperf.refusals import concerns, failed_gates
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.cells import BLANK, BLOCK_WIDTH, HEADING, MARKS, STAR, Cells, cells_of, cells_of_published
+from pytest_sdperf.report.gates import concerns, disagreements
 from pytest_sdperf.report.line import STYLES, Line, wrapped
 from pytest_sdperf.values import Case, Outcome
 
@@ -105,14 +105,14 @@ def _groups(
     measured: Sequence[CaseReport], reports: Sequence[CaseReport], labels: Labels
 ) -> Iterator[tuple[str, list[Row]]]:
     """Yield the title and rows of each component, in the order in which they were measured."""
-    gates = failed_gates(reports)
+    wrong = disagreements(reports)
     cases = list({report.case.key: report.case for report in measured}.values())
     for title in dict.fromkeys(map(_title, cases)):
         rows: dict[str, Row] = {}
         for case in cases:
             if _title(case) == title:
                 about = [report for report in reports if report.case.key == case.key]
-                cells = cells_of(about, disagrees=any(concerns(gate, case) for gate, _ in gates))
+                cells = cells_of(about, disagrees=any(concerns(gate, case) for gate in wrong))
                 rows.setdefault(labels.of(case), Row(labels.of(case), {})).cells[case.batch_size] = cells
         yield title, list(rows.values())
 

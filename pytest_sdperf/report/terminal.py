@@ -9,7 +9,7 @@ from pytest_sdperf.report.agreements import agreement_lines
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.header import header_lines
-from pytest_sdperf.report.line import Line
+from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.tables import table_lines
@@ -39,8 +39,8 @@ def report_lines(
         matches = beside(published, family=run.family, model=model, batch_sizes=batches)
         yield from _section(table_lines(mine, matches, width=width))
     yield from _section(agreement_lines(reports, width=width))
-    yield from _section(finding_lines(reports, width=width))
-    yield from _section(Line(text) for text in acceptance)
+    yield from _section(finding_lines(reports, width=width, accepting=run.updating))
+    yield from _section(line for text in acceptance for line in wrapped(text, width=width, rest="  "))
     yield Line()
     yield count_line(reports)
     yield from next_lines(reports, run, width=width)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from pytest_sdperf.baselines import Baseline
 from pytest_sdperf.policy import Policy
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.findings import count_line
+from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo, changes_of, sessions_of
@@ -25,7 +27,7 @@ POLICY = Policy()
 FULL = {"model": "sd15", "height": 512, "width": 512, "engine": "ort-cuda"}
 WHOLE = {"component": "pipeline", "steps": 50, "scheduler": "pndm"}
 MODULE = {"engine": "torch", "fuser": "", "exporter": "", "opset": 0, "shapes": ""}
-FACTS = {"source": "device", "first": 4400, "second": 4400}
+FACTS: dict[str, Any] = {"source": "device", "first": 4400, "second": 4400}
 AGREEMENT = Agreement("component", "relative-l2", 1.57e-3, 1.75e-3, 3.5e-3, "float16", "float32", "sample[0,3,1,2]")
 
 
@@ -71,9 +73,10 @@ RUN = RunInfo(
     command="pytest suites --gpu=rtx-3060 --engine=torch,ort-cuda --batch-size=1,8",
     changes=("onnxruntime 1.31.1 -> 1.32.0",),
 )
+FILES = published.load(published.folder())
 LADDER = tuple(
     match
-    for match in published.beside(published.load(published.folder()), family="rtx-3060", model="sd15", batch_sizes=[1, 8])
+    for match in published.beside(FILES, family="rtx-3060", model="sd15", batch_sizes=[1, 8])
     if match.row.label == "Raw FP32 models" or (match.row.engine == "torch" and match.row.provider == "xformers")
 )  # fmt: skip
 
@@ -191,15 +194,34 @@ def test_a_first_run_on_a_machine_says_so():
     ]
 
 
+def test_a_run_that_needed_no_device_names_none():
+    lost = Verdict(Outcome.HELD, "as-derived", "The unet graph has every operator.", "fusions")
+    reports = [CaseReport("t", case(engine=""), verdicts=(lost,))]
+    lines = text(report_lines(reports, RunInfo("", "", command="pytest suites/test_fusions.py"), width=80)).splitlines()
+    assert lines[0] == ""
+    assert lines[1] == "verdicts of 1 case: 1 HELD"
+
+
 def test_what_was_accepted_stands_before_the_verdicts():
     lines = text(report_lines(REPORTS[:1], RUN, width=80, acceptance=["~ key: 1 -> 2"])).splitlines()
     assert lines[lines.index("~ key: 1 -> 2") + 1 :][:2] == ["", "verdicts of 1 case: 1 HELD"]
 
 
-def test_suspicious_images_keep_their_star():
-    published_rows = published.beside(
-        published.load(published.folder()), family="mi250x", model="sd15", batch_sizes=[8]
+def test_accepted_results_are_no_candidates():
+    run = dataclasses.replace(RUN, updating=True)
+    lines = text(report_lines([scene(case(**FULL), None, 20)], run, width=80)).splitlines()
+    assert "NEW 1 case without a baseline; nothing was compared" in lines
+
+
+def test_the_header_of_a_cpu():
+    run = RunInfo("AMD EPYC", "cpu-amd-epyc-2c", machine={"cores": 2, "memory_bytes": 10**10, "pool": "rack 7"})
+    assert text(header_lines(run, width=80)) == (
+        "device     AMD EPYC (cpu-amd-epyc-2c), 2 cores, pool rack 7\nbaselines  baselines: none yet"
     )
+
+
+def test_suspicious_images_keep_their_star():
+    published_rows = published.beside(FILES, family="mi250x", model="sd15", batch_sizes=[8])
     raw = next(match for match in published_rows if match.row.label == "Raw FP32 models")
     lines = text(table_lines([scene(case(**FULL, **WHOLE, batch_size=8), None, 9000)], [raw], width=80))
     assert "  fp32         onnxruntime  36.4 s *                33,787  [1]" in lines.splitlines()
@@ -313,7 +335,7 @@ def test_what_changed_and_how_many_sessions_there_are():
 @given(st.integers(60, 200))
 def test_no_line_but_a_name_or_a_command_is_wider_than_the_terminal(width):
     names = {report.nodeid for report in REPORTS}
-    for line in report_lines(REPORTS, RUN, width=max(width, 80), published=published.load(published.folder())):
+    for line in report_lines(REPORTS, RUN, width=max(width, 80), published=FILES):
         whole = any(name in line.text for name in names) or line.text.startswith("pytest ")
         assert whole or len(line.text) <= max(width, 80)
 

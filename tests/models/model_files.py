@@ -1,0 +1,30 @@
+"""Every model that the suite ships, and weights for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.models import sd15, sd21, sdxl
+from pytest_sdperf.models._stable_diffusion import StableDiffusion
+from pytest_sdperf.values import Workload
+
+MODELS = {model.name: model for family in (sd15, sd21, sdxl) for model in family.MODELS}
+THIN = tuple(name for name, model in MODELS.items() if model.thin)
+
+
+def draw_all(model: StableDiffusion, folder: Path) -> dict[str, Path]:
+    paths = {component: folder / f"{component}.safetensors" for component in model.components}
+    for component, path in paths.items():
+        model.draw_weights(component, path)
+    return paths
+
+
+def call_inputs(model: StableDiffusion, component: str, workload: Workload, *, floating: str) -> list[Any]:
+    import torch
+
+    arrays = model.example(component, workload)
+    return [
+        torch.from_numpy(arrays[spec.name]).to(getattr(torch, floating if spec.dtype == "float" else spec.dtype))
+        for spec in model.inputs(component, workload)
+    ]

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from pytest_sdperf.errors import UnknownNameError
+from pytest_sdperf.models.sd15 import MODELS
+from pytest_sdperf.schedulers import SCHEDULERS, make_scheduler
+
+CONFIG = MODELS[0].config("scheduler")
+pytestmark = pytest.mark.filterwarnings(
+    # diffusers' Euler and UniPC call numpy.array on tensors.
+    "ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning"
+)
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_a_scheduler_is_diffusers_own_with_the_released_settings(name):
+    import diffusers
+
+    expected = getattr(diffusers, SCHEDULERS[name][1]).from_config(CONFIG)
+    obtained = make_scheduler(name, CONFIG)
+    assert type(obtained) is type(expected)
+    for scheduler in (obtained, expected):
+        scheduler.set_timesteps(50)
+    assert obtained.timesteps.tolist() == expected.timesteps.tolist()
+    assert (obtained.config.beta_start, obtained.config.prediction_type) == (0.00085, "epsilon")
+
+
+def test_an_unknown_scheduler_is_answered_with_the_known_ones():
+    with pytest.raises(UnknownNameError) as caught:
+        make_scheduler("ddmi", CONFIG)
+    assert str(caught.value) == "unknown scheduler 'ddmi'. Did you mean 'ddim'? Known: ddim, euler, pndm, unipc."
+
+
+def test_a_scheduler_brings_neither_the_unet_nor_transformers_models():
+    program = (
+        "import sys; from pytest_sdperf.schedulers import make_scheduler; make_scheduler('pndm', {});"
+        "print([name for name in sys.modules if name.startswith(('diffusers.models', 'transformers.models'))])"
+    )
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"

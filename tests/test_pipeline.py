@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,15 @@ pytestmark = pytest.mark.filterwarnings(
     # diffusers' Euler and UniPC call numpy.array on tensors.
     "ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning"
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads wait for each other on a busy machine: these small tensors then take twenty times as long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 class Built:
@@ -73,9 +84,9 @@ def close(obtained: torch.Tensor, reference: torch.Tensor) -> bool:
     "scheduler", ["pndm", "ddim", *(pytest.param(name, marks=pytest.mark.slow) for name in ("euler", "unipc"))]
 )
 def test_sd15_makes_the_image_that_diffusers_makes(scheduler, built):
-    from diffusers import StableDiffusionPipeline
+    diffusers: Any = importlib.import_module("diffusers")
 
-    pipe = StableDiffusionPipeline(
+    pipe = diffusers.StableDiffusionPipeline(
         vae=built.vae(),
         text_encoder=built.modules["text_encoder"].text_encoder,
         tokenizer=built.tokenizer("tokenizer"),
@@ -107,10 +118,10 @@ def test_sd15_makes_the_image_that_diffusers_makes(scheduler, built):
 
 @pytest.mark.slow
 def test_sdxl_makes_the_image_that_diffusers_makes(tmp_path):
-    from diffusers import StableDiffusionXLPipeline
+    diffusers: Any = importlib.import_module("diffusers")
 
     built = Built(SDXL, tmp_path, "float32")
-    pipe = StableDiffusionXLPipeline(
+    pipe = diffusers.StableDiffusionXLPipeline(
         vae=built.vae(),
         text_encoder=built.modules["text_encoder"].text_encoder,
         text_encoder_2=built.modules["text_encoder_2"].text_encoder,
@@ -139,10 +150,10 @@ def test_sdxl_makes_the_image_that_diffusers_makes(tmp_path):
 
 @pytest.mark.slow
 def test_the_refiner_makes_the_image_that_diffusers_makes(tmp_path):
-    from diffusers import StableDiffusionXLImg2ImgPipeline
+    diffusers: Any = importlib.import_module("diffusers")
 
     built = Built(REFINER, tmp_path, "float32")
-    pipe = StableDiffusionXLImg2ImgPipeline(
+    pipe = diffusers.StableDiffusionXLImg2ImgPipeline(
         vae=built.vae(),
         text_encoder=None,
         text_encoder_2=built.modules["text_encoder_2"].text_encoder,

@@ -105,6 +105,7 @@ def _optimize(source: Path, path: Path, *, model_type: str, switched_on: Sequenc
         )
         if half:
             model.convert_float_to_float16(keep_io_types=False, node_block_list=_float32_nodes(model.model.graph))
+            drop_repeated_nodes(model.model.graph)
         model.save_model_to_file(str(path), use_external_data_format=True)
     except (TypeError, ValueError, KeyError, IndexError, AssertionError, AttributeError, RuntimeError) as error:
         raise BuildError(f"the optimizer of onnxruntime failed: {type(error).__name__}: {error}") from error
@@ -124,6 +125,25 @@ def _float32_nodes(proto: Any) -> list[str]:
             kept[node.name] = None
             waiting.extend(producers[name] for name in node.input if name in producers)
     return list(kept)
+
+
+def drop_repeated_nodes(proto: Any) -> None:
+    """Remove nodes that are equal to an earlier one, output names included.
+
+    The converter of onnxruntime 1.31 casts an input once for every float32 node that reads it, each time to the same
+    name, which makes the graph invalid; 1.32 does so no more.
+    """
+    seen: set[bytes] = set()
+    kept = []
+    for node in proto.node:
+        text = node.SerializeToString(deterministic=True)
+        if text not in seen:
+            seen.add(text)
+            kept.append(node)
+    if len(kept) < len(proto.node):
+        copies = [type(node).FromString(node.SerializeToString()) for node in kept]
+        del proto.node[:]
+        proto.node.extend(copies)
 
 
 @contextlib.contextmanager

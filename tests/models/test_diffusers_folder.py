@@ -22,8 +22,9 @@ def decoder(tmp_path_factory) -> dict[str, torch.Tensor]:
 
 @pytest.fixture
 def vae(tmp_path) -> Path:
-    (tmp_path / "pipe" / "vae").mkdir(parents=True)
-    return tmp_path / "pipe" / "vae"
+    folder: Path = tmp_path / "pipe" / "vae"
+    folder.mkdir(parents=True)
+    return folder
 
 
 def imported(vae: Path, component: str = "vae_decoder") -> dict[str, torch.Tensor]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def check_activations(name: str, component: str, path: Path) -> None:
     module = model.module(component, weights=path)
     largest: dict[str, float] = {}
 
-    def keep(path: str) -> object:
+    def keep(path: str) -> Callable[..., None]:
         def hook(_module: object, _inputs: object, output: object) -> None:
             if isinstance(output, torch.Tensor):
                 largest[path] = float(output.abs().max())
@@ -44,7 +45,7 @@ def check_activations(name: str, component: str, path: Path) -> None:
         return hook
 
     for child_path, child in module.named_modules():
-        child.register_forward_hook(keep(child_path))  # type: ignore[arg-type]
+        child.register_forward_hook(keep(child_path))
     with torch.no_grad():
         results = module(*call_inputs(model, component, WORKLOAD, floating="float32"))
     assert len(largest) > 20

@@ -16,7 +16,8 @@ PROMPT = "a photo of an Astronaut riding a horse on mars, 4k"
 def thin(tmp_path_factory) -> CLIPTokenizer:
     folder = tmp_path_factory.mktemp("tokenizers")
     assert MODELS["sd15-thin"].write_tokenizers(folder, weights=None) == ("tokenizer",)
-    return CLIPTokenizer.from_pretrained(str(folder / "tokenizer"))
+    tokenizer: CLIPTokenizer = CLIPTokenizer.from_pretrained(str(folder / "tokenizer"))
+    return tokenizer
 
 
 def ids_of(tokenizer: CLIPTokenizer, text: str) -> list[int]:

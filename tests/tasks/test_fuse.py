@@ -168,3 +168,26 @@ def test_notes_are_counted_and_limited():
     lines = fuse.summary({f"m: {index:02}": 1 for index in range(25)})
     assert len(lines) == 21
     assert lines[-1] == "and 5 further messages"
+
+
+def test_a_cast_that_the_converter_repeats_is_kept_once():
+    import onnx
+    from onnx import TensorProto, helper
+
+    cast = helper.make_node("Cast", ["x"], ["x_cast_to_fp32"], name="x_cast_to_fp32_node", to=TensorProto.FLOAT)
+    nodes = [
+        cast,
+        helper.make_node("Sin", ["x_cast_to_fp32"], ["a"], name="sin"),
+        cast,
+        helper.make_node("Cos", ["x_cast_to_fp32"], ["b"], name="cos"),
+        helper.make_node("Cos", ["x_cast_to_fp32"], ["c"], name="cos"),
+    ]
+    value = helper.make_tensor_value_info
+    inputs = [value("x", TensorProto.FLOAT16, [2])]
+    outputs = [value(name, TensorProto.FLOAT, [2]) for name in "abc"]
+    model = helper.make_model(helper.make_graph(nodes, "g", inputs, outputs))
+    with pytest.raises(onnx.checker.ValidationError, match="single static assignment"):
+        onnx.checker.check_model(model)
+    fuse.drop_repeated_nodes(model.graph)
+    onnx.checker.check_model(model)
+    assert [node.op_type for node in model.graph.node] == ["Cast", "Sin", "Cos", "Cos"]

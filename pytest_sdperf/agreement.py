@@ -7,12 +7,14 @@ optimized build may be at most `FACTOR` times as far away. Every tensor is first
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.cache import content_key
+from pytest_sdperf.arrays import load_arrays, save_arrays
+from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import Agreement
@@ -49,8 +51,6 @@ def agree(runner: CaseRunner) -> Agreement:
 
 def torch_outputs(runner: CaseRunner, floating: str) -> dict[str, np.ndarray[Any, Any]]:
     """Return what torch computes for the same weights and inputs in `floating`, from the cache if it is there."""
-    import numpy as np
-
     case = dataclasses.replace(
         runner.case, engine="torch", engine_options=(), optimization="fp32", fuser="", exporter="", opset=0, shapes=""
     )
@@ -70,12 +70,11 @@ def torch_outputs(runner: CaseRunner, floating: str) -> dict[str, np.ndarray[Any
 
     def make(folder: Path) -> dict[str, Any]:
         runner.workbench.say(f"computing the {floating} reference of {case.model} {case.component}")
-        np.savez(folder / "outputs.npz", **plain.run())
+        save_arrays(folder / "outputs.npz", plain.run())
         return {}
 
     entry = runner.workbench.cache.get_or_make(key, make)
-    with np.load(entry.path / "outputs.npz") as archive:
-        return {name: archive[name] for name in archive.files}
+    return load_arrays(entry.path / "outputs.npz")
 
 
 def compare(obtained: Arrays, reference: Arrays, *, plain: Arrays, level: str, floating: str) -> Agreement:
@@ -101,7 +100,7 @@ def compare(obtained: Arrays, reference: Arrays, *, plain: Arrays, level: str, f
 
 def _share_of_limit(agreement: Agreement) -> float:
     share = agreement.error / agreement.limit
-    return share if share == share else float("inf")
+    return float("inf") if math.isnan(share) else share
 
 
 def _compare_one(
@@ -170,6 +169,11 @@ def sentence(agreement: Agreement) -> str:
         f"relative L2 error {agreement.error:.2e} against torch {agreement.reference}; plain torch "
         f"{agreement.floating} has {agreement.yardstick:.2e}, so at most {agreement.limit:.2e} passes"
     )
+    if not math.isfinite(agreement.limit):
+        return (
+            f"The {agreement.level} has no yardstick: plain torch {agreement.floating} is not finite on these weights "
+            f"and inputs, so nothing can be called right in this precision."
+        )
     if agreement.error == float("inf"):
         return f"The {agreement.level} is not comparable: {agreement.culprit}."
     where = "" if agreement.passed else f"; the worst element is {agreement.culprit}"

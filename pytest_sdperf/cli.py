@@ -13,12 +13,12 @@ import platformdirs
 import pytest
 
 from pytest_sdperf import __version__
-from pytest_sdperf.cache import Cache
+from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import DeviceProbe, Engine
 from pytest_sdperf.errors import DeviceMissingError, OptionError, SdperfError
-from pytest_sdperf.option_values import size_bytes
-from pytest_sdperf.options import Answer
+from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.parsing import size_bytes
 from pytest_sdperf.settings import Settings
 
 SUITES = "pytest_sdperf.suites"

@@ -6,13 +6,16 @@ import dataclasses
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pytest_sdperf import acceptance, baselines, clock, published
+from pytest_sdperf import clock
+from pytest_sdperf.acceptance import accept as acceptance
+from pytest_sdperf.baselines import published
+from pytest_sdperf.baselines import stored as baselines
 from pytest_sdperf.gpu_facts import load_gpus
-from pytest_sdperf.policy import Policy
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import exit_status
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import Line
 from pytest_sdperf.report.results import write_results
@@ -20,7 +23,6 @@ from pytest_sdperf.report.run_info import RunInfo, changes_of, sessions_of
 from pytest_sdperf.report.terminal import report_lines
 from pytest_sdperf.session import Session
 from pytest_sdperf.values import Outcome
-from pytest_sdperf.verdict import exit_status
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
@@ -104,7 +106,7 @@ def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
 def commit_of(root: Path) -> str:
     """Return the short commit of a project; empty where there is no git."""
     try:
-        answer = subprocess.run(
+        answer = subprocess.run(  # noqa: S603 - no shell, and the folder is pytest's own root
             ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"],  # noqa: S607 - the user's own git
             capture_output=True,
             text=True,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_sdperf.policy import Policy
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import delivery
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.values import Agreement, Case, Measurement, Outcome, Verdict
-from pytest_sdperf.verdict import delivery
 
 _REPORT = pytest.StashKey[CaseReport]()
 

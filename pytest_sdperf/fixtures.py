@@ -14,11 +14,11 @@ import pytest
 from pytest_sdperf import agreement as agreements
 from pytest_sdperf import benchmark_bridge
 from pytest_sdperf.contracts import Device, Engine, Model
-from pytest_sdperf.judging.target import judge_against_target
-from pytest_sdperf.marks import MARKER, read_marks
-from pytest_sdperf.measure import measure
 from pytest_sdperf.delivery import Recorder, deliver
-from pytest_sdperf.policy import Policy
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.target import judge_against_target
+from pytest_sdperf.measure import measure
+from pytest_sdperf.options.marks import MARKER, read_marks
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session, session_of
 from pytest_sdperf.values import Agreement, Build, Case, Measurement, Verdict
@@ -120,9 +120,7 @@ def agree(request: pytest.FixtureRequest, case: Case) -> Callable[[CaseRunner], 
 
 
 @pytest.fixture
-def bench(
-    request: pytest.FixtureRequest, case: Case, sdperf_session: Session
-) -> Callable[[CaseRunner], Measurement]:
+def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -> Callable[[CaseRunner], Measurement]:
     """Measure the case in fresh processes and judge it against its baseline: `bench(runner)`."""
     recorder = Recorder(request.node, case)
     marks = read_marks(request.node.iter_markers(MARKER))

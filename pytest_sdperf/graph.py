@@ -202,8 +202,8 @@ def _decomposes(name: str) -> bool:
     domain, _, op_type = name.partition("::")
     if not onnx.defs.has(op_type, domain):
         return False
-    schema = onnx.defs.get_schema(op_type, domain)
-    return schema.has_function or schema.has_context_dependent_function
+    schema: Any = onnx.defs.get_schema(op_type, domain)
+    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def _first_line(error: Exception) -> str:

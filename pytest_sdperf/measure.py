@@ -1,4 +1,7 @@
-"""Measure a case: fresh processes, device memory watched outside timed regions, the machine's state before and after."""
+"""Measure a case in fresh processes, with the machine's state before and after.
+
+Device memory is watched outside timed regions.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ class MemoryWatch:
     """
 
     def __init__(self, probe: DeviceProbe, device: Device) -> None:
-        self._read = lambda: probe.memory_used_bytes(device)
+        self._probe, self._device = probe, device
         self._before = self._read() if device.kind != "cpu" else None
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
@@ -53,6 +56,9 @@ class MemoryWatch:
             self._stop.set()
             self._thread.join()
             self._stop = self._thread = None
+
+    def _read(self) -> int | None:
+        return self._probe.memory_used_bytes(self._device)
 
     def _watch(self, phase: str, stop: threading.Event) -> None:
         assert self._before is not None

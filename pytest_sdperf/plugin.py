@@ -11,9 +11,9 @@ import pytest
 from pytest_sdperf import benchmark_bridge, registration, reporter, run, session
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case
-from pytest_sdperf.marks import MARKER, read_marks
-from pytest_sdperf.options import add_options
-from pytest_sdperf.selection import CASE_FIXTURES, DEVICE_FIXTURES, Axes
+from pytest_sdperf.options.flags import add_options
+from pytest_sdperf.options.marks import MARKER, read_marks
+from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES, Axes
 
 pytest_plugins = ("pytest_sdperf.builtins", "pytest_sdperf.fixtures")
 

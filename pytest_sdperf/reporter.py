@@ -76,7 +76,7 @@ class Reporter:
         if self._is_worker or not self._results.reports:
             return
         terminalreporter.section("sdperf")
-        width = terminalreporter._tw.fullwidth  # pytest has no public way to ask
+        width = terminalreporter._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
         for line in summary_lines(self._results, session_of(self._config), command=self._command, width=width):
             terminalreporter.write_line(line.text, **line.markup)
         if self._problem:

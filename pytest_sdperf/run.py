@@ -12,13 +12,13 @@ import pytest
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import Device, DeviceKind
 from pytest_sdperf.device_choice import choose_device, describe, named_kind
-from pytest_sdperf.engine_requests import check_profiles
 from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError
-from pytest_sdperf.options import read_answers
-from pytest_sdperf.profiles import Profile, read_project
-from pytest_sdperf.reading import Reader
+from pytest_sdperf.options.engine_requests import check_profiles
+from pytest_sdperf.options.flags import read_answers
+from pytest_sdperf.options.profiles import Profile, read_project
+from pytest_sdperf.options.reading import Reader
 from pytest_sdperf.registration import fill_catalog
-from pytest_sdperf.selection import Selector, missing_here
+from pytest_sdperf.selection.selector import Selector, missing_here
 from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.values import Case
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf import process
-from pytest_sdperf.build import Builder
-from pytest_sdperf.cache import Cache
+from pytest_sdperf.arrays import load_arrays, save_arrays
+from pytest_sdperf.building.builder import Builder
+from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.contracts import Device, DeviceProbe, Engine, Model
 from pytest_sdperf.device_choice import worker_environment
@@ -131,11 +132,7 @@ class CaseRunner:
         Raises:
             SdperfError: The engine refused, crashed, hung or ran out of memory.
         """
-        import numpy as np
-
-        answer = self.task("run", self.arguments(inputs))
-        with np.load(answer["outputs"]) as archive:
-            return {name: archive[name] for name in archive.files}
+        return load_arrays(Path(self.task("run", self.arguments(inputs))["outputs"]))
 
     def arguments(self, inputs: Mapping[str, np.ndarray[Any, Any]] | None = None) -> dict[str, Any]:
         """Return the arguments of the worker's task."""
@@ -165,11 +162,7 @@ class CaseRunner:
         return {**shared, "inputs": str(self._write_inputs(self.inputs() if inputs is None else inputs))}
 
     def _write_inputs(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Path:
-        import numpy as np
-
-        path = self.workbench.new_folder("inputs") / "inputs.npz"
-        np.savez(path, **inputs)
-        return path
+        return save_arrays(self.workbench.new_folder("inputs") / "inputs.npz", inputs)
 
     def task(
         self, function: str, arguments: Mapping[str, Any], *, on_event: Callable[[process.Event], None] | None = None

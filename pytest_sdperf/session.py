@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from pytest_sdperf import baselines
-from pytest_sdperf.build import Builder
-from pytest_sdperf.cache import Cache
+from pytest_sdperf.baselines import stored as baselines
+from pytest_sdperf.building.builder import Builder
+from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.health import differing_keys
-from pytest_sdperf.policy import Policy
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench
 from pytest_sdperf.values import Case, Measurement, Verdict
-from pytest_sdperf.verdict import judge
 
 NAME = "sdperf-session"
 

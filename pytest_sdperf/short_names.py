@@ -9,7 +9,7 @@ import contextlib
 
 import pytest
 
-from pytest_sdperf.options import OPTIONS, PREFIX, add_flag
+from pytest_sdperf.options.flags import OPTIONS, PREFIX, add_flag
 
 
 def add_short_names(parser: pytest.Parser) -> None:

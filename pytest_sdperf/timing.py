@@ -54,8 +54,8 @@ def take_sample(
     Returns:
         A sample whose `load_s` and `facts` are left to the caller.
     """
-    first_s, first_bytes = _watched_run(call, "first_run", listener, watch_host, now_s)
-    second_s, second_bytes = _watched_run(call, "second_run", listener, watch_host, now_s)
+    first_s, first_bytes = _watched_run(call, "first_run", listener, watch_host=watch_host, now_s=now_s)
+    second_s, second_bytes = _watched_run(call, "second_run", listener, watch_host=watch_host, now_s=now_s)
     with listener.phase("warmup"):
         warmup_runs = _warm_up(call, plan, now_s)
     with listener.phase("timed"):
@@ -72,7 +72,7 @@ def take_sample(
 
 
 def _watched_run(
-    call: Callable[[], None], phase: str, listener: PhaseListener, watch_host: bool, now_s: Clock
+    call: Callable[[], None], phase: str, listener: PhaseListener, *, watch_host: bool, now_s: Clock
 ) -> tuple[float, int | None]:
     can_watch = watch_host and host_memory.reset_peak()
     with listener.phase(phase):

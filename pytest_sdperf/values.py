@@ -7,6 +7,7 @@ turns into plain JSON data with `dataclasses.asdict` and back with `from_json`.
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Mapping
 from enum import Enum
@@ -271,8 +272,8 @@ class Agreement:
 
     @property
     def passed(self) -> bool:
-        """Whether the error is finite and within its limit (NaN never passes)."""
-        return self.error <= self.limit
+        """Whether the error is within a finite limit. NaN never passes, nor anything where torch itself overflows."""
+        return math.isfinite(self.limit) and self.error <= self.limit
 
 
 class Outcome(Enum):

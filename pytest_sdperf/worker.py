@@ -114,7 +114,7 @@ def run_job(job: Mapping[str, Any], channel: Any) -> dict[str, Any]:
         return {"status": "oom", "message": str(error)}
     except SdperfError as error:
         return {"status": "refused", "kind": type(error).__name__, "message": str(error)}
-    except Exception as error:  # everything a vendor library may raise; the parent decides what it means
+    except Exception as error:  # noqa: BLE001 - everything a vendor library may raise; the parent decides what it means
         traceback.print_exc()
         status = "oom" if is_out_of_memory(error) else "error"
         return {"status": status, "message": f"{type(error).__name__}: {error}".strip()[:2000]}

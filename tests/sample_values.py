@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from pytest_sdperf.baselines import Session, StoredCase
+from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.values import Case, Failure, Measurement, Sample
 
 CASE = Case(

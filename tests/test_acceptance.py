@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from sample_values import CASE, case, failed, measurement
 
-from pytest_sdperf.acceptance import Origin, accept, keep_candidates, session_of
-from pytest_sdperf.baselines import SESSIONS_KEPT, read
-from pytest_sdperf.candidates import candidates_file
+from pytest_sdperf.acceptance.accept import Origin, accept, keep_candidates, session_of
+from pytest_sdperf.acceptance.candidates import candidates_file
+from pytest_sdperf.baselines.privacy import PrivacyError, identity
+from pytest_sdperf.baselines.stored import SESSIONS_KEPT, read
 from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.policy import Policy
-from pytest_sdperf.privacy import PrivacyError, identity
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.values import Agreement, Outcome, Sample, Verdict
-from pytest_sdperf.verdict import judge
 
 MACHINE = {"slug": "t4", "driver": "580.1", "power_limit_w": 70}
 POLICY = Policy()

@@ -69,8 +69,14 @@ def test_what_cannot_be_compared_fails(obtained, text):
     assert sentence(found) == text
 
 
-def test_a_yardstick_of_nan_passes_nothing():
-    assert not agreement(REFERENCE, plain=PLAIN * np.nan).passed
+@pytest.mark.parametrize("plain", [PLAIN * np.nan, np.where(REFERENCE > 2, np.inf, PLAIN)])
+def test_where_torch_itself_overflows_nothing_passes(plain):
+    found = agreement(REFERENCE, plain=plain)
+    assert not found.passed
+    assert sentence(found) == (
+        "The component has no yardstick: plain torch float16 is not finite on these weights and inputs, so nothing "
+        "can be called right in this precision."
+    )
 
 
 def test_a_reference_of_zeros_passes_nothing():

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_values import CASE, case, session, stored
 
-from pytest_sdperf.baseline_files import pretty, to_text, update, write_atomically
-from pytest_sdperf.baselines import Baseline, Session, StoredCase, file_of, read, unused
+from pytest_sdperf.baselines.files import pretty, to_text, update, write_atomically
+from pytest_sdperf.baselines.privacy import PrivacyError
+from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase, file_of, read, unused
 from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.privacy import PrivacyError
 from pytest_sdperf.values import Sample
 
 MACHINE: dict[str, str | int | float | None] = {"slug": "cpu-test", "cores": 2, "power_limit_w": None}
@@ -249,7 +249,7 @@ def test_another_writer_is_waited_for_and_then_named(path, monkeypatch):
 
     write(path, BASELINE)
     (lock,) = (path.parent.parent / "locks").glob("*.lock")
-    monkeypatch.setattr("pytest_sdperf.baseline_files.LOCK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("pytest_sdperf.baselines.files.LOCK_TIMEOUT_S", 0.2)
     with filelock.FileLock(lock), pytest.raises(BaselineError) as caught:
         write(path, BASELINE)
     assert str(caught.value) == (

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tiny_model import make_catalog
 
-from pytest_sdperf.build import Builder
-from pytest_sdperf.cache import Cache
+from pytest_sdperf.building.builder import Builder
+from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.errors import OptionError, UnknownNameError, WeightsError
 from pytest_sdperf.models import sd15
@@ -160,7 +160,7 @@ def test_builds_in_a_process_of_its_own(tmp_path):
 
 def test_importing_the_builder_imports_no_heavy_library():
     heavy = "{'torch', 'onnx', 'onnxruntime', 'diffusers', 'transformers', 'numpy', 'safetensors'}"
-    program = f"import sys, pytest_sdperf.build; print(sorted({heavy} & set(sys.modules)))"
+    program = f"import sys, pytest_sdperf.building.builder; print(sorted({heavy} & set(sys.modules)))"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.cache import Cache, content_key
+from pytest_sdperf.building.cache import Cache, content_key
 from pytest_sdperf.errors import CacheError
 
 

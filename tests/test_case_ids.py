@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.case_ids import case_id
+from pytest_sdperf.selection.case_ids import case_id
 from pytest_sdperf.values import Case
 
 USUAL = Case(

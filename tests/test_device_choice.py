@@ -49,7 +49,7 @@ def machine(monkeypatch):
         start = None if cards else pynvml.NVMLError_LibraryNotFound
         monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(*cards, start=start))
         monkeypatch.setitem(sys.modules, "amdsmi", FakeAmdsmi(*amd) if amd else None)
-        monkeypatch.setattr("pytest_sdperf.device_sharing.holds_open", lambda pids, device_file: False)
+        monkeypatch.setattr("pytest_sdperf.devices._sharing.holds_open", lambda pids, device_file: False)
         return {"nvml": NvmlProbe(environ), "amdsmi": AmdsmiProbe(environ), "cpu": CpuProbe()}
 
     return install

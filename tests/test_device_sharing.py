@@ -7,7 +7,7 @@ import sys
 import psutil
 import pytest
 
-from pytest_sdperf.device_sharing import foreign_memory, holds_open, other_processes, own_pids
+from pytest_sdperf.devices._sharing import foreign_memory, holds_open, other_processes, own_pids
 
 GIB = 2**30
 NO_SUCH_PID = 4_190_000  # above the default of kernel.pid_max, as ids of the host seen from a container

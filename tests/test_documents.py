@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf.options import OPTIONS
+from pytest_sdperf.options.flags import OPTIONS
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

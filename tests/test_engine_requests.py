@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import EngineOption
-from pytest_sdperf.engine_requests import check_profiles, parse_engines
 from pytest_sdperf.errors import SdperfError
-from pytest_sdperf.profiles import Profile
+from pytest_sdperf.options.engine_requests import check_profiles, parse_engines
+from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.settings import EngineRequest
 
 NIGHTLY = Profile("nightly", "ort-cuda", options={"sdpa": "flash"}, python=Path(sys.executable), env={"A": "1"})

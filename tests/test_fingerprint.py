@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pytest_sdperf.fingerprint import library_versions, source_hash
+from pytest_sdperf.building.fingerprint import library_versions, source_hash
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_sdperf.errors import SdperfError
-from pytest_sdperf.marks import Marks, read_marks
+from pytest_sdperf.options.marks import Marks, read_marks
 
 
 def marker(*args, **kwargs):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf import option_values as read
 from pytest_sdperf.errors import SdperfError
-from pytest_sdperf.options import Answer
+from pytest_sdperf.options import parsing as read
+from pytest_sdperf.options.flags import Answer
 
 
 def said(text: str) -> Answer:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf.options import OPTIONS
+from pytest_sdperf.options.flags import OPTIONS
 
 SHOW_BATCH_SIZES = """
     from pytest_sdperf.run import run_of

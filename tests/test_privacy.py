@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_sdperf.privacy import Identity, PrivacyError, check, identity, redact
+from pytest_sdperf.baselines.privacy import Identity, PrivacyError, check, identity, redact
 
 WHO = Identity("mjones", "gpu-box-17", "/home/mjones")
 NOBODY = Identity("", "", "")

@@ -82,8 +82,10 @@ def test_a_foreign_interpreter_needs_nothing_of_the_suite(tmp_path):
             "device_memory_in_ort",
             OutOfMemoryError,
             "",
-            "RuntimeError: [ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : bfc_arena.cc:359 Failed to allocate memory for "
-            "requested buffer",
+            (
+                "RuntimeError: [ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : bfc_arena.cc:359 Failed to allocate memory "
+                "for requested buffer"
+            ),
         ),
         ("refuse", BuildError, "", "the component cannot be built; type something else"),
     ],

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_sdperf.errors import SdperfError
-from pytest_sdperf.profiles import Profile, Project, read_project
+from pytest_sdperf.options.profiles import Profile, Project, read_project
 
 
 def project(tmp_path: Path, text: str) -> Project:

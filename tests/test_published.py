@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf import published
+from pytest_sdperf.baselines import published
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.gpu_facts import load_gpus
 

@@ -8,11 +8,11 @@ from door_toys import ToyEngine, toy_catalog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.engine_requests import parse_engines
 from pytest_sdperf.errors import SdperfError
-from pytest_sdperf.marks import Marks
-from pytest_sdperf.profiles import Profile
-from pytest_sdperf.selection import Axes, Choice, Selector
+from pytest_sdperf.options.engine_requests import parse_engines
+from pytest_sdperf.options.marks import Marks
+from pytest_sdperf.options.profiles import Profile
+from pytest_sdperf.selection.selector import Axes, Choice, Selector
 from pytest_sdperf.settings import EngineRequest, Selection
 from pytest_sdperf.values import Case
 

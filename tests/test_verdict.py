@@ -8,10 +8,10 @@ import msgspec
 import pytest
 from sample_values import CASE, COUNTS, MB, case, failed, measurement, sample, session, stored
 
-from pytest_sdperf.policy import Policy
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import delivery, exit_status, judge, worst
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict, to_json
-from pytest_sdperf.verdict import delivery, exit_status, judge, worst
 
 GPU = Policy()
 CPU = Policy(on_cpu=True)

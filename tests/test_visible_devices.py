@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.visible_devices import names_positions, visible
+from pytest_sdperf.devices._visible import names_positions, visible
 
 IDS = [("GPU-aa11",), ("GPU-bb22", "MIG-GPU-bb22/1/0"), ("GPU-bb33",)]
 

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from pytest_sdperf.building.weights_source import Drawn, Folder, find_source
 from pytest_sdperf.errors import WeightsError
-from pytest_sdperf.weights_source import Drawn, Folder, find_source
 
 
 def test_random_weights_come_from_seed_zero():

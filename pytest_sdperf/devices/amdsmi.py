@@ -13,12 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_sdperf.amdsmi_queries import COMPUTE_FILE, AmdsmiQueries
 from pytest_sdperf.contracts import Device, DeviceProbe, Health
-from pytest_sdperf.device_sharing import foreign_memory
+from pytest_sdperf.devices._amdsmi_queries import COMPUTE_FILE, AmdsmiQueries
+from pytest_sdperf.devices._sharing import foreign_memory
+from pytest_sdperf.devices._visible import visible
 from pytest_sdperf.errors import DeviceMissingError
 from pytest_sdperf.gpu_facts import GpuTable, load_gpus, to_slug
-from pytest_sdperf.visible_devices import visible
 
 _RECORDED = ("package power limit",)
 _START_ERRORS = {

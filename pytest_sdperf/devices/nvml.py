@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_sdperf.contracts import Device, DeviceProbe, Health
-from pytest_sdperf.device_sharing import foreign_memory
+from pytest_sdperf.devices._nvml_queries import COMPUTE_FILE, NvmlQueries
+from pytest_sdperf.devices._sharing import foreign_memory
+from pytest_sdperf.devices._visible import names_positions, visible
 from pytest_sdperf.errors import DeviceMissingError
 from pytest_sdperf.gpu_facts import GpuTable, load_gpus, to_slug
-from pytest_sdperf.nvml_queries import COMPUTE_FILE, NvmlQueries
-from pytest_sdperf.visible_devices import names_positions, visible
 
 _UNFIT = {
     0x08: "hardware slowdown",

@@ -60,7 +60,7 @@ def load_module(request: LoadRequest) -> torch.nn.Module:
     return module.eval()
 
 
-def set_tf32(allowed: bool) -> None:
+def set_tf32(*, allowed: bool) -> None:
     """Allow or forbid TF32 in matrix products and convolutions alike (torch forbids one and allows the other)."""
     import torch
 

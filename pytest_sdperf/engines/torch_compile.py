@@ -26,7 +26,7 @@ class TorchCompileEngine(_torch.ModuleEngine):
         """Load the module and wrap it; the first call compiles."""
         import torch
 
-        _torch.set_tf32(request.options["tf32"] == "on")
+        _torch.set_tf32(allowed=request.options["tf32"] == "on")
         compiled = torch.compile(
             _torch.load_module(request),
             mode=request.options["mode"],

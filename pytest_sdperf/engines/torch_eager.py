@@ -18,5 +18,5 @@ class TorchEngine(_torch.ModuleEngine):
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Load the module onto the device."""
-        _torch.set_tf32(request.options["tf32"] == "on")
+        _torch.set_tf32(allowed=request.options["tf32"] == "on")
         yield _torch.TorchRunner(_torch.load_module(request), request)

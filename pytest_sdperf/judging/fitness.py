@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_sdperf.baselines import StoredCase
+from pytest_sdperf.baselines.stored import StoredCase
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, opening
-from pytest_sdperf.policy import Policy
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict
 

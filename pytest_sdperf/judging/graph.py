@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pytest_sdperf.baselines import StoredCase
+from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.fitness import invalid
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, since
-from pytest_sdperf.policy import Policy
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Measurement, Outcome, Verdict
 

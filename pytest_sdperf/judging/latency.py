@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import statistics
 
-from pytest_sdperf.baselines import Session, StoredCase
+from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.judging.fitness import invalid
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening, since
-from pytest_sdperf.policy import Policy
 from pytest_sdperf.stats import Interval, predict
 from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
 from pytest_sdperf.values import Measurement, Outcome, Verdict

@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 
-from pytest_sdperf.baselines import Session, StoredCase
+from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.judging.fitness import invalid
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening, since
-from pytest_sdperf.policy import Policy
 from pytest_sdperf.units import above_or_below, megabytes, share
 from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict
 

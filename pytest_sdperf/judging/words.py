@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pytest_sdperf.baselines import Session
+from pytest_sdperf.baselines.stored import Session
 from pytest_sdperf.values import Case
 
 _SPELLED = {"unet": "UNet", "vae": "VAE"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pytest_sdperf import sites
 from pytest_sdperf.contracts import Optimization
+from pytest_sdperf.structure import sites
 
 if TYPE_CHECKING:
     import torch

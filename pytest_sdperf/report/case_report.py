@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_sdperf.judging.verdict import worst
 from pytest_sdperf.values import Agreement, Case, Measurement, Outcome, Verdict, to_json
-from pytest_sdperf.verdict import worst
 
 PROPERTY = "sdperf"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_sdperf.published import OOM, SUSPICIOUS, Cell
+from pytest_sdperf.baselines.published import OOM, SUSPICIOUS, Cell
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.units import MEGABYTE, percent, seconds
 from pytest_sdperf.values import Outcome, Verdict

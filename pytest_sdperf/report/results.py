@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf import privacy
-from pytest_sdperf.baseline_files import write_atomically
+from pytest_sdperf.baselines import privacy
+from pytest_sdperf.baselines.files import write_atomically
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.run_info import RunInfo

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pytest_sdperf.baselines import Baseline
+from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.judging.words import version_changes
 from pytest_sdperf.report.case_report import CaseReport
 

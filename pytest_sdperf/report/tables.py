@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_sdperf.published import Match
+from pytest_sdperf.baselines.published import Match
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.cells import BLANK, BLOCK_WIDTH, HEADING, MARKS, STAR, Cells, cells_of, cells_of_published
 from pytest_sdperf.report.gates import concerns, disagreements

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_sdperf.published import Published, beside
+from pytest_sdperf.baselines.published import Published, beside
 from pytest_sdperf.report.agreements import agreement_lines
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.findings import count_line, finding_lines

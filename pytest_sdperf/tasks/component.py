@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.contracts import Runner
-from pytest_sdperf.loading import LoadedComponent, loaded_component
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
 from pytest_sdperf.timing import TimingPlan, take_sample
 from pytest_sdperf.values import Sample, to_json
 
 
 def _bind(runner: Runner, path: str) -> None:
-    import numpy as np
-
-    with np.load(Path(path)) as archive:
-        runner.bind({name: archive[name] for name in archive.files})
+    runner.bind(load_arrays(Path(path)))
 
 
 def _facts(loaded: LoadedComponent) -> dict[str, Any]:
@@ -35,17 +33,13 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     Returns:
         `outputs`: path of the npz file; `facts`: what ran.
     """
-    import numpy as np
-
     with loaded_component(arguments, arguments["component"], context) as loaded:
         _bind(loaded.runner, arguments["inputs"])
         loaded.runner.run()
         loaded.runner.synchronize()
         outputs = loaded.runner.fetch()
         facts = _facts(loaded)
-    path = context.out_dir / "outputs.npz"
-    np.savez(path, **outputs)
-    return {"outputs": str(path), "facts": facts}
+    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
 
 
 def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

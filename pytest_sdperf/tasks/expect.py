@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_sdperf import sites
 from pytest_sdperf.contracts import Model
+from pytest_sdperf.structure import sites
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.values import Workload
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.loading import LoadedComponent, loaded_component
-from pytest_sdperf.pipeline import TextToImage
+from pytest_sdperf.arrays import save_arrays
+from pytest_sdperf.pipeline.text_to_image import TextToImage
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
 from pytest_sdperf.timing import TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
 
@@ -63,9 +64,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             "latents": result.latents.detach().cpu().numpy(),
             "unet_calls": np.asarray(result.unet_calls),
         }
-    path = context.out_dir / "outputs.npz"
-    np.savez(path, **outputs)
-    return {"outputs": str(path), "facts": facts}
+    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
 
 
 def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

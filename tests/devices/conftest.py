@@ -13,7 +13,7 @@ from tests.devices.fake_pynvml import FakeNvml
 @pytest.fixture(autouse=True)
 def no_process_of_ours_computes(monkeypatch):
     """Other tests of this process may have used a real GPU."""
-    monkeypatch.setattr("pytest_sdperf.device_sharing.holds_open", lambda pids, device_file: False)
+    monkeypatch.setattr("pytest_sdperf.devices._sharing.holds_open", lambda pids, device_file: False)
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf import ladder, norms, sites
+from pytest_sdperf import ladder
 from pytest_sdperf.optimizations import LADDER
+from pytest_sdperf.structure import norms, sites
 
 RUNGS = {rung.name: rung for rung in LADDER}
 

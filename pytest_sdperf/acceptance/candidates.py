@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_sdperf.baseline_files import update
-from pytest_sdperf.baselines import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of
+from pytest_sdperf.baselines.files import update
+from pytest_sdperf.baselines.stored import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.values import Case
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_sdperf.device_sharing import other_processes
+from pytest_sdperf.devices._sharing import other_processes
 
 COMPUTE_FILE = "/dev/kfd"  # opened by every process that computes through ROCm
 _SENTINELS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)

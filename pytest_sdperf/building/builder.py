@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_sdperf import ladder
-from pytest_sdperf.cache import Cache, Entry, content_key
+from pytest_sdperf.building.cache import Cache, Entry, content_key
+from pytest_sdperf.building.fingerprint import library_versions, source_hash
+from pytest_sdperf.building.weights_source import Drawn, Folder, find_source
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.errors import OptionError, UnknownNameError
-from pytest_sdperf.fingerprint import library_versions, source_hash
 from pytest_sdperf.process import Event, run_task
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.tasks import export, fuse, weights
 from pytest_sdperf.values import Build, Workload, to_json
-from pytest_sdperf.weights_source import Drawn, Folder, find_source
 
 FUSERS = {"ort": "pytest_sdperf.tasks.fuse"}
 SHAPES = ("static", "dynamic")

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from pytest_sdperf.baselines import StoredCase
+from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.fitness import Differences, unfit
 from pytest_sdperf.judging.graph import Counts, judge_graphs
 from pytest_sdperf.judging.latency import judge_latency
 from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.judging.memory import judge_memory
-from pytest_sdperf.policy import Policy
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.values import Measurement, Outcome, Verdict
 
 Delivery = Literal["pass", "skip", "fail"]

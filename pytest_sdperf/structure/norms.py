@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.sites import children_of, join, modules_of
+from pytest_sdperf.structure.sites import children_of, join, modules_of
 
 if TYPE_CHECKING:
     import torch

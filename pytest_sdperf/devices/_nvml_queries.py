@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any
 
-from pytest_sdperf.device_sharing import other_processes
+from pytest_sdperf.devices._sharing import other_processes
 
 COMPUTE_FILE = "/dev/nvidia-uvm"  # opened by every process that computes, not by one that only asks NVML
 _COUNTERS = {

@@ -11,16 +11,16 @@ from typing import TypeVar
 
 import platformdirs
 
-from pytest_sdperf import option_values as read
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.engine_requests import parse_engines
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.ladder import parse_optimizations
-from pytest_sdperf.options import Answer
-from pytest_sdperf.profiles import Profile
+from pytest_sdperf.options import parsing as read
+from pytest_sdperf.options.engine_requests import parse_engines
+from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.profiles import Profile
+from pytest_sdperf.options.weights_identity import RANDOM
 from pytest_sdperf.schedulers import SCHEDULERS
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
-from pytest_sdperf.weights_identity import RANDOM
 
 PIPELINE = "pipeline"
 FUSERS = ("ort",)

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_sdperf import candidates, privacy
-from pytest_sdperf.baseline_files import update
-from pytest_sdperf.baselines import Baseline, Machine, Session, StoredCase, file_of, read
+from pytest_sdperf.acceptance import candidates
+from pytest_sdperf.acceptance.refusals import refusals
+from pytest_sdperf.baselines import privacy
+from pytest_sdperf.baselines.files import update
+from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase, file_of, read
 from pytest_sdperf.health import differing_keys
-from pytest_sdperf.refusals import refusals
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import METRICS
 from pytest_sdperf.units import megabytes, percent, seconds

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import Engine
 from pytest_sdperf.errors import OptionError, UnknownNameError
-from pytest_sdperf.profiles import Profile
+from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.settings import EngineRequest
 
 ALL = "all"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Model
-from pytest_sdperf.prompts import REFINER_TIME_IDS, Call, PromptEncoder, guided_conditions, time_id_count
+from pytest_sdperf.pipeline.prompts import REFINER_TIME_IDS, Call, PromptEncoder, guided_conditions, time_id_count
 from pytest_sdperf.schedulers import make_scheduler
 from pytest_sdperf.values import Workload
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from pytest_sdperf import privacy
-from pytest_sdperf.baselines import SCHEMA, Baseline, read
+from pytest_sdperf.baselines import privacy
+from pytest_sdperf.baselines.stored import SCHEMA, Baseline, read
 from pytest_sdperf.errors import BaselineError
 
 SIGNIFICANT_DIGITS = 7

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.errors import OptionError, UnknownNameError
-from pytest_sdperf.options import BY_NAME
+from pytest_sdperf.options.flags import BY_NAME
 
 ENGINES = "engines"
 _PROFILE_KEYS = ("engine", "options", "python", "env")

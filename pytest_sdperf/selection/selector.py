@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
-from pytest_sdperf.case_ids import case_id
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import DeviceKind, Engine, Model
-from pytest_sdperf.engine_requests import parse_engines
 from pytest_sdperf.errors import UnknownNameError
 from pytest_sdperf.ladder import parse_optimizations
-from pytest_sdperf.marks import Marks
-from pytest_sdperf.profiles import Profile
-from pytest_sdperf.reading import PIPELINE, components_of
+from pytest_sdperf.options.engine_requests import parse_engines
+from pytest_sdperf.options.marks import Marks
+from pytest_sdperf.options.profiles import Profile
+from pytest_sdperf.options.reading import PIPELINE, components_of
+from pytest_sdperf.options.weights_identity import weights_identity
+from pytest_sdperf.selection.case_ids import case_id
 from pytest_sdperf.settings import EngineRequest, Selection
 from pytest_sdperf.values import Case
-from pytest_sdperf.weights_identity import weights_identity
 
 ENGINE_FIXTURES = frozenset({"engine", "runner", "bench", "agree"})
 CASE_FIXTURES = ENGINE_FIXTURES | {"case", "model", "build"}

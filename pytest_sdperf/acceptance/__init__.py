@@ -1,0 +1,1 @@
+"""How a result becomes a baseline: candidates, refusals, acceptance."""

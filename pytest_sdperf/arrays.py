@@ -1,0 +1,26 @@
+"""Named arrays in a file: how inputs and outputs travel between the suite and its workers. Never pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Path:
+    """Write arrays by name to an npz file and return its path."""
+    import numpy as np
+
+    np.savez(path, allow_pickle=False, **arrays)
+    return path
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Read every array of an npz file."""
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}

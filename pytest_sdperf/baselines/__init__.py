@@ -1,0 +1,1 @@
+"""What is stored: baselines of devices, published tables, and how such files are kept."""

@@ -1,0 +1,1 @@
+"""Model -> weights -> ONNX -> optimization -> artifact, through a cache."""

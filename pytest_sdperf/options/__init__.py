@@ -1,0 +1,1 @@
+"""The command line, ini files and markers, read into frozen settings."""

@@ -1,0 +1,1 @@
+"""Text to image, with any engine per component."""

@@ -1,0 +1,1 @@
+"""Which cases a test gets, and what they are called."""

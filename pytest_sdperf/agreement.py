@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from importlib.metadata import version
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import load_arrays, save_arrays
+from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.building.cache import content_key
+from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import Agreement
@@ -37,44 +38,55 @@ def agree(runner: CaseRunner) -> Agreement:
     Raises:
         SdperfError: The engine, or torch as the reference, could not run.
     """
-    floating = runner.build("unet" if runner.is_pipeline else runner.case.component).floating
-    reference = torch_outputs(runner, REFERENCE[floating])
-    plain = torch_outputs(runner, floating)
+    floating = runner.floating if runner.is_pipeline else runner.build(runner.case.component).floating
+    wanted = references(runner, (REFERENCE[floating], floating))
     return compare(
         runner.run(),
-        reference,
-        plain=plain,
+        wanted[REFERENCE[floating]],
+        plain=wanted[floating],
         level="image" if runner.is_pipeline else "component",
         floating=floating,
     )
 
 
-def torch_outputs(runner: CaseRunner, floating: str) -> dict[str, np.ndarray[Any, Any]]:
-    """Return what torch computes for the same weights and inputs in `floating`, from the cache if it is there."""
+def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays]:
+    """Return what torch computes for the same weights and inputs, by floating type; from the cache if it is there.
+
+    What is not there yet is computed in one process, because most of its time is the import of torch and diffusers.
+    """
     case = dataclasses.replace(
         runner.case, engine="torch", engine_options=(), optimization="fp32", fuser="", exporter="", opset=0, shapes=""
     )
-    plain = dataclasses.replace(
-        runner, case=case, request=EngineRequest(label="torch", engine="torch"), floating=floating
-    )
-    key = content_key(
-        {
-            "kind": "reference",
-            "case": case.key,
-            "builds": {name: build.key for name, build in plain.builds().items()},
-            "floating": floating,
-            "device": runner.workbench.device.name,
-            "versions": {name: version(name) for name in ("torch", "diffusers", "transformers")},
-        }
-    )
+    plain = dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"))
+    keys = {floating: _reference_key(plain, floating) for floating in floatings}
+    cache = runner.workbench.cache
+    missing = [floating for floating in floatings if not cache.has(keys[floating])]
+    made: dict[str, Any] = {}
+    if missing:
+        runner.workbench.say(f"computing references of {case.model} {case.component}: {', '.join(missing)}")
+        made = plain.task("run", {**plain.arguments(), "floatings": missing}, module="reference")
 
-    def make(folder: Path) -> dict[str, Any]:
-        runner.workbench.say(f"computing the {floating} reference of {case.model} {case.component}")
-        save_arrays(folder / "outputs.npz", plain.run())
-        return {}
+    def entry(floating: str) -> Path:
+        def make(folder: Path) -> dict[str, Any]:
+            outputs = made or plain.task("run", {**plain.arguments(), "floatings": [floating]}, module="reference")
+            shutil.move(outputs[floating], folder / "outputs.npz")
+            return {}
 
-    entry = runner.workbench.cache.get_or_make(key, make)
-    return load_arrays(entry.path / "outputs.npz")
+        return cache.get_or_make(keys[floating], make).path
+
+    return {floating: load_arrays(entry(floating) / "outputs.npz") for floating in floatings}
+
+
+def _reference_key(plain: CaseRunner, floating: str) -> str:
+    parts = {
+        "case": plain.case.key,
+        "builds": {name: build.key for name, build in plain.builds().items()},
+        "floating": floating,
+        "device": plain.workbench.device.name,
+        "code": source_hash("pytest_sdperf.tasks.reference"),
+        "versions": library_versions("torch", "diffusers", "transformers"),
+    }
+    return f"reference-{content_key(parts)}"
 
 
 def compare(obtained: Arrays, reference: Arrays, *, plain: Arrays, level: str, floating: str) -> Agreement:

@@ -63,17 +63,7 @@ def engine(case: Case, sdperf_session: Session) -> Engine:
 @pytest.fixture(scope="session")
 def build(case: Case, sdperf_session: Session) -> Build:
     """The optimized build of the case's component, from the cache if it is there (`pytest_sdperf.values.Build`)."""
-    return sdperf_session.builder.build(
-        case.model,
-        case.component,
-        optimization=case.optimization,
-        fuser=case.fuser,
-        exporter=case.exporter,
-        opset=case.opset,
-        shapes=case.shapes,
-        workload=case.workload,
-        consumes="onnx" if case.exporter else "module",
-    )
+    return sdperf_session.build(case, case.component)
 
 
 @pytest.fixture(scope="session")

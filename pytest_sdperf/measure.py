@@ -22,7 +22,7 @@ WATCHED_PHASES = ("first_run", "second_run")
 WATCH_INTERVAL_S = 0.005
 # A request of many UNet calls averages over them; a component needs more calls for a stable median.
 COMPONENT_PLAN = TimingPlan()
-PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=2.0, warmup_s=0.0)
+PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=1.0, warmup_s=0.0)
 
 
 class MemoryWatch:

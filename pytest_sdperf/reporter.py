@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,8 @@ import pytest
 from pytest_sdperf.conclusion import Results, attach, conclude, summary_lines
 from pytest_sdperf.delivery import recorded
 from pytest_sdperf.errors import SdperfError, WorkerError
+from pytest_sdperf.items import case_of, fixtures_of, is_skipped
+from pytest_sdperf.preparation import Needs, prepare
 from pytest_sdperf.session import session_of
 
 NAME = "sdperf-reporter"
@@ -34,6 +36,13 @@ class Reporter:
     def _command(self) -> str:
         arguments = [str(argument) for argument in self._config.invocation_params.args]
         return shlex.join(["pytest", *arguments])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Build what the selected tests need before the first of them measures."""
+        distributed = self._is_worker or self._config.getoption("dist", "no") != "no"
+        if not distributed and not self._config.option.collectonly and not session.testsfailed:
+            prepare(session_of(self._config), needs_of(session.items))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -81,3 +90,13 @@ class Reporter:
             terminalreporter.write_line(line.text, **line.markup)
         if self._problem:
             terminalreporter.write_line(f"ERROR: {self._problem}", red=True)
+
+
+def needs_of(items: Iterable[pytest.Item]) -> list[Needs]:
+    """Return what the tests that will run need to have built."""
+    needs = []
+    for item in items:
+        case, fixtures = case_of(item), fixtures_of(item)
+        if case is not None and not is_skipped(item) and fixtures & {"build", "runner"}:
+            needs.append(Needs(case, agrees="agree" in fixtures, counts="expected_counts" in fixtures))
+    return needs

@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf import process
+from pytest_sdperf import ladder, process
 from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog, Registrar
+from pytest_sdperf.components import PIPELINE, needed_components
 from pytest_sdperf.contracts import Device, DeviceProbe, Engine, Model
 from pytest_sdperf.device_choice import worker_environment
 from pytest_sdperf.settings import EngineRequest, Settings
@@ -22,8 +23,6 @@ from pytest_sdperf.values import Build, Case, to_json
 if TYPE_CHECKING:
     import numpy as np
 
-# Components that a text-to-image request runs through, in the order of the data flow.
-PIPELINE_COMPONENTS = ("text_encoder", "text_encoder_2", "unet", "vae_decoder")
 PROMPT = "a photograph of an astronaut riding a horse on mars"
 
 
@@ -65,13 +64,11 @@ class CaseRunner:
         case: What is executed.
         request: The engine that was asked for, with its interpreter and environment.
         workbench: What the session shares.
-        floating: Overrides the floating type of a torch module (`float64` for references); empty keeps the case's.
     """
 
     case: Case
     request: EngineRequest
     workbench: Workbench
-    floating: str = ""
 
     @property
     def engine(self) -> Engine:
@@ -86,19 +83,19 @@ class CaseRunner:
     @property
     def is_pipeline(self) -> bool:
         """Whether the case is a whole text-to-image request."""
-        return self.case.component == "pipeline"
+        return self.case.component == PIPELINE
 
     @property
     def components(self) -> tuple[str, ...]:
         """The components that the case executes."""
         if not self.is_pipeline:
             return (self.case.component,)
-        return tuple(name for name in PIPELINE_COMPONENTS if name in self.model.components)
+        return needed_components(self.model)
 
     def build(self, component: str) -> Build:
         """Return the build of one component, from the cache if it is there."""
         case = self.case
-        build = self.workbench.builder.build(
+        return self.workbench.builder.build(
             case.model,
             component,
             optimization=case.optimization,
@@ -109,7 +106,11 @@ class CaseRunner:
             workload=case.workload,
             consumes=self.engine.consumes,
         )
-        return dataclasses.replace(build, floating=self.floating) if self.floating else build
+
+    @property
+    def floating(self) -> str:
+        """The floating type that the case asks for; a component may need a wider one (`component_floating`)."""
+        return ladder.floating(self.case.optimization, self.workbench.catalog.ladder)
 
     def builds(self) -> dict[str, Build]:
         """Return the build of every component that the case executes."""
@@ -157,6 +158,7 @@ class CaseRunner:
                 **shared,
                 "tokenizers": str(self.workbench.builder.tokenizers(self.case.model)),
                 "prompt": PROMPT,
+                "floating": self.floating,
                 "seed": 0,
             }
         return {**shared, "inputs": str(self._write_inputs(self.inputs() if inputs is None else inputs))}
@@ -165,13 +167,17 @@ class CaseRunner:
         return save_arrays(self.workbench.new_folder("inputs") / "inputs.npz", inputs)
 
     def task(
-        self, function: str, arguments: Mapping[str, Any], *, on_event: Callable[[process.Event], None] | None = None
+        self,
+        function: str,
+        arguments: Mapping[str, Any],
+        *,
+        module: str = "",
+        on_event: Callable[[process.Event], None] | None = None,
     ) -> dict[str, Any]:
-        """Run `run` or `measure` of the case's task in a fresh process."""
-        module = "pipeline" if self.is_pipeline else "component"
+        """Run a function of `tasks.pipeline` or `tasks.component`, or of another module, in a fresh process."""
         settings = self.workbench.settings
         return process.run_task(
-            f"pytest_sdperf.tasks.{module}:{function}",
+            f"pytest_sdperf.tasks.{module or ('pipeline' if self.is_pipeline else 'component')}:{function}",
             arguments,
             out_dir=self.workbench.new_folder(self.case.component),
             timeout_s=settings.worker_timeout_s,

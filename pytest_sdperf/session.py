@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench
-from pytest_sdperf.values import Case, Measurement, Verdict
+from pytest_sdperf.values import Build, Case, Measurement, Verdict
 
 NAME = "sdperf-session"
 
@@ -53,6 +55,40 @@ class Session:
     def builder(self) -> Builder:
         """Builds components through the cache; needs no device."""
         return Builder(self.run.catalog, self.run.settings, self.cache, say=self.say)
+
+    @property
+    def cores(self) -> int:
+        """Cores that this process may use."""
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    @contextlib.contextmanager
+    def sharing_cores(self, processes: int) -> Iterator[None]:
+        """Give each of `processes` processes its share of the cores: thread pools that overlap spin on each other."""
+        before = os.environ.get("OMP_NUM_THREADS")
+        if processes > 1:
+            os.environ["OMP_NUM_THREADS"] = str(max(1, self.cores // processes))
+        try:
+            yield
+        finally:
+            if before is None:
+                os.environ.pop("OMP_NUM_THREADS", None)
+            else:
+                os.environ["OMP_NUM_THREADS"] = before
+
+    def build(self, case: Case, component: str) -> Build:
+        """Return the build of one component of a case, from the cache if it is there; needs no device."""
+        engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
+        return self.builder.build(
+            case.model,
+            component,
+            optimization=case.optimization,
+            fuser=case.fuser,
+            exporter=case.exporter,
+            opset=case.opset,
+            shapes=case.shapes,
+            workload=case.workload,
+            consumes=engine.consumes if engine else "onnx",
+        )
 
     @functools.cached_property
     def workbench(self) -> Workbench:

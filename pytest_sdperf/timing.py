@@ -29,8 +29,8 @@ class TimingPlan:
 
     min_iterations: int = 5
     max_iterations: int = 50
-    timed_s: float = 1.5
-    warmup_s: float = 5.0
+    timed_s: float = 1.0
+    warmup_s: float = 2.0
     steady: float = 0.05
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from pytest_sdperf.components import component_floating, needed_components
 from pytest_sdperf.models import sd15, sdxl
 from pytest_sdperf.models._stable_diffusion import StableDiffusion
 from pytest_sdperf.pipeline.prompts import Call
-from pytest_sdperf.pipeline.text_to_image import TextToImage, component_floating, draw_noise, needed_components
+from pytest_sdperf.pipeline.text_to_image import TextToImage, draw_noise
 from pytest_sdperf.schedulers import make_scheduler
 from pytest_sdperf.values import Workload
 

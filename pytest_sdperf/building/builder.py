@@ -13,6 +13,7 @@ from pytest_sdperf.building.cache import Cache, Entry, content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.building.weights_source import Drawn, Folder, find_source
 from pytest_sdperf.catalog import Catalog, Registrar
+from pytest_sdperf.components import component_floating
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.errors import OptionError, UnknownNameError
 from pytest_sdperf.process import Event, run_task
@@ -89,7 +90,7 @@ class Builder:
             CacheError: The cache folder cannot be written, or the disk is full.
         """
         model = self._catalog.models.get(model_name)
-        floating = ladder.floating(optimization, self._catalog.ladder)
+        floating = component_floating(model, component, ladder.floating(optimization, self._catalog.ladder))
         if consumes == "module":
             entry = self._weights(model, component)
             path, seconds = entry.path / weights.FILE, entry.metadata["seconds"]

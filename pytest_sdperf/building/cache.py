@@ -124,6 +124,10 @@ class Cache:
             self.prune(self.size_bytes)
         return entry
 
+    def has(self, key: str) -> bool:
+        """Whether an entry is there and whole; another process may still remove it."""
+        return key in self._in_use or self._read(key) is not None
+
     def info(self) -> Info:
         """Return what the cache holds."""
         found = self._by_age()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.components import component_floating
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.pipeline.prompts import REFINER_TIME_IDS, Call, PromptEncoder, guided_conditions, time_id_count
 from pytest_sdperf.schedulers import make_scheduler
@@ -48,21 +49,6 @@ class _Start:
     scheduler: Any
     timesteps: torch.Tensor
     latents: torch.Tensor
-
-
-def needed_components(model: Model) -> tuple[str, ...]:
-    """Return the components that a request calls (an encoder of images is not among them)."""
-    return tuple(name for name in model.components if name != "vae_encoder")
-
-
-def component_floating(model: Model, component: str, floating: str) -> str:
-    """Return the floating type of one component of a `floating` pipeline.
-
-    An autoencoder whose configuration says `force_upcast` overflows in float16 and runs in float32, as in diffusers;
-    bfloat16 has the range.
-    """
-    upcast = component.startswith("vae_") and model.config(component).get("force_upcast", False)
-    return "float32" if upcast and floating == "float16" else floating
 
 
 def draw_noise(shape: Sequence[int], seed: int) -> torch.Tensor:

@@ -28,7 +28,7 @@ def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tupl
             unet.model,
             {name: part.runner.call for name, part in parts.items()},
             tokenizers=Path(arguments["tokenizers"]),
-            floating=arguments["components"]["unet"]["build"]["floating"],
+            floating=arguments["floating"],
             device="cpu" if arguments["device_kind"] == "cpu" else f"cuda:{arguments['device_index']}",
         )
         facts = {
@@ -49,7 +49,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """Make the image once and write `outputs.npz`: `image`, `latents` and `unet_calls`.
 
     Args:
-        arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt` and `seed`.
+        arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt`, `seed` and
+            `floating`, the type of the latents.
         context: The task's context.
 
     Returns:

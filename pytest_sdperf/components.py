@@ -1,0 +1,22 @@
+"""Which components a request runs through, and in which precision each of them runs."""
+
+from __future__ import annotations
+
+from pytest_sdperf.contracts import Model
+
+PIPELINE = "pipeline"
+
+
+def needed_components(model: Model) -> tuple[str, ...]:
+    """Return the components that a request calls (an encoder of images is not among them)."""
+    return tuple(name for name in model.components if name != "vae_encoder")
+
+
+def component_floating(model: Model, component: str, floating: str) -> str:
+    """Return the floating type of one component of a `floating` pipeline.
+
+    An autoencoder whose configuration says `force_upcast` overflows in float16 and runs in float32, as in diffusers;
+    bfloat16 has the range.
+    """
+    upcast = component.startswith("vae_") and model.config(component).get("force_upcast", False)
+    return "float32" if upcast and floating == "float16" else floating

@@ -1,0 +1,109 @@
+"""Builds and references of a run, made before its first test: side by side, where measuring must be one by one.
+
+What fails here fails again, with its whole text, at the test that needs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import psutil
+
+from pytest_sdperf import agreement
+from pytest_sdperf.components import PIPELINE, needed_components
+from pytest_sdperf.errors import SdperfError
+from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.session import Session
+from pytest_sdperf.values import Case
+
+# An export of a full-size model holds weights and graph several times over.
+BYTES_PER_LANE = 24 * 2**30
+THIN_BYTES_PER_LANE = 4 * 2**30
+MOST_LANES = 4
+
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the tests of one case need.
+
+    Attributes:
+        case: The case.
+        agrees: Whether a test compares it with references.
+        counts: Whether a test compares its operators with derived counts.
+    """
+
+    case: Case
+    agrees: bool = False
+    counts: bool = False
+
+
+def lanes(session: Session, needs: Sequence[Needs]) -> int:
+    """Return how many heavy steps may run at once on this machine."""
+    models = {need.case.model for need in needs}
+    thin = all(session.run.catalog.models.get(name).thin for name in models)
+    room = psutil.virtual_memory().available // (THIN_BYTES_PER_LANE if thin else BYTES_PER_LANE)
+    return max(1, min(session.cores, room, MOST_LANES))
+
+
+def prepare(session: Session, needs: Sequence[Needs]) -> None:
+    """Build what the cases need and compute their references, several components at once."""
+    if session.run.settings.in_process or not needs:
+        return
+    count = lanes(session, needs)
+    with session.sharing_cores(count), ThreadPoolExecutor(count, thread_name_prefix="sdperf-prepare") as pool:
+        for stage in (_builds(session, needs), _references(session, needs)):
+            list(pool.map(_run_all, stage.values()))
+
+
+def _run_all(steps: Iterable[Step]) -> None:
+    for step in steps:
+        with contextlib.suppress(SdperfError):
+            step()
+
+
+def _builds(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, str], list[Step]]:
+    """Return the steps of each component: they share files, so they run one after the other."""
+    found: dict[tuple[str, str], dict[object, Step]] = {}
+    for need in needs:
+        case, model = need.case, session.run.catalog.models.get(need.case.model)
+        names = needed_components(model) if case.component == PIPELINE else (case.component,)
+        for name in filter(None, names):
+            key = (case.optimization, case.fuser, case.exporter, case.opset, case.shapes, case.workload)
+            found.setdefault((case.model, name), {}).setdefault(key, _build(session, case, name))
+        if need.counts:
+            found.setdefault((case.model, "counts"), {})["counts"] = _counts(session, case)
+    return {place: list(steps.values()) for place, steps in found.items()}
+
+
+def _build(session: Session, case: Case, component: str) -> Step:
+    return lambda: session.build(case, component)
+
+
+def _counts(session: Session, case: Case) -> Step:
+    return lambda: session.builder.expected_counts(case.model, case.component, case.optimization)
+
+
+def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, str], list[Step]]:
+    """Return one step per component and workload: it computes every floating type that some case needs."""
+    wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, None]]] = {}
+    for need in needs:
+        if not need.agrees:
+            continue
+        runner, case = session.runner(need.case), need.case
+        key = (case.model, case.component, case.workload, case.weights)
+        _, floatings = wanted.setdefault(key, (runner, {}))
+        floatings.update(dict.fromkeys((agreement.REFERENCE[runner.floating], runner.floating)))
+    steps: dict[tuple[str, str], list[Step]] = {}
+    for runner, floatings in wanted.values():
+        place = (runner.case.model, runner.case.component)
+        steps.setdefault(place, []).append(_reference(runner, tuple(floatings)))
+    return steps
+
+
+def _reference(runner: CaseRunner, floatings: tuple[str, ...]) -> Step:
+    return lambda: agreement.references(runner, floatings)

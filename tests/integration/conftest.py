@@ -1,0 +1,115 @@
+"""A user's project in an empty folder, and pytest as the user types it: a process of its own, every plugin installed."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+RESULTS = "results.json"
+USUAL = {"state-dir": "state", "model": "dense", "engine": "ort-cpu", "processes": 2, "json": RESULTS}
+SPEED_TEST = """
+    import pytest
+
+    @pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
+    def test_speed(runner, bench):
+        bench(runner)
+"""
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody who tests a model of their own.
+
+    Attributes:
+        pytester: Runs pytest.
+        cache: The cache folder that every test of this folder shares.
+    """
+
+    pytester: pytest.Pytester
+    cache: Path
+
+    @property
+    def path(self) -> Path:
+        """The project's folder."""
+        return self.pytester.path
+
+    def project(
+        self, *, conftest: str = "", tests: str = SPEED_TEST, profiles: str = "", options: Mapping[str, Any] = USUAL
+    ) -> None:
+        """Write the project: settings, plug-ins and one file of tests."""
+        settings = {**USUAL, "cache-dir": str(self.cache), **options}
+        lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
+        (self.path / "pyproject.toml").write_text("\n".join(["[tool.sdperf]", *lines, dedent(profiles)]))
+        (self.path / "dense_model.py").write_text((HERE / "dense_model.py").read_text())
+        self.pytester.makeconftest(conftest or "from dense_model import pytest_sdperf_register")
+        self.pytester.makepyfile(test_mine=tests)
+
+    def run(self, *arguments: str) -> pytest.RunResult:
+        """Type `pytest ...`."""
+        (self.path / RESULTS).unlink(missing_ok=True)
+        return self.pytester.runpytest_subprocess("--junitxml=junit.xml", *arguments, timeout=280)
+
+    def results(self) -> Any:
+        """Return what `--sdperf-json` wrote."""
+        return json.loads((self.path / RESULTS).read_text())
+
+    def verdicts(self, metric: str = "latency") -> list[dict[str, Any]]:
+        """Return the verdicts on one metric, in the order of the tests."""
+        return [
+            verdict
+            for report in self.results()["reports"]
+            for verdict in report["verdicts"]
+            if verdict["metric"] == metric
+        ]
+
+    def outcomes(self, metric: str = "latency") -> list[str]:
+        """Return the outcomes on one metric, in the order of the tests."""
+        return [verdict["outcome"] for verdict in self.verdicts(metric)]
+
+    def junit(self) -> dict[str, int]:
+        """Return the counts of the JUnit file."""
+        suite = ET.parse(self.path / "junit.xml").getroot().find("testsuite")
+        return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
+
+    def baseline_file(self) -> Path:
+        """Return the one baseline file of the project."""
+        (found,) = (self.path / "baselines").iterdir()
+        return found
+
+    def baseline(self) -> Any:
+        """Return the content of the baseline file."""
+        return json.loads(self.baseline_file().read_text())
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def user(pytester, monkeypatch, cache) -> User:
+    for name in ("PYTEST_ADDOPTS", "OMP_NUM_THREADS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTHONPATH"):
+        monkeypatch.delenv(name, raising=False)
+    return User(pytester, cache)
+
+
+def report_of(result: pytest.RunResult) -> list[str]:
+    """Return the lines of the suite's own section of the terminal report."""
+    lines = result.outlines
+    start = next(number for number, line in enumerate(lines) if line.strip("= ") == "sdperf")
+    rest = lines[start + 1 :]
+    end = next((number for number, line in enumerate(rest) if line.startswith(("=====", "-----"))), len(rest))
+    return [line for line in rest[:end] if line.strip()]
+
+
+def joined(lines: Sequence[str]) -> str:
+    """Return wrapped lines as one text."""
+    return " ".join(" ".join(lines).split())

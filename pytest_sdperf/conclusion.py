@@ -11,7 +11,7 @@ import pytest
 
 from pytest_sdperf import clock
 from pytest_sdperf.acceptance import accept as acceptance
-from pytest_sdperf.baselines import published
+from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
 from pytest_sdperf.gpu_facts import load_gpus
 from pytest_sdperf.judging.policy import Policy
@@ -73,8 +73,8 @@ def conclude(results: Results, session: Session, *, status: int, command: str, r
     """
     settings = session.run.settings
     measured = [report for report in results.reports if report.measurement is not None]
-    if measured and status in JUDGED:
-        results.acceptance = _keep(results, session, root)
+    if status in JUDGED:
+        results.acceptance = (*_keep_counts(results, session), *(_keep(results, session, root) if measured else ()))
     if settings.json_file is not None:
         info = run_info(results, session, command=command)
         write_results(settings.json_file, results.reports, info, settings, date=clock.today_utc())
@@ -101,6 +101,19 @@ def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
         reason=settings.reason,
     )
     return accepted.lines
+
+
+def _keep_counts(results: Results, session: Session) -> tuple[str, ...]:
+    """Accept operator counts of a foreign optimizer, where that was asked for."""
+    settings = session.run.settings
+    if not settings.update_baselines:
+        return ()
+    found = {
+        fusions.fusion_key(report.case): report.counts
+        for report in results.reports
+        if report.counts and report.case.fuser == "ort" and (settings.reason or report.outcome is not Outcome.REGRESSED)
+    }
+    return fusions.record(session.fusions_file, found) if found else ()
 
 
 def commit_of(root: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -34,6 +34,12 @@ class Recorder:
             pytest.fail("this test measured twice; give each measurement a test of its own", pytrace=False)
         self._item.stash[_REPORT] = dataclasses.replace(report, measurement=measurement)
         self.verdicts(verdicts)
+
+    def counts(self, counts: Mapping[str, int], verdict: Verdict) -> None:
+        """Record how many of the expected operators a graph has, and what that means."""
+        report = self._item.stash[_REPORT]
+        self._item.stash[_REPORT] = dataclasses.replace(report, counts=dict(counts))
+        self.verdicts([verdict])
 
     def agreement(self, agreement: Agreement) -> None:
         """Record a comparison with a reference."""

@@ -86,8 +86,9 @@ def fused(
     recorder = Recorder(request.node, case)
 
     def judge_counts(build: Build, expected: Mapping[str, int]) -> Verdict:
-        verdict = judge_against_target(case, build.counts, expected)
-        recorder.verdicts([verdict])
+        known = sdperf_session.known_counts(case)
+        verdict = judge_against_target(case, build.counts, expected, known=known)
+        recorder.counts({name: build.counts.get(name, 0) for name in expected}, verdict)
         deliver([verdict], Policy.of(sdperf_session.run.settings, device_kind="cpu"))
         return verdict
 

@@ -12,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from pytest_sdperf.baselines import fusions
 from pytest_sdperf.baselines import stored as baselines
+from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.building.fingerprint import library_versions
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
@@ -121,6 +124,30 @@ class Session:
             BaselineError: The file is there but cannot be trusted.
         """
         return baselines.read(baselines.file_of(self.run.settings.baselines, self.run.device().slug))
+
+    def known_counts(self, case: Case) -> Mapping[str, int] | None:
+        """Return what a foreign optimizer is known to reach for a build; None where the optimizer is our own.
+
+        The project's own file counts; what is shipped with the suite is asked only where the project has no entry.
+
+        Raises:
+            BaselineError: A file is there but not valid.
+        """
+        if case.fuser != "ort":
+            return None
+        key = fusions.fusion_key(case)
+        own = fusions.read(self.fusions_file).get(key)
+        shipped = fusions.file_of(shipped_folder("fusions"), self._onnxruntime)
+        return own if own is not None else fusions.read(shipped).get(key, {})
+
+    @property
+    def fusions_file(self) -> Path:
+        """The project's file of known operator counts for the installed onnxruntime."""
+        return fusions.file_of(self.run.settings.baselines / "fusions", self._onnxruntime)
+
+    @functools.cached_property
+    def _onnxruntime(self) -> str:
+        return library_versions("onnxruntime")["onnxruntime"]
 
     @property
     def machine(self) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.errors import BaselineError
 
 SCHEMA = 1
@@ -120,10 +121,8 @@ class Match:
 
 
 def folder() -> Path:
-    """Return the folder of the shipped files: inside the installed package, or in the working tree."""
-    here = Path(__file__).resolve().parent
-    inside = here / "published"
-    return inside if inside.is_dir() else here.parent / "baselines" / "published"
+    """Return the folder of the shipped files."""
+    return shipped_folder("published")
 
 
 def load(path: Path) -> tuple[Published, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_sdperf.judging.verdict import worst
@@ -22,6 +22,7 @@ class CaseReport:
         measurement: What was measured; None if the test measured nothing.
         agreements: What was compared with a reference.
         verdicts: What it means.
+        counts: `domain::op_type` -> nodes that a test of fusions found; empty for other tests.
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
     """
 
@@ -30,6 +31,7 @@ class CaseReport:
     measurement: Measurement | None = None
     agreements: tuple[Agreement, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
     problem: str = ""
 
     @property
@@ -57,5 +59,6 @@ class CaseReport:
             measurement=Measurement.from_json(measurement) if measurement else None,
             agreements=tuple(Agreement(**agreement) for agreement in data.get("agreements", ())),
             verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
+            counts=data.get("counts", {}),
             problem=data.get("problem", ""),
         )

@@ -74,6 +74,10 @@ class User:
         """Return the outcomes on one metric, in the order of the tests."""
         return [verdict["outcome"] for verdict in self.verdicts(metric)]
 
+    def all_outcomes(self) -> set[str]:
+        """Return every outcome of the last run, of any metric."""
+        return {verdict["outcome"] for report in self.results()["reports"] for verdict in report["verdicts"]}
+
     def junit(self) -> dict[str, int]:
         """Return the counts of the JUnit file."""
         suite = ET.parse(self.path / "junit.xml").getroot().find("testsuite")
@@ -84,9 +88,10 @@ class User:
         (found,) = (self.path / "baselines").iterdir()
         return found
 
-    def baseline(self) -> Any:
-        """Return the content of the baseline file."""
-        return json.loads(self.baseline_file().read_text())
+    def stored_case(self) -> Any:
+        """Return what the baseline file holds of its one case."""
+        (stored,) = json.loads(self.baseline_file().read_text())["cases"].values()
+        return stored
 
 
 @pytest.fixture(scope="session")

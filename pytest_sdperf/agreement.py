@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
+from pytest_sdperf.components import component_floating
+from pytest_sdperf.errors import BuildError, SdperfError
+from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest
-from pytest_sdperf.values import Agreement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,14 +40,26 @@ def agree(runner: CaseRunner) -> Agreement:
     Raises:
         SdperfError: The engine, or torch as the reference, could not run.
     """
-    floating = runner.floating if runner.is_pipeline else runner.build(runner.case.component).floating
-    wanted = references(runner, (REFERENCE[floating], floating))
+    floating = floating_of(runner)
+    try:
+        wanted = references(runner, (REFERENCE[floating], floating))
+    except SdperfError as error:
+        raise BuildError(f"torch could not compute the {REFERENCE[floating]} reference: {error}") from error
     return compare(
         runner.run(),
         wanted[REFERENCE[floating]],
         plain=wanted[floating],
         level="image" if runner.is_pipeline else "component",
         floating=floating,
+    )
+
+
+def floating_of(runner: CaseRunner) -> str:
+    """Return the floating type in which a case is compared: that of its component, or of its pipeline."""
+    return (
+        runner.floating
+        if runner.is_pipeline
+        else component_floating(runner.model, runner.case.component, runner.floating)
     )
 
 
@@ -112,7 +126,7 @@ def compare(obtained: Arrays, reference: Arrays, *, plain: Arrays, level: str, f
 
 def _share_of_limit(agreement: Agreement) -> float:
     share = agreement.error / agreement.limit
-    return float("inf") if math.isnan(share) else share
+    return share if math.isfinite(share) and math.isfinite(agreement.limit) else float("inf")
 
 
 def _compare_one(

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from pytest_sdperf.clock import DeviceClock
-from pytest_sdperf.contracts import Device
+from pytest_sdperf.device import Device
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.values import to_json
 

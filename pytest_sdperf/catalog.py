@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pytest_sdperf.contracts import DeviceProbe, Engine, Model, Optimization
+from pytest_sdperf.contracts import Engine, Model, Optimization
+from pytest_sdperf.device import DeviceProbe
 from pytest_sdperf.errors import DuplicateNameError, UnknownNameError
 
 T = TypeVar("T")

@@ -15,7 +15,8 @@ import pytest
 from pytest_sdperf import __version__
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import DeviceProbe, Engine
+from pytest_sdperf.contracts import Engine
+from pytest_sdperf.device import DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError, OptionError, SdperfError
 from pytest_sdperf.options.flags import Answer
 from pytest_sdperf.options.parsing import size_bytes

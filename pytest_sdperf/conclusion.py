@@ -13,18 +13,21 @@ from pytest_sdperf import clock
 from pytest_sdperf.acceptance import accept as acceptance
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
+from pytest_sdperf.delivery import DisagreementFailed, VerdictFailed
 from pytest_sdperf.gpu_facts import load_gpus
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import exit_status
+from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import Line
 from pytest_sdperf.report.results import write_results
 from pytest_sdperf.report.run_info import RunInfo, changes_of, sessions_of
 from pytest_sdperf.report.terminal import report_lines
 from pytest_sdperf.session import Session
-from pytest_sdperf.values import Outcome
+from pytest_sdperf.values import Case
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+NOTHING_MEASURED = 10  # as INVALID
 
 
 @dataclasses.dataclass
@@ -32,39 +35,51 @@ class Results:
     """What the tests of a run reported, in their order.
 
     Attributes:
-        reports: One per test that used our fixtures.
-        other_failures: Whether a test failed for another reason than a verdict.
+        found: Node id -> what the test found out, for tests that used our fixtures; of a test that ran twice the last.
+        failed_by_verdict: Node ids of tests that failed because of a verdict, which has an exit status of its own.
+        collected: Cases that tests with `bench` collected, before any deselection.
+        selected: Number of tests with `bench` that were selected to run.
+        deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
         acceptance: Lines about what was written to the baseline.
     """
 
-    reports: list[CaseReport] = dataclasses.field(default_factory=list)
-    other_failures: bool = False
+    found: dict[str, CaseReport] = dataclasses.field(default_factory=dict)
+    failed_by_verdict: set[str] = dataclasses.field(default_factory=set)
+    collected: tuple[Case, ...] = ()
+    selected: int = 0
+    deselected: bool = False
     acceptance: tuple[str, ...] = ()
+
+    @property
+    def reports(self) -> list[CaseReport]:
+        """What was found out, in the order of the tests."""
+        return list(self.found.values())
+
+    @property
+    def nothing_measured(self) -> bool:
+        """Whether tests that measure were selected, and none of them came to measure."""
+        return self.selected > 0 and not any(report.measurement for report in self.reports)
 
     def add(self, report: pytest.TestReport) -> None:
         """Take over what a test recorded; it arrives as JSON, also from a worker of pytest-xdist."""
         data = getattr(report, "sdperf", None)
-        found = CaseReport.from_json(data) if data else None
-        if found is not None:
-            self.reports.append(found)
-        if report.failed and (found is None or found.problem or not _explained(found)):
-            self.other_failures = True
+        if data is None:
+            return
+        found = CaseReport.from_json(data["report"])
+        self.found[found.nodeid] = found
+        self.failed_by_verdict.discard(found.nodeid)
+        if report.failed and data["by_verdict"]:
+            self.failed_by_verdict.add(found.nodeid)
 
 
-def _explained(report: CaseReport) -> bool:
-    """Whether a failed test failed by its verdicts alone, which have an exit status of their own."""
-    if any(not agreement.passed for agreement in report.agreements):
-        return False
-    return bool(report.verdicts)
-
-
-def conclude(results: Results, session: Session, *, status: int, command: str, root: Path) -> int:
-    """Keep, accept and write what was measured; return the exit status of the run.
+def conclude(results: Results, session: Session, *, status: int, failed: int, command: str, root: Path) -> int:
+    """Write, keep and accept what was measured; return the exit status of the run.
 
     Args:
         results: Of the whole run.
         session: The session.
         status: What pytest would end with.
+        failed: Failures that pytest counted, errors at collection included.
         command: What the user typed.
         root: Folder of the project, for its commit.
 
@@ -72,17 +87,34 @@ def conclude(results: Results, session: Session, *, status: int, command: str, r
         SdperfError: A file cannot be written or trusted.
     """
     settings = session.run.settings
-    measured = [report for report in results.reports if report.measurement is not None]
-    if status in JUDGED:
-        results.acceptance = (*_keep_counts(results, session), *(_keep(results, session, root) if measured else ()))
     if settings.json_file is not None:
         info = run_info(results, session, command=command)
         write_results(settings.json_file, results.reports, info, settings, date=clock.today_utc())
-    if status not in JUDGED or not results.reports:
+    if status not in JUDGED:
         return status
-    outcomes = [verdict.outcome for report in results.reports for verdict in report.verdicts]
-    policy = Policy.of(settings, device_kind=session.run.device_kind)
-    return exit_status(outcomes, policy=policy, other_failures=results.other_failures)
+    measured = any(report.measurement is not None for report in results.reports)
+    results.acceptance = (*_keep_counts(results, session), *(_keep(results, session, root) if measured else ()))
+    return _status(results, session, failed=failed)
+
+
+def _status(results: Results, session: Session, *, failed: int) -> int:
+    """Return the exit status; verdicts count only where they failed their test (an expected failure is none)."""
+    outcomes = [verdict.outcome for name in results.failed_by_verdict for verdict in results.found[name].verdicts]
+    policy = Policy.of(session.run.settings, device_kind=session.run.device_kind)
+    others = failed > len(results.failed_by_verdict)
+    status = exit_status(outcomes, policy=policy, other_failures=others)
+    return int(NOTHING_MEASURED) if status == 0 and results.nothing_measured else status
+
+
+def unused_lines(results: Results, session: Session) -> Iterator[Line]:
+    """Yield what the baseline holds and no test asked for, or that this was not checked."""
+    if session.baseline is None or not results.collected:
+        return
+    if results.deselected or session.run.settings.selection.components:
+        yield Line("unused baseline entries were not looked for: this run was narrowed to some tests")
+        return
+    for stored in baselines.unused(session.baseline, results.collected):
+        yield Line(f"UNUSED {stored.case.key}: in the baseline, but no test measures it any more", ("yellow",))
 
 
 def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
@@ -133,8 +165,11 @@ def commit_of(root: Path) -> str:
 
 def summary_lines(results: Results, session: Session, *, command: str, width: int) -> Iterator[Line]:
     """Yield the terminal report; nothing if no test used our fixtures."""
+    if results.nothing_measured:
+        yield Line(f"INVALID nothing was measured: none of {results.selected} selected tests came to it", ("red",))
     if not results.reports:
         return
+    yield from unused_lines(results, session)
     yield from report_lines(
         results.reports,
         run_info(results, session, command=command),
@@ -183,10 +218,9 @@ def attach(report: pytest.TestReport, found: CaseReport | None, error: BaseExcep
     """Attach what a test recorded to its report, and why it failed where no verdict says it."""
     if found is None:
         return
-    verdict_failed = any(v.outcome in (Outcome.REGRESSED, Outcome.INVALID, Outcome.NEW) for v in found.verdicts)
-    verdict_failed |= any(v.outcome is Outcome.INCONCLUSIVE for v in found.verdicts)
-    agreement_failed = any(not agreement.passed for agreement in found.agreements)
-    if report.failed and not verdict_failed and not agreement_failed:
+    by_verdict = isinstance(error, VerdictFailed)
+    if report.failed and not by_verdict and not isinstance(error, DisagreementFailed):
         lines = str(error).strip().splitlines() if error is not None else []
         found = dataclasses.replace(found, problem=lines[0] if lines else "the test failed")
-    report.sdperf = found.to_json()  # type: ignore[attr-defined]  # pytest sends extra attributes through xdist
+    # pytest sends extra attributes of a report through xdist.
+    report.sdperf = {"report": found.to_json(), "by_verdict": by_verdict}  # type: ignore[attr-defined]

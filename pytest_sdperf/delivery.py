@@ -9,10 +9,19 @@ import pytest
 
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery
+from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.values import Agreement, Case, Measurement, Outcome, Verdict
+from pytest_sdperf.values import Case, Measurement
 
 _REPORT = pytest.StashKey[CaseReport]()
+
+
+class VerdictFailed(pytest.fail.Exception):  # type: ignore[misc, name-defined]  # an attribute of a function
+    """A test failed because of what was measured: its verdict says it all, and has an exit status of its own."""
+
+
+class DisagreementFailed(pytest.fail.Exception):  # type: ignore[misc, name-defined]  # the same
+    """A test failed because outputs are too far from their reference."""
 
 
 class Recorder:
@@ -67,4 +76,4 @@ def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
     text = "\n".join(lines)
     if how == "skip":
         pytest.skip(text)
-    pytest.fail(text, pytrace=False)
+    raise VerdictFailed(text, pytrace=False)

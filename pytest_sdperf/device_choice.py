@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from pytest_sdperf.contracts import Device, DeviceKind, DeviceProbe
+from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError, UnknownNameError
 from pytest_sdperf.gpu_facts import GpuTable, load_gpus, to_slug
 

@@ -13,15 +13,17 @@ import pytest
 
 from pytest_sdperf import agreement as agreements
 from pytest_sdperf import benchmark_bridge
-from pytest_sdperf.contracts import Device, Engine, Model
-from pytest_sdperf.delivery import Recorder, deliver
+from pytest_sdperf.contracts import Engine, Model
+from pytest_sdperf.delivery import DisagreementFailed, Recorder, deliver
+from pytest_sdperf.device import Device
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.target import judge_against_target
 from pytest_sdperf.measure import measure
 from pytest_sdperf.options.marks import MARKER, read_marks
+from pytest_sdperf.outcomes import Agreement, Verdict
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session, session_of
-from pytest_sdperf.values import Agreement, Build, Case, Measurement, Verdict
+from pytest_sdperf.values import Build, Case, Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +106,7 @@ def agree(request: pytest.FixtureRequest, case: Case) -> Callable[[CaseRunner], 
         agreement = agreements.agree(runner)
         recorder.agreement(agreement)
         if not agreement.passed:
-            pytest.fail(agreements.sentence(agreement), pytrace=False)
+            raise DisagreementFailed(agreements.sentence(agreement), pytrace=False)
         return agreement
 
     return compare

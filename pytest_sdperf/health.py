@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pytest_sdperf.contracts import Device, Health
+from pytest_sdperf.device import Device, Health
 
 _GIB = 2**30
 # Counters of less than a millisecond, or of no whole firmware sample, are noise of reading them.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from pytest_sdperf.values import Case
@@ -11,8 +14,17 @@ _FIXTURES_MODULE = "pytest_sdperf.fixtures"
 
 def uses_our_case(item: pytest.Item) -> bool:
     """Whether the fixture `case` of a test is ours: a project may have its own, or parametrize that name itself."""
+    return _is_ours(item, "case")
+
+
+def uses_our_device(item: pytest.Item) -> bool:
+    """Whether the fixture `device` of a test is ours."""
+    return _is_ours(item, "device")
+
+
+def _is_ours(item: pytest.Item, fixture: str) -> bool:
     info = getattr(item, "_fixtureinfo", None)  # pytest has no public reader
-    definitions = info.name2fixturedefs.get("case", []) if info else []
+    definitions: Sequence[Any] = info.name2fixturedefs.get(fixture, ()) if info else ()
     return bool(definitions) and definitions[-1].func.__module__ == _FIXTURES_MODULE
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_sdperf import clock, health
-from pytest_sdperf.contracts import Device, DeviceProbe
-from pytest_sdperf.errors import OutOfMemoryError, WorkerError
+from pytest_sdperf.device import Device, DeviceProbe
+from pytest_sdperf.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.process import Event
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.timing import TimingPlan
-from pytest_sdperf.values import Build, Failure, Measurement, Sample, to_json
+from pytest_sdperf.values import Build, Failure, Measurement, Sample, finite, to_json
 
 WATCHED_PHASES = ("first_run", "second_run")
 WATCH_INTERVAL_S = 0.005
@@ -87,23 +87,25 @@ class MemoryWatch:
 def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -> Measurement:
     """Take one sample in each of `processes` fresh processes, one after the other.
 
-    A process that runs out of memory, crashes or hangs ends the measurement with a `Failure`; it never raises.
+    What cannot be built or loaded, runs out of memory, crashes or hangs ends the measurement with a `Failure`.
     """
-    builds = runner.builds()
     workbench = runner.workbench
-    arguments = runner.arguments()
     plan = PIPELINE_PLAN if runner.is_pipeline else COMPONENT_PLAN
+    builds: dict[str, Build] = {}
     before = workbench.probe.health(workbench.device)
     samples: list[Sample] = []
     failure: Failure | None = None
     for number in range(processes):
         say(f"measuring {runner.case.model} {runner.case.component}: process {number + 1} of {processes}")
         try:
-            samples.append(_sample(runner, {**arguments, "plan": to_json(plan)}))
+            builds = builds or runner.builds()
+            samples.append(_sample(runner, {**runner.arguments(), "plan": to_json(plan)}))
         except OutOfMemoryError as error:
             failure = Failure("oom", str(error))
         except WorkerError as error:
             failure = Failure(error.reason, str(error), error.tail)
+        except SdperfError as error:
+            failure = Failure("error", str(error))
         if failure:
             break
     after = workbench.probe.health(workbench.device)
@@ -124,7 +126,8 @@ def _sample(runner: CaseRunner, arguments: dict[str, Any]) -> Sample:
         answer = runner.task("measure", arguments, on_event=watch.on_event)
     finally:
         watch.close()
-    return watch.add_to(Sample.from_json(answer["sample"]))
+    sample = Sample.from_json(answer["sample"])
+    return watch.add_to(dataclasses.replace(sample, facts=finite(sample.facts)))
 
 
 def _graphs(builds: Mapping[str, Build]) -> dict[str, Any]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 
-from pytest_sdperf import benchmark_bridge, registration, reporter, run, session
+from pytest_sdperf import benchmark_bridge, registration, reporter, run
+from pytest_sdperf import session as sdperf_session
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
-from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case
+from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case, uses_our_device
 from pytest_sdperf.options.flags import add_options
 from pytest_sdperf.options.marks import MARKER, read_marks
 from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES, Axes
@@ -42,15 +44,15 @@ def pytest_configure(config: pytest.Config) -> None:
     with at_the_door():
         this = run.compose(config)
     config.pluginmanager.register(this, run.NAME)
-    config.pluginmanager.register(session.Session(this, say=speaker(config)), session.NAME)
+    config.pluginmanager.register(sdperf_session.Session(this, say=speaker(config)), sdperf_session.NAME)
     config.pluginmanager.register(Watcher(config), "sdperf-watcher")
     config.pluginmanager.register(reporter.Reporter(config), reporter.NAME)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove what the run left in temporary folders."""
-    if config.pluginmanager.has_plugin(session.NAME):
-        session.session_of(config).close()
+    if config.pluginmanager.has_plugin(sdperf_session.NAME):
+        sdperf_session.session_of(config).close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -82,17 +84,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Refuse to begin if the selected tests need what is not here."""
-    ours = [item for item in session.items if case_of(item)]
+    ours = [item for item in session.items if case_of(item) or uses_our_device(item)]
     if not ours or session.config.option.collectonly:
         return
     this = run.run_of(session.config)
     needy = [item for item in ours if not is_skipped(item) and DEVICE_FIXTURES.intersection(fixtures_of(item))]
+    benches = [item for item in ours if "bench" in fixtures_of(item)]
     try:
         if needy:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)
-        if any("bench" in fixtures_of(item) for item in ours):
+        if benches:
             benchmark_bridge.check_options(session.config)
+        if any(item in needy for item in benches):
+            # Now, and not after an hour of measuring: a file that cannot be trusted.
+            sdperf_session.session_of(session.config).check_files()
     except SdperfError as error:
         refuse(session, error)
 
@@ -172,8 +178,13 @@ def refuse(session: pytest.Session, error: SdperfError) -> None:
 
 def speaker(config: pytest.Config) -> Callable[[str], None]:
     """Return what prints one line of progress, also while pytest captures the output of a test."""
+    lock = threading.Lock()  # builds side by side speak from threads
 
     def say(text: str) -> None:
+        with lock:
+            print_line(text)
+
+    def print_line(text: str) -> None:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         capture = config.pluginmanager.get_plugin("capturemanager")
         if reporter is None:  # in a worker of pytest-xdist

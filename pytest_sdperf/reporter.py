@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,6 +38,22 @@ class Reporter:
         return shlex.join(["pytest", *arguments])
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Remember what these options collect, before anything is deselected."""
+        cases = [case_of(item) for item in items if "bench" in fixtures_of(item)]
+        self._results.collected = tuple(case for case in cases if case is not None)
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Remember that tests were taken away."""
+        self._results.deselected |= bool(items)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count the tests that are about to measure."""
+        benches = [item for item in session.items if case_of(item) and "bench" in fixtures_of(item)]
+        self._results.selected = 0 if self._config.option.collectonly else len(benches)
+        self._results.deselected |= any("::" in argument for argument in self._config.args)
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Build what the selected tests need before the first of them measures."""
         distributed = self._is_worker or self._config.getoption("dist", "no") != "no"
@@ -66,13 +82,14 @@ class Reporter:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Keep what was measured and set the exit status."""
-        if self._is_worker or not self._results.reports:
+        if self._is_worker or not (self._results.reports or self._results.selected):
             return
         try:
             session.exitstatus = conclude(
                 self._results,
                 session_of(self._config),
                 status=int(exitstatus),
+                failed=session.testsfailed,
                 command=self._command,
                 root=Path(self._config.rootpath),
             )
@@ -82,7 +99,7 @@ class Reporter:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the report; nothing where no test used our fixtures."""
-        if self._is_worker or not self._results.reports:
+        if self._is_worker or not (self._results.reports or self._results.selected):
             return
         terminalreporter.section("sdperf")
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask

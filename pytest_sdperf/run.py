@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import Device, DeviceKind
+from pytest_sdperf.device import Device, DeviceKind
 from pytest_sdperf.device_choice import choose_device, describe, named_kind
 from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError
 from pytest_sdperf.options.engine_requests import check_profiles

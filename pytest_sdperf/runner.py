@@ -15,7 +15,8 @@ from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import PIPELINE, needed_components
-from pytest_sdperf.contracts import Device, DeviceProbe, Engine, Model
+from pytest_sdperf.contracts import Engine, Model
+from pytest_sdperf.device import Device, DeviceProbe
 from pytest_sdperf.device_choice import worker_environment
 from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.values import Build, Case, to_json

@@ -21,9 +21,10 @@ from pytest_sdperf.building.fingerprint import library_versions
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench
-from pytest_sdperf.values import Build, Case, Measurement, Verdict
+from pytest_sdperf.values import Build, Case, Measurement
 
 NAME = "sdperf-session"
 
@@ -68,8 +69,10 @@ class Session:
     def sharing_cores(self, processes: int) -> Iterator[None]:
         """Give each of `processes` processes its share of the cores: thread pools that overlap spin on each other."""
         before = os.environ.get("OMP_NUM_THREADS")
+        share = max(1, self.cores // processes)
+        asked = int(before) if before and before.isdigit() else share
         if processes > 1:
-            os.environ["OMP_NUM_THREADS"] = str(max(1, self.cores // processes))
+            os.environ["OMP_NUM_THREADS"] = str(min(share, asked))
         try:
             yield
         finally:
@@ -148,6 +151,15 @@ class Session:
     @functools.cached_property
     def _onnxruntime(self) -> str:
         return library_versions("onnxruntime")["onnxruntime"]
+
+    def check_files(self) -> None:
+        """Read what this run will be judged by, so that a damaged file ends it before its first test.
+
+        Raises:
+            BaselineError: A file is there but cannot be trusted.
+        """
+        _ = self.baseline
+        fusions.read(self.fusions_file)
 
     @property
     def machine(self) -> Mapping[str, Any]:

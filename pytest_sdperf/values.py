@@ -244,79 +244,6 @@ class Measurement:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Agreement:
-    """Obtained against reference.
-
-    Attributes:
-        level: `component` or `image`.
-        metric: `relative-l2`.
-        error: Distance of the obtained tensor from the reference.
-        yardstick: The same distance for plain torch in the same floating type.
-        limit: Largest error that passes (`factor x yardstick`).
-        floating: Floating type that was tested.
-        reference: Floating type of the reference.
-        culprit: Output name and index of the worst element; or what is not finite.
-        details: Further numbers for the report (PSNR in dB, largest absolute error, ...).
-    """
-
-    level: str
-    metric: str
-    error: float
-    yardstick: float
-    limit: float
-    floating: str
-    reference: str
-    culprit: str = ""
-    details: Mapping[str, float] = dataclasses.field(default_factory=dict)
-
-    @property
-    def passed(self) -> bool:
-        """Whether the error is within a finite limit. NaN never passes, nor anything where torch itself overflows."""
-        return math.isfinite(self.limit) and self.error <= self.limit
-
-
-class Outcome(Enum):
-    """The seven verdicts, worst last."""
-
-    HELD = "HELD"
-    IMPROVED = "IMPROVED"
-    NEW = "NEW"
-    GAP = "GAP"
-    INCONCLUSIVE = "INCONCLUSIVE"
-    INVALID = "INVALID"
-    REGRESSED = "REGRESSED"
-
-
-@dataclasses.dataclass(frozen=True)
-class Verdict:
-    """What `judge()` says about one metric of one case.
-
-    Attributes:
-        outcome: One of the seven.
-        code: Stable reason code, such as `latency-above-interval`.
-        sentence: One complete sentence for a person.
-        metric: `latency`, `first-run-memory`, `second-run-memory`, `counts`, `agreement`, ...
-        obtained: Measured value in the metric's unit (seconds, bytes, nodes); None if there is none.
-        expected: Stored value; None if there is none.
-        low, high: The interval inside which the verdict is HELD.
-    """
-
-    outcome: Outcome
-    code: str
-    sentence: str
-    metric: str
-    obtained: float | None = None
-    expected: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Verdict:
-        """Rebuild a verdict from JSON data (`outcome` as its value)."""
-        return cls(**{**data, "outcome": Outcome(data["outcome"])})
-
-
 def to_json(value: Any) -> Any:
     """Turn a frozen value, or a container of them, into plain JSON data."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -330,3 +257,12 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value
+
+
+def finite(value: Any) -> Any:
+    """Return JSON data in which numbers that are not finite, which JSON cannot hold, are texts."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    return [finite(item) for item in value] if isinstance(value, (list, tuple)) else value

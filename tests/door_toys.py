@@ -12,19 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import (
-    Device,
-    DeviceKind,
-    DeviceProbe,
-    Engine,
-    EngineOption,
-    Health,
-    LoadRequest,
-    Model,
-    Optimization,
-    Requirement,
-    Runner,
-)
+from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Model, Optimization, Requirement, Runner
+from pytest_sdperf.device import Device, DeviceKind, DeviceProbe, Health
 from pytest_sdperf.values import TensorSpec, Workload
 
 

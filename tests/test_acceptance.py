@@ -14,8 +14,9 @@ from pytest_sdperf.baselines.stored import SESSIONS_KEPT, read
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.values import Agreement, Outcome, Sample, Verdict
+from pytest_sdperf.values import Sample
 
 MACHINE = {"slug": "t4", "driver": "580.1", "power_limit_w": 70}
 POLICY = Policy()

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from pytest_sdperf.benchmark_bridge import MACHINE_KEY, check_machine, check_options, machine_entry
-from pytest_sdperf.contracts import Device
+from pytest_sdperf.device import Device
 from pytest_sdperf.errors import SdperfError
 
 BENCHMARK = ["pytest_benchmark.plugin"]
@@ -24,7 +24,7 @@ CONFTEST = """
 """
 GPU = """
     from door_toys import ToyProbe
-    from pytest_sdperf.contracts import Device
+    from pytest_sdperf.device import Device
 
     def pytest_sdperf_register(catalog):
         device = Device("cuda", "NVIDIA {name}", "{slug}", uuid="GPU-1", machine={{"driver": "1"}})

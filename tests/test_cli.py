@@ -9,7 +9,7 @@ from door_toys import ToyEngine, ToyProbe
 
 from pytest_sdperf import builtins, cli
 from pytest_sdperf.building.cache import Cache
-from pytest_sdperf.contracts import Device, DeviceProbe
+from pytest_sdperf.device import Device, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError
 
 

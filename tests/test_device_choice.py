@@ -5,7 +5,7 @@ import sys
 import pynvml
 import pytest
 
-from pytest_sdperf.contracts import Device, DeviceProbe, Health
+from pytest_sdperf.device import Device, DeviceProbe, Health
 from pytest_sdperf.device_choice import choose_device, describe, named_kind, worker_environment
 from pytest_sdperf.devices.amdsmi import AmdsmiProbe
 from pytest_sdperf.devices.cpu import CpuProbe

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.contracts import Device, Health
+from pytest_sdperf.device import Device, Health
 from pytest_sdperf.health import differing_keys, driver_difference, machine_differences, remarks, unfit
 
 GPU = Device("cuda", "NVIDIA H100 80GB HBM3", "h100-sxm5-80gb")

@@ -5,7 +5,7 @@ import pytest
 XDIST = ["xdist.plugin"]
 GPU = """
     from door_toys import ToyProbe
-    from pytest_sdperf.contracts import Device
+    from pytest_sdperf.device import Device
 
     def pytest_sdperf_register(catalog):
         catalog.add_device_probe(ToyProbe(Device("cuda", "NVIDIA A100-SXM4-40GB", "a100-sxm4-40gb", uuid="GPU-1")))

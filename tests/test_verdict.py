@@ -10,8 +10,9 @@ from sample_values import CASE, COUNTS, MB, case, failed, measurement, sample, s
 
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery, exit_status, judge, worst
+from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.settings import Settings
-from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict, to_json
+from pytest_sdperf.values import Measurement, Sample, to_json
 
 GPU = Policy()
 CPU = Policy(on_cpu=True)

@@ -15,10 +15,11 @@ from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import update
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase, file_of, read
 from pytest_sdperf.health import differing_keys
+from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import METRICS
 from pytest_sdperf.units import megabytes, percent, seconds
-from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict
+from pytest_sdperf.values import Measurement, Sample
 
 CHANGING = frozenset({Outcome.IMPROVED, Outcome.REGRESSED})
 

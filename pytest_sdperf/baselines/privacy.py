@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_sdperf.errors import SdperfError
+from pytest_sdperf.gpu_facts import load_gpus
 
 UUID = re.compile(r"(?i)(?:GPU-|MIG-)?\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 HOME = re.compile(r"(?i)(?:/home/|/Users/|[A-Z]:[\\/]Users[\\/])[^\\/\s\"':,;]+")
@@ -15,7 +16,7 @@ HOME = re.compile(r"(?i)(?:/home/|/Users/|[A-Z]:[\\/]Users[\\/])[^\\/\s\"':,;]+"
 # Account and host names that say nothing about anybody, and words of this suite that an account may be called.
 PUBLIC_NAMES = re.compile(
     r"(?i)admin|administrator|build|builder|ci|cpu|cuda|debian|docker|github|gitlab|gpu|image|jenkins|linux|localhost|"
-    r"model|native|nobody|none|onnx|onnxruntime|ort|pipeline|python|random|rocm|root|runner|tests?|torch|ubuntu|unet|"
+    r"dynamic|dynamo|eager|model|native|nobody|none|onnx|onnxruntime|ort|pipeline|python|random|rocm|root|runner|static|tests?|thin|torch(?:script)?|ubuntu|unet|"
     r"user|vagrant|windows"
 )
 SHORTEST_NAME = 3
@@ -45,8 +46,11 @@ class Identity:
             yield "the home folder", re.compile(re.escape(self.home.rstrip("/\\")) + r"(?![\w.-])"), "~"
         yield "a home folder", HOME, "~"
         yield "a device or machine UUID", UUID, "<uuid>"
+        cards = load_gpus()
         for kind, name in (("the host name", self.host), ("the user name", self.user)):
-            if len(name) >= SHORTEST_NAME and not PUBLIC_NAMES.fullmatch(name):
+            # A host called h200 is named after its card, whose slug has to be stored.
+            public = PUBLIC_NAMES.fullmatch(name) or name.lower() in {*cards.families, *cards.slugs}
+            if len(name) >= SHORTEST_NAME and not public:
                 word = rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"
                 yield kind, re.compile(word, re.IGNORECASE), "<host>" if "host" in kind else "<user>"
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 # These rooms hold types and messages: they never change the bytes of an artifact.
 _NEUTRAL = frozenset(
-    f"pytest_sdperf.{name}" for name in ("catalog", "clock", "contracts", "errors", "settings", "tasks", "values")
+    f"pytest_sdperf.{name}"
+    for name in ("catalog", "clock", "contracts", "device", "errors", "settings", "tasks", "values")
 )
 _VERSION = re.compile(r"^__version__\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_sdperf.contracts import Device, DeviceProbe, Health
+from pytest_sdperf.device import Device, DeviceProbe, Health
 from pytest_sdperf.devices._amdsmi_queries import COMPUTE_FILE, AmdsmiQueries
 from pytest_sdperf.devices._sharing import foreign_memory
 from pytest_sdperf.devices._visible import visible

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.contracts import Device, DeviceProbe, Health
+from pytest_sdperf.device import Device, DeviceProbe, Health
 from pytest_sdperf.errors import DeviceMissingError
 from pytest_sdperf.gpu_facts import to_slug
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_sdperf.contracts import Device, DeviceProbe, Health
+from pytest_sdperf.device import Device, DeviceProbe, Health
 from pytest_sdperf.devices._nvml_queries import COMPUTE_FILE, NvmlQueries
 from pytest_sdperf.devices._sharing import foreign_memory
 from pytest_sdperf.devices._visible import names_positions, visible

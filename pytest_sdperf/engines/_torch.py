@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Arrays, DeviceKind, Engine, EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.contracts import Arrays, Engine, EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.device import DeviceKind
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,9 @@ from typing import Any
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, opening
+from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.units import plural
-from pytest_sdperf.values import Measurement, Outcome, Sample, Verdict
+from pytest_sdperf.values import Measurement, Sample
 
 Differences = Mapping[str, tuple[Any, Any]]
 

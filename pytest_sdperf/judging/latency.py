@@ -9,9 +9,10 @@ from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening, since
+from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.stats import Interval, predict
 from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
-from pytest_sdperf.values import Measurement, Outcome, Verdict
+from pytest_sdperf.values import Measurement
 
 METRIC = "latency"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pytest_sdperf.values import Case, Outcome, Verdict
+from pytest_sdperf.outcomes import Outcome, Verdict
+from pytest_sdperf.values import Case
 
 METRIC = "fusions"
 
@@ -26,6 +27,8 @@ def judge_against_target(case: Case, counts: Counts, target: Counts, *, known: C
         NEW below the target with nothing stored, IMPROVED above, else HELD.
     """
     what = f"The {case.component} graph of {case.model} at {case.optimization}, fused by {case.fuser},"
+    if not sum(target.values()):
+        return _judge_unfused(what, counts)
     got = {name: counts.get(name, 0) for name in sorted(target)}
     floor = target if known is None else {name: known.get(name, 0) for name in target}
     lost, short, more = _below(got, floor), _below(got, target), _above(got, floor if known else target)
@@ -44,6 +47,19 @@ def judge_against_target(case: Case, counts: Counts, target: Counts, *, known: C
         sentence = f"{what} has every operator that its torch module allows ({expected:.0f})."
         outcome, code = Outcome.HELD, "as-derived"
     return Verdict(outcome, code, sentence, METRIC, obtained, expected)
+
+
+def _judge_unfused(what: str, counts: Counts) -> Verdict:
+    """Judge a graph that has nothing to fuse: it must consist of the exporter's own operators, and of some."""
+    fused = {name: nodes for name, nodes in counts.items() if nodes and not name.startswith(("::", "ai.onnx::"))}
+    obtained = float(sum(fused.values()))
+    if not sum(counts.values()):
+        return Verdict(Outcome.INVALID, "graph-empty", f"{what} has no nodes.", METRIC, 0.0, 0.0)
+    if fused:
+        listed = ", ".join(f"{name} {nodes}" for name, nodes in sorted(fused.items()))
+        sentence = f"{what} must hold the exporter's operators alone, but has fused ones: {listed}."
+        return Verdict(Outcome.REGRESSED, "unexpected-operators", sentence, METRIC, obtained, 0.0)
+    return Verdict(Outcome.HELD, "as-derived", f"{what} holds no fused operators, as it must.", METRIC, 0.0, 0.0)
 
 
 def _below(got: Counts, floor: Counts) -> str:

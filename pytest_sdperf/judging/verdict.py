@@ -13,7 +13,8 @@ from pytest_sdperf.judging.latency import judge_latency
 from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.judging.memory import judge_memory
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.values import Measurement, Outcome, Verdict
+from pytest_sdperf.outcomes import Outcome, Verdict
+from pytest_sdperf.values import Measurement
 
 Delivery = Literal["pass", "skip", "fail"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import Line, Style, wrapped
 from pytest_sdperf.units import share
-from pytest_sdperf.values import Agreement
 
 _COLUMNS = ("error", "limit", "of limit")
 _WIDTH = 10

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_sdperf.judging.verdict import worst
-from pytest_sdperf.values import Agreement, Case, Measurement, Outcome, Verdict, to_json
+from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.values import Case, Measurement, to_json
 
 PROPERTY = "sdperf"
 

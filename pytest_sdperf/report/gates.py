@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.values import Case, Outcome
+from pytest_sdperf.values import Case
 
 METRICS = ("latency", "first-run-memory", "second-run-memory")
 JUDGED_ALONE = (*METRICS, "counts", "measurement")

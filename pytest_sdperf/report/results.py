@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from pytest_sdperf.errors import OptionError
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.settings import Settings
-from pytest_sdperf.values import to_json
+from pytest_sdperf.values import finite, to_json
 
 SCHEMA = 1
 
@@ -28,7 +27,7 @@ def results_data(reports: Sequence[CaseReport], run: RunInfo, settings: Settings
         "settings": _settings(settings),
         "reports": [report.to_json() for report in reports],
     }
-    clean: dict[str, Any] = privacy.redact(_finite(data), privacy.identity())
+    clean: dict[str, Any] = privacy.redact(finite(data), privacy.identity())
     return clean
 
 
@@ -54,11 +53,3 @@ def _settings(settings: Settings) -> Any:
     for engine in data["selection"]["engines"]:
         engine["env"] = sorted(engine["env"])
     return {**data, "fail_on": sorted(settings.fail_on)}
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_sdperf.baselines.published import Match
+from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.cells import BLANK, BLOCK_WIDTH, HEADING, MARKS, STAR, Cells, cells_of, cells_of_published
 from pytest_sdperf.report.gates import concerns, disagreements
 from pytest_sdperf.report.line import STYLES, Line, wrapped
-from pytest_sdperf.values import Case, Outcome
+from pytest_sdperf.values import Case
 
 _INDENT = "  "
 _SHARED = ("fuser", "exporter", "opset", "shapes", "weights")

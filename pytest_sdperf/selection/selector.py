@@ -9,7 +9,8 @@ from enum import Enum
 from typing import TypeVar
 
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import DeviceKind, Engine, Model
+from pytest_sdperf.contracts import Engine, Model
+from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.errors import UnknownNameError
 from pytest_sdperf.ladder import parse_optimizations
 from pytest_sdperf.options.engine_requests import parse_engines

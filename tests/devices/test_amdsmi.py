@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf.contracts import Health
+from pytest_sdperf.device import Health
 from pytest_sdperf.errors import DeviceMissingError
 from tests.devices.fake_amdsmi import (
     DRIVER_NOT_LOADED,

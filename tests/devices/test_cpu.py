@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from pytest_sdperf.contracts import Health
+from pytest_sdperf.device import Health
 from pytest_sdperf.devices.cpu import CpuProbe
 from pytest_sdperf.errors import DeviceMissingError
 

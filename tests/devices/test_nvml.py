@@ -6,7 +6,7 @@ from dataclasses import replace
 import pynvml
 import pytest
 
-from pytest_sdperf.contracts import Health
+from pytest_sdperf.device import Health
 from pytest_sdperf.errors import DeviceMissingError
 from pytest_sdperf.gpu_facts import GpuTable, load_gpus
 from tests.devices.fake_pynvml import MIB, Card, Mig

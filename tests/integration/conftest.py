@@ -48,9 +48,13 @@ class User:
         settings = {**USUAL, "cache-dir": str(self.cache), **options}
         lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
         (self.path / "pyproject.toml").write_text("\n".join(["[tool.sdperf]", *lines, dedent(profiles)]))
-        (self.path / "dense_model.py").write_text((HERE / "dense_model.py").read_text())
+        self.copy("dense_model.py")
         self.pytester.makeconftest(conftest or "from dense_model import pytest_sdperf_register")
         self.pytester.makepyfile(test_mine=tests)
+
+    def copy(self, name: str) -> None:
+        """Copy a file of this folder into the project."""
+        (self.path / name).write_text((HERE / name).read_text())
 
     def run(self, *arguments: str) -> pytest.RunResult:
         """Type `pytest ...`."""
@@ -73,6 +77,10 @@ class User:
     def outcomes(self, metric: str = "latency") -> list[str]:
         """Return the outcomes on one metric, in the order of the tests."""
         return [verdict["outcome"] for verdict in self.verdicts(metric)]
+
+    def by_engine(self) -> dict[str, dict[str, Any]]:
+        """Return the first verdict on each engine."""
+        return {report["case"]["engine"]: report["verdicts"][0] for report in self.results()["reports"]}
 
     def all_outcomes(self) -> set[str]:
         """Return every outcome of the last run, of any metric."""

@@ -10,11 +10,11 @@ from pytest_sdperf.baselines.privacy import check, identity
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.results import results_data, write_results
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
-from pytest_sdperf.values import Agreement
 
 HOME = identity().home
 RUN = RunInfo("A CPU", "cpu", machine={"cores": 2}, command=f"pytest {HOME}/suites")

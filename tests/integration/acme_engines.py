@@ -1,6 +1,6 @@
 """A third party's engines, one for each way in which an engine ends its worker. They load no library of a vendor.
 
-Tests copy this file into a user's project; `TORN` lists the names that end without an answer.
+Tests copy this file into a user's project.
 """
 
 from __future__ import annotations

@@ -1,0 +1,121 @@
+"""Whatever happens to a worker becomes a verdict of its own test, and the run goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import report_of
+
+CONFTEST = """
+    import acme_engines
+    import dense_model
+
+    def pytest_sdperf_register(catalog):
+        dense_model.pytest_sdperf_register(catalog)
+        acme_engines.pytest_sdperf_register(catalog)
+"""
+DEATHS = {
+    "acme-aborts": (
+        "worker-crash",
+        "The worker was ended by SIGABRT. Its last words:\nterminate called after throwing an instance of "
+        "'acme::Error'",
+    ),
+    "acme-killed": (
+        "worker-killed",
+        "The worker was ended by SIGKILL; the kernel may have run out of host memory. Its last words:\ncompiling the "
+        "7th kernel",
+    ),
+    "acme-hangs": (
+        "worker-timeout",
+        "The worker gave no answer within 5 s and was ended. Its last words:\nwaiting for the device",
+    ),
+    "acme-leaves": (
+        "worker-crash",
+        "The worker ended with exit status 3 and no answer. Its last words:\nacme: license server not found",
+    ),
+}
+FULL = ["acme-host-full", "acme-device-full"]
+
+
+@pytest.fixture
+def acme(user):
+    user.project(conftest=CONFTEST, options={"engine": "acme"})
+    user.copy("acme_engines.py")
+    return user
+
+
+@pytest.mark.slow
+def test_each_death_is_invalid_with_the_last_words_and_the_next_case_runs(acme):
+    result = acme.run(f"--sdperf-engine={','.join([*DEATHS, 'acme-refuses', 'acme'])}", "--sdperf-worker-timeout=5")
+    result.assert_outcomes(failed=5, passed=1)
+    assert result.ret == 10
+    assert acme.junit() == {"tests": 6, "failures": 5, "errors": 0, "skipped": 0}
+    found = acme.by_engine()
+    assert {name: (found[name]["code"], found[name]["sentence"]) for name in DEATHS} == DEATHS
+    assert {found[name]["outcome"] for name in DEATHS} == {"INVALID"}
+    assert found["acme"]["outcome"] == "NEW"
+    for code, sentence in DEATHS.values():
+        assert f"INVALID: {sentence} [{code}]" in result.stdout.str()
+    lines = report_of(result)
+    assert "verdicts of 6 cases: 5 INVALID, 1 NEW" in lines
+    assert "next, measure what was invalid again, once its reason is gone:" in lines
+
+
+@pytest.mark.slow
+def test_an_error_of_the_engine_is_invalid_with_the_end_of_its_traceback(acme):
+    result = acme.run("--sdperf-engine=acme-refuses")
+    assert result.ret == 10
+    (verdict,) = acme.verdicts("measurement")
+    first, *tail = verdict["sentence"].splitlines()
+    assert (verdict["outcome"], verdict["code"]) == ("INVALID", "worker-error")
+    assert first == "ValueError: acme: this shape has no kernel. Its last words:"
+    assert tail[-2:] == [
+        '    raise ValueError("acme: this shape has no kernel")',
+        "ValueError: acme: this shape has no kernel",
+    ]
+    assert "pytest_sdperf/delivery.py" not in result.stdout.str()  # the failure is a sentence, no traceback of ours
+
+
+@pytest.mark.slow
+def test_a_regression_outweighs_an_invalid_case(acme, monkeypatch):
+    assert acme.run("--sdperf-update-baselines").ret == 0
+    monkeypatch.setenv("ACME", "oom")
+    result = acme.run("--sdperf-engine=acme,acme-leaves")
+    result.assert_outcomes(failed=2)
+    assert result.ret == 1
+
+
+@pytest.mark.slow
+def test_out_of_memory_is_a_value_that_is_stored_and_compared(acme, monkeypatch):
+    def measure(*arguments: str) -> tuple[int, list[tuple[str, str]]]:
+        result = acme.run(*arguments)
+        return result.ret, [(verdict["outcome"], verdict["code"]) for verdict in acme.verdicts()]
+
+    monkeypatch.setenv("ACME", "oom")
+    first = acme.run()
+    assert first.ret == 0
+    assert "  fp32         acme       OOM                          NEW" in report_of(first)
+    assert measure("--sdperf-update-baselines") == (0, [("NEW", "no-baseline")])
+    (session,) = acme.stored_case()["sessions"]
+    assert (session["failure"], session["samples"]) == ("oom", [])
+    assert measure() == (0, [("HELD", "oom-as-before")])
+
+    monkeypatch.delenv("ACME")
+    assert measure() == (0, [("IMPROVED", "number-instead-of-oom")])
+    assert measure("--sdperf-update-baselines") == (0, [("IMPROVED", "number-instead-of-oom")])
+    assert [bool(session["samples"]) for session in acme.stored_case()["sessions"]] == [False, True]
+
+    monkeypatch.setenv("ACME", "oom")
+    assert measure() == (1, [("REGRESSED", "oom-instead-of-number")])
+    (verdict,) = acme.verdicts()
+    assert verdict["sentence"].startswith("UNet latency is OOM: the device ran out of memory where its baseline took ")
+
+
+@pytest.mark.slow
+def test_memory_that_ran_out_in_the_host_counts_like_the_devices(acme):
+    result = acme.run(f"--sdperf-engine={','.join(FULL)}")
+    result.assert_outcomes(passed=2)
+    assert result.ret == 0
+    assert {name: verdict["sentence"] for name, verdict in acme.by_engine().items()} == dict.fromkeys(
+        FULL, "UNet latency is OOM (the device ran out of memory) and has no baseline yet."
+    )

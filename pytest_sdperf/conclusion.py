@@ -184,7 +184,13 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
     settings = session.run.settings
     engines = _engines(results.reports)
     if not any(report.case.engine for report in results.reports):
-        return RunInfo(device="", slug="", engines=engines, command=command)
+        return RunInfo(
+            device="",
+            slug="",
+            baselines=str(settings.baselines / "fusions"),
+            command=command,
+            updating=settings.update_baselines,
+        )
     device = session.run.device()
     baseline = session.baseline
     dates = [stored.last.date for stored in baseline.cases.values()] if baseline else []

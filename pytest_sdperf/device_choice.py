@@ -10,11 +10,10 @@ from typing import NoReturn
 
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError, UnknownNameError
-from pytest_sdperf.gpu_facts import GpuTable, load_gpus, to_slug
+from pytest_sdperf.gpu_facts import VISIBILITY_VARIABLES, GpuTable, load_gpus, to_slug
 
 _GIB = 2**30
 _VENDORS: Mapping[str, DeviceKind] = {"nvidia": "cuda", "amd": "rocm"}
-_FILTERS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _HIDDEN = "-1"  # an empty value hides nothing from HIP and cannot be set on Windows
 
 
@@ -165,7 +164,7 @@ def _refuse(request: str, survey: _Survey, environ: Mapping[str, str]) -> NoRetu
     lines = [f"GPU {request!r} was asked for, but no device of this machine answers to it."]
     lines += [f"  {n}: {device.name} ({device.slug})" for n, (_, device) in enumerate(survey.found)]
     lines += [f"  {probe}: {reason}" for probe, reason in survey.absent.items()]
-    hidden = [f"{variable}={environ[variable]!r}" for variable in _FILTERS if variable in environ]
+    hidden = [f"{variable}={environ[variable]!r}" for variable in VISIBILITY_VARIABLES if variable in environ]
     if hidden and survey.found:
         lines.append(f"{' and '.join(hidden)} may hide others.")
     if survey.found:

@@ -17,13 +17,17 @@ from pytest_sdperf.errors import CacheError
 
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_BLOCK_BYTES = 2**20
 _RUST_ERROR = re.compile(r"\(os error (\d+)\)")
 
 
 def sha256_file(path: Path) -> str:
     """Return the SHA-256 of a file's bytes as hex digits, reading it once in blocks."""
+    digest = hashlib.sha256()  # hashlib.file_digest does not exist in Python 3.10
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def folder_bytes(folder: Path) -> int:

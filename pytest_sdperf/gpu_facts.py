@@ -14,6 +14,9 @@ from typing import Literal
 
 Vendor = Literal["nvidia", "amd"]
 
+# The variables that hide GPUs from a program.
+VISIBILITY_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+
 _VENDOR_WORDS = re.compile(r"^(nvidia|tesla|quadro|geforce|amd|radeon|instinct)\s+", re.IGNORECASE)
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 _PART = re.compile(r"-(mig|dpx|tpx|qpx|cpx)(-.*)?$")

@@ -1,7 +1,7 @@
 """The grammar of `--optimization`: text -> canonical selections -> rungs.
 
 A selection is one build. `fmha` is that rung with all below it; `fp16+fmha` is exactly these; `all-fmha` is every
-rung but one; `all` is the last rung; `ladder` is one build per rung; `as-is` leaves a graph untouched.
+rung but one; `all` is the last rung; `ladder` is one build per rung.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Literal
 
 from pytest_sdperf.errors import OptionError, UnknownNameError
 
-AS_IS = "as-is"
 ALL = "all"
 LADDER = "ladder"
 BASE = "fp32"
@@ -23,11 +22,11 @@ def parse_optimizations(text: str, ladder: Sequence[str]) -> tuple[str, ...]:
     """Turn the text of the option into canonical selections, in the order given, each once.
 
     Args:
-        text: Such as `fp16,fmha`, `fp16+fmha`, `all-fmha`, `all`, `ladder` or `as-is`.
+        text: Such as `fp16,fmha`, `fp16+fmha`, `all-fmha`, `all` or `ladder`.
         ladder: Names of the rungs, lowest first.
 
     Returns:
-        Selections: a rung's name, names joined by `+` in the order of the ladder, `all-NAME`, or `as-is`.
+        Selections: a rung's name, names joined by `+` in the order of the ladder, or `all-NAME`.
 
     Raises:
         OptionError: An empty piece, or a rung named twice in one build.
@@ -40,13 +39,11 @@ def parse_optimizations(text: str, ladder: Sequence[str]) -> tuple[str, ...]:
 
 
 def rungs(selection: str, ladder: Sequence[str]) -> tuple[str, ...]:
-    """Return the rungs of one canonical selection, lowest first; none for `as-is`.
+    """Return the rungs of one canonical selection, lowest first.
 
     Raises:
         UnknownNameError: The selection names a rung that the ladder does not hold.
     """
-    if selection == AS_IS:
-        return ()
     if selection in ladder:
         return tuple(ladder[: ladder.index(selection) + 1])
     if "+" in selection:
@@ -61,18 +58,15 @@ def floating(selection: str, ladder: Sequence[str]) -> Literal["float32", "float
     """Return the floating type that a selection computes in.
 
     Raises:
-        OptionError: `as-is`, whose type only its graph knows.
         UnknownNameError: The selection names a rung that the ladder does not hold.
     """
-    if selection == AS_IS:
-        raise OptionError(f"{AS_IS!r} has no floating type of its own: read it from the graph.")
     return "float16" if HALF in rungs(selection, ladder) else "float32"
 
 
 def _canonical(piece: str, text: str, ladder: Sequence[str]) -> tuple[str, ...]:
     if not piece:
         raise OptionError(f"--optimization={text} holds an empty name. {_GRAMMAR} Known: {_list(ladder)}.")
-    if piece in ladder or piece == AS_IS:
+    if piece in ladder:
         return (piece,)
     if piece == ALL:
         return (ladder[-1],)
@@ -112,8 +106,8 @@ def _known(name: str, ladder: Sequence[str]) -> str:
 
 
 def _unknown(name: str, ladder: Sequence[str]) -> UnknownNameError:
-    return UnknownNameError("optimization", name, (*ladder, ALL, LADDER, AS_IS), hint=_GRAMMAR)
+    return UnknownNameError("optimization", name, (*ladder, ALL, LADDER), hint=_GRAMMAR)
 
 
 def _list(ladder: Sequence[str]) -> str:
-    return ", ".join((*ladder, ALL, LADDER, AS_IS))
+    return ", ".join((*ladder, ALL, LADDER))

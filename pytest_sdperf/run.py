@@ -142,7 +142,7 @@ def asked_kind(gpu: str, catalog: Catalog) -> tuple[DeviceKind, Device | None]:
     Raises:
         UnknownNameError: No device has such a name.
     """
-    if gpu in ("", "cpu"):
+    if gpu.lower() in {"", "cpu"}:
         return "cpu", None
     try:
         found = find_device(gpu, catalog)

@@ -184,7 +184,8 @@ class CaseRunner:
             timeout_s=settings.worker_timeout_s,
             registrars=self.registrars(),
             python=self.request.python,
-            env={**worker_environment(self.workbench.device), **self.request.env},
+            # The device comes last: nothing may move the measurement to another one.
+            env={**self.request.env, **worker_environment(self.workbench.device)},
             in_process=settings.in_process,
             on_event=on_event,
         )

@@ -41,7 +41,7 @@ class Selection:
         exporter: `dynamo` or `torchscript`.
         opset: Opset of the export.
         shapes: `static` or `dynamic`.
-        weights: `random`, `none`, a local diffusers folder or a hub id.
+        weights: `random`, the absolute path of a diffusers folder, or a hub id.
         height, width, steps, scheduler: Overrides of the model's defaults; 0 or empty keeps the default.
     """
 
@@ -105,4 +105,4 @@ class Settings:
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU was asked for: defaults are then full-size models and GPU engines."""
-        return self.gpu not in ("", "cpu")
+        return self.gpu.strip().lower() not in {"", "cpu"}

@@ -5,8 +5,6 @@ Used by the `conftest.py` of this repository, and as a plugin (`-p pytest_sdperf
 
 from __future__ import annotations
 
-import contextlib
-
 import pytest
 
 from pytest_sdperf.options.flags import OPTIONS, PREFIX, add_flag
@@ -21,11 +19,12 @@ def add_short_names(parser: pytest.Parser) -> None:
             add_short_names(parser)
     """
     group = parser.getgroup(f"{PREFIX}-short", "sdperf: short spellings")
+    # The conftest and `sdperf run` may both ask; pytest refuses a flag that the group holds already.
+    ours = {name for present in group.options for name in present.names()}
     for option in OPTIONS:
-        if option.short:
-            # pytest refuses a flag that the group holds already: the conftest and `sdperf run` may both ask.
-            with contextlib.suppress(ValueError):
-                add_flag(group, option, flag=f"--{option.name}", text=f"Same as {option.long}.")
+        flag = f"--{option.name}"
+        if option.short and flag not in ours:
+            add_flag(group, option, flag=flag, text=f"Same as {option.long}.")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from _pytest.mark.expression import Expression
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,7 +47,12 @@ PIPELINE = dataclasses.replace(UNET, component="pipeline", steps=4, scheduler="p
         (
             UNET,
             {"engine_options": (("cuda_graph", "on"), ("sdpa", "cudnn"))},
-            "sd15-thin-unet-on-ort-cpu-at-fp16-with-cuda_graph=on,sdpa=cudnn",
+            "sd15-thin-unet-on-ort-cpu-at-fp16-with-cuda_graph-on+sdpa-cudnn",
+        ),
+        (
+            UNET,
+            {"engine_options": (("mode", "max-autotune"),), "weights": "org/name"},
+            "sd15-thin-unet-on-ort-cpu-at-fp16-with-mode-max-autotune-weights-org%2Fname",
         ),
         (UNET, {"weights": "folder-12ab"}, "sd15-thin-unet-on-ort-cpu-at-fp16-weights-folder-12ab"),
         (UNET, {"weights": "org/name"}, "sd15-thin-unet-on-ort-cpu-at-fp16-weights-org%2Fname"),
@@ -70,10 +76,13 @@ GRAPHS = st.sampled_from([("", "", 0, "")]) | st.tuples(
     st.sampled_from([17, 18, 20]),
     st.sampled_from(["static", "dynamic"]),
 )
-OPTIONS = st.dictionaries(
-    st.sampled_from(["threads", "cuda_graph", "path"]),
-    st.text(min_size=1, max_size=6).filter(lambda value: "," not in value),
-).map(lambda options: tuple(sorted(options.items())))
+# Texts that look like the words around them are the ones that could be confused.
+VALUES = st.text(max_size=6) | st.lists(
+    st.sampled_from(["weights", "with", "path", "a", "-", "-", "+", "=", ","]), max_size=6
+).map("".join)
+OPTIONS = st.dictionaries(st.sampled_from(["threads", "cuda_graph", "path", "path-a"]), VALUES).map(
+    lambda options: tuple(sorted(options.items()))
+)
 
 
 @st.composite
@@ -91,7 +100,7 @@ def cases(draw):
         exporter=exporter,
         opset=opset,
         shapes=shapes,
-        weights=draw(st.sampled_from(["random-0", "folder-0123", "org/name"])),
+        weights=draw(st.sampled_from(["random-0", "folder-0123", "org/name", "a/b-with-path-a", "a"])),
         batch_size=draw(st.integers(1, 3)),
         height=draw(st.sampled_from([128, 256])),
         width=draw(st.sampled_from([128, 256])),
@@ -115,3 +124,10 @@ def test_two_cases_never_share_an_id(one, other):
 @given(cases())
 def test_an_id_holds_nothing_that_a_shell_or_a_node_id_would_split(case):
     assert not set(case_id(case, usual=USUAL)) & set(" []:/\\'\"\n\t")
+
+
+@given(st.from_regex(r"[\w.+-]{1,8}", fullmatch=True))
+def test_an_id_with_an_option_can_be_typed_after_k(value):
+    name = case_id(dataclasses.replace(UNET, engine_options=(("threads", value),)), usual=USUAL)
+    if value.isascii() and "+" not in value and "-weights-" not in value:
+        Expression.compile(name)

@@ -10,7 +10,7 @@ from pytest_sdperf.optimizations import LADDER as OPTIMIZATIONS
 
 LADDER = tuple(rung.name for rung in OPTIMIZATIONS)
 GRAMMAR = "A comma separates builds, a plus joins the rungs of one build, all-NAME leaves one rung out."
-WITH_WORDS = "all, as-is, bias-add, bias-split-gelu, fmha, fp16, fp32, group-norm, ladder, nhwc-conv, packed-qkv"
+WITH_WORDS = "all, bias-add, bias-split-gelu, fmha, fp16, fp32, group-norm, ladder, nhwc-conv, packed-qkv"
 NAMES = "bias-add, bias-split-gelu, fmha, fp16, fp32, group-norm, nhwc-conv, packed-qkv"
 
 
@@ -37,7 +37,6 @@ def test_the_ladder_is_the_one_of_the_manual():
         ("all-group-norm", ("all-group-norm",)),
         ("ladder", LADDER),
         ("ladder,fp16", LADDER),
-        ("as-is", ("as-is",)),
     ],
 )
 def test_grammar(text, selections):
@@ -62,13 +61,6 @@ def test_rungs_and_floating_type(selection, expected, dtype):
     assert floating(selection, LADDER) == dtype
 
 
-def test_as_is_has_no_rungs_and_no_type():
-    assert rungs("as-is", LADDER) == ()
-    with pytest.raises(OptionError) as raised:
-        floating("as-is", LADDER)
-    assert str(raised.value) == "'as-is' has no floating type of its own: read it from the graph."
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -80,6 +72,7 @@ def test_as_is_has_no_rungs_and_no_type():
             "fp16+gruop-norm",
             f"unknown optimization 'gruop-norm'. Did you mean 'group-norm'? Known: {NAMES}. {GRAMMAR}",
         ),
+        ("as-is", f"unknown optimization 'as-is'. Known: {WITH_WORDS}. {GRAMMAR}"),
         ("all-fp61", f"unknown optimization 'fp61'. Did you mean 'fp16'? Known: {NAMES}. {GRAMMAR}"),
     ],
 )
@@ -95,7 +88,7 @@ def test_empty_names(text):
         parse_optimizations(text, LADDER)
     assert str(raised.value) == (
         f"--optimization={text} holds an empty name. {GRAMMAR} Known: fp32, fp16, fmha, nhwc-conv, group-norm, "
-        f"bias-split-gelu, packed-qkv, bias-add, all, ladder, as-is."
+        f"bias-split-gelu, packed-qkv, bias-add, all, ladder."
     )
 
 
@@ -112,7 +105,7 @@ def test_selection_from_another_ladder():
 
 names = st.sampled_from(LADDER)
 exact = st.lists(names, min_size=2, max_size=8, unique=True).map("+".join)
-pieces = names | exact | names.map("all-{}".format) | st.sampled_from(["all", "ladder", "as-is"])
+pieces = names | exact | names.map("all-{}".format) | st.sampled_from(["all", "ladder"])
 texts = st.lists(pieces, min_size=1, max_size=4).map(",".join)
 
 
@@ -143,4 +136,4 @@ def test_any_text_is_understood_or_refused_with_a_message(text):
         selections = parse_optimizations(text, LADDER)
     except (OptionError, UnknownNameError):
         return
-    assert all(rungs(selection, LADDER) or selection == "as-is" for selection in selections)
+    assert all(rungs(selection, LADDER) for selection in selections)

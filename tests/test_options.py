@@ -146,6 +146,6 @@ def test_an_unknown_optimization_is_answered_with_the_ladder(sdperf):
     result = sdperf("--sdperf-optimization=fhma")
     assert result.ret == 4
     assert result.stderr.lines[0] == (
-        "ERROR: unknown optimization 'fhma'. Did you mean 'fmha'? Known: all, as-is, fmha, fp16, fp32, group-norm, "
+        "ERROR: unknown optimization 'fhma'. Did you mean 'fmha'? Known: all, fmha, fp16, fp32, group-norm, "
         "ladder. A comma separates builds, a plus joins the rungs of one build, all-NAME leaves one rung out."
     )

@@ -98,8 +98,8 @@ def test_a_single_component_has_neither_steps_nor_scheduler():
 def test_the_marker_sets_what_the_command_line_leaves_open():
     marks = Marks(models=("sdxl",), components=("unet",), engines=("ort-cpu:threads=2",), batch_sizes=(2,))
     assert ids(selector().choose(Axes.ENGINE, marks)) == [
-        "sdxl-unet-on-ort-cpu-at-fp32-batch-2-with-threads=2",
-        "sdxl-unet-on-ort-cpu-at-fp16-batch-2-with-threads=2",
+        "sdxl-unet-on-ort-cpu-at-fp32-batch-2-with-threads-2",
+        "sdxl-unet-on-ort-cpu-at-fp16-batch-2-with-threads-2",
     ]
 
 
@@ -153,7 +153,7 @@ def test_a_profile_is_chosen_by_a_marker_for_its_engine():
     mine = Profile("mine", "ort-cpu", options={"threads": "2"})
     marks = Marks(engines=("ort-cpu",), components=("unet",), optimizations=("fp16",))
     choices = selector(engines="mine,torch", profiles=[mine]).choose(Axes.ENGINE, marks)
-    assert ids(choices) == ["sd15-thin-unet-on-mine-at-fp16-with-threads=2"]
+    assert ids(choices) == ["sd15-thin-unet-on-mine-at-fp16-with-threads-2"]
 
 
 def test_a_rung_that_an_engine_does_not_support_is_a_skip_with_its_reason():

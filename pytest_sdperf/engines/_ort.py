@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, LoadRequest, Runner
+from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
+from pytest_sdperf.values import TensorSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,44 +49,50 @@ class OrtRunner(Runner):
         session: onnxruntime.InferenceSession,
         request: LoadRequest,
         *,
-        device: str,
+        memory: Memory,
         facts: Mapping[str, Any],
     ) -> None:
-        import onnxruntime
+        """Make and bind every buffer, at the shapes of the request's workload.
 
-        self._ort = onnxruntime
-        self._session = session
-        self._device = device
-        self._index = request.device_index if device != "cpu" else 0
-        self._facts = dict(facts)
+        Args:
+            session: The loaded component.
+            request: What it was loaded for.
+            memory: Where its inputs and outputs live.
+            facts: What the engine has to say about the session.
+        """
+        self._session, self._memory, self._facts = session, memory, dict(facts)
         self._binding = session.io_binding()
-        self._inputs: dict[str, Any] = {}
+        model, component, workload = request.model, request.component, request.workload
+        self._inputs = self._buffers(session.get_inputs(), model.inputs(component, workload))
+        self._outputs = self._buffers(session.get_outputs(), model.outputs(component, workload))
+        for name, buffer in self._inputs.items():
+            memory.bind_input(self._binding, name, buffer)
+        for name, buffer in self._outputs.items():
+            memory.bind_output(self._binding, name, buffer)
         self._dtypes = {node.name: NUMPY_NAMES[node.type] for node in session.get_inputs()}
-        self._output_names = [node.name for node in session.get_outputs()]
-        shapes = {spec.name: spec.shape for spec in request.model.outputs(request.component, request.workload)}
-        # Fixed output buffers: a CUDA graph replays onto the addresses it was captured with.
-        self._outputs = {
-            node.name: onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-                list(shapes[node.name]), _numpy_type(NUMPY_NAMES[node.type]), device, self._index
-            )
-            for node in session.get_outputs()
-        }
-        for name, value in self._outputs.items():
-            self._binding.bind_ortvalue_output(name, value)
+
+    def _buffers(self, nodes: Sequence[Any], specs: Sequence[TensorSpec]) -> dict[str, Any]:
+        shapes = {spec.name: spec.shape for spec in specs}
+        return {node.name: self._memory.make(shapes[node.name], NUMPY_NAMES[node.type]) for node in nodes}
 
     def bind(self, inputs: Arrays) -> None:
-        """Copy the inputs to the device; a second call writes into the same buffers."""
+        """Copy the inputs into the bound buffers.
+
+        Raises:
+            ValueError: An input has another shape than the component was loaded for.
+        """
         import numpy as np
 
-        for name, dtype in self._dtypes.items():
-            # A copy: on a CPU the session's value lives in this very array, and the caller's must not change.
-            array = np.array(inputs[name], dtype=dtype, order="C")
-            known = self._inputs.get(name)
-            if known is not None and list(known.shape()) == list(array.shape):
-                known.update_inplace(array)
-                continue
-            self._inputs[name] = self._ort.OrtValue.ortvalue_from_numpy(array, self._device, self._index)
-            self._binding.bind_ortvalue_input(name, self._inputs[name])
+        for name, buffer in self._inputs.items():
+            array = np.asarray(inputs[name], dtype=self._dtypes[name], order="C")
+            self._memory.write(self._checked(name, buffer, array), array)
+
+    def _checked(self, name: str, buffer: Any, given: Any) -> Any:
+        """Return the buffer, if what shall be copied into it has its shape: a copy would broadcast without a word."""
+        expected = _extents(buffer)
+        if tuple(given.shape) != expected:
+            raise ValueError(f"input {name!r} has shape {tuple(given.shape)}; the component was loaded for {expected}")
+        return buffer
 
     def run(self) -> None:
         """Start one call."""
@@ -96,59 +104,52 @@ class OrtRunner(Runner):
 
     def fetch(self) -> dict[str, np.ndarray[Any, Any]]:
         """Copy the outputs to the host."""
-        import numpy as np
-
-        return {name: np.array(self._outputs[name].numpy()) for name in self._output_names}
+        return {name: self._memory.read(buffer) for name, buffer in self._outputs.items()}
 
     def call(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Run once on torch tensors, without leaving the device where both sides are on CUDA."""
-        if self._device == "cpu":
+        """Run once on torch tensors; where the buffers are tensors too, without leaving the device.
+
+        Raises:
+            ValueError: An input has another shape than the component was loaded for.
+        """
+        memory = self._memory
+        if not isinstance(memory, TorchMemory):
             return super().call(inputs)
-        return self._call_on_device(inputs)
-
-    def _call_on_device(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        import torch
-
-        binding = self._session.io_binding()
-        held = []
-        for name, dtype in self._dtypes.items():
-            tensor = inputs[name].to(getattr(torch, dtype)).contiguous()
-            held.append(tensor)
-            self._bind_tensor(binding.bind_input, name, tensor, dtype)
-        outputs = {}
-        for name, value in self._outputs.items():
-            dtype = _dtype_of(value)
-            outputs[name] = torch.empty(tuple(value.shape()), dtype=getattr(torch, dtype), device=held[0].device)
-            self._bind_tensor(binding.bind_output, name, outputs[name], dtype)
-        torch.cuda.current_stream().synchronize()  # the session has a stream of its own
-        self._session.run_with_iobinding(binding)
-        binding.synchronize_outputs()
-        return outputs
-
-    def _bind_tensor(self, bind: Any, name: str, tensor: torch.Tensor, dtype: str) -> None:
-        bind(name, self._device, self._index, _numpy_type(dtype), tuple(tensor.shape), tensor.data_ptr())
+        for name, buffer in self._inputs.items():
+            memory.write_tensor(self._checked(name, buffer, inputs[name]), inputs[name])
+        for buffer in self._inputs.values():
+            memory.settle(buffer)
+        self.run()
+        self.synchronize()
+        # Clones: the next call writes into these very tensors.
+        return {name: tensor.clone() for name, tensor in self._outputs.items()}
 
     def facts(self) -> dict[str, Any]:
         """Return providers, threads and the number of nodes per execution provider."""
         return {**self._facts, "providers": self._session.get_providers(), "placement": placement(self._session)}
 
 
+def _extents(buffer: Any) -> tuple[int, ...]:
+    """Return the shape of a tensor (an attribute) or of an OrtValue (a method)."""
+    shape = buffer.shape
+    return tuple(shape() if callable(shape) else shape)
+
+
 def placement(session: onnxruntime.InferenceSession) -> dict[str, int]:
-    """Count the nodes that each execution provider was given, copies between devices included."""
+    """Count the nodes that each execution provider was given, copies between devices included.
+
+    Empty where onnxruntime cannot tell: before 1.23 it has no such question, later it answers only sessions whose
+    options asked it to remember.
+    """
+    from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+
     counts: Counter[str] = Counter()
-    for part in session.get_provider_graph_assignment_info():
-        counts[part.ep_name] += len(part.get_nodes())
+    try:
+        for part in session.get_provider_graph_assignment_info():
+            counts[part.ep_name] += len(part.get_nodes())
+    except (AttributeError, Fail):
+        return {}
     return dict(counts)
-
-
-def _numpy_type(name: str) -> Any:
-    import numpy as np
-
-    return np.dtype(name).type
-
-
-def _dtype_of(value: Any) -> str:
-    return NUMPY_NAMES[value.data_type()]
 
 
 def create_session(request: LoadRequest, *, options: Any, providers: Sequence[Any]) -> Any:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.errors import OptionError, UnknownNameError
+from pytest_sdperf.gpu_facts import VISIBILITY_VARIABLES
 from pytest_sdperf.options.flags import BY_NAME
 
 ENGINES = "engines"
@@ -63,7 +64,7 @@ def read_project(root: Path) -> Project:
     """Read `[tool.sdperf]` of `root/pyproject.toml`; an absent file or table is an empty project.
 
     Raises:
-        OptionError: The file is not TOML, or a value has the wrong type.
+        OptionError: The file is not TOML, a value has the wrong type, or a profile sets a variable that hides GPUs.
         UnknownNameError: A key that is neither an option nor `engines`, or an unknown key of a profile.
     """
     path = root / "pyproject.toml"
@@ -105,8 +106,19 @@ def _profile(name: str, value: Any, root: Path) -> Profile:
         engine=_text(table["engine"], f"{where} engine"),
         options=_texts(table.get("options", {}), f"{where} options"),
         python=None if python is None else root / Path(_text(python, f"{where} python")).expanduser(),
-        env=_texts(table.get("env", {}), f"{where} env"),
+        env=_environment(table.get("env", {}), f"{where} env"),
     )
+
+
+def _environment(value: Any, where: str) -> dict[str, str]:
+    env = _texts(value, where)
+    for name in env:
+        if name.upper() in VISIBILITY_VARIABLES:
+            raise OptionError(
+                f"{where} sets {name}, which would move the measurement to another device than the one that its result "
+                "names. Remove it, and choose the device with --sdperf-gpu=DEVICE."
+            )
+    return env
 
 
 def _table(value: Any, where: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The name of a case in a test id: a sentence, and after it only what is out of the ordinary.
 
 `sd15-thin-unet-on-ort-cpu-at-fp16`, `sd15-pipeline-on-torch-at-fp16-batch-4-ddim`,
-`sd15-thin-unet-at-fp16-by-ort-from-dynamo`.
+`sd15-thin-unet-on-ort-cpu-at-fp32-with-threads-2`, `sd15-thin-unet-at-fp16-by-ort-from-dynamo`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pytest_sdperf.values import Case
 # What may stand in a node id as it is: the rest (brackets, colons, slashes, spaces) is percent-encoded, so that two
 # values never become one id.
 _SAFE = "=+,.-_~"
+_WEIGHTS = "weights"
 
 
 def case_id(case: Case, *, usual: Case) -> str:
@@ -29,10 +30,26 @@ def case_id(case: Case, *, usual: Case) -> str:
     words += ["at", case.optimization] if case.optimization else []
     words += _graph(case, usual)
     words += _workload(case, usual)
-    words += ["weights", case.weights] if case.weights != usual.weights else []
-    if case.engine_options:
-        words += ["with", ",".join(f"{name}={value}" for name, value in case.engine_options)]
-    return quote("-".join(words), safe=_SAFE)
+    text = quote("-".join(words), safe=_SAFE)
+    text += _options(case)
+    return text + (f"-{_WEIGHTS}-{quote(case.weights, safe=_SAFE)}" if case.weights != usual.weights else "")
+
+
+def _options(case: Case) -> str:
+    """Return the engine's options, in characters that `-k` takes wherever the values allow it: no `=` and no comma."""
+    if not case.engine_options:
+        return ""
+    return "-with-" + "+".join(f"{_name(name)}-{_value(value)}" for name, value in case.engine_options)
+
+
+def _name(name: str) -> str:
+    # The first hyphen ends the name.
+    return quote(name, safe="_").replace("-", "%2D")
+
+
+def _value(value: str) -> str:
+    # A plus begins the next option, and the weights follow the last one.
+    return quote(value, safe=_SAFE.replace("+", "")).replace(f"-{_WEIGHTS}-", f"%2D{_WEIGHTS}%2D")
 
 
 def _graph(case: Case, usual: Case) -> list[str]:

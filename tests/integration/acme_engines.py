@@ -1,4 +1,4 @@
-"""A third party's engines, one for each way in which an engine ends its worker. They load no library of a vendor.
+"""A third party's engines: one that is right, one that is wrong, and one for each way in which a worker ends.
 
 Tests copy this file into a user's project.
 """
@@ -63,11 +63,12 @@ def obey() -> None:
 
 
 class NumpyRunner(Runner):
-    def __init__(self, path: Any, before_run: Callable[[], None]) -> None:
+    def __init__(self, path: Any, before_run: Callable[[], None], scale: float) -> None:
         from safetensors.numpy import load_file
 
         self._layers = load_file(path)
         self._before_run = before_run
+        self._scale = scale
         self._sample: Any = None
         self._out: Any = None
 
@@ -81,7 +82,7 @@ class NumpyRunner(Runner):
         out = self._sample
         for layer in range(len(self._layers) // 2):
             name = f"stack.{2 * layer}"
-            out = np.tanh(out @ self._layers[f"{name}.weight"].T + self._layers[f"{name}.bias"])
+            out = np.tanh(self._scale * out @ self._layers[f"{name}.weight"].T + self._layers[f"{name}.bias"])
         self._out = out
 
     def synchronize(self) -> None:
@@ -91,7 +92,7 @@ class NumpyRunner(Runner):
         return {"out_sample": self._out.copy()}
 
     def facts(self) -> dict[str, Any]:
-        return {"threads": "as numpy likes"}
+        return {"process": os.getpid()}
 
 
 class AcmeEngine(Engine):
@@ -99,11 +100,17 @@ class AcmeEngine(Engine):
     device_kinds = ("cpu",)
 
     def __init__(
-        self, name: str, *, before_load: Callable[[], None] = nothing, before_run: Callable[[], None] = nothing
+        self,
+        name: str,
+        *,
+        before_load: Callable[[], None] = nothing,
+        before_run: Callable[[], None] = nothing,
+        scale: float = 1.0,
     ) -> None:
         self.name = name
         self._before_load = before_load
         self._before_run = before_run
+        self._scale = scale
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         return ("fp32",)
@@ -116,11 +123,12 @@ class AcmeEngine(Engine):
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         self._before_load()
-        yield NumpyRunner(request.build.path, self._before_run)
+        yield NumpyRunner(request.build.path, self._before_run, self._scale)
 
 
 def pytest_sdperf_register(catalog: Catalog) -> None:
     catalog.add_engine(AcmeEngine("acme", before_run=obey))
+    catalog.add_engine(AcmeEngine("acme-wrong", scale=1.001))
     catalog.add_engine(AcmeEngine("acme-aborts", before_load=abort))
     catalog.add_engine(AcmeEngine("acme-killed", before_run=kill))
     catalog.add_engine(AcmeEngine("acme-hangs", before_run=hang))

@@ -1,0 +1,43 @@
+"""What a worker loads must run under Python 3.10, so ruff has to judge these files by that version."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+# What a worker imports at its start, and every task that it can be asked for.
+PROGRAM = """
+import importlib, pkgutil, sys
+import pytest_sdperf.worker, pytest_sdperf.builtins, pytest_sdperf.tasks
+for package in ("devices", "engines", "models", "optimizations", "pipeline", "structure", "tasks"):
+    folder = importlib.import_module(f"pytest_sdperf.{package}")
+    for module in pkgutil.iter_modules(folder.__path__):
+        importlib.import_module(f"pytest_sdperf.{package}.{module.name}")
+files = (getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith("pytest_sdperf"))
+print(*sorted(filter(None, files)), sep="\\n")
+"""
+
+
+def judged_as_python_310() -> set[Path]:
+    """Return the files that `per-file-target-version` in pyproject.toml matches."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found: set[Path] = set()
+    for pattern, version in settings["tool"]["ruff"]["per-file-target-version"].items():
+        assert version == "py310"
+        before, names, after = re.fullmatch(r"(.*)\{(.*)\}(.*)", pattern).groups()
+        for name in names.split(","):
+            files = set(ROOT.glob(f"{before}{name}{after}"))
+            assert files, f"{pattern}: there is no {name}"
+            found |= files
+    return found
+
+
+def test_ruff_judges_what_a_worker_loads_by_the_oldest_python_of_a_worker():
+    answer = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {Path(line) for line in answer.stdout.split()}
+    assert ROOT / "pytest_sdperf" / "tasks" / "component.py" in loaded
+    assert sorted(loaded - judged_as_python_310()) == []

@@ -97,7 +97,7 @@ def _reference_key(plain: CaseRunner, floating: str) -> str:
         "builds": {name: build.key for name, build in plain.builds().items()},
         "floating": floating,
         "device": plain.workbench.device.name,
-        "code": source_hash("pytest_sdperf.tasks.reference"),
+        "code": source_hash("pytest_sdperf.tasks.reference", "pytest_sdperf.engines.torch_eager"),
         "versions": library_versions("torch", "diffusers", "transformers"),
     }
     return f"reference-{content_key(parts)}"

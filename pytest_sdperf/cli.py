@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-import platformdirs
 import pytest
 
 from pytest_sdperf import __version__
 from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.building.fingerprint import library_versions
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import Engine
-from pytest_sdperf.device import DeviceProbe
+from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError, OptionError, SdperfError
-from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.flags import Answer, read_answers
 from pytest_sdperf.options.parsing import size_bytes
+from pytest_sdperf.options.profiles import read_project
+from pytest_sdperf.options.reading import cache_folder
 from pytest_sdperf.settings import Settings
 
 SUITES = "pytest_sdperf.suites"
@@ -70,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
         ("prune", "remove the least recently used models", cache_prune),
     ):
         action = actions.add_parser(name, help=text)
-        action.add_argument("--cache-dir", type=Path, metavar="FOLDER", help="default: the user's cache folder")
+        action.add_argument("--cache-dir", type=Path, metavar="FOLDER", help="default: the folder of a run that is started here")
         action.set_defaults(lines=lines)
         if name == "prune":
             action.add_argument(
@@ -90,9 +91,13 @@ def cache_info(chosen: argparse.Namespace) -> Iterator[str]:
 
 def cache_prune(chosen: argparse.Namespace) -> Iterator[str]:
     """Remove the least recently used models and yield their keys."""
-    removed = _cache(chosen).prune(size_bytes(Answer(chosen.to, "--to")))
+    cache, limit = _cache(chosen), size_bytes(Answer(chosen.to, "--to"))
+    removed = cache.prune(limit)
     yield from (f"removed {key}" for key in removed)
     yield f"{len(removed)} built models removed"
+    left = cache.info()
+    if left.size_bytes > limit:
+        yield f"{left.entries} built models stay: running tests use or build them"
 
 
 def doctor(_: argparse.Namespace) -> Iterator[str]:
@@ -102,37 +107,67 @@ def doctor(_: argparse.Namespace) -> Iterator[str]:
 
     catalog = Catalog()
     builtins.pytest_sdperf_register(catalog)
+    found = {name: _devices(probe) for name, probe in catalog.probes.items().items()}
+    kinds = {device.kind for devices in found.values() for device in devices if isinstance(device, Device)}
     yield "engines"
-    yield from (f"  {name}: {_state(engine)}" for name, engine in catalog.engines.items().items())
+    yield from (f"  {name}: {_state(engine, kinds)}" for name, engine in catalog.engines.items().items())
     yield "devices"
-    for name, probe in catalog.probes.items().items():
-        yield from (f"  {name}: {found}" for found in _devices(probe))
+    for name, devices in found.items():
+        told = [f"{one.name} ({one.slug})" if isinstance(one, Device) else one for one in devices]
+        yield from (f"  {name}: {text}" for text in told or ["none"])
 
 
 def _cache(chosen: argparse.Namespace) -> Cache:
-    folder = chosen.cache_dir or platformdirs.user_cache_path("pytest-sdperf")
+    folder = chosen.cache_dir or project_cache_folder()
     if not folder.is_dir():
         raise OptionError(f"there is no cache at {folder}. It appears with the first run, or name it with --cache-dir.")
     return Cache(folder, size_bytes=Settings().cache_size_bytes)
 
 
-def _state(engine: Engine) -> str:
-    missing = engine.missing()
+def project_cache_folder() -> Path:
+    """Return the cache folder that a run in this folder would use: pytest reads its configuration, and stops there.
+
+    Raises:
+        OptionError: pytest cannot read it; it has printed why.
+    """
+    asked = _CacheFolder()
+    # By its name: then it is there whether or not plug-ins are loaded by themselves.
+    status = pytest.main(["-p", "sdperf"], plugins=[asked])
+    if asked.folder is None:
+        raise OptionError(
+            f"pytest cannot read the configuration of this folder (exit status {int(status)}). Correct it, or name the "
+            "cache with --cache-dir=FOLDER."
+        )
+    return asked.folder
+
+
+class _CacheFolder:
+    """A plug-in of pytest that asks for the cache folder instead of running tests."""
+
+    folder: Path | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> int:
+        """Read the option as a run does."""
+        answers = read_answers(config, read_project(config.rootpath).options)
+        self.folder = cache_folder(answers, started_in=config.invocation_params.dir, root=config.rootpath)
+        return 0
+
+
+def _state(engine: Engine, here: Collection[DeviceKind]) -> str:
+    """Say whether an engine is ready for the GPU of this machine, if it runs on such a one."""
+    kind = next((kind for kind in engine.device_kinds if kind in here and kind != "cpu"), engine.device_kinds[0])
+    missing = engine.missing(kind)
     if missing is not None:
         return missing
-    versions = (f"{need.module} {_version(need.module)}" for need in engine.requirements)
-    return f"ready ({', '.join(versions)}; runs on {', '.join(engine.device_kinds)})"
+    versions = library_versions(*(need.module.partition(".")[0] for need in engine.requirements))
+    named = (f"{name} {version}" for name, version in versions.items())
+    return f"ready ({', '.join(named)}; runs on {', '.join(engine.device_kinds)})"
 
 
-def _version(module: str) -> str:
-    """Return the version of the distribution that brings a module; several may (onnxruntime, onnxruntime-gpu)."""
-    owners = sorted(set(importlib.metadata.packages_distributions().get(module, ())))
-    found = [f"{importlib.metadata.version(owner)}" for owner in owners]
-    return " and ".join(dict.fromkeys(found)) or "of unknown version"
-
-
-def _devices(probe: DeviceProbe) -> list[str]:
+def _devices(probe: DeviceProbe) -> Sequence[Device | str]:
+    """Return the devices of a probe, or why it found none."""
     try:
-        return [f"{device.name} ({device.slug})" for device in probe.find()] or ["none"]
+        return probe.find()
     except DeviceMissingError as error:
         return [str(error)]

@@ -19,6 +19,11 @@ def monotonic_s() -> float:
     return time.perf_counter()
 
 
+def wall_s() -> float:
+    """Return seconds since 1970, to compare with the times of files."""
+    return time.time()
+
+
 def sleep_s(seconds: float) -> None:
     """Wait for `seconds`."""
     time.sleep(seconds)

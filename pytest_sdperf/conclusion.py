@@ -119,6 +119,8 @@ def unused_lines(results: Results, session: Session) -> Iterator[Line]:
 
 def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
     settings = session.run.settings
+    if settings.in_process:
+        return ("Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline.",)
     origin = acceptance.Origin(
         slug=session.run.device().slug, machine=session.machine, date=clock.today_utc(), commit=commit_of(root)
     )
@@ -207,6 +209,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         sessions=sessions_of(results.reports, baseline),
         command=command,
         updating=settings.update_baselines,
+        in_process=settings.in_process,
         changes=changes_of(results.reports, baseline),
     )
 

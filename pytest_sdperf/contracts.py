@@ -135,10 +135,15 @@ class EngineOption:
 
 @dataclass(frozen=True)
 class Requirement:
-    """A package that an engine needs in the interpreter of its worker."""
+    """A package that an engine needs in the interpreter of its worker.
+
+    Attributes:
+        module: Name to import.
+        install: Command that installs it; empty stands for the engine's extra of this project.
+    """
 
     module: str
-    install: str
+    install: str = ""
 
 
 @dataclass(frozen=True)
@@ -211,7 +216,8 @@ class Engine(ABC):
         device_kinds: Where it runs.
         options: Name -> option.
         requirements: Packages it needs in its worker.
-        extra: The extra of this project that brings them (`cpu`, `cuda`, `rocm`).
+        extra: The extra of this project that brings them (`cpu`, `cuda`, `rocm`); empty stands for the one that is
+            named as the device kind.
     """
 
     name: str
@@ -221,18 +227,30 @@ class Engine(ABC):
     requirements: tuple[Requirement, ...] = ()
     extra: str = "cpu"
 
-    def missing(self) -> str | None:
+    def missing(self, device_kind: DeviceKind = "cpu") -> str | None:
         """Say why the engine cannot run in this interpreter and what to install; None if it can.
 
         Looks for modules without importing them.
+
+        Args:
+            device_kind: Where it shall run: a GPU needs other builds of the same packages than a CPU.
         """
         for requirement in self.requirements:
             if importlib.util.find_spec(requirement.module) is None:
-                return f"package {requirement.module!r} is not installed; type: {requirement.install}"
+                install = requirement.install or self.install_command(device_kind)
+                return f"package {requirement.module!r} is not installed; type: {install}"
         return None
 
+    def install_command(self, device_kind: DeviceKind) -> str:
+        """Return the command that installs the extra of this project which brings the engine's packages."""
+        return f"pip install 'pytest-sdperf[{self.extra or device_kind}]'"
+
     def supports(self, optimization: str) -> str | None:
-        """Say why a rung is not applicable to this engine; None if it is supported."""
+        """Say why a rung is not applicable to this engine; None if it is supported.
+
+        Args:
+            optimization: Name of one rung; a build is asked for rung by rung.
+        """
         return None
 
     @abstractmethod

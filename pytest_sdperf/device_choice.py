@@ -17,16 +17,24 @@ _VENDORS: Mapping[str, DeviceKind] = {"nvidia": "cuda", "amd": "rocm"}
 _HIDDEN = "-1"  # an empty value hides nothing from HIP and cannot be set on Windows
 
 
+@dataclass(frozen=True)
+class Found:
+    """A device with the probe that found it: of several probes for one kind, only that one knows the device."""
+
+    probe: DeviceProbe
+    device: Device
+
+
 @dataclass
 class _Survey:
     """What the probes found, and why the others found nothing."""
 
-    found: list[tuple[DeviceProbe, Device]] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
     absent: dict[str, str] = field(default_factory=dict)
 
 
-def choose_device(gpu: str, probes: Mapping[str, DeviceProbe], *, environ: Mapping[str, str]) -> Device:
-    """Return the device that was asked for; of several that fit, the first that nobody uses.
+def choose_device(gpu: str, probes: Mapping[str, DeviceProbe], *, environ: Mapping[str, str]) -> Found:
+    """Return the device that was asked for, with its probe; of several that fit, the first that nobody uses.
 
     Args:
         gpu: `cpu` or nothing; `auto`; `nvidia` or `amd`; a family (`a100`); a slug (`a100-sxm4-40gb`); a position
@@ -42,17 +50,17 @@ def choose_device(gpu: str, probes: Mapping[str, DeviceProbe], *, environ: Mappi
     if request.lower() in {"", "cpu"}:
         return _cpu(probes)
     survey = _survey(probes)
-    fits = [pair for position, pair in enumerate(survey.found) if _fits(pair[1], request, position=position)]
+    fits = [one for position, one in enumerate(survey.found) if _fits(one.device, request, position=position)]
     if not fits:
         _refuse(request, survey, environ)
     if _is_uuid(request) and len(fits) > 1:
         raise DeviceMissingError(
-            f"UUID {request!r} is the start of {len(fits)} devices: {', '.join(pair[1].uuid for pair in fits)}. "
+            f"UUID {request!r} is the start of {len(fits)} devices: {', '.join(one.device.uuid for one in fits)}. "
             "Type more of it."
         )
     if len(fits) == 1:
-        return fits[0][1]
-    return min(fits, key=lambda pair: _busy(*pair))[1]
+        return fits[0]
+    return min(fits, key=_busy)
 
 
 def named_kind(gpu: str) -> DeviceKind | None:
@@ -110,10 +118,10 @@ def worker_environment(device: Device, *, environ: Mapping[str, str] | None = No
     return {"HIP_VISIBLE_DEVICES": chosen, "CUDA_VISIBLE_DEVICES": chosen}
 
 
-def _cpu(probes: Mapping[str, DeviceProbe]) -> Device:
+def _cpu(probes: Mapping[str, DeviceProbe]) -> Found:
     for probe in probes.values():
         if probe.kind == "cpu":
-            return probe.find()[0]
+            return Found(probe, probe.find()[0])
     raise DeviceMissingError(
         "no device probe for CPUs is registered. Known probes: "
         f"{', '.join(probes) or 'none'}. Leave the plug-in pytest_sdperf.builtins switched on."
@@ -126,7 +134,7 @@ def _survey(probes: Mapping[str, DeviceProbe]) -> _Survey:
         if probe.kind == "cpu":
             continue
         try:
-            survey.found.extend((probe, device) for device in probe.find())
+            survey.found.extend(Found(probe, device) for device in probe.find())
         except DeviceMissingError as error:
             survey.absent[name] = str(error)
     return survey
@@ -147,9 +155,9 @@ def _is_uuid(request: str) -> bool:
     return request.upper().startswith(("GPU-", "MIG-"))
 
 
-def _busy(probe: DeviceProbe, device: Device) -> int:
+def _busy(found: Found) -> int:
     """Rank a device: 0 idle, 1 perhaps in use, 2 in use."""
-    health = probe.health(device)
+    health = found.probe.health(found.device)
     if health.other_processes:
         return 2
     return 0 if health.other_processes == 0 and not health.reasons else 1
@@ -162,20 +170,20 @@ def _refuse(request: str, survey: _Survey, environ: Mapping[str, str]) -> NoRetu
     if not (somewhere or request.isdecimal() or _is_uuid(request)):
         raise _unknown(request, survey, table)
     lines = [f"GPU {request!r} was asked for, but no device of this machine answers to it."]
-    lines += [f"  {n}: {device.name} ({device.slug})" for n, (_, device) in enumerate(survey.found)]
+    lines += [f"  {n}: {one.device.name} ({one.device.slug})" for n, one in enumerate(survey.found)]
     lines += [f"  {probe}: {reason}" for probe, reason in survey.absent.items()]
     hidden = [f"{variable}={environ[variable]!r}" for variable in VISIBILITY_VARIABLES if variable in environ]
     if hidden and survey.found:
         lines.append(f"{' and '.join(hidden)} may hide others.")
     if survey.found:
-        lines.append(f"Type --sdperf-gpu={survey.found[0][1].slug}, or leave the option out to run on the CPU.")
+        lines.append(f"Type --sdperf-gpu={survey.found[0].device.slug}, or leave the option out to run on the CPU.")
     else:
         lines.append("Leave the option out to run on the CPU.")
     raise DeviceMissingError("\n".join(lines))
 
 
 def _unknown(request: str, survey: _Survey, table: GpuTable) -> UnknownNameError:
-    present = {device.slug for _, device in survey.found}
+    present = {one.device.slug for one in survey.found}
     near = difflib.get_close_matches(request.lower(), {*table.slugs, *present}, n=1, cutoff=0.5)
     return UnknownNameError(
         "GPU",

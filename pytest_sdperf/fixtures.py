@@ -6,6 +6,7 @@ the fixtures then belong to the one case that the test is about.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,15 @@ from pytest_sdperf.options.marks import MARKER, read_marks
 from pytest_sdperf.outcomes import Agreement, Verdict
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session, session_of
+from pytest_sdperf.turns import measuring_alone
 from pytest_sdperf.values import Build, Case, Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+BESIDE_OTHERS = (
+    "Other workers of pytest-xdist ran tests at the same time; only measurements of this device took turns."
+)
 
 
 @pytest.fixture(scope="session")
@@ -119,8 +125,12 @@ def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
     marks = read_marks(request.node.iter_markers(MARKER))
 
     def measure_and_judge(runner: CaseRunner) -> Measurement:
-        processes = sdperf_session.run.settings.processes
-        measurement = measure(runner, processes=processes, say=sdperf_session.say)
+        settings = sdperf_session.run.settings
+        runner.builds()  # nobody needs to wait for that
+        with measuring_alone(sdperf_session.run.device(), settings.state_dir, say=sdperf_session.say):
+            measurement = measure(runner, processes=settings.processes, say=sdperf_session.say)
+        if getattr(request.config, "workerinput", {}).get("workercount", 1) > 1:
+            measurement = dataclasses.replace(measurement, remarks=(*measurement.remarks, BESIDE_OTHERS))
         verdicts = sdperf_session.judge(measurement, min_effect=marks.min_effect)
         recorder.measurement(measurement, verdicts)
         benchmark_bridge.show(request, measurement.medians_s)

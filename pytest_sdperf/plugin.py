@@ -142,6 +142,11 @@ class Watcher:
             raise pytest.Collector.CollectError(registration.too_late(plugin, self._config.rootpath))
 
     @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker of pytest-xdist which device this process chose."""
+        node.workerinput[run.CHOSEN] = run.run_of(self._config).name_for_workers()
+
+    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Take over a refusal from a worker of pytest-xdist, which cannot end the run itself."""
         self._refusal = self._refusal or getattr(node, "workeroutput", {}).get(_REFUSAL, "")

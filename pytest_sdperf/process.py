@@ -22,6 +22,7 @@ from pytest_sdperf.contracts import PhaseListener
 from pytest_sdperf.tasks import TaskContext
 
 TAIL_LINES = 12
+_END_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -59,18 +60,22 @@ def run_task(
         registrars: Modules that register what the task needs.
         python: Interpreter; None is this one.
         env: Variables on top of this process's environment.
-        in_process: Run in this process instead, so that a debugger can follow.
+        in_process: Run in this process instead, so that a debugger can follow; `env` is set for the duration.
         on_event: Called for every event while the task runs.
 
     Raises:
         OutOfMemoryError: Memory ran out in the task.
         SdperfError: The task refused, with its own class and text.
         WorkerError: The process crashed, was killed, hung or did not answer.
+        ValueError: Both `python` and `in_process`.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     listen = on_event or (lambda event: None)
     if in_process:
-        return _answer(_run_here(task, arguments, out_dir, registrars, listen), out_dir)
+        if python is not None:
+            raise ValueError(f"{python} cannot run a task inside this process")
+        with _environment(env or {}):
+            return _answer(_run_here(task, arguments, out_dir, registrars, listen), out_dir)
     job = {
         "protocol": worker.PROTOCOL,
         "task": task,
@@ -119,8 +124,27 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
         else:
-            process.kill()
+            _kill_tree(process)
     process.wait()
+
+
+def _kill_tree(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its children where there are no process groups."""
+    import psutil
+
+    try:
+        children = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        # On Windows they keep the id of their parent, and nobody else gets it while we hold the parent's handle.
+        children = [child for child in psutil.process_iter(["ppid"]) if child.info["ppid"] == process.pid]
+        for child in tuple(children):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                children += child.children(recursive=True)
+    process.kill()
+    for child in children:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    psutil.wait_procs(children, timeout=_END_S)
 
 
 def _follow(
@@ -211,6 +235,21 @@ def _tail(path: Path) -> str:
     except OSError:
         return ""
     return "\n".join(lines[-TAIL_LINES:])
+
+
+@contextlib.contextmanager
+def _environment(env: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of this process and put back what was there."""
+    before = {name: os.environ.get(name) for name in env}
+    os.environ.update(env)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 class _Listener(PhaseListener):

@@ -100,13 +100,12 @@ class Session:
     def workbench(self) -> Workbench:
         """What every case of this run shares."""
         device = self.run.device()
-        probes = self.run.catalog.probes.items().values()
         self._scratch = tempfile.TemporaryDirectory(prefix="sdperf-")
         return Workbench(
             settings=self.run.settings,
             catalog=self.run.catalog,
             device=device,
-            probe=next(probe for probe in probes if probe.kind == device.kind),
+            probe=self.run.probe(),
             builder=self.builder,
             cache=self.cache,
             folder=Path(self._scratch.name),

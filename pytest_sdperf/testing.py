@@ -77,7 +77,7 @@ def _check_engine_declarations(engine: Engine, device_kind: str) -> None:
         fits = option.default in option.choices if option.choices else re.fullmatch(option.pattern, option.default)
         _require(fits, f"{name}: the default {option.default!r} of option {key!r} is not an allowed value")
         _require(option.help.strip(), f"{name}: option {key!r} has no help")
-    reason = engine.missing()
+    reason = engine.missing(device_kind)  # type: ignore[arg-type]  # checked above
     _require(reason is None, f"{name}: missing() says {reason!r}; install that before the check")
     rungs = engine.default_optimizations(device_kind)
     _require(rungs, f"{name}: default_optimizations({device_kind!r}) is empty; nothing would run")

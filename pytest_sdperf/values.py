@@ -48,7 +48,7 @@ class Case:
         exporter: `dynamo` or `torchscript`; empty likewise.
         opset: ONNX opset of the export; 0 likewise.
         shapes: `static` or `dynamic`; empty likewise.
-        weights: Identity of the weights (`random-0`, or a hash of a folder's content).
+        weights: Identity of the weights (`random-0`, a fingerprint of a folder, or a hub id with its commit).
         batch_size, height, width, steps, scheduler: See `Workload`; steps and scheduler are 0 and empty for a
             single component.
     """
@@ -179,7 +179,8 @@ class Failure:
     """Why a worker gave no sample.
 
     Attributes:
-        reason: `oom`, `crash`, `killed`, `timeout`, `protocol` or `error`.
+        reason: `oom`, `crash`, `killed`, `timeout`, `protocol` or `error`; `refused` where the message says it all
+            (something is missing or cannot be built), and there are no last words.
         message: One sentence.
         tail: The last lines of the worker's stderr.
     """

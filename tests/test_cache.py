@@ -5,13 +5,18 @@ import json
 import multiprocessing
 import os
 import stat
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_sdperf.building import cache as cache_module
 from pytest_sdperf.building.cache import Cache, content_key
+from pytest_sdperf.building.key_locks import KeyLocks
 from pytest_sdperf.errors import CacheError
 
 
@@ -141,12 +146,15 @@ def test_least_recently_used_entries_go_first_but_never_one_in_use(tmp_path):
     for age, key in enumerate(("a", "b", "c")):
         path = before.get_or_make(key, _write(bytes(400_000))).path
         os.utime(path / "manifest.json", (1000 + age, 1000 + age))
+    del before
     cache, _ = _cache(tmp_path, 900_000)
     cache.get_or_make("a", _never)
     cache.get_or_make("d", _write(b"1"))
     assert set(cache.info().keys) == {"a", "c", "d"}
     assert cache.prune(0) == ("c",)
     assert set(cache.info().keys) == {"a", "d"}
+    assert _cache(tmp_path)[0].prune(0) == ()
+    del cache
     assert _cache(tmp_path)[0].prune(0) == ("a", "d")
     assert _cache(tmp_path)[0].info().entries == 0
 
@@ -162,6 +170,73 @@ def test_an_entry_that_is_being_built_is_not_removed(tmp_path):
 
     (tmp_path / "entries" / "k" / "data").write_bytes(b"22")
     assert _cache(tmp_path)[0].get_or_make("k", prune_meanwhile).made
+
+
+@pytest.fixture
+def another_process(tmp_path):
+    """A process that uses the entry `used` and begins to build `begun` until it is ended."""
+    program = f"""
+import pathlib, sys, time
+sys.path[:] = {sys.path!r}
+from pytest_sdperf.building.cache import Cache
+cache = Cache(pathlib.Path({str(tmp_path)!r}), size_bytes=10**6)
+cache.get_or_make("used", lambda folder: {{}})
+def build(folder):
+    print("ready", flush=True)
+    time.sleep(600)
+cache.get_or_make("begun", build)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.kill()
+
+
+def test_what_another_process_uses_stays_until_that_process_ends(tmp_path, another_process):
+    _cache(tmp_path)[0].get_or_make("free", _write(b"1"))
+    cache, _ = _cache(tmp_path)
+    assert cache.prune(0) == ("free",)
+    assert len(list((tmp_path / "entries").iterdir())) == 2
+    another_process.kill()  # no farewell: nothing that it wrote is cleaned up
+    another_process.wait()
+    assert cache.prune(0) == ("used",)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["door"]
+    assert list((tmp_path / "entries").iterdir()) == []
+
+
+def test_an_entry_is_announced_before_it_is_read(tmp_path, monkeypatch):
+    _cache(tmp_path)[0].get_or_make("k", _write(b"abc"))
+    verify = cache_module._verify
+
+    def prune_meanwhile(folder):
+        assert _cache(tmp_path)[0].prune(0) == ()
+        return verify(folder)
+
+    monkeypatch.setattr(cache_module, "_verify", prune_meanwhile)
+    assert not _cache(tmp_path)[0].get_or_make("k", _never).made
+
+
+def test_a_cache_that_shrinks_by_itself_spares_what_was_used_a_moment_ago(tmp_path):
+    for key in ("old", "recent"):
+        path = _cache(tmp_path)[0].get_or_make(key, _write(bytes(400_000))).path
+    os.utime(path.parent / "old" / "manifest.json", (1000, 1000))
+    cache, _ = _cache(tmp_path, 1)
+    cache.get_or_make("new", _write(b"1"))
+    assert set(cache.info().keys) == {"recent", "new"}
+    assert cache.prune(0) == ("recent",)
+
+
+def test_a_lock_file_that_is_removed_while_others_wait_still_lets_one_build(tmp_path):
+    cache, _ = _cache(tmp_path)
+    locks = KeyLocks(tmp_path / "locks", say=lambda text: None)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        with cache._uses.door():
+            pass
+        with locks.wait_for("k"):
+            waiting = [pool.submit(cache.get_or_make, "k", _write(b"1")) for _ in range(2)]
+            time.sleep(0.2)
+            locks.forget("k")
+        assert sorted(one.result().made for one in waiting) == [False, True]
 
 
 def test_info_of_a_cache_that_does_not_exist_yet(tmp_path):

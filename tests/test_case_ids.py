@@ -100,7 +100,7 @@ def cases(draw):
         exporter=exporter,
         opset=opset,
         shapes=shapes,
-        weights=draw(st.sampled_from(["random-0", "folder-0123", "org/name", "a/b-with-path-a", "a"])),
+        weights=draw(st.sampled_from(["random-0", "folder-0123", "org/name", "a/b-with-path-a", "weights-a", "a"])),
         batch_size=draw(st.integers(1, 3)),
         height=draw(st.sampled_from([128, 256])),
         width=draw(st.sampled_from([128, 256])),
@@ -126,8 +126,6 @@ def test_an_id_holds_nothing_that_a_shell_or_a_node_id_would_split(case):
     assert not set(case_id(case, usual=USUAL)) & set(" []:/\\'\"\n\t")
 
 
-@given(st.from_regex(r"[\w.+-]{1,8}", fullmatch=True))
-def test_an_id_with_an_option_can_be_typed_after_k(value):
-    name = case_id(dataclasses.replace(UNET, engine_options=(("threads", value),)), usual=USUAL)
-    if value.isascii() and "+" not in value and "-weights-" not in value:
-        Expression.compile(name)
+@given(st.from_regex(r"[a-zA-Z0-9_.-]{1,8}", fullmatch=True))
+def test_an_option_is_written_in_characters_that_k_takes(value):
+    Expression.compile(case_id(dataclasses.replace(UNET, engine_options=(("threads", value),)), usual=USUAL))

@@ -9,22 +9,22 @@ from door_toys import ToyEngine, ToyProbe
 
 from pytest_sdperf import builtins, cli
 from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.contracts import Requirement
 from pytest_sdperf.device import Device, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError
 
 
+def _make(folder):
+    (folder / "model.onnx").write_bytes(b"x" * 10**6)
+    return {}
+
+
 @pytest.fixture
-def cache(tmp_path):
-    """A cache that holds two artifacts of 1 MB."""
-    found = Cache(tmp_path / "cache", size_bytes=10**9)
-
-    def make(folder):
-        (folder / "model.onnx").write_bytes(b"x" * 10**6)
-        return {}
-
+def folder(tmp_path):
+    """The folder of a cache that holds two artifacts of 1 MB."""
     for key in ("first", "second"):
-        found.get_or_make(key, make)
-    return found
+        Cache(tmp_path / "cache", size_bytes=10**9).get_or_make(key, _make)
+    return tmp_path / "cache"
 
 
 def test_run_is_pytest_on_the_installed_suites_with_the_short_names(monkeypatch):
@@ -47,20 +47,56 @@ def test_the_suites_are_a_package_of_the_wheel_or_a_folder_of_the_source_tree(mo
     assert folder == str(Path(__file__).resolve().parents[1] / "suites")
 
 
-def test_cache_info_says_how_much_there_is(cache, capsys):
-    assert cli.main(["cache", "info", f"--cache-dir={cache.folder}"]) == 0
-    assert capsys.readouterr().out == f"{cache.folder}: 2 built models, 0.00 GB\n"
+def test_cache_info_says_how_much_there_is(folder, capsys):
+    assert cli.main(["cache", "info", f"--cache-dir={folder}"]) == 0
+    assert capsys.readouterr().out == f"{folder}: 2 built models, 0.00 GB\n"
 
 
-def test_cache_prune_removes_the_least_recently_used(cache, capsys):
-    assert cli.main(["cache", "prune", f"--cache-dir={cache.folder}", "--to=1.5MB"]) == 0
+def test_cache_prune_removes_the_least_recently_used(folder, capsys):
+    assert cli.main(["cache", "prune", f"--cache-dir={folder}", "--to=1.5MB"]) == 0
     assert capsys.readouterr().out == "removed first\n1 built models removed\n"
-    assert cli.main(["cache", "prune", f"--cache-dir={cache.folder}"]) == 0
+    assert cli.main(["cache", "prune", f"--cache-dir={folder}"]) == 0
     assert capsys.readouterr().out == "removed second\n1 built models removed\n"
 
 
-def test_a_size_that_is_none_is_answered_with_what_is_allowed(cache, capsys):
-    assert cli.main(["cache", "prune", f"--cache-dir={cache.folder}", "--to=half"]) == 4
+def test_cache_prune_says_what_it_leaves_to_running_tests(folder, capsys):
+    running = Cache(folder, size_bytes=10**9)
+    running.get_or_make("second", _make)
+    assert cli.main(["cache", "prune", f"--cache-dir={folder}"]) == 0
+    assert capsys.readouterr().out == (
+        "removed first\n1 built models removed\n1 built models stay: running tests use or build them\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", "[tool.sdperf]\ncache-dir = 'cache'\n"),
+        ("pytest.ini", "[pytest]\nsdperf_cache_dir = cache\n"),
+        ("pytest.ini", "[pytest]\naddopts = --sdperf-cache-dir=../cache\n"),
+    ],
+)
+def test_the_cache_is_the_one_of_a_run_that_is_started_here(folder, pytester, capsys, monkeypatch, file, text):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (folder.parent / file).write_text(text)
+    (folder.parent / "deep").mkdir()
+    monkeypatch.chdir(folder.parent / "deep")
+    assert cli.main(["cache", "info"]) == 0
+    assert capsys.readouterr().out.endswith("cache: 2 built models, 0.00 GB\n")
+
+
+def test_a_configuration_that_pytest_cannot_read_leaves_the_flag(tmp_path, capsys, monkeypatch):
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-flag\n")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["cache", "info"]) == 4
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "ERROR: pytest cannot read the configuration of this folder (exit status 4). Correct it, or name the cache with "
+        "--cache-dir=FOLDER."
+    )
+
+
+def test_a_size_that_is_none_is_answered_with_what_is_allowed(folder, capsys):
+    assert cli.main(["cache", "prune", f"--cache-dir={folder}", "--to=half"]) == 4
     assert capsys.readouterr().err == (
         "ERROR: --to=half is not a size. Allowed: a number with MB, GB, TB, MiB, GiB or TiB, bytes without; "
         "type for example --to=100GB.\n"
@@ -101,6 +137,21 @@ def test_doctor_says_what_works_and_what_the_others_need(monkeypatch):
         "  toy-cpu: Toy CPU (toy-cpu)",
         "  nowhere: no driver is installed",
     ]
+
+
+@pytest.mark.parametrize(("found", "kind"), [("cpu", "cpu"), ("cuda", "cuda")])
+def test_doctor_asks_for_the_packages_of_the_gpu_that_is_here(monkeypatch, found, kind):
+    engine = ToyEngine("gone", kinds=("cpu", "cuda", "rocm"))
+    engine.requirements, engine.extra = (Requirement("a_module_that_nobody_has"),), ""
+
+    def register(catalog):
+        catalog.add_engine(engine)
+        catalog.add_device_probe(ToyProbe(Device(found, "Toy", "toy")))
+
+    monkeypatch.setattr(builtins, "pytest_sdperf_register", register)
+    assert list(cli.doctor(argparse.Namespace()))[1] == (
+        f"  gone: package 'a_module_that_nobody_has' is not installed; type: pip install 'pytest-sdperf[{kind}]'"
+    )
 
 
 def test_a_command_is_required(capsys):

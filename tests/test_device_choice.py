@@ -78,12 +78,12 @@ def machine(monkeypatch):
 )
 def test_ways_to_name_a_gpu(machine, gpu, slug):
     probes = machine(H100, A100_40, A100_80, SPLIT, amd=(MI300X,))
-    assert choose_device(gpu, probes, environ={}).slug == slug
+    assert choose_device(gpu, probes, environ={}).device.slug == slug
 
 
 @pytest.mark.parametrize("gpu", ["", "cpu", "CPU", " "])
 def test_without_a_gpu_the_cpu_is_taken(machine, gpu):
-    assert choose_device(gpu, machine(H100), environ={}).kind == "cpu"
+    assert choose_device(gpu, machine(H100), environ={}).device.kind == "cpu"
 
 
 def test_of_several_the_first_idle_one_is_taken(machine):
@@ -96,10 +96,10 @@ def test_of_several_the_first_idle_one_is_taken(machine):
         card(3, used_mib=90_000),
         card(4),
     )
-    assert choose_device("h200", machine(busy, unknown, full, idle), environ={}).uuid == "GPU-4"
-    assert choose_device("h200", machine(busy, unknown, full), environ={}).uuid == "GPU-2"
-    assert choose_device("h200", machine(busy), environ={}).uuid == "GPU-1"
-    assert choose_device("0", machine(busy, idle), environ={}).uuid == "GPU-1"
+    assert choose_device("h200", machine(busy, unknown, full, idle), environ={}).device.uuid == "GPU-4"
+    assert choose_device("h200", machine(busy, unknown, full), environ={}).device.uuid == "GPU-2"
+    assert choose_device("h200", machine(busy), environ={}).device.uuid == "GPU-1"
+    assert choose_device("0", machine(busy, idle), environ={}).device.uuid == "GPU-1"
 
 
 def test_a_device_of_a_third_party_is_chosen_by_its_slug(machine):
@@ -114,8 +114,8 @@ def test_a_device_of_a_third_party_is_chosen_by_its_slug(machine):
             return Health()
 
     probes = {"acme": AcmeProbe(), **machine(H100)}
-    assert choose_device("acme-one", probes, environ={}).name == "Acme One"
-    assert choose_device("auto", probes, environ={}).name == "NVIDIA H100 80GB HBM3"  # idle; of Acme's it is unknown
+    assert choose_device("acme-one", probes, environ={}).device.name == "Acme One"
+    assert choose_device("auto", probes, environ={}).device.name == "NVIDIA H100 80GB HBM3"  # idle; of Acme's it is unknown
 
 
 # ------------------------------------------------------------------------------------------------------------ missing
@@ -230,7 +230,7 @@ def test_kind_of_a_name(gpu, kind):
 
 
 def test_describe_a_gpu(machine):
-    assert describe(choose_device("h100", machine(H100), environ={})) == (
+    assert describe(choose_device("h100", machine(H100), environ={}).device) == (
         "NVIDIA H100 80GB HBM3 (h100-sxm5-80gb), sm_90, 79.6 GiB, driver 580.159.04, power limit 400 W"
     )
 
@@ -253,7 +253,7 @@ def test_a_worker_is_held_to_one_device_by_uuid(machine):
     probes = machine(H100, A100_40, SPLIT, amd=(MI300X,))
 
     def environment(gpu):
-        return worker_environment(choose_device(gpu, probes, environ={}), environ={})
+        return worker_environment(choose_device(gpu, probes, environ={}).device, environ={})
 
     assert environment("1") == {"CUDA_VISIBLE_DEVICES": "GPU-a1000000-0040", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     assert environment("MIG-") == {"CUDA_VISIBLE_DEVICES": "MIG-11110000-0000", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
@@ -290,7 +290,7 @@ def test_what_a_worker_sees_is_the_device(machine):
     """The environment of a worker, read back by the probe, leaves exactly the device that was chosen."""
     probes = machine(H100, A100_40, A100_80, SPLIT, amd=(MI300X,))
     for position in range(5):
-        device = choose_device(str(position), probes, environ={})
+        device = choose_device(str(position), probes, environ={}).device
         environ = worker_environment(device, environ={})
         probe = NvmlProbe(environ) if device.kind == "cuda" else AmdsmiProbe(environ)
         assert [seen.uuid for seen in probe.find()] == [device.uuid]

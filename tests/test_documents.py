@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import re
+import shlex
+import statistics
 from pathlib import Path
 
 import pytest
 
 from pytest_sdperf.options.flags import OPTIONS
+from pytest_sdperf.options.marks import Marks
+from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -33,14 +37,41 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def blocks_of_the_readme(language: str) -> list[str]:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+
+
 def test_the_readme_begins_with_the_two_commands_of_a_newcomer() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```bash\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
     start = "python3 -m venv .venv && .venv/bin/pip install -q tox && .venv/bin/tox -e"
-    assert blocks[:2] == [f"{start} suites\n", f"{start} tests\n"]
+    assert blocks_of_the_readme("bash")[:2] == [f"{start} suites\n", f"{start} tests\n"]
 
 
-def test_the_example_of_the_readme_is_valid_python() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    compile(example, "README.md", "exec")
+def test_the_third_command_of_the_readme_runs_its_example_in_an_empty_folder(sdperf, pytester: pytest.Pytester) -> None:
+    (example,) = blocks_of_the_readme("python")
+    assert len(example.splitlines()) <= 10
+    command, file, *options = shlex.split(blocks_of_the_readme("bash")[2])
+    assert (command, file) == ("pytest", "test_mine.py")
+    pytester.path.joinpath(file).write_text(example, encoding="utf-8")
+    result = sdperf(file, *options, "--collect-only", "-q")
+    ids = [f"at-{rung}{batch}" for rung in ("fp32", "fp16") for batch in ("", "-batch-2")]
+    test = f"{file}::test_unet_is_right_and_fast"
+    assert [line for line in result.outlines if "::" in line] == [
+        f"{test}[sd15-thin-unet-on-ort-cpu-{name}]" for name in ids
+    ]
+
+
+@pytest.mark.parametrize("axis", Marks.__dataclass_fields__)
+def test_the_manual_explains_every_argument_of_the_marker(axis: str) -> None:
+    assert f"`{axis}`" in (ROOT / "docs" / "fixtures.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(CASE_FIXTURES | DEVICE_FIXTURES | {"expected_counts", "fused"}))
+def test_the_manual_explains_every_fixture(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs" / "fixtures.md").read_text(encoding="utf-8")
+
+
+def test_modules_are_as_short_as_the_contributors_are_told() -> None:
+    lengths = [len(path.read_bytes().splitlines()) for path in (ROOT / "pytest_sdperf").rglob("*.py")]
+    assert statistics.median(lengths) <= 130
+    assert max(lengths) <= 300

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import sys
 
 import pytest
@@ -57,6 +58,26 @@ def test_library_versions_name_what_would_be_imported(tmp_path, monkeypatch):
         "acme_unversioned": "unknown",
         "acme_absent": "missing",
     }
+
+
+def test_of_several_distributions_the_one_counts_that_is_imported(tmp_path, monkeypatch):
+    """`onnxruntime` is on record, and `onnxruntime-gpu` was installed over it."""
+    for name, text in {
+        "onnxruntime/__init__.py": '__version__ = "1.31.0"\n',
+        "onnxruntime-9.9.9.dist-info/METADATA": "Metadata-Version: 2.1\nName: onnxruntime\nVersion: 9.9.9\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "onnxruntime", raising=False)
+    importlib.invalidate_caches()
+    assert importlib.metadata.version("onnxruntime") == "9.9.9"
+    assert library_versions("onnxruntime") == {"onnxruntime": "1.31.0"}
+
+
+@pytest.mark.parametrize("name", ["diffusers", "numpy", "onnx", "onnxruntime", "sympy", "torch", "transformers"])
+def test_the_version_that_is_read_is_the_one_that_is_recorded_where_there_is_only_one(name):
+    assert library_versions(name) == {name: importlib.metadata.version(name)}
 
 
 def test_onnx_ir_is_found_under_its_distribution_name():

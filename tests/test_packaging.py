@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 VERSION = pytest_sdperf.__version__
 SCRIPTS = "Scripts" if os.name == "nt" else "bin"
+SHIPPED = ("fusions", "published")  # folders of baselines/
 HEAVY = ("torch", "onnx", "onnxruntime", "diffusers", "transformers", "scipy", "amdsmi", "pynvml")
 
 
@@ -103,9 +105,9 @@ def _files(folder: Path) -> set[str]:
 def test_the_wheel_holds_the_package_and_the_suites_and_nothing_else(names: set[str]) -> None:
     package = {f"pytest_sdperf/{name}" for name in _files(ROOT / "pytest_sdperf")}
     suites = {f"pytest_sdperf/suites/{name}" for name in _files(ROOT / "suites")}
-    published = {f"pytest_sdperf/data/published/{name}" for name in _files(ROOT / "baselines" / "published")}
+    shipped = {f"pytest_sdperf/data/{kind}/{name}" for kind in SHIPPED for name in _files(ROOT / "baselines" / kind)}
     ours = {name for name in names if ".dist-info/" not in name}
-    assert ours == package | suites | published
+    assert ours == package | suites | shipped
     assert "pytest_sdperf/py.typed" in ours
     assert any(name.startswith("pytest_sdperf/suites/test_") for name in ours)
 
@@ -195,6 +197,43 @@ def test_looking_loads_no_heavy_library(installed: Installed, tmp_path: Path, ar
     result = installed.run("python", "-c", program, cwd=tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr
     assert result.stdout.splitlines()[-1] == "LOADED []"
+
+
+def test_shipped_files_are_found_in_the_installed_package(installed: Installed, tmp_path: Path) -> None:
+    program = (
+        "from pytest_sdperf.baselines import fusions, published\n"
+        "from pytest_sdperf.baselines.shipped import shipped_folder\n"
+        "print(published.folder())\n"
+        "print(shipped_folder('fusions'))\n"
+        "print(len(published.load(published.folder())))\n"
+        "print(*sorted(path.name for path in shipped_folder('fusions').iterdir() if fusions.read(path)))\n"
+    )
+    result = installed.run("python", "-c", program, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    published, fusions, sources, versions = result.stdout.splitlines()
+    assert Path(published).is_relative_to(installed.bin.parent)
+    assert Path(fusions).is_relative_to(installed.bin.parent)
+    assert int(sources) == len(list((ROOT / "baselines" / "published").glob("*.json")))
+    assert versions.split() == sorted(path.name for path in (ROOT / "baselines" / "fusions").glob("*.json"))
+    assert versions
+
+
+def test_the_installed_suites_run(installed: Installed, tmp_path: Path) -> None:
+    # The text encoder is the smallest component: all three suites, of which the measurement is the longest.
+    homes = {f"XDG_{kind}_HOME": str(tmp_path / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA", "STATE")}
+    selection = ["--component=text_encoder", "--engine=ort-cpu", "--optimization=fp32"]
+    result = installed.run(
+        "sdperf", "run", *selection, "--sdperf-json=results.json", "--processes=1", cwd=tmp_path, **homes
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert " 3 passed" in result.stdout
+    reports = json.loads((tmp_path / "results.json").read_text())["reports"]
+    found = {report["nodeid"].partition("::")[0].rpartition("/")[2]: report for report in reports}
+    assert set(found) == {"test_agreement.py", "test_fusions.py", "test_pipelines.py"}
+    (agreement,) = found["test_agreement.py"]["agreements"]
+    assert 0 < agreement["error"] <= agreement["limit"]
+    assert [verdict["outcome"] for verdict in found["test_fusions.py"]["verdicts"]] == ["HELD"]
+    assert {verdict["outcome"] for verdict in found["test_pipelines.py"]["verdicts"]} == {"NEW"}
 
 
 def test_a_person_can_say_which_installation_is_used(installed: Installed, tmp_path: Path) -> None:

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import json
+import sys
+
 import pytest
+
+from pytest_sdperf.fixtures import BESIDE_OTHERS
 
 XDIST = ["xdist.plugin"]
 GPU = """
@@ -21,6 +26,55 @@ BARE = """
     @pytest.fixture
     def build(case):
         return case
+"""
+# Two cards that two probes find. The first process sees the first one at work, its workers the second one.
+TWO_CARDS = """
+    import os
+    from door_toys import ToyProbe
+    from pytest_sdperf.device import Device, Health
+
+    class Probe(ToyProbe):
+        def __init__(self, name, uuid, *, worker):
+            super().__init__(Device("cuda", "NVIDIA A100-SXM4-40GB", "a100-sxm4-40gb", uuid=uuid))
+            self.name, self._worker = name, worker
+
+        def health(self, device):
+            assert device in self.find()
+            return Health(other_processes=int(("PYTEST_XDIST_WORKER" in os.environ) == self._worker))
+
+    def pytest_sdperf_register(catalog):
+        catalog.add_device_probe(Probe("first", "GPU-1", worker=False))
+        catalog.add_device_probe(Probe("second", "GPU-2", worker=True))
+"""
+UNETS = ["--sdperf-engine=ort-cpu", "--sdperf-component=unet", "--sdperf-batch-size=1,2"]
+# A measurement that takes a while and says in a file when.
+MEASURED = """
+    import os
+    import time
+    from types import SimpleNamespace
+
+    import pytest
+    from sample_values import measurement
+
+    from pytest_sdperf import fixtures
+
+    def tell(moment):
+        with open("log", "a") as log:
+            log.write(f"{moment} {os.environ.get('PYTEST_XDIST_WORKER')}\\n")
+
+    def measure(runner, *, processes, say):
+        tell("begin")
+        time.sleep(0.2)
+        tell("end")
+        return measurement(case=runner.case)
+
+    @pytest.fixture(autouse=True)
+    def played(monkeypatch):
+        monkeypatch.setattr(fixtures, "measure", measure)
+
+    @pytest.fixture
+    def runner(case):
+        return SimpleNamespace(case=case, builds=dict)
 """
 NO_GPU = (
     "GPU 'a100' was asked for, but no device of this machine answers to it.\nLeave the option out to run on the CPU."
@@ -194,6 +248,82 @@ def test_a_profile_of_the_project_is_an_engine(pytester, sdperf):
         """
     )
     sdperf("--sdperf-engine=mine").assert_outcomes(passed=4)
+
+
+def test_a_profile_with_an_interpreter_of_its_own_is_refused_in_this_process(pytester, sdperf):
+    pytester.makeconftest(BARE)
+    (pytester.path / "pyproject.toml").write_text(
+        f"[tool.sdperf.engines.mine]\nengine = 'ort-cpu'\npython = '{sys.executable}'\n"
+    )
+    pytester.makepyfile("import pytest\n@pytest.mark.sdperf(engines='mine')\ndef test_step(bench): pass")
+    sdperf().assert_outcomes(passed=4)
+    result = sdperf("--sdperf-inprocess")
+    assert result.ret == 4
+    assert result.stderr.lines[0] == (
+        "ERROR: profile 'mine' has an interpreter of its own, which cannot run inside pytest's process. Leave out "
+        "--sdperf-inprocess, or python in [tool.sdperf.engines.mine], or name another engine."
+    )
+
+
+@pytest.mark.parametrize("inprocess", [True, False])
+@pytest.mark.parametrize("update", [True, False])
+def test_what_was_measured_in_this_process_is_never_kept(pytester, sdperf, inprocess, update):
+    pytester.makeconftest(MEASURED)
+    pytester.makepyfile("def test_step(bench, runner): bench(runner)")
+    flags = [flag for flag, on in {"--sdperf-inprocess": inprocess, "--sdperf-update-baselines": update}.items() if on]
+    result = sdperf(*UNETS, "--sdperf-state-dir=state", *flags)
+    result.assert_outcomes(passed=4)
+    text = " ".join(" ".join(result.outlines).split())
+    line = "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline."
+    assert (line in text) is inprocess
+    assert ("results are kept as candidates" in text) is not (inprocess or update)
+    kept = [path for folder in ("state/candidates", "baselines") for path in pytester.path.glob(f"{folder}/*.json")]
+    assert len(kept) == (0 if inprocess else 1)
+
+
+@pytest.mark.parametrize("gpu", ["cpu", "CPU", " Cpu "])
+def test_the_cpu_may_be_named_in_any_case(pytester, sdperf, gpu):
+    pytester.makeconftest(
+        BARE
+        + """
+    from pytest_sdperf.run import run_of
+
+    def pytest_report_header(config):
+        run = run_of(config)
+        return f"on {run.device_kind}, {run.found}, {run.settings.on_gpu}"
+    """
+    )
+    pytester.makepyfile("def test_step(bench): assert bench.model == 'sd15-thin'")
+    result = sdperf(f"--sdperf-gpu={gpu}", "--sdperf-engine=ort-cpu")
+    result.assert_outcomes(passed=4)
+    assert "on cpu, None, False" in result.outlines
+
+
+def test_workers_of_xdist_use_the_device_that_the_first_process_chose(pytester, sdperf):
+    pytester.makeconftest(BARE + TWO_CARDS)
+    pytester.makepyfile(
+        """
+        from pytest_sdperf.session import session_of
+
+        def test_step(bench, request):
+            bench = session_of(request.config).workbench
+            assert (bench.device.uuid, bench.probe.name) == ("GPU-2", "second")
+        """
+    )
+    sdperf("-n2", "--sdperf-gpu=a100", plugins=XDIST).assert_outcomes(passed=6)
+
+
+def test_measurements_of_several_workers_take_turns(pytester, sdperf):
+    pytester.makeconftest(MEASURED)
+    pytester.makepyfile("def test_step(bench, runner): bench(runner)")
+    arguments = [*UNETS, "--sdperf-state-dir=state", "--sdperf-json=out.json"]
+    sdperf("-n2", *arguments, plugins=XDIST).assert_outcomes(passed=4)
+    log = [line.split() for line in (pytester.path / "log").read_text().splitlines()]
+    assert [moment for moment, _ in log] == ["begin", "end"] * 4
+    assert all(begin == end for (_, begin), (_, end) in zip(log[::2], log[1::2], strict=True))
+    assert len({worker for _, worker in log}) == 2
+    reports = json.loads((pytester.path / "out.json").read_text())["reports"]
+    assert [report["measurement"]["remarks"] for report in reports] == [[BESIDE_OTHERS]] * 4
 
 
 @pytest.mark.parametrize("name", ["pytest_sdperf.plugin", "sdperf"])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
-from pytest_sdperf import worker
+from pytest_sdperf import process, worker
 from pytest_sdperf.catalog import Registrar
 from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
 from pytest_sdperf.process import Event, run_task
@@ -44,8 +46,23 @@ def test_in_process_gives_the_same_answer_and_events(tmp_path, monkeypatch):
     assert [event.name for event in events] == ["begin", "say", "end"]
 
 
-def test_environment_of_a_profile_reaches_the_worker(tmp_path):
-    assert run("environment", tmp_path, env={"SEEN": "yes"})["SEEN"] == "yes"
+@pytest.mark.parametrize("in_process", [False, True])
+@pytest.mark.parametrize("before", [None, "no"])
+def test_environment_of_a_profile_reaches_the_worker_and_nothing_else(tmp_path, monkeypatch, in_process, before):
+    monkeypatch.syspath_prepend(str(HERE))
+    monkeypatch.delenv("SEEN", raising=False)
+    if before:
+        monkeypatch.setenv("SEEN", before)
+    assert run("environment", tmp_path, env={"SEEN": "yes"}, in_process=in_process)["SEEN"] == "yes"
+    with pytest.raises(BuildError):
+        run("refuse", tmp_path, env={"SEEN": "yes"}, in_process=in_process)
+    assert os.environ.get("SEEN") == before
+
+
+def test_another_interpreter_cannot_run_in_this_process(tmp_path):
+    with pytest.raises(ValueError) as caught:
+        run("echo", tmp_path, in_process=True, python=Path("/other/python"))
+    assert str(caught.value) == "/other/python cannot run a task inside this process"
 
 
 @pytest.mark.slow
@@ -112,6 +129,47 @@ def test_a_hang_is_ended_with_its_children(tmp_path):
     pid = int(said[0].removeprefix("child "))
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("groups", [True, False])
+@pytest.mark.parametrize("end", ["hang", "answer"])
+def test_children_of_a_worker_end_with_it(tmp_path, monkeypatch, groups, end):
+    if not groups:  # as on Windows
+        monkeypatch.delattr(os, "killpg")
+    said: list[str] = []
+    with pytest.raises(WorkerError) if end == "hang" else contextlib.nullcontext():
+        run(f"{end}_with_child", tmp_path, timeout_s=3.0, on_event=lambda event: said.append(event.text))
+    child = psutil.Process(int(said[0])) if psutil.pid_exists(int(said[0])) else None
+    assert child is None or child.status() == psutil.STATUS_ZOMBIE
+
+
+def test_children_of_a_worker_that_has_ended_are_found_by_its_id(monkeypatch):
+    # Linux gives them another parent, so the table of processes is played.
+    ended: list[int] = []
+
+    class Row:
+        def __init__(self, pid: int, parent: int, *below: Row) -> None:
+            self.pid, self.info, self.below = pid, {"ppid": parent}, below
+
+        def children(self, *, recursive: bool) -> list[Row]:
+            return list(self.below)
+
+        def kill(self) -> None:
+            ended.append(self.pid)
+
+    def gone(pid: int) -> None:
+        raise psutil.NoSuchProcess(pid)
+
+    worker_process = subprocess.Popen([sys.executable, "-c", ""])
+    worker_process.wait()
+    grandchild = Row(3, 2)
+    rows = [Row(2, worker_process.pid, grandchild), grandchild, Row(9, 1)]
+    monkeypatch.setattr(psutil, "Process", gone)
+    monkeypatch.setattr(psutil, "process_iter", lambda attributes: rows)
+    monkeypatch.setattr(psutil, "wait_procs", lambda processes, timeout: None)
+    monkeypatch.delattr(os, "killpg")
+    process._kill(worker_process)
+    assert ended == [2, 3]
 
 
 def test_an_interpreter_that_is_not_there(tmp_path):

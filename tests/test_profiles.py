@@ -47,6 +47,18 @@ def test_a_profile_names_engine_options_interpreter_and_environment(tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    "name", ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "cuda_visible_devices"]
+)
+def test_a_profile_may_not_move_the_measurement_to_another_device(tmp_path, name):
+    with pytest.raises(SdperfError) as caught:
+        project(tmp_path, f"[tool.sdperf.engines.x]\nengine = 'torch'\nenv = {{ {name} = '1' }}\n")
+    assert str(caught.value) == (
+        f"[tool.sdperf.engines.x] env sets {name}, which would move the measurement to another device than the one that "
+        "its result names. Remove it, and choose the device with --sdperf-gpu=DEVICE."
+    )
+
+
 PROFILE_KEYS = "engine, env, options, python"
 
 

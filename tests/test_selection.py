@@ -8,6 +8,8 @@ from door_toys import ToyEngine, toy_catalog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_sdperf import builtins
+from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
@@ -161,6 +163,33 @@ def test_a_rung_that_an_engine_does_not_support_is_a_skip_with_its_reason():
         Axes.ENGINE, Marks(components=("unet",), optimizations=("fmha", "fp16+fmha"))
     )
     assert skips(choices) == ["not applicable: torch runs the torch module"] * 2 + ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("selection", "refused"),
+    [
+        ("fp32", ""),
+        ("fp16", ""),
+        ("fmha", ""),
+        ("fp32+fmha", ""),
+        ("fp16+fmha", ""),
+        ("nhwc-conv", "NhwcConv, which nhwc-conv"),
+        ("group-norm", "NhwcConv, which nhwc-conv"),
+        ("bias-add", "NhwcConv, which nhwc-conv"),
+        ("fp16+group-norm", "GroupNorm and SkipGroupNorm, which group-norm"),
+        ("fp16+fmha+bias-add", "BiasAdd, which bias-add"),
+        ("all-fmha", "NhwcConv, which nhwc-conv"),
+        ("all-nhwc-conv", "GroupNorm and SkipGroupNorm, which group-norm"),
+    ],
+)
+def test_a_build_applies_to_an_engine_if_each_of_its_rungs_does(selection, refused):
+    catalog = Catalog()
+    builtins.pytest_sdperf_register(catalog)
+    engines = parse_engines("ort-cpu,torch", catalog, {}, device_kind="cpu")
+    asked = Selection(engines=engines, optimizations=(selection,))
+    on_ort, on_torch = skips(Selector(asked, catalog, {}, "cpu").choose(Axes.ENGINE, Marks(components=("unet",))))
+    assert on_ort == (refused and f"not applicable: onnxruntime has no CPU kernel for {refused} needs")
+    assert (on_torch == "") == (selection in ("fp32", "fp16"))
 
 
 def test_a_component_that_a_model_lacks_is_a_skip():

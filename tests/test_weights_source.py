@@ -44,11 +44,13 @@ def test_a_hub_id_is_fetched_without_pickles(tmp_path, monkeypatch):
         return str(tmp_path)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    monkeypatch.setattr("pytest_sdperf.building.weights_source.hub_revision", lambda hub_id: "c0ffee")
     assert find_source("owner/name") == Folder(tmp_path)
     assert asked == [
         (
             "owner/name",
             {
+                "revision": "c0ffee",
                 "allow_patterns": ["*.json", "*/*.json", "*/*.safetensors", "*/merges.txt"],
                 "ignore_patterns": ["*.fp16.safetensors", "*.non_ema.safetensors"],
             },
@@ -63,6 +65,7 @@ def test_a_hub_id_that_cannot_be_fetched(monkeypatch):
         raise OSError("Cannot reach the hub\nmore lines")
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refuse)
+    monkeypatch.setattr("pytest_sdperf.building.weights_source.hub_revision", lambda hub_id: "c0ffee")
     with pytest.raises(WeightsError) as raised:
         find_source("owner/name")
     assert str(raised.value) == (

@@ -28,7 +28,7 @@ class TinyModel(Model):
         shape = (2 * workload.batch_size, workload.height // 8, WIDTH)
         return (
             TensorSpec("sample", "float", shape, {0: "batch", 1: "tokens"}),
-            TensorSpec("timestep", "int64", ()),
+            TensorSpec("timestep", "float32", ()),
         )
 
     def outputs(self, component: str, workload: Workload) -> tuple[TensorSpec, ...]:
@@ -40,7 +40,7 @@ class TinyModel(Model):
 
         shape = self.inputs(component, workload)[0].shape
         drawn = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
-        return {"sample": drawn, "timestep": np.array(981, dtype=np.int64)}
+        return {"sample": drawn, "timestep": np.array(980.6, dtype=np.float32)}
 
     def module(self, component: str, *, weights: Path | None, floating: str = "float32", device: str = "cpu") -> Any:
         import torch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -71,6 +72,17 @@ def vanish(arguments, context):
 
 def hang(arguments, context):
     context.say(f"child {os.getpid()}")
+    time.sleep(600)
+
+
+def answer_with_child(arguments, context):
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    context.say(str(child.pid))
+    return {}
+
+
+def hang_with_child(arguments, context):
+    answer_with_child(arguments, context)
     time.sleep(600)
 
 

@@ -51,12 +51,6 @@ class Builder:
         """
         return self._weights(self._catalog.models.get(model_name), component).path / weights.FILE
 
-    def weights_identity(self, model_name: str, component: str) -> str:
-        """Return what `Case.weights` holds: `random-0` for drawn weights, else a hash of their content."""
-        if isinstance(self._source, Drawn):
-            return f"random-{self._source.seed}"
-        return self._weights(self._catalog.models.get(model_name), component).digest[:12]
-
     def build(
         self,
         model_name: str,
@@ -101,7 +95,10 @@ class Builder:
         rungs = ladder.rungs(optimization, self._catalog.ladder)
         if rungs == (ladder.BASE,):
             return _onnx_build(exported, floating, seconds=exported.metadata["seconds"])
-        fused = self._fuse(exported, component, rungs=rungs, floating=floating, fuser=fuser)
+        # What the model declares as float32 stays so in every build.
+        specs = (*model.inputs(component, workload), *model.outputs(component, workload))
+        exact = [spec.name for spec in specs if spec.dtype == "float32"]
+        fused = self._fuse(exported, component, rungs=rungs, floating=floating, float32=exact, fuser=fuser)
         return _onnx_build(fused, floating, seconds=exported.metadata["seconds"] + fused.metadata["seconds"])
 
     def tokenizers(self, model_name: str) -> Path:
@@ -176,10 +173,17 @@ class Builder:
             "export", parts, f"{export.__name__}:run", arguments, [self._catalog.models.owner(model.name)]
         )
 
-    def _fuse(self, exported: Entry, component: str, *, rungs: tuple[str, ...], floating: str, fuser: str) -> Entry:
+    def _fuse(
+        self, exported: Entry, component: str, *, rungs: tuple[str, ...], floating: str, float32: list[str], fuser: str
+    ) -> Entry:
         if fuser not in FUSERS:
             raise UnknownNameError("fuser", fuser, FUSERS)
-        arguments: dict[str, Any] = {"component": component, "rungs": list(rungs), "floating": floating}
+        arguments: dict[str, Any] = {
+            "component": component,
+            "rungs": list(rungs),
+            "floating": floating,
+            "float32": float32,
+        }
         parts = {
             **arguments,
             "export": exported.digest,

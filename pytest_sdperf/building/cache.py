@@ -1,8 +1,8 @@
 """Built artifacts on disk, addressed by what went into them.
 
 Layout below the cache folder: `entries/<key>/` holds the files of one artifact and `manifest.json` (names, sizes,
-SHA-256, metadata); `locks/<key>.lock` lets one process build while others wait. An entry appears by one rename, so
-it is whole or absent.
+SHA-256, metadata); `locks/<key>.lock` lets one process build while others wait; `uses/` says which entries are in
+use. An entry appears by one rename, so it is whole or absent.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import filelock
-
+from pytest_sdperf import clock
+from pytest_sdperf.building.key_locks import KeyLocks
+from pytest_sdperf.building.uses import Uses
 from pytest_sdperf.disk import disk_errors, folder_bytes, sha256_file
 
 Make = Callable[[Path], dict[str, Any]]
 MANIFEST = "manifest.json"
 _SCHEMA = 1
-_WAIT_BEFORE_SAYING_S = 1.0
+# Not every file system keeps locks; on one that does not, only its age protects what another process loads.
+RECENT_S = 600.0
 
 
 def content_key(parts: Mapping[str, Any]) -> str:
@@ -97,7 +99,8 @@ class Cache:
         self.size_bytes = size_bytes
         self._say = say
         self._entries = folder / "entries"
-        self._locks = folder / "locks"
+        self._locks = KeyLocks(folder / "locks", say=say)
+        self._uses = Uses(folder / "uses")
         self._in_use: dict[str, Entry] = {}
 
     def get_or_make(self, key: str, make: Make) -> Entry:
@@ -114,14 +117,20 @@ class Cache:
         if used is not None and used.path.is_dir():
             return self._use(used)
         with disk_errors(self.folder):
+            # Before it is read, or another process may remove it in between. What cannot be written to cannot be
+            # pruned, and still serves what it holds.
+            with contextlib.suppress(OSError):
+                self._uses.add(key)
             entry = self._read(key)
             if entry is None:
-                with self._locked(key):
+                for folder in (self.folder, self._entries):
+                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with self._locks.wait_for(key):
                     # Another process may have built it while this one waited for the lock.
                     entry = self._read(key, silent=True) or self._build(key, make)
         self._use(entry)
         if entry.made:
-            self.prune(self.size_bytes)
+            self.prune(self.size_bytes, spare_recent=True)
         return entry
 
     def has(self, key: str) -> bool:
@@ -133,24 +142,34 @@ class Cache:
         found = self._by_age()
         return Info(self.folder, len(found), sum(folder_bytes(path) for path in found), tuple(p.name for p in found))
 
-    def prune(self, size_bytes: int) -> tuple[str, ...]:
+    def prune(self, size_bytes: int, *, spare_recent: bool = False) -> tuple[str, ...]:
         """Remove the least recently used entries until at most `size_bytes` remain; return the removed keys.
 
-        An entry that this process uses, or that some process builds at the moment, stays.
+        An entry that a running process uses or builds stays. What ended processes left is removed.
+
+        Args:
+            size_bytes: What may stay.
+            spare_recent: Keep what was used within the last `RECENT_S`, too.
 
         Raises:
             CacheError: The folder cannot be written.
         """
-        removed = []
+        removed: dict[str, Path] = {}
         with disk_errors(self.folder):
             sizes = {path: folder_bytes(path) for path in self._by_age()}
             total = sum(sizes.values())
-            for path, size in sizes.items():
-                if total <= size_bytes:
-                    break
-                if path.name not in self._in_use and self._remove_unless_locked(path.name):
-                    removed.append(path.name)
-                    total -= size
+            with self._uses.door():
+                kept = self._uses.held()
+                for path, size in sizes.items():
+                    if total <= size_bytes or (spare_recent and clock.wall_s() - _used_s(path) < RECENT_S):
+                        break
+                    aside = None if path.name in kept else self._aside_unless_locked(path.name)
+                    if aside is not None:
+                        removed[path.name] = aside
+                        total -= size
+            for aside in removed.values():
+                shutil.rmtree(aside, ignore_errors=True)
+            self._sweep()
         return tuple(removed)
 
     def _use(self, entry: Entry) -> Entry:
@@ -180,52 +199,52 @@ class Cache:
         try:
             manifest = _manifest(building, make(building))
             (building / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True), encoding="utf-8")
-            self._remove(key)
+            damaged = self._aside(key)
             building.rename(self._entries / key)
         except BaseException:
             shutil.rmtree(building, ignore_errors=True)
             raise
+        if damaged is not None:
+            shutil.rmtree(damaged, ignore_errors=True)
         return _entry(key, self._entries / key, manifest, made=True)
-
-    @contextlib.contextmanager
-    def _locked(self, key: str) -> Iterator[None]:
-        for folder in (self.folder, self._entries, self._locks):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = filelock.FileLock(self._locks / f"{key}.lock", mode=0o600)
-        try:
-            lock.acquire(timeout=_WAIT_BEFORE_SAYING_S)
-        except filelock.Timeout:
-            self._say(f"waiting for another process that builds {key}")
-            lock.acquire()
-        try:
-            yield
-        finally:
-            lock.release()
 
     def _by_age(self) -> list[Path]:
         if not self._entries.is_dir():
             return []
         found = [path for path in self._entries.iterdir() if (path / MANIFEST).is_file() and ".new-" not in path.name]
-        return sorted(found, key=lambda path: ((path / MANIFEST).stat().st_mtime_ns, path.name))
+        return sorted(found, key=lambda path: (_used_s(path), path.name))
 
-    def _remove_unless_locked(self, key: str) -> bool:
-        self._locks.mkdir(mode=0o700, exist_ok=True)
-        lock = filelock.FileLock(self._locks / f"{key}.lock", mode=0o600, timeout=0)
-        try:
-            with lock:
-                self._remove(key)
-        except filelock.Timeout:
-            return False
-        return True
+    def _aside_unless_locked(self, key: str) -> Path | None:
+        with self._locks.if_free(key) as mine:
+            return self._aside(key) if mine else None
 
-    def _remove(self, key: str) -> None:
+    def _aside(self, key: str) -> Path | None:
+        """Rename an entry out of sight: a reader sees the whole entry or none, never half of one."""
         path = self._entries / key
         if not path.exists():
-            return
-        # Renamed first: a reader sees the whole entry or none, never half of one.
+            return None
         doomed = Path(tempfile.mkdtemp(prefix=f"{key}.new-", dir=self._entries))
         path.rename(doomed / "old")
-        shutil.rmtree(doomed)
+        return doomed
+
+    def _sweep(self) -> None:
+        """Remove locks of entries that are gone, and what processes left that were killed while they built."""
+        left_overs = {path.name.partition(".new-")[0] for path in self._entries.glob("*.new-*")}
+        for key in left_overs | {key for key in self._locks.keys if not (self._entries / key).exists()}:
+            with self._locks.if_free(key) as mine:
+                if not mine:
+                    continue
+                for left_over in self._entries.glob(f"{key}.new-*"):
+                    shutil.rmtree(left_over, ignore_errors=True)
+                if not (self._entries / key).exists():
+                    self._locks.forget(key)
+
+
+def _used_s(path: Path) -> float:
+    """Return when an entry was used last, in seconds since 1970; 0 if it is gone."""
+    with contextlib.suppress(OSError):
+        return (path / MANIFEST).stat().st_mtime
+    return 0.0
 
 
 def _manifest(folder: Path, metadata: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -15,7 +16,8 @@ _NEUTRAL = frozenset(
     f"pytest_sdperf.{name}"
     for name in ("catalog", "clock", "contracts", "device", "errors", "settings", "tasks", "values")
 )
-_VERSION = re.compile(r"^__version__\s*=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
+_VERSION = re.compile(r"^(?:__version__|version)\s*(?::\s*\w+\s*)?=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
+_VERSION_FILES = ("__init__.py", "version.py", "_version.py", "release.py")
 
 
 def source_hash(*modules: str) -> str:
@@ -59,19 +61,33 @@ def _imported(text: str, package: str) -> Iterator[str]:
 def library_versions(*names: str) -> dict[str, str]:
     """Return the versions of libraries as this interpreter would import them; `missing` for what is absent.
 
+    The files of the module are read and it is not imported. Its metadata is asked only where they do not say: several
+    distributions may bring one module (`onnxruntime`, `onnxruntime-gpu`), and the last one installed wins.
+
     Args:
-        names: Names to import; `onnxruntime` may come from any of several distributions, so its module is asked.
+        names: Names to import, of top-level modules.
     """
     return {name: _version(name) for name in names}
 
 
 def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name.replace("_", "-"))
-    except importlib.metadata.PackageNotFoundError:
-        pass
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         return "missing"
-    found = _VERSION.search(Path(spec.origin).read_text(encoding="utf-8"))
-    return found.group(1) if found else "unknown"
+    return _written_version(Path(spec.origin)) or _recorded_version(name) or "unknown"
+
+
+def _written_version(origin: Path) -> str | None:
+    package = origin.name == "__init__.py"
+    files = [origin.with_name(name) for name in _VERSION_FILES] if package else [origin]
+    for path in files:
+        found = _VERSION.search(path.read_text(encoding="utf-8", errors="replace")) if path.is_file() else None
+        if found:
+            return found.group(1)
+    return None
+
+
+def _recorded_version(name: str) -> str | None:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(name.replace("_", "-"))
+    return None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.errors import WeightsError
+from pytest_sdperf.options.hub import hub_revision, not_fetched
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FETCHED = ("*.json", "*/*.json", "*/*.safetensors", "*/merges.txt")
@@ -75,15 +76,15 @@ def find_source(weights: str) -> Drawn | Folder:
 
 
 def _fetch(hub_id: str) -> Path:
-    import huggingface_hub
-
+    """Fetch what the identity of the weights names; what is on this disk already is not fetched again."""
+    revision = hub_revision(hub_id)
     try:
+        import huggingface_hub
+
         return Path(
-            huggingface_hub.snapshot_download(hub_id, allow_patterns=list(_FETCHED), ignore_patterns=list(_NOT_FETCHED))
+            huggingface_hub.snapshot_download(
+                hub_id, revision=revision, allow_patterns=list(_FETCHED), ignore_patterns=list(_NOT_FETCHED)
+            )
         )
     except Exception as error:
-        reason = str(error).strip().partition("\n")[0] or type(error).__name__
-        raise WeightsError(
-            f"--weights={hub_id} is no local folder and could not be fetched from the Hugging Face hub: {reason}. "
-            f"Check the name and the network, or give a local folder."
-        ) from error
+        raise not_fetched(hub_id, error) from error

@@ -138,17 +138,21 @@ def _extents(buffer: Any) -> tuple[int, ...]:
 def placement(session: onnxruntime.InferenceSession) -> dict[str, int]:
     """Count the nodes that each execution provider was given, copies between devices included.
 
-    Empty where onnxruntime cannot tell: before 1.23 it has no such question, later it answers only sessions whose
-    options asked it to remember.
+    Empty where onnxruntime cannot tell: older versions know no such question, and newer ones answer it only for a
+    session whose options asked to remember.
     """
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
-    counts: Counter[str] = Counter()
-    try:
-        for part in session.get_provider_graph_assignment_info():
-            counts[part.ep_name] += len(part.get_nodes())
-    except (AttributeError, Fail):
+    ask = getattr(session, "get_provider_graph_assignment_info", None)
+    if ask is None:
         return {}
+    try:
+        parts = ask()
+    except Fail:
+        return {}
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts[part.ep_name] += len(part.get_nodes())
     return dict(counts)
 
 

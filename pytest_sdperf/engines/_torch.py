@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,17 @@ class ModuleEngine(Engine):
 
     consumes = "module"
     device_kinds: tuple[DeviceKind, ...] = ("cpu", "cuda", "rocm")
-    requirements = tuple(
-        Requirement(module, "pip install 'pytest-sdperf[cpu]'") for module in ("torch", "diffusers", "transformers")
-    )
-    extra = "cpu"
+    requirements = tuple(Requirement(module) for module in ("torch", "diffusers", "transformers"))
+    extra = ""  # the device kind's: the one for CPUs would put its onnxruntime over the one for GPUs
+
+    def missing(self, device_kind: DeviceKind = "cpu") -> str | None:
+        """Ask for the packages; torch for AMD is on no index that pip reads by itself."""
+        if device_kind == "rocm" and importlib.util.find_spec("torch") is None:
+            return (
+                "package 'torch' is not installed, and PyPI's is not for AMD GPUs; "
+                "install the one for your ROCm version: https://pytorch.org/get-started/locally/"
+            )
+        return super().missing(device_kind)
 
     def supports(self, optimization: str) -> str | None:
         """Refuse the rungs that rewrite an ONNX graph."""
@@ -84,23 +92,25 @@ class TorchRunner(Runner):
         self._torch = torch
         self._module = module
         self._device = torch_device(request)
-        self._floating = getattr(torch, request.build.floating)
-        self._names = [spec.name for spec in request.model.inputs(request.component, request.workload)]
+        self._dtypes = {
+            spec.name: getattr(torch, request.build.floating if spec.dtype == "float" else spec.dtype)
+            for spec in request.model.inputs(request.component, request.workload)
+        }
         self._output_names = [spec.name for spec in request.model.outputs(request.component, request.workload)]
         self._clone = clone_outputs
         self._bound: list[torch.Tensor] = []
         self._outputs: Sequence[torch.Tensor] = ()
 
-    def _place(self, tensor: torch.Tensor) -> torch.Tensor:
-        dtype = self._floating if tensor.is_floating_point() else tensor.dtype
-        return tensor.to(device=self._device, dtype=dtype)
+    def _place(self, tensors: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        """Return the inputs in call order on the device, in the dtypes that the model declares for this build."""
+        return [tensors[name].to(device=self._device, dtype=dtype) for name, dtype in self._dtypes.items()]
 
     def bind(self, inputs: Arrays) -> None:
         """Copy the inputs to the device."""
         import numpy as np
 
-        arrays = [np.ascontiguousarray(inputs[name]) for name in self._names]
-        self._bound = [self._place(self._torch.from_numpy(array.copy())) for array in arrays]
+        # A copy: on a CPU a tensor that needs no cast would live in the caller's array.
+        self._bound = self._place({name: self._torch.from_numpy(np.array(inputs[name])) for name in self._dtypes})
 
     def run(self) -> None:
         """Start one call."""
@@ -121,7 +131,7 @@ class TorchRunner(Runner):
     def call(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Run once on torch tensors, on the device."""
         with self._torch.inference_mode():
-            outputs = self._module(*(self._place(inputs[name]) for name in self._names))
+            outputs = self._module(*self._place(inputs))
         if self._clone:  # a replayed CUDA graph writes its next outputs over these
             outputs = [tensor.clone() for tensor in outputs]
         return dict(zip(self._output_names, outputs, strict=True))

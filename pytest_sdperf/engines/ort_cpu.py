@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
-from pytest_sdperf.engines import _ort
+from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.engines import _ort, _ort_install, _ort_memory
+
+# MultiHeadAttention has a CPU kernel, but not for packed inputs.
+_WITHOUT_CPU_KERNEL = {
+    "nhwc-conv": "NhwcConv",
+    "group-norm": "GroupNorm and SkipGroupNorm",
+    "bias-split-gelu": "BiasSplitGelu",
+    "packed-qkv": "MultiHeadAttention with packed inputs",
+    "bias-add": "BiasAdd",
+}
 
 
 class OrtCpuEngine(Engine):
@@ -23,11 +33,20 @@ class OrtCpuEngine(Engine):
     options = {
         "threads": EngineOption("auto", "Threads of one operator: a number, or auto.", pattern=r"auto|[1-9]\d*"),
     }
-    requirements = (Requirement("onnxruntime", "pip install 'pytest-sdperf[cpu]'"),)
+    requirements = (Requirement("onnxruntime"),)
     extra = "cpu"
 
+    def missing(self, device_kind: DeviceKind = "cpu") -> str | None:
+        """Ask for any one build: the CPU's kernels are in all of them."""
+        return _ort_install.missing_build("CPUExecutionProvider", self.install_command(device_kind))
+
+    def supports(self, optimization: str) -> str | None:
+        """Refuse the rungs whose operators onnxruntime has for GPUs only."""
+        operators = _WITHOUT_CPU_KERNEL.get(optimization)
+        return operators and f"onnxruntime has no CPU kernel for {operators}, which {optimization} needs"
+
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
-        """Return both precisions: they have CPU kernels, unlike the higher rungs' operators."""
+        """Return both precisions, the rungs that every builder can make."""
         return ("fp32", "fp16")
 
     def versions(self) -> dict[str, str]:
@@ -47,4 +66,4 @@ class OrtCpuEngine(Engine):
             options.intra_op_num_threads = int(asked)
         session = _ort.create_session(request, options=options, providers=["CPUExecutionProvider"])
         facts = {"threads": asked or "one per core"}
-        yield _ort.OrtRunner(session, request, device="cpu", facts=facts)
+        yield _ort.OrtRunner(session, request, memory=_ort_memory.OrtMemory("cpu"), facts=facts)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
-from pytest_sdperf.engines import _ort
+from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.engines import _ort, _ort_install, _ort_memory
 
 
 class OrtCudaEngine(Engine):
@@ -22,8 +23,12 @@ class OrtCudaEngine(Engine):
         ),
         "tf32": EngineOption("off", "Let fp32 matrix products use TF32.", choices=("off", "on")),
     }
-    requirements = (Requirement("onnxruntime", "pip install 'pytest-sdperf[cuda]'"),)
+    requirements = (Requirement("onnxruntime"),)
     extra = "cuda"
+
+    def missing(self, device_kind: DeviceKind = "cuda") -> str | None:
+        """Ask for the build for NVIDIA GPUs, alone in its environment."""
+        return _ort_install.missing_build("CUDAExecutionProvider", self.install_command(device_kind))
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         """Return the highest rung that every builder can make."""
@@ -52,4 +57,4 @@ class OrtCudaEngine(Engine):
             options=_ort.session_options(onnxruntime),
             providers=[("CUDAExecutionProvider", provider), "CPUExecutionProvider"],
         )
-        yield _ort.OrtRunner(session, request, device="cuda", facts={})
+        yield _ort.OrtRunner(session, request, memory=_ort_memory.cuda_memory(request.device_index), facts={})

@@ -29,9 +29,12 @@ def unfit(
         return _other_machine(differences)
     failure = measurement.failure
     if failure is not None and not measurement.out_of_memory:
+        said = f"{capital(failure.message.rstrip('.'))}."
+        if failure.reason == "refused":
+            return invalid("refused", said)
         tail = "\n".join(failure.tail.strip().splitlines()[-TAIL_LINES:])
         quoted = f" Its last words:\n{tail}" if tail else " It wrote nothing to stderr."
-        return invalid(f"worker-{failure.reason}", f"{capital(failure.message.rstrip('.'))}.{quoted}")
+        return invalid(f"worker-{failure.reason}", f"{said}{quoted}")
     if measurement.out_of_memory or not measurement.case.engine:
         return None
     return next(_sample_problems(measurement, stored, policy=policy), None)

@@ -66,7 +66,7 @@ class Reader:
             gpu=self._said("gpu", read.text, usual.gpu),
             selection=self.selection(),
             baselines=self._said("baselines", self._path, self.started_in / usual.baselines),
-            cache_dir=self._said("cache-dir", self._path, platformdirs.user_cache_path(_APP)),
+            cache_dir=cache_folder(self.answers, started_in=self.started_in, root=self.root),
             cache_size_bytes=self._said("cache-size", read.size_bytes, usual.cache_size_bytes),
             state_dir=self._said("state-dir", self._path, platformdirs.user_state_path(_APP)),
             processes=self._said("processes", partial(read.count, noun="a number of processes"), usual.processes),
@@ -126,8 +126,7 @@ class Reader:
         return parse_optimizations(answer.text, self.catalog.ladder)
 
     def _path(self, answer: Answer) -> Path:
-        start = self.started_in if answer.spelling.startswith("--") else self.root
-        return start / Path(read.text(answer)).expanduser()
+        return path_of(answer, started_in=self.started_in, root=self.root)
 
     def _weights(self, answer: Answer) -> str:
         """Return `random`, the absolute path of a folder, or a hub id."""
@@ -141,6 +140,18 @@ class Reader:
             f"{answer}: there is no folder {folder}. Allowed: random, a diffusers folder, or OWNER/NAME on the "
             f"Hugging Face hub; type for example {answer.spelling}=random."
         )
+
+
+def path_of(answer: Answer, *, started_in: Path, root: Path) -> Path:
+    """Return the path that was said: a flag's begins where pytest was started, a file's at the project's root."""
+    start = started_in if answer.spelling.startswith("--") else root
+    return start / Path(read.text(answer)).expanduser()
+
+
+def cache_folder(answers: Mapping[str, Answer], *, started_in: Path, root: Path) -> Path:
+    """Return the folder of built models: what was said, or the user's cache folder."""
+    said = answers.get("cache-dir")
+    return path_of(said, started_in=started_in, root=root) if said else platformdirs.user_cache_path(_APP)
 
 
 def components_of(catalog: Catalog, models: tuple[str, ...] = ()) -> tuple[str, ...]:

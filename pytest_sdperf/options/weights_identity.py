@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from pytest_sdperf.options.hub import hub_revision
+
 RANDOM = "random"
 _SEED = 0
 _SUFFIXES = (".safetensors", ".json", ".txt")
@@ -12,19 +14,22 @@ _EDGE_BYTES = 1 << 20
 
 
 def weights_identity(weights: str) -> str:
-    """Return `random-0`, a fingerprint of a folder, or a hub id as it is.
+    """Return `random-0`, a fingerprint of a folder, or a hub id with its commit: `owner/name@0123456789ab`.
 
     The fingerprint covers the name, size, first and last mebibyte of every file of weights or configuration: a
     safetensors header holds every tensor's name and place, and collecting tests must not read gigabytes.
 
     Args:
         weights: `random`, an absolute path, or a hub id.
+
+    Raises:
+        WeightsError: A hub id that is neither on this disk nor known to the hub.
     """
     if weights == RANDOM:
         return f"{RANDOM}-{_SEED}"
     folder = Path(weights)
     if not folder.is_absolute():
-        return weights
+        return f"{weights}@{hub_revision(weights)[:12]}"
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES and path.is_file()):
         size = path.stat().st_size

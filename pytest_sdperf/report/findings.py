@@ -13,13 +13,13 @@ _WORST_FIRST = tuple(reversed(Outcome))
 _INDENT = "  "
 
 
-def finding_lines(reports: Sequence[CaseReport], *, width: int, accepting: bool = False) -> Iterator[Line]:
+def finding_lines(reports: Sequence[CaseReport], *, width: int, candidates: bool = True) -> Iterator[Line]:
     """Yield the findings; cases without a baseline are many on a first run and share one line.
 
     Args:
         reports: Of the run.
         width: Columns of the terminal.
-        accepting: Whether this run accepts its results, so that they do not become candidates.
+        candidates: Whether results of this run are kept as candidates.
     """
     for outcome in _WORST_FIRST:
         if outcome in (Outcome.HELD, Outcome.NEW):
@@ -33,7 +33,7 @@ def finding_lines(reports: Sequence[CaseReport], *, width: int, accepting: bool 
     new = [report.case.key for report in reports if any(v.outcome is Outcome.NEW for v in report.verdicts)]
     if new:
         what = plural(len(set(new)), "case")
-        kept = "" if accepting else ", and results are kept as candidates"
+        kept = ", and results are kept as candidates" if candidates else ""
         text = f"{Outcome.NEW.value} {what} without a baseline; nothing was compared{kept}"
         yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
 
@@ -52,6 +52,9 @@ def count_line(reports: Sequence[CaseReport]) -> Line:
     outcomes = list(by_case.values())
     wrong = sum(not agreement.passed for report in reports for agreement in report.agreements)
     disagreeing = f"; {plural(wrong, 'agreement')} FAILED" if wrong else ""
+    right = sum(agreement.passed for report in reports for agreement in report.agreements)
+    if not outcomes and right and not wrong:
+        return Line(f"agreements: {right}, each within its limit", ("green", "bold"))
     if not outcomes:
         return Line(f"verdicts: none, nothing was judged{disagreeing}", ("red" if wrong else "yellow", "bold"))
     counted = [f"{outcomes.count(outcome)} {outcome.value}" for outcome in _WORST_FIRST if outcome in outcomes]

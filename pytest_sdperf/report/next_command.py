@@ -12,6 +12,7 @@ from pytest_sdperf.stats import SESSIONS_FOR_SPREAD
 from pytest_sdperf.units import plural
 
 UPDATE = "--sdperf-update-baselines"
+IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 
 
 def next_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int) -> Iterator[Line]:
@@ -23,7 +24,8 @@ def next_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int) -> It
 
 def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     outcomes = [report.outcome for report in reports if report.outcome is not None]
-    if not outcomes:
+    compared = any(report.agreements for report in reports)
+    if not outcomes and not compared:
         return "see what these options collect", f"{run.command} --collect-only -q"
     if any(not agreement.passed for report in reports for agreement in report.agreements):
         return "look at the disagreement alone, before any time", _with(run.command, "--lf")
@@ -33,6 +35,9 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     ):
         if outcome in outcomes:
             return why, _with(run.command, "--lf")
+    if run.in_process:
+        words = [word for word in run.command.split(" ") if word not in IN_PROCESS]
+        return "measure in processes of their own", " ".join(words)
     if run.updating:
         return "review what was accepted", f"git diff {run.baselines}"
     fresh = sum(outcome in (Outcome.NEW, Outcome.IMPROVED) for outcome in outcomes)

@@ -26,6 +26,7 @@ class RunInfo:
         sessions: Sessions of the judged case that has fewest; 0 without a baseline.
         command: What the user typed.
         updating: Whether results are accepted in this run.
+        in_process: Whether workers ran inside pytest's own process; then nothing is kept.
         changes: What differs from the baseline's subject.
     """
 
@@ -40,6 +41,7 @@ class RunInfo:
     sessions: int = 0
     command: str = "pytest suites"
     updating: bool = False
+    in_process: bool = False
     changes: tuple[str, ...] = ()
 
 

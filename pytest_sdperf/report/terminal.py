@@ -39,7 +39,7 @@ def report_lines(
         matches = beside(published, family=run.family, model=model, batch_sizes=batches)
         yield from _section(table_lines(mine, matches, width=width))
     yield from _section(agreement_lines(reports, width=width))
-    yield from _section(finding_lines(reports, width=width, accepting=run.updating))
+    yield from _section(finding_lines(reports, width=width, candidates=not (run.updating or run.in_process)))
     yield from _section(line for text in acceptance for line in wrapped(text, width=width, rest="  "))
     yield Line()
     yield count_line(reports)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 from pytest_sdperf.values import Case
@@ -49,7 +50,7 @@ def _name(name: str) -> str:
 
 def _value(value: str) -> str:
     # A plus begins the next option, and the weights follow the last one.
-    return quote(value, safe=_SAFE.replace("+", "")).replace(f"-{_WEIGHTS}-", f"%2D{_WEIGHTS}%2D")
+    return re.sub(rf"-{_WEIGHTS}(?=-|$)", f"%2D{_WEIGHTS}", quote(value, safe=_SAFE.replace("+", "")))
 
 
 def _graph(case: Case, usual: Case) -> list[str]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeVar
 
+from pytest_sdperf import ladder
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.errors import UnknownNameError
-from pytest_sdperf.ladder import parse_optimizations
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.options.profiles import Profile
@@ -132,12 +133,17 @@ class Selector:
             component=component,
             engine="",
             optimization="",
-            weights=weights_identity(asked.weights),
+            weights=self._weights,
             height=asked.height or model.height,
             width=asked.width or model.width,
             steps=(asked.steps or model.steps) if whole else 0,
             scheduler=(asked.scheduler or model.scheduler) if whole else "",
         )
+
+    @functools.cached_property
+    def _weights(self) -> str:
+        """Identity of the weights; files are read for it, so once per run."""
+        return weights_identity(self.selection.weights)
 
     def _graph(self, case: Case, fuser: str) -> Case:
         asked = self.selection
@@ -171,10 +177,11 @@ class Selector:
         engine = self.catalog.engines.get(request.engine)
         if self.device_kind not in engine.device_kinds:
             return f"{engine.name} runs on {' and '.join(engine.device_kinds)}, not on {self.device_kind}"
-        refusal = engine.supports(case.optimization)
-        if refusal is not None:
-            return f"not applicable: {refusal}"
-        return "" if request.by_name else missing_here(engine, request) or ""
+        for rung in ladder.rungs(case.optimization, self.catalog.ladder):
+            refusal = engine.supports(rung)
+            if refusal is not None:
+                return f"not applicable: {refusal}"
+        return "" if request.by_name else missing_here(engine, request, self.device_kind) or ""
 
     def _components(self, axes: Axes, marks: Marks) -> Sequence[str]:
         known = components_of(self.catalog)
@@ -213,7 +220,9 @@ class Selector:
 
     def _optimizations(self, marks: Marks, default: Sequence[str]) -> Sequence[str]:
         marked = (
-            parse_optimizations(",".join(marks.optimizations), self.catalog.ladder) if marks.optimizations else None
+            ladder.parse_optimizations(",".join(marks.optimizations), self.catalog.ladder)
+            if marks.optimizations
+            else None
         )
         return _narrow("optimization", self.selection.optimizations, marked, default)
 
@@ -225,9 +234,9 @@ class Selector:
         return self.selection.fusers or (DEFAULT_FUSER,)
 
 
-def missing_here(engine: Engine, request: EngineRequest) -> str | None:
+def missing_here(engine: Engine, request: EngineRequest, device_kind: DeviceKind) -> str | None:
     """Say what the engine lacks in this interpreter; None if nothing, or if a profile's interpreter will run it."""
-    return None if request.python is not None else engine.missing()
+    return None if request.python is not None else engine.missing(device_kind)
 
 
 def _is_for(marked: EngineRequest, named: EngineRequest) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.contracts import Engine, LoadRequest, Model, Runner
+from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.values import Build, Workload
 
@@ -50,9 +52,15 @@ def loaded_component(arguments: Mapping[str, Any], component: str, context: Task
             `options`, `build`.
         component: Which of them.
         context: The task's context.
+
+    Raises:
+        EngineMissingError: This interpreter, which may be that of a profile, lacks what the engine needs.
     """
     part = arguments["components"][component]
     engine = context.catalog.engines.get(part["engine"])
+    reason = engine.missing(arguments["device_kind"])
+    if reason is not None:
+        raise EngineMissingError(f"engine {engine.name!r} cannot run under {sys.executable}: {reason}")
     model = context.catalog.models.get(arguments["model"])
     request = LoadRequest(
         build=build_from_json(part["build"]),

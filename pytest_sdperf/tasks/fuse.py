@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     Args:
         arguments: `source` (exported float32 graph), `component`, `rungs` (names), `floating` (`float32` or
-            `float16`); `cache_dir`: the cache folder, for messages.
+            `float16`), `float32` (inputs and outputs of the graph that keep this type); `cache_dir`: the cache
+            folder, for messages.
         context: The task's context.
 
     Returns:
@@ -59,6 +60,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             model_type=MODEL_TYPES.get(component, "unet"),
             switched_on=ort_options(rungs, context.catalog),
             half=arguments["floating"] == "float16",
+            float32=arguments["float32"],
         )
     seconds = monotonic_s() - start_s
     context.say(f"checking the optimized graph of {component}")
@@ -95,7 +97,9 @@ def fusion_options(model_type: str, switched_on: Sequence[str]) -> Any:
     return options
 
 
-def _optimize(source: Path, path: Path, *, model_type: str, switched_on: Sequence[str], half: bool) -> None:
+def _optimize(
+    source: Path, path: Path, *, model_type: str, switched_on: Sequence[str], half: bool, float32: Sequence[str]
+) -> None:
     from onnxruntime.transformers.optimizer import optimize_model
 
     options = fusion_options(model_type, switched_on)
@@ -104,8 +108,11 @@ def _optimize(source: Path, path: Path, *, model_type: str, switched_on: Sequenc
             str(source), model_type=model_type, opt_level=0, optimization_options=options, use_gpu=True
         )
         if half:
-            model.convert_float_to_float16(keep_io_types=False, node_block_list=_float32_nodes(model.model.graph))
+            model.convert_float_to_float16(
+                keep_io_types=list(float32), node_block_list=_float32_nodes(model.model.graph)
+            )
             drop_repeated_nodes(model.model.graph)
+            drop_round_trips(model.model.graph)
         model.save_model_to_file(str(path), use_external_data_format=True)
     except (TypeError, ValueError, KeyError, IndexError, AssertionError, AttributeError, RuntimeError) as error:
         raise BuildError(f"the optimizer of onnxruntime failed: {type(error).__name__}: {error}") from error
@@ -144,6 +151,40 @@ def drop_repeated_nodes(proto: Any) -> None:
         copies = [type(node).FromString(node.SerializeToString()) for node in kept]
         del proto.node[:]
         proto.node.extend(copies)
+
+
+def drop_round_trips(proto: Any) -> None:
+    """Let a node that reads float32 take a float32 input of the graph itself, and not its way through float16.
+
+    The converter casts an input that keeps its type to float16 first, and for a node that it leaves in float32 back
+    again: float16 cannot tell the timestep 980.6 from 980.5.
+    """
+    import onnx
+
+    float32, float16 = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
+    inputs = {value.name for value in proto.input if value.type.tensor_type.elem_type == float32}
+    casts = {node.output[0]: node for node in proto.node if node.op_type == "Cast"}
+    halved = {name: node.input[0] for name, node in casts.items() if _casts(node, inputs, float16)}
+    exact = {name: halved[node.input[0]] for name, node in casts.items() if _casts(node, halved, float32)}
+    for node in _nodes(proto):
+        node.input[:] = [exact.get(name, name) for name in node.input]
+    for name in (*exact, *halved):  # in this order: the former read the latter
+        read = {name for node in _nodes(proto) for name in node.input} | {value.name for value in proto.output}
+        if name not in read:
+            proto.node.remove(casts[name])
+
+
+def _nodes(proto: Any) -> Iterator[Any]:
+    """Yield the nodes of a graph and of its subgraphs."""
+    for node in proto.node:
+        yield node
+        for attribute in node.attribute:
+            for part in (*attribute.graphs, attribute.g):
+                yield from _nodes(part)
+
+
+def _casts(node: Any, names: Container[str], dtype: int) -> bool:
+    return node.input[0] in names and any(part.name == "to" and part.i == dtype for part in node.attribute)
 
 
 @contextlib.contextmanager

@@ -4,21 +4,46 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.arrays import save_arrays
+from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.pipeline.text_to_image import TextToImage
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
 from pytest_sdperf.timing import TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
 
+# Prompts become tokens with transformers, diffusers has the schedulers, and torch the tensors between components.
+PACKAGES = ("torch", "diffusers", "transformers")
+
+
+def check_packages(device_kind: str) -> None:
+    """Check that this interpreter, which may be that of a profile, has what a pipeline needs beside its engine.
+
+    Raises:
+        EngineMissingError: It lacks a package; the text says which and what to type.
+    """
+    lacking = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if not lacking:
+        return
+    text = f"a pipeline needs {', '.join(PACKAGES)} beside its engine, and {sys.executable} lacks {', '.join(lacking)}"
+    if device_kind == "rocm" and "torch" in lacking:
+        text += "; take torch for your ROCm version from https://pytorch.org/get-started/locally/"
+        lacking.remove("torch")
+    if lacking:
+        text += f"; type: {sys.executable} -m pip install {' '.join(lacking)}"
+    raise EngineMissingError(text)
+
 
 @contextlib.contextmanager
 def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tuple[TextToImage, dict[str, Any], float]]:
     """Load every component; yield the pipeline, the facts of its components and the seconds that loading took."""
+    check_packages(arguments["device_kind"])
     with contextlib.ExitStack() as stack:
         parts: dict[str, LoadedComponent] = {}
         for name in arguments["components"]:

@@ -96,9 +96,14 @@ class User:
         (found,) = (self.path / "baselines").iterdir()
         return found
 
+    def stored_cases(self) -> dict[str, Any]:
+        """Return what the baseline file holds, by case key."""
+        cases: dict[str, Any] = json.loads(self.baseline_file().read_text())["cases"]
+        return cases
+
     def stored_case(self) -> Any:
         """Return what the baseline file holds of its one case."""
-        (stored,) = json.loads(self.baseline_file().read_text())["cases"].values()
+        (stored,) = self.stored_cases().values()
         return stored
 
 

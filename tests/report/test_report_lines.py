@@ -293,6 +293,8 @@ def judged(*outcomes, **run):
          "next, measure what was invalid again, once its reason is gone:\npytest suites --lf"),
         ((Outcome.NEW, Outcome.IMPROVED, Outcome.HELD), {},
          "next, accept 2 results that are new or improved:\npytest suites --sdperf-update-baselines"),
+        ((Outcome.NEW,), {"in_process": True, "command": "pytest suites --inprocess -x"},
+         "next, measure in processes of their own:\npytest suites -x"),
         ((Outcome.NEW,), {"updating": True},
          "next, review what was accepted:\ngit diff baselines/rtx-3060-12gb.json"),
         ((Outcome.INCONCLUSIVE, Outcome.HELD), {},

@@ -62,7 +62,7 @@ def test_exported_graph_computes_what_torch_computes(folder, tmp_path, exporter,
     rng = np.random.default_rng(1)
     for batch, tokens in [(4, 16)] if shapes == "static" else [(4, 16), (2, 16), (1, 7)]:
         sample = rng.standard_normal((batch, tokens, 32)).astype(np.float32)
-        inputs = {"sample": sample, "timestep": np.array(7, dtype=np.int64)}
+        inputs = {"sample": sample, "timestep": np.array(7, dtype=np.float32)}
         assert np.abs(_run(path, inputs) - _torch(folder, inputs)).max() < 1e-5
 
 

@@ -17,7 +17,7 @@ from pytest_sdperf.tasks import TaskContext, fuse
 WIDTH = 32
 
 
-def _source(folder: Path) -> Path:
+def _source(folder: Path, timestep: int) -> Path:
     """A timestep embedding added to a sample, then two residual sums, each normalised: as an exporter emits it."""
     rng = np.random.default_rng(0)
     floats = {
@@ -44,7 +44,7 @@ def _source(folder: Path) -> Path:
         "g",
         [
             helper.make_tensor_value_info("sample", TensorProto.FLOAT, [2, 16, WIDTH]),
-            helper.make_tensor_value_info("timestep", TensorProto.INT64, []),
+            helper.make_tensor_value_info("timestep", timestep, []),
         ],
         [helper.make_tensor_value_info("out_sample", TensorProto.FLOAT, [2, 16, WIDTH])],
         [numpy_helper.from_array(value.astype(np.float32), name) for name, value in floats.items()],
@@ -55,22 +55,27 @@ def _source(folder: Path) -> Path:
     return folder / "source.onnx"
 
 
-def _fuse(folder: Path, rungs=("fp32", "fp16"), floating="float16"):
+def _fuse(
+    folder: Path, rungs=("fp32", "fp16"), floating="float16", *, timestep=TensorProto.INT64, float32=("timestep",)
+):
     out = folder / "out"
     out.mkdir()
     arguments = {
-        "source": str(_source(folder)), "component": "unet", "rungs": list(rungs), "floating": floating,
-        "cache_dir": "c",
+        "source": str(_source(folder, timestep)), "component": "unet", "rungs": list(rungs), "floating": floating,
+        "float32": list(float32), "cache_dir": "c",
     }  # fmt: skip
     answer = fuse.run(arguments, TaskContext(out, make_catalog(), Silent(), lambda text: None))
     return out / fuse.FILE, answer
 
 
-def _run(path: Path, sample, timestep):
+def _session(path: Path):
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return session.run(None, {"sample": sample, "timestep": np.array(timestep, dtype=np.int64)})[0]
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+
+
+def _run(path: Path, sample, timestep, dtype=np.int64):
+    return _session(path).run(None, {"sample": sample, "timestep": np.array(timestep, dtype=dtype)})[0]
 
 
 def test_fp16_rung_fuses_residual_sums_and_converts_inputs_and_outputs(tmp_path):
@@ -95,6 +100,87 @@ def test_the_sinusoids_of_the_timestep_stay_exact(tmp_path):
     error = np.linalg.norm(obtained - expected) / np.linalg.norm(expected)
     # Angles in float16 give 1.4e-2.
     assert error < 3e-3
+
+
+def _distance(obtained, expected):
+    return np.linalg.norm(obtained.astype(np.float64) - expected) / np.linalg.norm(expected)
+
+
+def test_a_timestep_that_the_model_declares_as_float32_reaches_the_sinusoids_whole(tmp_path):
+    path, _ = _fuse(tmp_path, timestep=TensorProto.FLOAT)
+    sample = np.random.default_rng(1).standard_normal((2, 16, WIDTH)).astype(np.float16)
+    expected = _run(tmp_path / "source.onnx", sample.astype(np.float32), 980.6, np.float32)
+    rounded = _run(tmp_path / "source.onnx", sample.astype(np.float32), np.float16(980.6), np.float32)
+    assert _distance(_run(path, sample, 980.6, np.float32), expected) < 3e-3
+    assert _distance(rounded, expected) > 1e-2
+
+
+@pytest.mark.parametrize("float32", [(), ("timestep",), ("timestep", "out_sample"), ("sample", "timestep")])
+def test_exactly_the_declared_inputs_and_outputs_keep_float32(tmp_path, float32):
+    path, answer = _fuse(tmp_path, timestep=TensorProto.FLOAT, float32=float32)
+    model = onnx.load(path, load_external_data=False)
+    kinds = {value.name: value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
+    kept = {name for name, kind in kinds.items() if kind == TensorProto.FLOAT}
+    assert kept == set(float32)
+    assert set(kinds) - kept == {name for name, kind in kinds.items() if kind == TensorProto.FLOAT16}
+    assert answer["counts"]["com.microsoft::SkipLayerNormalization"] == 1
+    read = {kind.name: "float32" if kind.name in kept else "float16" for kind in model.graph.input}
+    inputs = {"sample": np.ones((2, 16, WIDTH), read["sample"]), "timestep": np.array(3, read["timestep"])}
+    (obtained,) = _session(path).run(None, inputs)
+    assert _distance(obtained, _run(tmp_path / "source.onnx", np.ones_like(obtained, "float32"), 3, np.float32)) < 3e-3
+
+
+def _half_of_t(name: str):
+    return helper.make_node("Mul", ["half", "half"], [name])
+
+
+def _round_trip(*readers):
+    """A kept input `t`, its cast `half`, the cast `back` of that, and what reads them."""
+    nodes = [
+        helper.make_node("Cast", ["t"], ["half"], to=TensorProto.FLOAT16),
+        helper.make_node("Cast", ["half"], ["back"], to=TensorProto.FLOAT),
+        *readers,
+    ]
+    value = helper.make_tensor_value_info
+    outputs = [value(node.output[0], TensorProto.UNDEFINED, None) for node in readers]
+    inputs = [value("t", TensorProto.FLOAT, [1]), value("c", TensorProto.BOOL, [])]
+    return helper.make_graph(nodes, "g", inputs, outputs)
+
+
+def _wiring(graph):
+    return [(node.op_type, *node.input) for node in graph.node]
+
+
+def test_a_way_through_float16_is_cut_short_and_what_nobody_reads_is_removed():
+    graph = _round_trip(helper.make_node("Sin", ["back"], ["a"]), helper.make_node("Cos", ["t"], ["b"]))
+    fuse.drop_round_trips(graph)
+    assert _wiring(graph) == [("Sin", "t"), ("Cos", "t")]
+
+
+def test_a_half_precision_reader_keeps_its_cast():
+    graph = _round_trip(helper.make_node("Sin", ["back"], ["a"]), _half_of_t("b"))
+    fuse.drop_round_trips(graph)
+    assert _wiring(graph) == [("Cast", "t"), ("Sin", "t"), ("Mul", "half", "half")]
+
+
+def test_readers_in_subgraphs_count():
+    branches = {
+        "then_branch": helper.make_graph([helper.make_node("Sin", ["back"], ["x"])], "then", [], []),
+        "else_branch": helper.make_graph([_half_of_t("y")], "else", [], []),
+    }
+    graph = _round_trip(helper.make_node("If", ["c"], ["a"], **branches))
+    fuse.drop_round_trips(graph)
+    assert _wiring(graph) == [("Cast", "t"), ("If", "c")]
+    inner = {part.name: _wiring(part.g) for part in graph.node[1].attribute}
+    assert inner == {"then_branch": [("Sin", "t")], "else_branch": [("Mul", "half", "half")]}
+
+
+def test_an_input_that_becomes_float16_and_a_value_that_is_no_input_are_left_alone():
+    graph = _round_trip(helper.make_node("Sin", ["back"], ["a"]))
+    graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    before = _wiring(graph)
+    fuse.drop_round_trips(graph)
+    assert _wiring(graph) == before
 
 
 def test_float32_selection_keeps_float32(tmp_path):

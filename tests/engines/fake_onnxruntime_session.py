@@ -1,0 +1,67 @@
+"""An ONNX Runtime session on a GPU as its Python binding shows it: it reads and writes the addresses it was given.
+
+The addresses are those of CPU tensors, so that it can be executed anywhere. With `cuda_graph` it behaves as the CUDA
+provider does: the first run is captured, and every later run replays it onto the addresses of the first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+
+SHAPES = {"sample": (2, 4), "timestep": (1,), "out_sample": (2, 4)}
+TYPES = {"sample": "tensor(float16)", "timestep": "tensor(float)", "out_sample": "tensor(float16)"}
+
+
+def memory_at(address, shape, dtype):
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.frombuffer((ctypes.c_char * size).from_address(address), dtype=dtype).reshape(shape)
+
+
+class FakeBinding:
+    def __init__(self):
+        self.addresses = {}
+        self.log = []
+
+    def bind_input(self, name, *place):
+        device_type, device_id, element_type, shape, buffer_ptr = place
+        assert (device_type, device_id) == ("cuda", 3)
+        self.addresses[name] = (buffer_ptr, tuple(shape), element_type)
+        self.log.append((name, buffer_ptr))
+
+    bind_output = bind_input
+
+    def synchronize_outputs(self):
+        self.log.append("synchronized")
+
+
+class FakeSession:
+    """Computes `out_sample = sample * 2 + timestep`."""
+
+    def __init__(self, *, cuda_graph=False):
+        self.cuda_graph = cuda_graph
+        self.captured = None
+        self.bindings = []
+
+    def io_binding(self):
+        self.bindings.append(FakeBinding())
+        return self.bindings[-1]
+
+    def get_inputs(self):
+        return [SimpleNamespace(name=name, type=TYPES[name]) for name in ("sample", "timestep")]
+
+    def get_outputs(self):
+        return [SimpleNamespace(name="out_sample", type=TYPES["out_sample"])]
+
+    def get_providers(self):
+        return ["CUDAExecutionProvider", "CPUExecutionProvider"]
+
+    def run_with_iobinding(self, binding):
+        addresses = dict(binding.addresses)
+        if self.cuda_graph:
+            self.captured = self.captured or addresses
+            addresses = self.captured
+        place = {name: memory_at(*where) for name, where in addresses.items()}
+        place["out_sample"][...] = place["sample"] * 2 + place["timestep"].astype("float16")

@@ -1,0 +1,176 @@
+"""How the ort-* engines hold their inputs and outputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fake_onnxruntime_session import SHAPES, FakeSession
+
+from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.engines import _ort, _ort_memory
+from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
+from pytest_sdperf.probe_model import ProbeModel
+from pytest_sdperf.testing import SMALL
+from pytest_sdperf.values import Build, TensorSpec
+
+
+class Model(ProbeModel):
+    def inputs(self, component, workload):
+        names = {"sample": "float", "timestep": "float32"}
+        return tuple(TensorSpec(name, dtype, SHAPES[name]) for name, dtype in names.items())
+
+    def outputs(self, component, workload):
+        return (TensorSpec("out_sample", "float", SHAPES["out_sample"]),)
+
+
+def request_for(model, build, **options):
+    return LoadRequest(
+        build=build,
+        model=model,
+        component="unet",
+        workload=SMALL,
+        device_kind="cuda",
+        device_index=3,
+        options=options,
+        work_dir=build.path.parent,
+    )
+
+
+def runner_on(session):
+    memory = _ort_memory.TorchMemory("cuda", 3, torch_device="cpu")
+    request = request_for(Model(), Build("k", "onnx", Path("model.onnx"), "float16"))
+    return _ort.OrtRunner(session, request, memory=memory, facts={})
+
+
+def tensors(seed, dtype=torch.float16):
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        "sample": torch.randn(SHAPES["sample"], generator=generator).to(dtype),
+        "timestep": torch.tensor([float(seed)]),
+    }
+
+
+def expected(inputs):
+    return inputs["sample"].to(torch.float16) * 2 + inputs["timestep"].to(torch.float16)
+
+
+@pytest.mark.parametrize("cuda_graph", [False, True])
+def test_every_call_uses_the_addresses_of_the_first_and_gives_the_outputs_of_its_own_inputs(cuda_graph):
+    session = FakeSession(cuda_graph=cuda_graph)
+    runner = runner_on(session)
+    (binding,) = session.bindings
+    first_addresses = dict(binding.addresses)
+    kept, wanted = [], []
+    for seed in (1, 2, 3):
+        inputs = tensors(seed)
+        kept.append(runner.call(inputs)["out_sample"])
+        wanted.append(expected(inputs))
+        runner.bind({name: tensor.numpy() for name, tensor in tensors(seed + 10).items()})
+        runner.run()
+        runner.synchronize()
+        assert np.array_equal(runner.fetch()["out_sample"], expected(tensors(seed + 10)).numpy())
+    # Compared at the end: a result that lay in the bound buffer would have been written over.
+    assert all(torch.equal(one, other) for one, other in zip(kept, wanted, strict=True))
+    assert session.bindings == [binding]
+    assert binding.addresses == first_addresses
+    assert [entry for entry in binding.log if entry != "synchronized"] == [
+        (name, where[0]) for name, where in first_addresses.items()
+    ]
+
+
+def test_outputs_are_read_only_after_the_session_has_finished():
+    session = FakeSession()
+    runner = runner_on(session)
+    runner.call(tensors(1))
+    assert session.bindings[0].log[-1] == "synchronized"
+
+
+def test_inputs_are_cast_to_the_type_that_the_graph_asks_for():
+    inputs = tensors(4, torch.float32)
+    outputs = runner_on(FakeSession()).call(inputs)
+    assert outputs["out_sample"].dtype == torch.float16
+    assert torch.equal(outputs["out_sample"], expected(inputs))
+
+
+def test_the_callers_tensors_are_neither_changed_nor_kept():
+    runner = runner_on(FakeSession())
+    inputs = tensors(5)
+    before = {name: tensor.clone() for name, tensor in inputs.items()}
+    first = runner.call(inputs)["out_sample"]
+    assert all(torch.equal(inputs[name], before[name]) for name in inputs)
+    inputs["sample"].zero_()
+    runner.run()
+    assert np.array_equal(runner.fetch()["out_sample"], first.numpy())
+
+
+def test_what_was_fetched_survives_the_next_run():
+    runner = runner_on(FakeSession())
+    runner.call(tensors(6))
+    fetched = runner.fetch()["out_sample"]
+    kept = fetched.copy()
+    runner.call(tensors(7))
+    assert np.array_equal(fetched, kept)
+
+
+@pytest.mark.parametrize("by", ["call", "bind"])
+def test_an_input_of_another_shape_is_refused_and_not_broadcast(by):
+    inputs = tensors(8) | {"sample": torch.ones(1, 4)}
+    runner = runner_on(FakeSession())
+    with pytest.raises(ValueError) as caught:
+        runner.call(inputs) if by == "call" else runner.bind({name: value.numpy() for name, value in inputs.items()})
+    assert str(caught.value) == "input 'sample' has shape (1, 4); the component was loaded for (2, 4)"
+
+
+def test_without_torch_on_the_gpu_onnxruntime_owns_the_memory(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert isinstance(_ort_memory.cuda_memory(0), _ort_memory.OrtMemory)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert isinstance(_ort_memory.cuda_memory(0), _ort_memory.TorchMemory)
+
+
+@pytest.fixture
+def on_cpu(tmp_path):
+    model = ProbeModel()
+    request = dataclasses.replace(request_for(model, model.build("onnx", tmp_path), threads="1"), device_kind="cpu")
+    with OrtCpuEngine().load(request) as runner:
+        yield runner
+
+
+def test_a_real_session_on_the_cpu_keeps_its_addresses_and_shares_no_memory(on_cpu):
+    model = ProbeModel()
+    addresses = {name: value.data_ptr() for name, value in (on_cpu._inputs | on_cpu._outputs).items()}
+    arrays = {seed: dict(model.example("unet", SMALL, seed=seed)) for seed in (0, 1)}
+    kept = {}
+    for seed, inputs in arrays.items():
+        on_cpu.bind(inputs)
+        on_cpu.run()
+        kept[seed] = on_cpu.fetch()["out_sample"]
+        on_cpu.call({name: torch.from_numpy(array) for name, array in inputs.items()})
+    for seed, inputs in arrays.items():
+        assert np.allclose(kept[seed], model.expected(inputs)["out_sample"], atol=1e-5)
+    assert addresses == {name: value.data_ptr() for name, value in (on_cpu._inputs | on_cpu._outputs).items()}
+    assert not any(
+        np.shares_memory(array, value.numpy())
+        for inputs in arrays.values()
+        for array, value in zip(inputs.values(), on_cpu._inputs.values(), strict=True)
+    )
+
+
+def test_placement_counts_the_nodes_of_each_provider(on_cpu):
+    placed = on_cpu.facts()["placement"]
+    assert list(placed) == ["CPUExecutionProvider"]
+    assert placed["CPUExecutionProvider"] >= 2
+
+
+def test_placement_is_empty_where_onnxruntime_does_not_know(tmp_path):
+    import onnxruntime
+
+    model = ProbeModel()
+    path = str(model.build("onnx", tmp_path).path)
+    forgetful = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    assert _ort.placement(forgetful) == {}
+    assert _ort.placement(FakeSession()) == {}  # as before onnxruntime had the question

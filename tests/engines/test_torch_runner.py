@@ -1,0 +1,110 @@
+"""In which types the torch engines give a module its inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+
+from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.engines import _torch
+from pytest_sdperf.engines.torch_eager import TorchEngine
+from pytest_sdperf.probe_model import ProbeModel
+from pytest_sdperf.testing import SMALL
+from pytest_sdperf.values import Build, TensorSpec
+
+DECLARED = {"sample": "float", "timestep": "float32", "input_ids": "int64"}
+
+
+class Typed(ProbeModel):
+    def inputs(self, component, workload):
+        return tuple(TensorSpec(name, dtype, (1,)) for name, dtype in DECLARED.items())
+
+    def outputs(self, component, workload):
+        return tuple(TensorSpec(name, "float", (1,)) for name in DECLARED)
+
+
+def runner_in(floating, tmp_path):
+    request = LoadRequest(
+        build=Build("k", "module", tmp_path / "w", floating),
+        model=Typed(),
+        component="unet",
+        workload=SMALL,
+        device_kind="cpu",
+        device_index=0,
+        options={},
+        work_dir=tmp_path,
+    )
+    return _torch.TorchRunner(lambda *inputs: inputs, request)
+
+
+@pytest.mark.parametrize("floating", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("given", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("by", ["call", "bind"])
+def test_every_input_has_the_type_that_the_model_declares(floating, given, by, tmp_path):
+    runner = runner_in(floating, tmp_path)
+    inputs = {"sample": torch.ones(1, dtype=given), "timestep": torch.ones(1, dtype=given), "input_ids": torch.ones(1)}
+    if by == "call":
+        received = list(runner.call(inputs).values())
+    else:
+        runner.bind({name: tensor.numpy() for name, tensor in inputs.items()})
+        received = runner._bound
+    assert [tensor.dtype for tensor in received] == [getattr(torch, floating), torch.float32, torch.int64]
+
+
+def test_a_fractional_timestep_is_not_rounded(tmp_path):
+    runner = runner_in("float16", tmp_path)
+    inputs = {
+        "sample": np.ones(1, "float32"),
+        "timestep": np.full(1, 980.6, "float32"),
+        "input_ids": np.ones(1, "int64"),
+    }
+    runner.bind(inputs)
+    runner.run()
+    assert runner.fetch()["timestep"] == np.float32(980.6)
+    inputs["timestep"][:] = 0
+    runner.run()
+    assert runner.fetch()["timestep"] == np.float32(980.6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "absent", "message"),
+    [
+        ("cpu", "torch", "package 'torch' is not installed; type: pip install 'pytest-sdperf[cpu]'"),
+        ("cuda", "torch", "package 'torch' is not installed; type: pip install 'pytest-sdperf[cuda]'"),
+        ("cuda", "diffusers", "package 'diffusers' is not installed; type: pip install 'pytest-sdperf[cuda]'"),
+        ("rocm", "diffusers", "package 'diffusers' is not installed; type: pip install 'pytest-sdperf[rocm]'"),
+        (
+            "rocm",
+            "torch",
+            (
+                "package 'torch' is not installed, and PyPI's is not for AMD GPUs; "
+                "install the one for your ROCm version: https://pytorch.org/get-started/locally/"
+            ),
+        ),
+        ("rocm", "", None),
+    ],
+)
+def test_the_command_installs_the_extra_of_the_device(kind, absent, message, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == absent else find_spec(name))
+    assert TorchEngine().missing(kind) == message
+
+
+def test_the_module_of_a_half_precision_unet_takes_a_float32_timestep():
+    from pytest_sdperf.models import sd15
+
+    model = next(model for model in sd15.MODELS if model.thin)
+    workload = dataclasses.replace(SMALL)
+    module = model.module("unet", weights=None, floating="float32").to(torch.float16)
+    tensors = [
+        torch.empty(
+            spec.shape, dtype=torch.float16 if spec.dtype == "float" else getattr(torch, spec.dtype), device="meta"
+        )
+        for spec in model.inputs("unet", workload)
+    ]
+    with torch.inference_mode():
+        (out,) = module(*tensors)
+    assert (out.dtype, tuple(out.shape)) == (torch.float16, model.outputs("unet", workload)[0].shape)

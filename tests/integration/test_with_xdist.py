@@ -1,0 +1,52 @@
+"""With pytest-xdist, tests run in several pytest processes and still give one report and one exit status."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import report_of
+
+pytestmark = pytest.mark.slow
+
+CONFTEST = """
+    import acme_engines
+    import dense_model
+
+    def pytest_sdperf_register(catalog):
+        dense_model.pytest_sdperf_register(catalog)
+        acme_engines.pytest_sdperf_register(catalog)
+"""
+ENGINES = "acme,acme-device-full,ort-cpu"
+
+
+@pytest.fixture
+def acme(user):
+    user.project(conftest=CONFTEST)
+    user.copy("acme_engines.py")
+    return user
+
+
+def test_reports_of_all_workers_are_one_report(acme):
+    result = acme.run("-n2", f"--sdperf-engine={ENGINES}", "--sdperf-batch-size=1,2", "--sdperf-update-baselines")
+    result.assert_outcomes(passed=6)
+    assert result.ret == 0
+    assert acme.junit() == {"tests": 6, "failures": 0, "errors": 0, "skipped": 0}
+    assert result.outlines.count("verdicts of 6 cases: 6 NEW") == 1
+    assert sum(line.strip("= ") == "sdperf" for line in result.outlines) == 1
+    assert len(acme.results()["reports"]) == 6
+    assert len(acme.stored_cases()) == 6
+
+
+def test_the_exit_status_follows_every_worker(acme):
+    result = acme.run("-n2", "--sdperf-engine=acme,acme-leaves,acme-aborts")
+    result.assert_outcomes(passed=1, failed=2)
+    assert result.ret == 10
+    assert "verdicts of 3 cases: 2 INVALID, 1 NEW" in report_of(result)
+
+
+def test_a_regression_in_one_worker_is_exit_status_one(acme, monkeypatch):
+    assert acme.run("-n2", "--sdperf-engine=acme,ort-cpu", "--sdperf-update-baselines").ret == 0
+    monkeypatch.setenv("ACME", "oom")
+    result = acme.run("-n2", "--sdperf-engine=acme,acme-leaves")
+    result.assert_outcomes(failed=2)
+    assert result.ret == 1
+    assert "verdicts of 2 cases: 1 REGRESSED, 1 INVALID" in report_of(result)

@@ -71,7 +71,9 @@ def _parser() -> argparse.ArgumentParser:
         ("prune", "remove the least recently used models", cache_prune),
     ):
         action = actions.add_parser(name, help=text)
-        action.add_argument("--cache-dir", type=Path, metavar="FOLDER", help="default: the folder of a run that is started here")
+        action.add_argument(
+            "--cache-dir", type=Path, metavar="FOLDER", help="default: the folder of a run that is started here"
+        )
         action.set_defaults(lines=lines)
         if name == "prune":
             action.add_argument(

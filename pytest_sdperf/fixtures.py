@@ -30,9 +30,7 @@ from pytest_sdperf.values import Build, Case, Measurement
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BESIDE_OTHERS = (
-    "Other workers of pytest-xdist ran tests at the same time; only measurements of this device took turns."
-)
+BESIDE_OTHERS = "Other workers of pytest-xdist ran tests at the same time; only measurements of this device took turns."
 
 
 @pytest.fixture(scope="session")

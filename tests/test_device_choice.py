@@ -115,7 +115,9 @@ def test_a_device_of_a_third_party_is_chosen_by_its_slug(machine):
 
     probes = {"acme": AcmeProbe(), **machine(H100)}
     assert choose_device("acme-one", probes, environ={}).device.name == "Acme One"
-    assert choose_device("auto", probes, environ={}).device.name == "NVIDIA H100 80GB HBM3"  # idle; of Acme's it is unknown
+    assert (
+        choose_device("auto", probes, environ={}).device.name == "NVIDIA H100 80GB HBM3"
+    )  # idle; of Acme's it is unknown
 
 
 # ------------------------------------------------------------------------------------------------------------ missing

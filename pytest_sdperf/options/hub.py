@@ -19,7 +19,9 @@ def hub_revision(hub_id: str) -> str:
         from huggingface_hub import HfApi
         from huggingface_hub.constants import HF_HUB_CACHE
 
-        return _on_disk(Path(HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}") or str(HfApi().model_info(hub_id).sha)
+        return _on_disk(Path(HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}") or str(
+            HfApi().model_info(hub_id).sha
+        )
     except Exception as error:
         raise not_fetched(hub_id, error) from error
 

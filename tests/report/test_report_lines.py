@@ -280,7 +280,7 @@ def test_ink_follows_the_verdict():
 
 def judged(*outcomes, **run):
     reports = [CaseReport("t", case(), verdicts=(Verdict(outcome, "c", "S.", "latency"),)) for outcome in outcomes]
-    return text(next_lines(reports, dataclasses.replace(RUN, command="pytest suites", **run), width=80))
+    return text(next_lines(reports, dataclasses.replace(RUN, **{"command": "pytest suites", **run}), width=80))
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,9 @@ def unused_lines(results: Results, session: Session) -> Iterator[Line]:
 def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
     settings = session.run.settings
     if settings.in_process:
-        return ("Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline.",)
+        return (
+            "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline.",
+        )
     origin = acceptance.Origin(
         slug=session.run.device().slug, machine=session.machine, date=clock.today_utc(), commit=commit_of(root)
     )

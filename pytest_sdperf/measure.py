@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_sdperf import clock, health
 from pytest_sdperf.device import Device, DeviceProbe
-from pytest_sdperf.errors import BuildError, OutOfMemoryError, SdperfError, WorkerError
+from pytest_sdperf.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.process import Event
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.timing import TimingPlan
@@ -98,7 +98,7 @@ def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -
     for number in range(processes):
         say(f"measuring {runner.case.model} {runner.case.component}: process {number + 1} of {processes}")
         try:
-            builds = builds or _built(runner)
+            builds = builds or runner.builds()
             samples.append(_sample(runner, {**runner.arguments(), "plan": to_json(plan)}))
         except OutOfMemoryError as error:
             failure = Failure("oom", str(error))
@@ -118,14 +118,6 @@ def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -
         remarks=health.remarks(before, after, workbench.device),
         **_graphs(builds),
     )
-
-
-def _built(runner: CaseRunner) -> dict[str, Build]:
-    try:
-        return runner.builds()
-    except OutOfMemoryError as error:
-        # Memory of the machine that builds, which is no value of the engine under test.
-        raise BuildError(f"memory ran out while the case was built: {error}") from error
 
 
 def _sample(runner: CaseRunner, arguments: dict[str, Any]) -> Sample:

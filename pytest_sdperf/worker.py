@@ -117,7 +117,7 @@ def run_job(job: Mapping[str, Any], channel: Any) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - everything a vendor library may raise; the parent decides what it means
         traceback.print_exc()
         status = "oom" if is_out_of_memory(error) else "error"
-        return {"status": status, "message": f"{type(error).__name__}: {error}".strip()[:2000]}
+        return {"status": status, "message": f"{type(error).__name__}: {error}".removesuffix(": ")[:2000]}
 
 
 def main() -> int:

@@ -76,7 +76,7 @@ def test_cache_prune_says_what_it_leaves_to_running_tests(folder, capsys):
         ("pytest.ini", "[pytest]\naddopts = --sdperf-cache-dir=../cache\n"),
     ],
 )
-def test_the_cache_is_the_one_of_a_run_that_is_started_here(folder, pytester, capsys, monkeypatch, file, text):
+def test_the_cache_is_the_one_of_a_run_that_is_started_here(folder, capsys, monkeypatch, file, text):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     (folder.parent / file).write_text(text)
     (folder.parent / "deep").mkdir()
@@ -90,8 +90,8 @@ def test_a_configuration_that_pytest_cannot_read_leaves_the_flag(tmp_path, capsy
     monkeypatch.chdir(tmp_path)
     assert cli.main(["cache", "info"]) == 4
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "ERROR: pytest cannot read the configuration of this folder (exit status 4). Correct it, or name the cache with "
-        "--cache-dir=FOLDER."
+        "ERROR: pytest cannot read the configuration of this folder (exit status 4). Correct it, or name the cache "
+        "with --cache-dir=FOLDER."
     )
 
 

@@ -54,8 +54,8 @@ def test_a_profile_may_not_move_the_measurement_to_another_device(tmp_path, name
     with pytest.raises(SdperfError) as caught:
         project(tmp_path, f"[tool.sdperf.engines.x]\nengine = 'torch'\nenv = {{ {name} = '1' }}\n")
     assert str(caught.value) == (
-        f"[tool.sdperf.engines.x] env sets {name}, which would move the measurement to another device than the one that "
-        "its result names. Remove it, and choose the device with --sdperf-gpu=DEVICE."
+        f"[tool.sdperf.engines.x] env sets {name}, which would move the measurement to another device than the one "
+        "that its result names. Remove it, and choose the device with --sdperf-gpu=DEVICE."
     )
 
 

@@ -42,7 +42,7 @@ def sample(device, **plan):
 
 def test_phases_come_in_order_and_listening_is_not_timed():
     device = FakeDevice([9.0, 4.0, 1.0])
-    taken = sample(device, min_iterations=2, max_iterations=2)
+    taken = sample(device, min_iterations=2, max_iterations=2, warmup_s=1000.0)
     assert device.log == [
         *("+first_run", "call", "-first_run"),
         *("+second_run", "call", "-second_run"),

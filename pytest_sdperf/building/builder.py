@@ -15,7 +15,7 @@ from pytest_sdperf.building.weights_source import Drawn, Folder, find_source
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import component_floating
 from pytest_sdperf.contracts import Model
-from pytest_sdperf.errors import OptionError, UnknownNameError
+from pytest_sdperf.errors import BuildError, OptionError, OutOfMemoryError, UnknownNameError
 from pytest_sdperf.process import Event, run_task
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.tasks import export, fuse, weights
@@ -211,16 +211,20 @@ class Builder:
         self, step: str, parts: Mapping[str, Any], task: str, arguments: Mapping[str, Any], owners: list[Registrar]
     ) -> Entry:
         def make(folder: Path) -> dict[str, Any]:
-            answer = run_task(
-                task,
-                {**arguments, "cache_dir": str(self._cache.folder)},
-                out_dir=folder,
-                timeout_s=self._settings.build_timeout_s,
-                registrars=list(dict.fromkeys(owners)),
-                env=_OFFLINE,
-                in_process=self._settings.in_process,
-                on_event=self._tell,
-            )
+            try:
+                answer = run_task(
+                    task,
+                    {**arguments, "cache_dir": str(self._cache.folder)},
+                    out_dir=folder,
+                    timeout_s=self._settings.build_timeout_s,
+                    registrars=list(dict.fromkeys(owners)),
+                    env=_OFFLINE,
+                    in_process=self._settings.in_process,
+                    on_event=self._tell,
+                )
+            except OutOfMemoryError as error:
+                # Memory of the machine that builds: no value of an engine that would be stored and compared.
+                raise BuildError(f"memory ran out while building ({step}): {error}") from error
             (folder / "stderr.txt").unlink(missing_ok=True)
             return answer
 

@@ -7,6 +7,7 @@ releases the lock of a process that ends in any way, so neither process ids nor 
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 import threading
 import weakref
@@ -62,8 +63,7 @@ class Uses:
 
     def _begin(self) -> Path:
         handle, name = tempfile.mkstemp(suffix=_LOCK, dir=self._folder)
-        with open(handle, "wb"):
-            pass
+        os.close(handle)
         # Not bound to a thread: it is held until this user ends, whichever thread announced first.
         lock = filelock.FileLock(name, mode=0o600, thread_local=False)
         lock.acquire()

@@ -27,13 +27,13 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     compared = any(report.agreements for report in reports)
     if not outcomes and not compared:
         return "see what these options collect", f"{run.command} --collect-only -q"
-    if any(not agreement.passed for report in reports for agreement in report.agreements):
-        return "look at the disagreement alone, before any time", _with(run.command, "--lf")
-    for outcome, why in (
-        (Outcome.REGRESSED, "measure what regressed again, alone"),
-        (Outcome.INVALID, "measure what was invalid again, once its reason is gone"),
+    disagree = any(not agreement.passed for report in reports for agreement in report.agreements)
+    for failed, why in (
+        (disagree, "look at the disagreement alone, before any time"),
+        (Outcome.REGRESSED in outcomes, "measure what regressed again, alone"),
+        (Outcome.INVALID in outcomes, "measure what was invalid again, once its reason is gone"),
     ):
-        if outcome in outcomes:
+        if failed:
             return why, _with(run.command, "--lf")
     if run.in_process:
         words = [word for word in run.command.split(" ") if word not in IN_PROCESS]

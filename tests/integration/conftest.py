@@ -91,6 +91,10 @@ class User:
         suite = ET.parse(self.path / "junit.xml").getroot().find("testsuite")
         return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
 
+    def failures(self) -> list[str]:
+        """Return the whole texts of the failed tests, as a CI server shows them."""
+        return [failure.text or "" for failure in ET.parse(self.path / "junit.xml").iter("failure")]
+
     def baseline_file(self) -> Path:
         """Return the one baseline file of the project."""
         (found,) = (self.path / "baselines").iterdir()

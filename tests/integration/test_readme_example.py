@@ -1,0 +1,40 @@
+"""The README's own test, in an empty folder, typed as the README says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from conftest import report_of
+
+README = Path(__file__).parents[2] / "README.md"
+CASES = [
+    f"test_mine.py::test_unet_is_right_and_fast[sd15-thin-unet-on-ort-cpu-at-{rung}{batch}]"
+    for rung in ("fp32", "fp16")
+    for batch in ("", "-batch-2")
+]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+def test_it_runs_once_per_engine_rung_and_batch_size_and_passes(user):
+    (example,) = blocks("python")
+    command, file, *options = shlex.split(blocks("bash")[2])
+    assert (command, file) == ("pytest", "test_mine.py")
+    (user.path / file).write_text(example)
+    folders = (f"--sdperf-cache-dir={user.cache}", "--sdperf-state-dir=state", "--sdperf-json=results.json")
+    result = user.run(file, *options, *folders, "--sdperf-processes=2")
+    result.assert_outcomes(passed=4)
+    assert result.ret == 0
+    reports = user.results()["reports"]
+    assert [report["nodeid"] for report in reports] == CASES
+    assert all(report["agreements"][0]["error"] <= report["agreements"][0]["limit"] for report in reports)
+    assert [len(report["measurement"]["samples"]) for report in reports] == [2, 2, 2, 2]
+    assert user.outcomes() == ["NEW"] * 4
+    assert "verdicts of 4 cases: 4 NEW" in report_of(result)
+    assert report_of(result)[-1].endswith(" --sdperf-update-baselines")

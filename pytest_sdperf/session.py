@@ -120,12 +120,15 @@ class Session:
 
     @functools.cached_property
     def baseline(self) -> baselines.Baseline | None:
-        """The baseline of this device; None where there is none.
+        """The baseline of this device: the project's own, else of the first registered folder that has one.
 
         Raises:
             BaselineError: The file is there but cannot be trusted.
         """
-        return baselines.read(baselines.file_of(self.run.settings.baselines, self.run.device().slug))
+        slug = self.run.device().slug
+        folders = (self.run.settings.baselines, *self.run.catalog.baseline_folders)
+        found = (baselines.read(baselines.file_of(folder, slug)) for folder in folders)
+        return next((baseline for baseline in found if baseline is not None), None)
 
     def known_counts(self, case: Case) -> Mapping[str, int] | None:
         """Return what a foreign optimizer is known to reach for a build; None where the optimizer is our own.

@@ -1,14 +1,17 @@
-"""A user's project in an empty folder, and pytest as the user types it: a process of its own, every plugin installed."""
+"""A user's project in an empty folder, and pytest as the user types it.
+
+It is a process of its own, with every plugin installed.
+"""
 
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -88,12 +91,12 @@ class User:
 
     def junit(self) -> dict[str, int]:
         """Return the counts of the JUnit file."""
-        suite = ET.parse(self.path / "junit.xml").getroot().find("testsuite")
+        suite = ElementTree.parse(self.path / "junit.xml").getroot().find("testsuite")
         return {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
 
     def failures(self) -> list[str]:
         """Return the whole texts of the failed tests, as a CI server shows them."""
-        return [failure.text or "" for failure in ET.parse(self.path / "junit.xml").iter("failure")]
+        return [failure.text or "" for failure in ElementTree.parse(self.path / "junit.xml").iter("failure")]
 
     def baseline_file(self) -> Path:
         """Return the one baseline file of the project."""

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+
 from conftest import report_of
 
 pytestmark = pytest.mark.slow

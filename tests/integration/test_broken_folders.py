@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from conftest import SPEED_TEST
 
 pytestmark = pytest.mark.slow
@@ -32,8 +33,10 @@ def test_a_full_disk_of_the_cache(user, full_disk):
     result.assert_outcomes(failed=1)
     assert result.ret == 1
     assert user.failures() == [
-        f"the disk of the cache folder {full_disk} is full: No space left on device. Make room with `sdperf cache "
-        f"prune`, or choose another folder with --sdperf-cache-dir=FOLDER."
+        (
+            f"the disk of the cache folder {full_disk} is full: No space left on device. Make room with `sdperf cache "
+            f"prune`, or choose another folder with --sdperf-cache-dir=FOLDER."
+        )
     ]
     assert not list((full_disk / "entries").iterdir())
 
@@ -45,8 +48,10 @@ def test_a_cache_folder_that_is_a_file(user):
     result.assert_outcomes(failed=1)
     assert result.ret == 1
     assert user.failures() == [
-        f"the cache folder {user.path / 'cache'} cannot be written: File exists. Make it writable, or choose another "
-        f"folder with --sdperf-cache-dir=FOLDER."
+        (
+            f"the cache folder {user.path / 'cache'} cannot be written: File exists. Make it writable, or choose another "
+            f"folder with --sdperf-cache-dir=FOLDER."
+        )
     ]
 
 
@@ -64,8 +69,10 @@ def test_a_read_only_cache_folder_still_serves_what_it_holds(user, tmp_path):
         subprocess.run(["umount", str(cache)], check=True)
     assert result.ret == 1
     assert user.failures() == [
-        f"the cache folder {cache} cannot be written: Read-only file system. Make it writable, or choose another "
-        f"folder with --sdperf-cache-dir=FOLDER."
+        (
+            f"the cache folder {cache} cannot be written: Read-only file system. Make it writable, or choose another "
+            f"folder with --sdperf-cache-dir=FOLDER."
+        )
     ]
 
 
@@ -80,10 +87,14 @@ def test_a_weights_folder_that_lacks_a_component_or_holds_pickles(user):
     result.assert_outcomes(failed=2)
     assert result.ret == 1
     assert user.failures() == [
-        f"weights folder {folder} has no sub-folder 'text_encoder'; it has: unet. Give a diffusers folder (one "
-        "sub-folder per component) to --weights.",
-        f"{folder}/unet holds only pickles (diffusion_pytorch_model.bin), which can run code when loaded. Convert them "
-        "to safetensors first, for example with pipe.save_pretrained(folder, safe_serialization=True).",
+        (
+            f"weights folder {folder} has no sub-folder 'text_encoder'; it has: unet. Give a diffusers folder (one "
+            "sub-folder per component) to --weights."
+        ),
+        (
+            f"{folder}/unet holds only pickles (diffusion_pytorch_model.bin), which can run code when loaded. Convert them "
+            "to safetensors first, for example with pipe.save_pretrained(folder, safe_serialization=True)."
+        ),
     ]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import sysconfig
 import venv
 from pathlib import Path
 
 import pytest
+
 from conftest import joined
 
 # In `Lib/site-packages` of this environment; a wheel keeps its libraries beside its package.

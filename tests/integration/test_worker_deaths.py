@@ -17,13 +17,17 @@ CONFTEST = """
 DEATHS = {
     "acme-aborts": (
         "worker-crash",
-        "The worker was ended by SIGABRT. Its last words:\nterminate called after throwing an instance of "
-        "'acme::Error'",
+        (
+            "The worker was ended by SIGABRT. Its last words:\nterminate called after throwing an instance of "
+            "'acme::Error'"
+        ),
     ),
     "acme-killed": (
         "worker-killed",
-        "The worker was ended by SIGKILL; the kernel may have run out of host memory. Its last words:\ncompiling the "
-        "7th kernel",
+        (
+            "The worker was ended by SIGKILL; the kernel may have run out of host memory. Its last words:\ncompiling the "
+            "7th kernel"
+        ),
     ),
     "acme-hangs": (
         "worker-timeout",

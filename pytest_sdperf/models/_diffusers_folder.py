@@ -27,8 +27,10 @@ def import_weights(part: Component, folder: Path, path: Path) -> None:
     """
     from safetensors import safe_open
 
+    sources = _sources(
+        _safetensors_files(folder, part.folder)
+    )  # before torch is imported: a wrong folder shows at once
     shapes = _weights.stored_shapes(part, _weights.skeleton(part))
-    sources = _sources(_safetensors_files(folder, part.folder))
     missing = sorted(set(shapes) - set(sources))
     if missing:
         raise WeightsError(

@@ -17,7 +17,15 @@ import pytest
 
 HERE = Path(__file__).parent
 RESULTS = "results.json"
-USUAL = {"state-dir": "state", "model": "dense", "engine": "ort-cpu", "processes": 2, "json": RESULTS}
+USUAL = {"state-dir": "state", "model": "dense", "engine": "ort-cpu", "processes": 1, "json": RESULTS}
+ACME = """
+    import acme_engines
+    import dense_model
+
+    def pytest_sdperf_register(catalog):
+        dense_model.pytest_sdperf_register(catalog)
+        acme_engines.pytest_sdperf_register(catalog)
+"""
 SPEED_TEST = """
     import pytest
 
@@ -52,6 +60,7 @@ class User:
         lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
         (self.path / "pyproject.toml").write_text("\n".join(["[tool.sdperf]", *lines, dedent(profiles)]))
         self.copy("dense_model.py")
+        self.copy("acme_engines.py")
         self.pytester.makeconftest(conftest or "from dense_model import pytest_sdperf_register")
         self.pytester.makepyfile(test_mine=tests)
 
@@ -112,6 +121,13 @@ class User:
         """Return what the baseline file holds of its one case."""
         (stored,) = self.stored_cases().values()
         return stored
+
+
+@pytest.fixture
+def acme(user) -> User:
+    """The same person, with the engines of a third party, which start in a moment and need no export."""
+    user.project(conftest=ACME, options={"engine": "acme"})
+    return user
 
 
 @pytest.fixture(scope="session")

@@ -81,8 +81,8 @@ def test_half_the_threads_fail_and_an_unchanged_twin_passes(user, monkeypatch):
     assert (verdict["outcome"], verdict["code"]) == ("REGRESSED", "latency-above-interval")
     obtained, expected = verdict["obtained"], verdict["expected"]
     assert verdict["sentence"].startswith(
-        f"UNet latency {obtained * 1e3:.3g} ms is {obtained / expected - 1:.0%} above its baseline of "
-        f"{expected * 1e3:.3g} ms (held up to ".replace("%", " %")
+        f"UNet latency {ms(obtained)} is {100 * (obtained / expected - 1):.0f} % above its baseline of {ms(expected)} "
+        f"(held up to "
     )
     assert verdict["sentence"].endswith("; since then: threads 2 -> 1.")
     lines = report_of(slow)
@@ -93,3 +93,7 @@ def test_half_the_threads_fail_and_an_unchanged_twin_passes(user, monkeypatch):
     assert lines[-1].endswith(" --lf")
     (session,) = user.stored_case()["sessions"]
     assert session["subject"]["threads"] == "2"
+
+
+def ms(seconds: float) -> str:
+    return f"{1e3 * seconds:#.3g}".removesuffix(".") + " ms"

@@ -8,18 +8,10 @@ from typing import Any
 
 import pytest
 
-from conftest import report_of
+from conftest import ACME, report_of
 
 pytestmark = pytest.mark.slow
 
-CONFTEST = """
-    import acme_engines
-    import dense_model
-
-    def pytest_sdperf_register(catalog):
-        dense_model.pytest_sdperf_register(catalog)
-        acme_engines.pytest_sdperf_register(catalog)
-"""
 HINT = (
     "Nothing was written to it. Restore it from version control (git checkout -- {name}), or move it away and record "
     "it again with --sdperf-update-baselines."
@@ -29,8 +21,7 @@ HINT = (
 @pytest.fixture
 def recorded(user):
     """A project whose one case is recorded; it runs out of memory every time, so that no noise decides."""
-    user.project(conftest=CONFTEST, options={"engine": "acme-device-full", "processes": 1})
-    user.copy("acme_engines.py")
+    user.project(conftest=ACME, options={"engine": "acme-device-full"})
     assert user.run("--sdperf-update-baselines").ret == 0
     return user
 
@@ -41,14 +32,13 @@ def unsorted_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def test_the_file_is_sorted_and_a_second_session_only_adds_lines(user):
-    user.project(options={"processes": 1})
-    assert user.run("--sdperf-update-baselines", "--sdperf-batch-size=1,2").ret == 0
-    before = user.baseline_file().read_text()
+def test_the_file_is_sorted_and_a_second_session_only_adds_lines(acme):
+    assert acme.run("--sdperf-update-baselines", "--sdperf-batch-size=1,2").ret == 0
+    before = acme.baseline_file().read_text()
     json.loads(before, object_pairs_hook=unsorted_names)
     assert before.endswith("}\n")
-    user.run("--sdperf-update-baselines", "--sdperf-reason=noise")
-    after = user.baseline_file().read_text()
+    acme.run("--sdperf-update-baselines", "--sdperf-reason=noise")
+    after = acme.baseline_file().read_text()
     json.loads(after, object_pairs_hook=unsorted_names)
     diff = list(difflib.ndiff(before.splitlines(), after.splitlines()))
     gone = [line for line in diff if line.startswith("- ")]
@@ -56,7 +46,7 @@ def test_the_file_is_sorted_and_a_second_session_only_adds_lines(user):
     # The bracket behind the first session gets a comma.
     assert {line.strip() for line in gone} <= {"-     }"}
     assert 0 < len(added) < len(before.splitlines()) / 3
-    batch_1, batch_2 = (user.stored_cases()[key] for key in sorted(user.stored_cases()))
+    batch_1, batch_2 = (acme.stored_cases()[key] for key in sorted(acme.stored_cases()))
     assert [len(case["sessions"]) for case in (batch_1, batch_2)] == [2, 1]
     assert batch_1["anchor"] == batch_1["sessions"][0]
 

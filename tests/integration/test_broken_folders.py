@@ -27,12 +27,11 @@ def full_disk(tmp_path):
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_of_the_cache(user, full_disk):
-    user.project(options={"engine": "torch"})
-    result = user.run(f"--sdperf-cache-dir={full_disk}", "--sdperf-model=dense-heavy")
+def test_a_full_disk_of_the_cache(acme, full_disk):
+    result = acme.run(f"--sdperf-cache-dir={full_disk}", "--sdperf-model=dense-heavy")
     result.assert_outcomes(failed=1)
     assert result.ret == 1
-    assert user.failures() == [
+    assert acme.failures() == [
         (
             f"the disk of the cache folder {full_disk} is full: No space left on device. Make room with `sdperf cache "
             f"prune`, or choose another folder with --sdperf-cache-dir=FOLDER."
@@ -41,34 +40,32 @@ def test_a_full_disk_of_the_cache(user, full_disk):
     assert not list((full_disk / "entries").iterdir())
 
 
-def test_a_cache_folder_that_is_a_file(user):
-    user.project(options={"engine": "torch"})
-    (user.path / "cache").write_text("")
-    result = user.run("--sdperf-cache-dir=cache")
+def test_a_cache_folder_that_is_a_file(acme):
+    (acme.path / "cache").write_text("")
+    result = acme.run("--sdperf-cache-dir=cache")
     result.assert_outcomes(failed=1)
     assert result.ret == 1
-    assert user.failures() == [
+    assert acme.failures() == [
         (
-            f"the cache folder {user.path / 'cache'} cannot be written: File exists. Make it writable, or choose another "
+            f"the cache folder {acme.path / 'cache'} cannot be written: File exists. Make it writable, or choose another "
             f"folder with --sdperf-cache-dir=FOLDER."
         )
     ]
 
 
-def test_a_read_only_cache_folder_still_serves_what_it_holds(user, tmp_path):
-    user.project(options={"engine": "torch"})
+def test_a_read_only_cache_folder_still_serves_what_it_holds(acme, tmp_path):
     cache = tmp_path / "cache"
-    assert user.run(f"--sdperf-cache-dir={cache}").ret == 0
+    assert acme.run(f"--sdperf-cache-dir={cache}").ret == 0
     bind = ["mount", "--bind", "-o", "ro", str(cache), str(cache)]
     if sys.platform != "linux" or subprocess.run(bind, capture_output=True, check=False).returncode:
         pytest.skip("only a user who may mount a file system can make a folder read-only for root")
     try:
-        assert user.run(f"--sdperf-cache-dir={cache}").ret == 0
-        result = user.run(f"--sdperf-cache-dir={cache}", "--sdperf-model=dense-heavy")
+        assert acme.run(f"--sdperf-cache-dir={cache}").ret == 0
+        result = acme.run(f"--sdperf-cache-dir={cache}", "--sdperf-model=dense-heavy")
     finally:
         subprocess.run(["umount", str(cache)], check=True)
     assert result.ret == 1
-    assert user.failures() == [
+    assert acme.failures() == [
         (
             f"the cache folder {cache} cannot be written: Read-only file system. Make it writable, or choose another "
             f"folder with --sdperf-cache-dir=FOLDER."
@@ -98,13 +95,12 @@ def test_a_weights_folder_that_lacks_a_component_or_holds_pickles(user):
     ]
 
 
-def test_memory_that_ran_out_while_building_is_no_value_of_the_engine(user):
-    user.project(options={"engine": "torch"})
-    model = user.path / "dense_model.py"
+def test_memory_that_ran_out_while_building_is_no_value_of_the_engine(acme):
+    model = acme.path / "dense_model.py"
     model.write_text(model.read_text().replace("drawn = {}", "raise MemoryError"))
-    result = user.run()
+    result = acme.run()
     result.assert_outcomes(failed=1)
     assert result.ret == 1
-    assert user.failures() == [
+    assert acme.failures() == [
         "memory ran out while building (weights): MemoryError",
     ]

@@ -22,19 +22,19 @@ def test_a_missing_baseline_fails_where_that_was_asked_for(user):
     assert "verdicts of 1 case: 1 NEW" in report_of(result)
 
 
-def test_a_case_that_was_recorded_is_no_missing_baseline(user):
-    user.project()
-    strict = ("--sdperf-missing-baseline=fail", "--sdperf-processes=1")
-    assert user.run("--sdperf-update-baselines", "--sdperf-processes=1").ret == 0
-    result = user.run(*strict)
+def test_a_case_that_was_recorded_is_no_missing_baseline(acme):
+    full, strict = "--sdperf-engine=acme-device-full", "--sdperf-missing-baseline=fail"
+    assert acme.run(full, "--sdperf-update-baselines").ret == 0
+    result = acme.run(full, strict)
+    result.assert_outcomes(passed=1)
     assert result.ret == 0
-    result = user.run(*strict, "--sdperf-batch-size=1,2")
-    result.assert_outcomes(skipped=1, failed=1)
+    result = acme.run(f"{full},acme", strict)
+    result.assert_outcomes(passed=1, failed=1)
     assert result.ret == 12
 
 
 def test_an_inconclusive_case_is_skipped_or_fails_as_asked(user):
-    user.project(options={"processes": 1})
+    user.project()
     assert user.run("--sdperf-update-baselines").ret == 0
     reason = "but no process was repeated, neither now nor in the baseline, so chance cannot be told from change."
     result = user.run("-rs")

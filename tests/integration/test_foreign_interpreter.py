@@ -11,10 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from conftest import joined
+from conftest import ACME
 
-# In `Lib/site-packages` of this environment; a wheel keeps its libraries beside its package.
+# A wheel keeps its shared libraries beside its package.
 PACKAGES = ("numpy", "numpy.libs", "onnxruntime")
+TESTS = """
+    import pytest
+
+    @pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
+    def test_right_and_fast(runner, agree, bench):
+        agree(runner)
+        bench(runner)
+"""
 LOOK = """
 import importlib.util, json, sys
 names = ("numpy", "onnxruntime", "pytest_sdperf", "pytest", "torch", "msgspec", "safetensors")
@@ -22,24 +30,24 @@ print(json.dumps([name for name in names if importlib.util.find_spec(name)]))
 """
 
 
+def environment(folder: Path) -> Path:
+    """Create a virtual environment without any package and return its interpreter."""
+    venv.create(folder, with_pip=False, symlinks=os.name != "nt")
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
 @pytest.fixture(scope="session")
 def foreign_python(tmp_path_factory) -> Path:
-    """An environment of its own; links stand for an installation, which would take a minute and the network."""
+    """An environment with two packages; links stand for an installation, which would take a minute and the network."""
     folder = tmp_path_factory.mktemp("foreign")
-    venv.create(folder / "venv", with_pip=False, symlinks=os.name != "nt")
-    installed = Path(sysconfig.get_paths()["purelib"])
-    packages = folder / "packages"
+    python = environment(folder / "venv")
+    installed, packages = Path(sysconfig.get_paths()["purelib"]), folder / "packages"
     packages.mkdir()
     for name in PACKAGES:
         if (installed / name).exists():
             (packages / name).symlink_to(installed / name, target_is_directory=True)
-    scripts = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
-    python = scripts / ("python.exe" if os.name == "nt" else "python")
-    site = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"],
-        capture_output=True, text=True, check=True,
-    ).stdout.strip()  # fmt: skip
-    (Path(site) / "links.pth").write_text(f"{packages}\n")
+    (site,) = (path for path in (folder / "venv").rglob("site-packages") if path.is_dir())
+    (site / "links.pth").write_text(f"{packages}\n")
     return python
 
 
@@ -61,49 +69,49 @@ def test_the_suite_is_not_installed_there(foreign_python, tmp_path):
 
 @pytest.mark.slow
 def test_an_engine_runs_there_with_the_profiles_environment(user, foreign_python):
-    user.project(profiles=profile(foreign_python, OMP_NUM_THREADS="1"))
+    import onnxruntime
+
+    user.project(tests=TESTS, profiles=profile(foreign_python, OMP_NUM_THREADS="1"))
     result = user.run("--sdperf-engine=other,ort-cpu")
     result.assert_outcomes(passed=2)
     assert result.ret == 0
-    reports = {report["case"]["engine"]: report["measurement"] for report in user.results()["reports"]}
-    import onnxruntime
-
-    assert reports["other"]["subject"] == {"onnxruntime": onnxruntime.__version__, "threads": "1"}
-    assert reports["ort-cpu"]["subject"]["threads"] == "one per core"
-    assert reports["other"]["graph_hashes"] == reports["ort-cpu"]["graph_hashes"]
-    assert "other: onnxruntime" in result.stdout.str()
+    other, here = user.results()["reports"]
+    assert (other["case"]["engine"], here["case"]["engine"]) == ("other", "ort-cpu")
+    assert other["measurement"]["subject"] == {"onnxruntime": onnxruntime.__version__, "threads": "1"}
+    assert here["measurement"]["subject"]["threads"] == "one per core"
+    assert other["measurement"]["graph_hashes"] == here["measurement"]["graph_hashes"]
+    assert other["agreements"][0]["error"] <= other["agreements"][0]["limit"]
 
 
 @pytest.mark.slow
-def test_it_computes_there_what_torch_computes_here(user, foreign_python):
-    user.project(
-        profiles=profile(foreign_python),
-        tests="""
-            import pytest
-
-            @pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
-            def test_right(runner, agree):
-                agree(runner)
-        """,
-    )
+def test_an_engine_whose_package_is_missing_there_is_invalid(user, tmp_path):
+    bare = environment(tmp_path / "bare")
+    user.project(profiles=profile(bare))
     result = user.run("--sdperf-engine=other")
-    result.assert_outcomes(passed=1)
-    assert result.ret == 0
+    result.assert_outcomes(failed=1)
+    assert result.ret == 10
+    (verdict,) = user.verdicts("measurement")
+    first, *_, last = verdict["sentence"].splitlines()
+    assert (verdict["outcome"], verdict["code"]) == ("INVALID", "worker-error")
+    assert first == "ModuleNotFoundError: No module named 'onnxruntime'. Its last words:"
+    assert last == "ModuleNotFoundError: No module named 'onnxruntime'"
 
 
-@pytest.mark.slow
-def test_an_interpreter_without_the_engines_package_says_so(user, tmp_path):
-    venv.create(tmp_path / "bare", with_pip=False, symlinks=os.name != "nt")
-    user.project(profiles=profile(tmp_path / "bare" / "bin" / "python"))
-    result = user.run("--sdperf-engine=other")
-    print(result.stdout.str())
-    assert result.ret == 4
-
-
-@pytest.mark.slow
 def test_an_interpreter_that_does_not_exist_is_refused_before_the_first_test(user):
     user.project(profiles=profile("venvs/nightly/bin/python"))
     result = user.run("--sdperf-engine=other")
-    print(result.stdout.str())
     assert result.ret == 4
-    assert "XX" in joined(result.errlines)
+    assert result.errlines[0] == (
+        f"ERROR: profile 'other' names the interpreter {user.path}/venvs/nightly/bin/python, which does not exist. "
+        f"Create that environment, or correct python in [tool.sdperf.engines.other]."
+    )
+
+
+def test_a_file_that_is_no_interpreter_is_invalid(acme):
+    python = acme.path / "python"
+    python.write_text("no program")
+    acme.project(conftest=ACME, profiles=profile(python).replace("ort-cpu", "acme"))
+    result = acme.run("--sdperf-engine=other")
+    assert result.ret == 10
+    (verdict,) = acme.verdicts("measurement")
+    assert verdict["sentence"] == "XX"

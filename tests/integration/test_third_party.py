@@ -29,9 +29,10 @@ def third_party(user):
     user.project(
         conftest=f"{model}\n{engines.replace('from __future__ import annotations', '')}",
         tests=TESTS,
-        options={"engine": "acme"},
+        options={"engine": "acme", "processes": 2},
     )
-    (user.path / "dense_model.py").unlink()
+    for file in ("dense_model.py", "acme_engines.py"):
+        (user.path / file).unlink()
     return user
 
 

@@ -6,14 +6,8 @@ import pytest
 
 from conftest import report_of
 
-CONFTEST = """
-    import acme_engines
-    import dense_model
+pytestmark = pytest.mark.slow
 
-    def pytest_sdperf_register(catalog):
-        dense_model.pytest_sdperf_register(catalog)
-        acme_engines.pytest_sdperf_register(catalog)
-"""
 DEATHS = {
     "acme-aborts": (
         "worker-crash",
@@ -41,14 +35,6 @@ DEATHS = {
 FULL = ["acme-host-full", "acme-device-full"]
 
 
-@pytest.fixture
-def acme(user):
-    user.project(conftest=CONFTEST, options={"engine": "acme"})
-    user.copy("acme_engines.py")
-    return user
-
-
-@pytest.mark.slow
 def test_each_death_is_invalid_with_the_last_words_and_the_next_case_runs(acme):
     result = acme.run(f"--sdperf-engine={','.join([*DEATHS, 'acme-refuses', 'acme'])}", "--sdperf-worker-timeout=5")
     result.assert_outcomes(failed=5, passed=1)
@@ -65,7 +51,6 @@ def test_each_death_is_invalid_with_the_last_words_and_the_next_case_runs(acme):
     assert "next, measure what was invalid again, once its reason is gone:" in lines
 
 
-@pytest.mark.slow
 def test_an_error_of_the_engine_is_invalid_with_the_end_of_its_traceback(acme):
     result = acme.run("--sdperf-engine=acme-refuses")
     assert result.ret == 10
@@ -80,7 +65,6 @@ def test_an_error_of_the_engine_is_invalid_with_the_end_of_its_traceback(acme):
     assert "pytest_sdperf/delivery.py" not in result.stdout.str()  # the failure is a sentence, no traceback of ours
 
 
-@pytest.mark.slow
 def test_a_regression_outweighs_an_invalid_case(acme, monkeypatch):
     assert acme.run("--sdperf-update-baselines").ret == 0
     monkeypatch.setenv("ACME", "oom")
@@ -89,7 +73,6 @@ def test_a_regression_outweighs_an_invalid_case(acme, monkeypatch):
     assert result.ret == 1
 
 
-@pytest.mark.slow
 def test_out_of_memory_is_a_value_that_is_stored_and_compared(acme, monkeypatch):
     def measure(*arguments: str) -> tuple[int, list[tuple[str, str]]]:
         result = acme.run(*arguments)
@@ -115,7 +98,6 @@ def test_out_of_memory_is_a_value_that_is_stored_and_compared(acme, monkeypatch)
     assert verdict["sentence"].startswith("UNet latency is OOM: the device ran out of memory where its baseline took ")
 
 
-@pytest.mark.slow
 def test_memory_that_ran_out_in_the_host_counts_like_the_devices(acme):
     result = acme.run(f"--sdperf-engine={','.join(FULL)}")
     result.assert_outcomes(passed=2)

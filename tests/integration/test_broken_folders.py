@@ -47,8 +47,8 @@ def test_a_cache_folder_that_is_a_file(acme):
     assert result.ret == 1
     assert acme.failures() == [
         (
-            f"the cache folder {acme.path / 'cache'} cannot be written: File exists. Make it writable, or choose another "
-            f"folder with --sdperf-cache-dir=FOLDER."
+            f"the cache folder {acme.path / 'cache'} cannot be written: File exists. Make it writable, or choose "
+            f"another folder with --sdperf-cache-dir=FOLDER."
         )
     ]
 
@@ -89,8 +89,8 @@ def test_a_weights_folder_that_lacks_a_component_or_holds_pickles(user):
             "sub-folder per component) to --weights."
         ),
         (
-            f"{folder}/unet holds only pickles (diffusion_pytorch_model.bin), which can run code when loaded. Convert them "
-            "to safetensors first, for example with pipe.save_pretrained(folder, safe_serialization=True)."
+            f"{folder}/unet holds only pickles (diffusion_pytorch_model.bin), which can run code when loaded. Convert "
+            "them to safetensors first, for example with pipe.save_pretrained(folder, safe_serialization=True)."
         ),
     ]
 

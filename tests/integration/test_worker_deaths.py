@@ -19,8 +19,8 @@ DEATHS = {
     "acme-killed": (
         "worker-killed",
         (
-            "The worker was ended by SIGKILL; the kernel may have run out of host memory. Its last words:\ncompiling the "
-            "7th kernel"
+            "The worker was ended by SIGKILL; the kernel may have run out of host memory. Its last words:\ncompiling "
+            "the 7th kernel"
         ),
     ),
     "acme-hangs": (

@@ -1,6 +1,8 @@
 """Our own plug-ins, registered through the public hook like anyone's.
 
 Imported by the suite and by every worker, so everything below imports the standard library only.
+
+PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be imported before pytest loads it.
 """
 
 from __future__ import annotations

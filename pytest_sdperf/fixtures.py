@@ -2,6 +2,8 @@
 
 A test that asks for any of these fixtures is parametrized over the cases that the command line and its marker select;
 the fixtures then belong to the one case that the test is about.
+
+PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be imported before pytest loads it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The door: hooks of a few lines, and the composition of everything behind them."""
+"""The door: hooks of a few lines, and the composition of everything behind them.
+
+PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be imported before pytest loads it.
+"""
 
 from __future__ import annotations
 

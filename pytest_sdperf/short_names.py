@@ -1,6 +1,8 @@
 """The short spellings (`--gpu`, `--engine`, ...), for a project that owns its command line.
 
 Used by the `conftest.py` of this repository, and as a plugin (`-p pytest_sdperf.short_names`) by `sdperf run`.
+
+PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be imported before pytest loads it.
 """
 
 from __future__ import annotations

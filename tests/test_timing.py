@@ -82,7 +82,7 @@ def test_host_memory_is_watched_only_when_asked():
     held = []
 
     def call():
-        held.append(bytearray(64 * 2**20))
+        held.append(b"x" * (64 * 2**20))  # written, so that the pages are really there
         device.now += 1.0
         if len(held) > 1:
             del held[:]

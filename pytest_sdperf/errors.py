@@ -66,7 +66,7 @@ class WorkerError(SdperfError):
     """A worker process that ended without an answer.
 
     Attributes:
-        reason: `crash`, `killed`, `timeout`, `protocol` or `error`.
+        reason: `crash`, `killed`, `timeout`, `protocol` or `error`; `refused` if it could not be started.
         tail: The last lines of the worker's stderr.
     """
 

@@ -106,7 +106,7 @@ def _started(python: Path | None, env: Mapping[str, str] | None, out_dir: Path) 
             raise errors.WorkerError(
                 f"the interpreter {command[0]} cannot be started ({error.strerror}). "
                 f"Check the 'python' of the profile in [tool.sdperf.engines].",
-                reason="error",
+                reason="refused",
             ) from error
     try:
         yield process

@@ -7,8 +7,7 @@ import json
 from typing import Any
 
 import pytest
-
-from conftest import ACME, report_of
+from user_project import ACME, report_of
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,7 @@ import subprocess
 import sys
 
 import pytest
-
-from conftest import SPEED_TEST
+from user_project import SPEED_TEST
 
 pytestmark = pytest.mark.slow
 

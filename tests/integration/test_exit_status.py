@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from conftest import report_of
+from user_project import report_of
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-
-from conftest import report_of
+from user_project import report_of
 
 README = Path(__file__).parents[2] / "README.md"
 CASES = [

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from conftest import report_of
+from user_project import report_of
 
 pytestmark = pytest.mark.slow
 ENGINES = ("acme", "acme-device-full", "acme-wrong", "ort-cpu")
@@ -29,7 +28,7 @@ def test_the_exit_status_follows_every_worker(acme):
 
 
 def test_a_regression_in_one_worker_is_exit_status_one(acme, monkeypatch):
-    assert acme.run("-n2", "--sdperf-updatedate-baselines").ret == 0
+    assert acme.run("-n2", "--sdperf-update-baselines").ret == 0
     monkeypatch.setenv("ACME", "oom")
     result = acme.run("-n2", "--sdperf-engine=acme,acme-leaves")
     result.assert_outcomes(failed=2)

@@ -153,6 +153,16 @@ def test_unknown_choices(folder, built, changes, message):
     assert str(raised.value) == message
 
 
+def test_what_failed_is_not_tried_again_in_the_same_run(tmp_path):
+    (tmp_path / "source").mkdir()
+    builder, said = _builder(tmp_path / "cache", weights=str(tmp_path / "source"))
+    for _ in range(2):
+        with pytest.raises(WeightsError) as caught:
+            _build(builder)
+        assert str(caught.value) == f"{tmp_path / 'source'} holds no unet"
+    assert said == ["reading the weights of tiny unet"]
+
+
 def test_component_that_the_model_lacks(folder):
     with pytest.raises(UnknownNameError) as raised:
         _builder(folder)[0].expected_counts("tiny", "unnet", "fp16")

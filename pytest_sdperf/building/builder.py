@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,14 @@ from pytest_sdperf.building.weights_source import Drawn, Folder, find_source
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import component_floating
 from pytest_sdperf.contracts import Model
-from pytest_sdperf.errors import BuildError, OptionError, OutOfMemoryError, UnknownNameError
+from pytest_sdperf.errors import (
+    BuildError,
+    OptionError,
+    OutOfMemoryError,
+    SdperfError,
+    UnknownNameError,
+    WorkerError,
+)
 from pytest_sdperf.process import Event, run_task
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.tasks import export, fuse, weights
@@ -38,6 +46,8 @@ class Builder:
         self._settings = settings
         self._cache = cache
         self._say = say
+        # What failed is not tried again in this run: builds are made ahead, and each test asks for its own again.
+        self._failed: dict[str, SdperfError] = {}
 
     @functools.cached_property
     def _source(self) -> Drawn | Folder:
@@ -211,28 +221,46 @@ class Builder:
         self, step: str, parts: Mapping[str, Any], task: str, arguments: Mapping[str, Any], owners: list[Registrar]
     ) -> Entry:
         def make(folder: Path) -> dict[str, Any]:
-            try:
-                answer = run_task(
-                    task,
-                    {**arguments, "cache_dir": str(self._cache.folder)},
-                    out_dir=folder,
-                    timeout_s=self._settings.build_timeout_s,
-                    registrars=list(dict.fromkeys(owners)),
-                    env=_OFFLINE,
-                    in_process=self._settings.in_process,
-                    on_event=self._tell,
-                )
-            except OutOfMemoryError as error:
-                # Memory of the machine that builds: no value of an engine that would be stored and compared.
-                raise BuildError(f"memory ran out while building ({step}): {error}") from error
+            answer = run_task(
+                task,
+                {**arguments, "cache_dir": str(self._cache.folder)},
+                out_dir=folder,
+                timeout_s=self._settings.build_timeout_s,
+                registrars=list(dict.fromkeys(owners)),
+                env=_OFFLINE,
+                in_process=self._settings.in_process,
+                on_event=self._tell,
+            )
             (folder / "stderr.txt").unlink(missing_ok=True)
             return answer
 
-        return self._cache.get_or_make(f"{step}-{content_key(parts)}", make)
+        key = f"{step}-{content_key(parts)}"
+        if key in self._failed:
+            raise self._failed[key]
+        try:
+            with _as_part_of_building(step):
+                return self._cache.get_or_make(key, make)
+        except SdperfError as error:
+            self._failed[key] = error
+            raise
 
     def _tell(self, event: Event) -> None:
         if event.name == "say":
             self._say(event.text)
+
+
+@contextlib.contextmanager
+def _as_part_of_building(step: str) -> Iterator[None]:
+    try:
+        yield
+    except OutOfMemoryError as error:
+        # Memory of the machine that builds: no value of an engine, which would be stored and compared.
+        raise BuildError(f"memory ran out while building ({step}): {error}") from error
+    except WorkerError as error:
+        if error.reason != "timeout":
+            raise
+        message = f"{error} while building ({step}). Allow more with --sdperf-build-timeout=TIME."
+        raise WorkerError(message, reason=error.reason, tail=error.tail) from error
 
 
 def _identity(model: Model, component: str) -> dict[str, Any]:

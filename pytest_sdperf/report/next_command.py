@@ -26,7 +26,9 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     outcomes = [report.outcome for report in reports if report.outcome is not None]
     compared = any(report.agreements for report in reports)
     if not outcomes and not compared:
-        return "see what these options collect", f"{run.command} --collect-only -q"
+        failed = any(report.problem for report in reports)
+        again = ("run what failed again, once its reason is gone", _with(run.command, "--lf"))
+        return again if failed else ("see what these options collect", f"{run.command} --collect-only -q")
     disagree = any(not agreement.passed for report in reports for agreement in report.agreements)
     for failed, why in (
         (disagree, "look at the disagreement alone, before any time"),

@@ -104,3 +104,19 @@ def test_memory_that_ran_out_in_the_host_counts_like_the_devices(acme):
     assert {name: verdict["sentence"] for name, verdict in acme.by_engine().items()} == dict.fromkeys(
         FULL, "UNet latency is OOM (the device ran out of memory) and has no baseline yet."
     )
+
+
+def test_a_build_that_hangs_is_tried_once_and_names_the_option(acme):
+    model = acme.path / "dense_model.py"
+    model.write_text(model.read_text().replace("drawn = {}", "import time; time.sleep(600)"))
+    result = acme.run("--sdperf-build-timeout=2")
+    result.assert_outcomes(failed=1)
+    assert result.ret == 1
+    assert acme.failures() == [
+        (
+            "the worker gave no answer within 2 s and was ended while building (weights). Allow more with "
+            "--sdperf-build-timeout=TIME."
+        )
+    ]
+    assert result.outlines.count("drawing the weights of dense unet") == 1
+    assert "next, run what failed again, once its reason is gone:" in report_of(result)

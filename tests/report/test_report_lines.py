@@ -310,6 +310,11 @@ def test_the_next_command(outcomes, run, lines):
     assert judged(*outcomes, **run) == lines
 
 
+def test_the_next_command_where_a_test_failed_before_anything_was_judged():
+    lines = next_lines([CaseReport("t", case(), problem="the disk is full")], RUN, width=80)
+    assert text(lines) == f"next, run what failed again, once its reason is gone:\n{RUN.command} --lf"
+
+
 def test_an_option_is_not_repeated():
     run = dataclasses.replace(RUN, command="pytest suites --lf")
     assert text(next_lines([REPORTS[2]], run, width=80)).splitlines()[-1] == "pytest suites --lf"

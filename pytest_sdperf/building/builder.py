@@ -16,14 +16,7 @@ from pytest_sdperf.building.weights_source import Drawn, Folder, find_source
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import component_floating
 from pytest_sdperf.contracts import Model
-from pytest_sdperf.errors import (
-    BuildError,
-    OptionError,
-    OutOfMemoryError,
-    SdperfError,
-    UnknownNameError,
-    WorkerError,
-)
+from pytest_sdperf.errors import BuildError, OptionError, OutOfMemoryError, SdperfError, UnknownNameError, WorkerError
 from pytest_sdperf.process import Event, run_task
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.tasks import export, fuse, weights

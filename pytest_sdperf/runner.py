@@ -7,7 +7,7 @@ import itertools
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_sdperf import ladder, process
 from pytest_sdperf.arrays import load_arrays, save_arrays
@@ -57,6 +57,21 @@ class Workbench:
         return Path(tempfile.mkdtemp(prefix=f"{next(self._numbers):04d}-{name}-", dir=self.folder))
 
 
+def build_of(builder: Builder, case: Case, component: str, *, consumes: Literal["onnx", "module"]) -> Build:
+    """Return the build of one component of a case, from the cache if it is there; needs no device."""
+    return builder.build(
+        case.model,
+        component,
+        optimization=case.optimization,
+        fuser=case.fuser,
+        exporter=case.exporter,
+        opset=case.opset,
+        shapes=case.shapes,
+        workload=case.workload,
+        consumes=consumes,
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class CaseRunner:
     """Executes one case.
@@ -95,18 +110,7 @@ class CaseRunner:
 
     def build(self, component: str) -> Build:
         """Return the build of one component, from the cache if it is there."""
-        case = self.case
-        return self.workbench.builder.build(
-            case.model,
-            component,
-            optimization=case.optimization,
-            fuser=case.fuser,
-            exporter=case.exporter,
-            opset=case.opset,
-            shapes=case.shapes,
-            workload=case.workload,
-            consumes=self.engine.consumes,
-        )
+        return build_of(self.workbench.builder, self.case, component, consumes=self.engine.consumes)
 
     @property
     def floating(self) -> str:

@@ -23,7 +23,7 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.run import Run
-from pytest_sdperf.runner import CaseRunner, Workbench
+from pytest_sdperf.runner import CaseRunner, Workbench, build_of
 from pytest_sdperf.values import Build, Case, Measurement
 
 NAME = "sdperf-session"
@@ -84,17 +84,7 @@ class Session:
     def build(self, case: Case, component: str) -> Build:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
         engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
-        return self.builder.build(
-            case.model,
-            component,
-            optimization=case.optimization,
-            fuser=case.fuser,
-            exporter=case.exporter,
-            opset=case.opset,
-            shapes=case.shapes,
-            workload=case.workload,
-            consumes=engine.consumes if engine else "onnx",
-        )
+        return build_of(self.builder, case, component, consumes=engine.consumes if engine else "onnx")
 
     @functools.cached_property
     def workbench(self) -> Workbench:

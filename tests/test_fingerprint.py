@@ -77,7 +77,9 @@ def test_of_several_distributions_the_one_counts_that_is_imported(tmp_path, monk
 
 @pytest.mark.parametrize("name", ["diffusers", "numpy", "onnx", "onnxruntime", "sympy", "torch", "transformers"])
 def test_the_version_that_is_read_is_the_one_that_is_recorded_where_there_is_only_one(name):
-    assert library_versions(name) == {name: importlib.metadata.version(name)}
+    # torch's build for CUDA says so in its file and not in its metadata: 2.13.0+cu130 and 2.13.0.
+    read = library_versions(name)[name]
+    assert importlib.metadata.version(name) in (read, read.partition("+")[0])
 
 
 def test_onnx_ir_is_found_under_its_distribution_name():

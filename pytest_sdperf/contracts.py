@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+    from pytest_sdperf.fusing.fusion import Fusion
+
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 
 # ----------------------------------------------------------------------------------------------------- models
@@ -107,6 +109,10 @@ class Optimization(ABC):
     position: int
     title: str
     ort_options: tuple[str, ...] = ()
+
+    def fusions(self) -> tuple[Fusion, ...]:
+        """Return the rewrites of the fuser `native`, in the order in which they are applied; none by default."""
+        return ()
 
     @abstractmethod
     def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
@@ -244,6 +250,10 @@ class Engine(ABC):
     def install_command(self, device_kind: DeviceKind) -> str:
         """Return the command that installs the extra of this project which brings the engine's packages."""
         return f"pip install 'pytest-sdperf[{self.extra or device_kind}]'"
+
+    def lowers(self, optimization: str) -> bool:
+        """Say whether a rung that is not supported can be proven here on a graph lowered to primitives."""
+        return False
 
     def supports(self, optimization: str) -> str | None:
         """Say why a rung is not applicable to this engine; None if it is supported.

@@ -54,6 +54,16 @@ class BuildError(SdperfError):
     """A component could not be exported, optimized or checked."""
 
 
+class UnsupportedGraphError(SdperfError):
+    """A graph whose operators have no kernel for their sizes: an engine would throw in the middle of a run."""
+
+    def __init__(self, component: str, limits: Iterable[str]) -> None:
+        super().__init__(
+            f"the {component} graph cannot run on a CUDA GPU: {'; '.join(limits)}. Choose a model of released width "
+            "(--model=sd15), or leave that rung out (--optimization=all-RUNG)."
+        )
+
+
 class CacheError(SdperfError):
     """The cache folder cannot be read or written."""
 

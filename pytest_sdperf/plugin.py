@@ -65,7 +65,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     selector = run.run_of(metafunc.config).selector
     try:
         marks = read_marks(metafunc.definition.iter_markers(MARKER))
-        choices = selector.choose(Axes.of(CASE_FIXTURES.intersection(metafunc.fixturenames)), marks)
+        axes = Axes.of(CASE_FIXTURES.intersection(metafunc.fixturenames))
+        choices = selector.choose(axes, marks, timed="bench" in metafunc.fixturenames)
     except SdperfError as error:
         pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
     skips = [[pytest.mark.skip(reason=choice.skip)] if choice.skip else [] for choice in choices]

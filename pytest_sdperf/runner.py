@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf import ladder, process
 from pytest_sdperf.arrays import load_arrays, save_arrays
@@ -57,8 +57,16 @@ class Workbench:
         return Path(tempfile.mkdtemp(prefix=f"{next(self._numbers):04d}-{name}-", dir=self.folder))
 
 
-def build_of(builder: Builder, case: Case, component: str, *, consumes: Literal["onnx", "module"]) -> Build:
-    """Return the build of one component of a case, from the cache if it is there; needs no device."""
+def build_of(builder: Builder, case: Case, component: str, *, engine: Engine | None, rungs: Sequence[str]) -> Build:
+    """Return the build of one component of a case, from the cache if it is there; needs no device.
+
+    Args:
+        builder: Builds through the cache.
+        case: The case.
+        component: One of its components.
+        engine: What will load it; None for a graph that is only looked at.
+        rungs: Rungs of the case. Where the engine lacks operators of one, primitives take their place.
+    """
     return builder.build(
         case.model,
         component,
@@ -68,7 +76,8 @@ def build_of(builder: Builder, case: Case, component: str, *, consumes: Literal[
         opset=case.opset,
         shapes=case.shapes,
         workload=case.workload,
-        consumes=consumes,
+        consumes=engine.consumes if engine else "onnx",
+        lowered=engine is not None and any(engine.lowers(rung) for rung in rungs),
     )
 
 
@@ -110,7 +119,8 @@ class CaseRunner:
 
     def build(self, component: str) -> Build:
         """Return the build of one component, from the cache if it is there."""
-        return build_of(self.workbench.builder, self.case, component, consumes=self.engine.consumes)
+        rungs = ladder.rungs(self.case.optimization, self.workbench.catalog.ladder)
+        return build_of(self.workbench.builder, self.case, component, engine=self.engine, rungs=rungs)
 
     @property
     def floating(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pytest_sdperf import ladder
 from pytest_sdperf.baselines import fusions
 from pytest_sdperf.baselines import stored as baselines
 from pytest_sdperf.baselines.shipped import shipped_folder
@@ -84,7 +85,8 @@ class Session:
     def build(self, case: Case, component: str) -> Build:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
         engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
-        return build_of(self.builder, case, component, consumes=engine.consumes if engine else "onnx")
+        rungs = ladder.rungs(case.optimization, self.run.catalog.ladder)
+        return build_of(self.builder, case, component, engine=engine, rungs=rungs)
 
     @functools.cached_property
     def workbench(self) -> Workbench:

@@ -124,6 +124,7 @@ class Build:
         size_bytes: Size on disk, external data included.
         seconds: Time that building took when it was built (not when it came from the cache).
         notes: What the builder has to say: refusals of the optimizer, fallbacks.
+        limits: Why the kernels of a CUDA GPU would throw on this graph, one sentence per kind of operator.
     """
 
     key: str
@@ -135,6 +136,7 @@ class Build:
     size_bytes: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

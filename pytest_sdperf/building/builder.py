@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -19,14 +20,17 @@ from pytest_sdperf.contracts import Model
 from pytest_sdperf.errors import BuildError, OptionError, OutOfMemoryError, SdperfError, UnknownNameError, WorkerError
 from pytest_sdperf.process import Event, run_task
 from pytest_sdperf.settings import Settings
-from pytest_sdperf.tasks import export, fuse, weights
+from pytest_sdperf.tasks import export, fuse_ort, lower, weights
 from pytest_sdperf.values import Build, Workload, to_json
 
-FUSERS = {"ort": "pytest_sdperf.tasks.fuse"}
+FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
 SHAPES = ("static", "dynamic")
 _MODULE_LIBRARIES = ("torch", "diffusers", "transformers")
 _EXPORT_LIBRARIES = (*_MODULE_LIBRARIES, "onnx", "onnx_ir", "onnxscript")
-_FUSE_LIBRARIES = ("onnxruntime", "onnx", "numpy", "sympy")
+_FUSE_LIBRARIES = {
+    "native": ("onnx_ir", "onnx", "numpy", "ml_dtypes", "onnxruntime"),
+    "ort": ("onnxruntime", "onnx", "numpy", "sympy"),
+}
 # Nothing is fetched behind the user's back; a hub id named with --weights is fetched before, by find_source.
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
@@ -66,6 +70,7 @@ class Builder:
         shapes: str,
         workload: Workload,
         consumes: Literal["onnx", "module"],
+        lowered: bool = False,
     ) -> Build:
         """Return one built component.
 
@@ -79,6 +84,7 @@ class Builder:
             shapes: `static` (the shapes of `workload`) or `dynamic` (any).
             workload: Shapes.
             consumes: `module` for an engine that loads the torch module: then only weights are needed.
+            lowered: Replace operators that a CPU lacks by primitives: for checking results, not for speed.
 
         Raises:
             UnknownNameError: A model, rung, fuser or exporter that does not exist.
@@ -102,7 +108,11 @@ class Builder:
         specs = (*model.inputs(component, workload), *model.outputs(component, workload))
         exact = [spec.name for spec in specs if spec.dtype == "float32"]
         fused = self._fuse(exported, component, rungs=rungs, floating=floating, float32=exact, fuser=fuser)
-        return _onnx_build(fused, floating, seconds=exported.metadata["seconds"] + fused.metadata["seconds"])
+        seconds = exported.metadata["seconds"] + fused.metadata["seconds"]
+        if lowered and fused.metadata["without_cpu_kernel"]:
+            fused = self._lower(fused, component)
+            seconds += fused.metadata["seconds"]
+        return _onnx_build(fused, floating, seconds=seconds)
 
     def tokenizers(self, model_name: str) -> Path:
         """Return a folder with the tokenizer of each text encoder: `tokenizer`, `tokenizer_2`.
@@ -132,11 +142,11 @@ class Builder:
         counts = self._expectations(model).metadata["counts"]
         if component not in counts:
             raise UnknownNameError(f"component of {model_name}", component, counts)
-        total: dict[str, int] = {}
+        total: Counter[str] = Counter()
         for rung in rungs:
-            for op, nodes in counts[component][rung].items():
-                total[op] = total.get(op, 0) + nodes
-        return dict(sorted(total.items()))
+            total.update(counts[component][rung])
+        # A rung takes in what a lower one made; without the lower one there is nothing to take in.
+        return {op: max(nodes, 0) for op, nodes in sorted(total.items())}
 
     def _weights(self, model: Model, component: str) -> Entry:
         parts = {
@@ -190,13 +200,25 @@ class Builder:
         parts = {
             **arguments,
             "export": exported.digest,
-            "options": list(fuse.ort_options(rungs, self._catalog)),
-            "code": source_hash(FUSERS[fuser]),
-            "versions": library_versions(*_FUSE_LIBRARIES),
+            "options": list(fuse_ort.ort_options(rungs, self._catalog)) if fuser == "ort" else [],
+            "code": source_hash(FUSERS[fuser], *(self._fusions(rungs) if fuser == "native" else ())),
+            "versions": library_versions(*_FUSE_LIBRARIES[fuser]),
         }
         arguments["source"] = str(exported.path / export.FILE)
         owners = [self._catalog.optimizations.owner(rung) for rung in rungs]
         return self._make(f"fuse-{fuser}", parts, f"{FUSERS[fuser]}:run", arguments, owners)
+
+    def _fusions(self, rungs: tuple[str, ...]) -> list[str]:
+        return _modules({rung: self._catalog.optimizations.get(rung) for rung in rungs})
+
+    def _lower(self, fused: Entry, component: str) -> Entry:
+        parts = {
+            "fused": fused.digest,
+            "code": source_hash(lower.__name__),
+            "versions": library_versions(*_FUSE_LIBRARIES["native"]),
+        }
+        arguments = {"source": str(fused.path / export.FILE), "component": component}
+        return self._make("lower", parts, f"{lower.__name__}:run", arguments, [])
 
     def _expectations(self, model: Model) -> Entry:
         rungs = self._catalog.optimizations
@@ -293,4 +315,5 @@ def _onnx_build(entry: Entry, floating: str, *, seconds: float) -> Build:
         size_bytes=entry.size_bytes,
         seconds=seconds,
         notes=notes,
+        limits=tuple(entry.metadata.get("limits", ())),
     )

@@ -45,6 +45,10 @@ class OrtCpuEngine(Engine):
         operators = _WITHOUT_CPU_KERNEL.get(optimization)
         return operators and f"onnxruntime has no CPU kernel for {operators}, which {optimization} needs"
 
+    def lowers(self, optimization: str) -> bool:
+        """Prove these rungs on primitives: weights, wiring and attributes of the rewrite are the same."""
+        return optimization in _WITHOUT_CPU_KERNEL
+
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         """Return both precisions, the rungs that every builder can make."""
         return ("fp32", "fp16")

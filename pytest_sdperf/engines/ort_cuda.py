@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.engines import _ort, _ort_install, _ort_memory
+from pytest_sdperf.errors import UnsupportedGraphError
 
 
 class OrtCudaEngine(Engine):
@@ -31,8 +32,8 @@ class OrtCudaEngine(Engine):
         return _ort_install.missing_build("CUDAExecutionProvider", self.install_command(device_kind))
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
-        """Return the highest rung that every builder can make."""
-        return ("fp16",)
+        """Return the last rung."""
+        return ("bias-add",)
 
     def versions(self) -> dict[str, str]:
         """Return the version of onnxruntime."""
@@ -41,6 +42,8 @@ class OrtCudaEngine(Engine):
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Create a session on the GPU, with the CPU provider behind it for what has no CUDA kernel."""
+        if request.build.limits:
+            raise UnsupportedGraphError(request.component, request.build.limits)
         # torch brings the CUDA and cuDNN libraries of pip installations; a system-wide CUDA works without it.
         with suppress(ImportError):
             import torch  # noqa: F401

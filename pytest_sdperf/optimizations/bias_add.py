@@ -11,6 +11,8 @@ from pytest_sdperf.structure import sites
 if TYPE_CHECKING:
     import torch
 
+    from pytest_sdperf.fusing.fusion import Fusion
+
 
 class BiasAdd(Optimization):
     """Bias of a feed-forward output and its residual."""
@@ -19,6 +21,12 @@ class BiasAdd(Optimization):
     position = 80
     title = "FP16 baseline + FMHA + NhwcConv + GroupNorm + BiasSplitGelu + Packed QKV + BiasAdd"
     ort_options = ("enable_bias_add",)
+
+    def fusions(self) -> tuple[Fusion, ...]:
+        """Return the one rewrite."""
+        from pytest_sdperf.optimizations.fusions.bias_add import BiasAdd as Rewrite
+
+        return (Rewrite(),)
 
     def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
         """Expect one BiasAdd per stack of transformer blocks: elsewhere the bias goes into SkipLayerNormalization."""

@@ -11,6 +11,8 @@ from pytest_sdperf.structure import sites
 if TYPE_CHECKING:
     import torch
 
+    from pytest_sdperf.fusing.fusion import Fusion
+
 
 class BiasSplitGelu(Optimization):
     """GEGLU with the bias of its linear layer."""
@@ -19,6 +21,12 @@ class BiasSplitGelu(Optimization):
     position = 60
     title = "FP16 baseline + FMHA + NhwcConv + GroupNorm + BiasSplitGelu"
     ort_options = ("enable_bias_splitgelu",)
+
+    def fusions(self) -> tuple[Fusion, ...]:
+        """Return the one rewrite."""
+        from pytest_sdperf.optimizations.fusions.bias_split_gelu import BiasSplitGelu as Rewrite
+
+        return (Rewrite(),)
 
     def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
         """Expect one BiasSplitGelu per GEGLU, which takes in the Gelu of a lower rung."""

@@ -11,6 +11,8 @@ from pytest_sdperf.structure import sites
 if TYPE_CHECKING:
     import torch
 
+    from pytest_sdperf.fusing.fusion import Fusion
+
 
 class Fmha(Optimization):
     """Fused multi-head attention with separate query, key and value."""
@@ -19,6 +21,12 @@ class Fmha(Optimization):
     position = 30
     title = "FP16 baseline + FMHA"
     ort_options = ("enable_attention",)
+
+    def fusions(self) -> tuple[Fusion, ...]:
+        """Return the one rewrite."""
+        from pytest_sdperf.optimizations.fusions.attention import Attention
+
+        return (Attention(),)
 
     def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
         """Expect one MultiHeadAttention per attention that a fused kernel can run."""

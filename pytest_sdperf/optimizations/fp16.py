@@ -11,6 +11,8 @@ from pytest_sdperf.structure import norms, sites
 if TYPE_CHECKING:
     import torch
 
+    from pytest_sdperf.fusing.fusion import Fusion
+
 
 class Fp16(Optimization):
     """float16 conversion, LayerNormalization, SkipLayerNormalization and the forms of Gelu."""
@@ -25,6 +27,15 @@ class Fp16(Optimization):
         "enable_gelu",
         "enable_bias_gelu",
     )
+
+    def fusions(self) -> tuple[Fusion, ...]:
+        """Return the rewrites: norms with their residual sums, then activations, at last biases into these."""
+        from pytest_sdperf.optimizations.fusions.bias_gelu import BiasGelu
+        from pytest_sdperf.optimizations.fusions.gelu import Gelu
+        from pytest_sdperf.optimizations.fusions.quick_gelu import QuickGelu
+        from pytest_sdperf.optimizations.fusions.skip_layer_norm import SkipLayerNormalization
+
+        return (SkipLayerNormalization(), Gelu(), QuickGelu(), BiasGelu())
 
     def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
         """Expect a SkipLayerNormalization wherever a residual sum is normalised, and every Gelu as one node."""

@@ -11,6 +11,8 @@ from pytest_sdperf.structure import sites
 if TYPE_CHECKING:
     import torch
 
+    from pytest_sdperf.fusing.fusion import Fusion
+
 
 class NhwcConv(Optimization):
     """Channels-last convolution; transposes between neighbours cancel."""
@@ -19,6 +21,12 @@ class NhwcConv(Optimization):
     position = 40
     title = "FP16 baseline + FMHA + NhwcConv"
     ort_options = ("enable_nhwc_conv",)
+
+    def fusions(self) -> tuple[Fusion, ...]:
+        """Return the one rewrite."""
+        from pytest_sdperf.optimizations.fusions.nhwc_conv import NhwcConv as Rewrite
+
+        return (Rewrite(),)
 
     def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
         """Expect every two-dimensional convolution as NhwcConv, and no Conv."""

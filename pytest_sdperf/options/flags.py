@@ -98,7 +98,9 @@ OPTIONS: Sequence[Option] = (
         "NAMES",
     ),
     Option("batch-size", "what", "Images per request; a UNet runs at twice this. Default: 1.", "NUMBERS"),
-    Option("fuser", "what", "What fuses an exported graph: ort. Default: ort.", "NAMES"),
+    Option(
+        "fuser", "what", "What fuses an exported graph: native, ort. Default: native; test_fusions runs both.", "NAMES"
+    ),
     Option("exporter", "what", "What exports to ONNX: dynamo or torchscript. Default: dynamo.", "NAME"),
     Option("opset", "what", "ONNX opset of the export, 17 to 23. Default: 18.", "NUMBER"),
     Option("shapes", "what", "Shapes of the exported graph: static or dynamic. Default: static.", "KIND"),

@@ -23,7 +23,7 @@ from pytest_sdperf.schedulers import SCHEDULERS
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
 
 PIPELINE = "pipeline"
-FUSERS = ("ort",)
+FUSERS = ("native", "ort")
 EXPORTERS = ("dynamo", "torchscript")
 SHAPES = ("static", "dynamic")
 _APP = "pytest-sdperf"

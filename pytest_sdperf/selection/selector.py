@@ -32,7 +32,9 @@ DEFAULT_ENGINES: Mapping[DeviceKind, Sequence[str]] = {
     "cuda": ("torch", "ort-cuda"),
     "rocm": ("torch", "ort-migraphx"),
 }
-DEFAULT_FUSER = "ort"
+DEFAULT_FUSER = "native"
+# A test of graphs alone compares what the project can fuse with what most users have.
+BUILD_FUSERS = ("native", "ort")
 T = TypeVar("T")
 
 
@@ -88,39 +90,45 @@ class Selector:
     profiles: Mapping[str, Profile]
     device_kind: DeviceKind
 
-    def choose(self, axes: Axes, marks: Marks) -> tuple[Choice, ...]:
+    def choose(self, axes: Axes, marks: Marks, *, timed: bool = False) -> tuple[Choice, ...]:
         """Return the parameters of one test; at least one, if only to say why nothing runs.
+
+        Args:
+            axes: Which axes its fixtures need.
+            marks: What its marker says.
+            timed: Whether it measures: what only a lowered graph can show is no speed of the engine.
 
         Raises:
             OptionError: The marker holds a value that cannot be understood.
             UnknownNameError: The marker names something that is not registered.
         """
         try:
-            return tuple(dict.fromkeys(self._choices(axes, marks)))
+            return tuple(dict.fromkeys(self._choices(axes, marks, timed=timed)))
         except NothingLeftError as nothing:
             return (Choice("nothing", None, str(nothing)),)
 
-    def _choices(self, axes: Axes, marks: Marks) -> Iterator[Choice]:
+    def _choices(self, axes: Axes, marks: Marks, *, timed: bool) -> Iterator[Choice]:
         models = _narrow("model", self.selection.models, marks.models, (DEFAULT_MODELS[self.device_kind],))
         for model in map(self.catalog.models.get, models):
             if axes is Axes.MODEL:
-                yield self._choice(self._blank(model, ""), None)
+                yield self._choice(self._blank(model, ""), None, timed=timed)
                 continue
             for component in self._components(axes, marks):
                 blank = self._blank(model, component)
                 for case, request in self._builds(marks, blank) if axes is Axes.BUILD else self._runs(marks, blank):
-                    yield self._choice(case, request)
+                    yield self._choice(case, request, timed=timed)
 
     def _builds(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, None]]:
         rungs = self._optimizations(marks, self.catalog.ladder)
-        for rung, fuser, batch_size in itertools.product(rungs, self._fusers, self._batch_sizes(marks)):
+        for rung, fuser, batch_size in itertools.product(rungs, self._fusers(BUILD_FUSERS), self._batch_sizes(marks)):
             yield replace(self._graph(blank, fuser), optimization=rung, batch_size=batch_size), None
 
     def _runs(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, EngineRequest]]:
         for request in self._engines(marks):
             engine = self.catalog.engines.get(request.engine)
             case = replace(blank, engine=request.label, engine_options=request.options)
-            graphs = [self._graph(case, fuser) for fuser in self._fusers] if engine.consumes == "onnx" else [case]
+            fusers = self._fusers((DEFAULT_FUSER,)) if engine.consumes == "onnx" else ()
+            graphs = [self._graph(case, fuser) for fuser in fusers] or [case]
             rungs = self._optimizations(marks, engine.default_optimizations(self.device_kind))
             for rung, graph, batch_size in itertools.product(rungs, graphs, self._batch_sizes(marks)):
                 yield replace(graph, optimization=rung, batch_size=batch_size), request
@@ -149,7 +157,7 @@ class Selector:
         asked = self.selection
         return replace(case, fuser=fuser, exporter=asked.exporter, opset=asked.opset, shapes=asked.shapes)
 
-    def _choice(self, case: Case, request: EngineRequest | None) -> Choice:
+    def _choice(self, case: Case, request: EngineRequest | None, *, timed: bool) -> Choice:
         model = self.catalog.models.get(case.model)
         standard = Selection()
         usual = Case(
@@ -167,9 +175,9 @@ class Selector:
             steps=model.steps,
             scheduler=model.scheduler,
         )
-        return Choice(case_id(case, usual=usual), case, self._why_not(case, model, request))
+        return Choice(case_id(case, usual=usual), case, self._why_not(case, model, request, timed=timed))
 
-    def _why_not(self, case: Case, model: Model, request: EngineRequest | None) -> str:
+    def _why_not(self, case: Case, model: Model, request: EngineRequest | None, *, timed: bool) -> str:
         if case.component not in ("", PIPELINE, *model.components):
             return f"{model.name} has no component {case.component!r}; it has {', '.join(model.components)}"
         if request is None:
@@ -179,7 +187,7 @@ class Selector:
             return f"{engine.name} runs on {' and '.join(engine.device_kinds)}, not on {self.device_kind}"
         for rung in ladder.rungs(case.optimization, self.catalog.ladder):
             refusal = engine.supports(rung)
-            if refusal is not None:
+            if refusal is not None and (timed or not engine.lowers(rung)):
                 return f"not applicable: {refusal}"
         return "" if request.by_name else missing_here(engine, request, self.device_kind) or ""
 
@@ -229,9 +237,8 @@ class Selector:
     def _batch_sizes(self, marks: Marks) -> Sequence[int]:
         return _narrow("batch size", self.selection.batch_sizes, marks.batch_sizes, (1,))
 
-    @property
-    def _fusers(self) -> Sequence[str]:
-        return self.selection.fusers or (DEFAULT_FUSER,)
+    def _fusers(self, default: Sequence[str]) -> Sequence[str]:
+        return self.selection.fusers or default
 
 
 def missing_here(engine: Engine, request: EngineRequest, device_kind: DeviceKind) -> str | None:

@@ -35,7 +35,8 @@ class LoadedComponent:
 
 def build_from_json(data: Mapping[str, Any]) -> Build:
     """Rebuild a `Build` that went through JSON."""
-    return Build(**{**data, "path": Path(data["path"]), "notes": tuple(data.get("notes", ()))})
+    lists = {name: tuple(data.get(name, ())) for name in ("notes", "limits")}
+    return Build(**{**data, **lists, "path": Path(data["path"])})
 
 
 def complete_options(engine: Engine, given: Mapping[str, str]) -> dict[str, str]:

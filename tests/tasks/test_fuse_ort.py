@@ -12,7 +12,7 @@ from tiny_model import make_catalog
 
 from pytest_sdperf.contracts import Silent
 from pytest_sdperf.errors import BuildError
-from pytest_sdperf.tasks import TaskContext, fuse
+from pytest_sdperf.tasks import TaskContext, fuse_ort
 
 WIDTH = 32
 
@@ -64,8 +64,8 @@ def _fuse(
         "source": str(_source(folder, timestep)), "component": "unet", "rungs": list(rungs), "floating": floating,
         "float32": list(float32), "cache_dir": "c",
     }  # fmt: skip
-    answer = fuse.run(arguments, TaskContext(out, make_catalog(), Silent(), lambda text: None))
-    return out / fuse.FILE, answer
+    answer = fuse_ort.run(arguments, TaskContext(out, make_catalog(), Silent(), lambda text: None))
+    return out / fuse_ort.FILE, answer
 
 
 def _session(path: Path):
@@ -153,13 +153,13 @@ def _wiring(graph):
 
 def test_a_way_through_float16_is_cut_short_and_what_nobody_reads_is_removed():
     graph = _round_trip(helper.make_node("Sin", ["back"], ["a"]), helper.make_node("Cos", ["t"], ["b"]))
-    fuse.drop_round_trips(graph)
+    fuse_ort.drop_round_trips(graph)
     assert _wiring(graph) == [("Sin", "t"), ("Cos", "t")]
 
 
 def test_a_half_precision_reader_keeps_its_cast():
     graph = _round_trip(helper.make_node("Sin", ["back"], ["a"]), _half_of_t("b"))
-    fuse.drop_round_trips(graph)
+    fuse_ort.drop_round_trips(graph)
     assert _wiring(graph) == [("Cast", "t"), ("Sin", "t"), ("Mul", "half", "half")]
 
 
@@ -169,7 +169,7 @@ def test_readers_in_subgraphs_count():
         "else_branch": helper.make_graph([_half_of_t("y")], "else", [], []),
     }
     graph = _round_trip(helper.make_node("If", ["c"], ["a"], **branches))
-    fuse.drop_round_trips(graph)
+    fuse_ort.drop_round_trips(graph)
     assert _wiring(graph) == [("Cast", "t"), ("If", "c")]
     inner = {part.name: _wiring(part.g) for part in graph.node[1].attribute}
     assert inner == {"then_branch": [("Sin", "t")], "else_branch": [("Mul", "half", "half")]}
@@ -179,7 +179,7 @@ def test_an_input_that_becomes_float16_and_a_value_that_is_no_input_are_left_alo
     graph = _round_trip(helper.make_node("Sin", ["back"], ["a"]))
     graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
     before = _wiring(graph)
-    fuse.drop_round_trips(graph)
+    fuse_ort.drop_round_trips(graph)
     assert _wiring(graph) == before
 
 
@@ -192,7 +192,7 @@ def test_float32_selection_keeps_float32(tmp_path):
 
 def test_everything_is_off_except_what_the_rungs_switch_on():
     catalog = make_catalog()
-    options = fuse.fusion_options("unet", fuse.ort_options(("fp32", "fp16"), catalog))
+    options = fuse_ort.fusion_options("unet", fuse_ort.ort_options(("fp32", "fp16"), catalog))
     on = {name for name, value in vars(options).items() if name.startswith("enable_") and value}
     assert on == {
         "enable_shape_inference", "enable_layer_norm", "enable_skip_layer_norm", "enable_bias_skip_layer_norm",
@@ -204,7 +204,7 @@ def test_a_fusion_that_onnxruntime_lacks():
     import onnxruntime
 
     with pytest.raises(BuildError) as raised:
-        fuse.fusion_options("unet", ["enable_magic"])
+        fuse_ort.fusion_options("unet", ["enable_magic"])
     assert str(raised.value) == (
         f"onnxruntime {onnxruntime.__version__} has no fusion 'enable_magic' for unet. It has: enable_attention, "
         f"enable_bias_add, enable_bias_gelu, enable_bias_skip_layer_norm, enable_bias_splitgelu, "
@@ -235,14 +235,14 @@ def _log(module: str, level: int, text: str) -> None:
 
 
 def test_failures_in_the_log_become_notes():
-    with fuse.failures_logged() as notes:
+    with fuse_ort.failures_logged() as notes:
         for _ in range(3):
             _log("fusion_attention_unet", logging.DEBUG, "failed to match k path")
         _log("fusion_attention_unet", logging.DEBUG, "found 4 heads")
         _log("onnx_model", logging.DEBUG, "Failed to match index=0 op_type=Sub")
         _log("fusion_skiplayernorm", logging.WARNING, "symbolic shape inference disabled")
         _log("somebody_else", logging.WARNING, "failed")
-    assert fuse.summary(notes) == [
+    assert fuse_ort.summary(notes) == [
         "fusion_attention_unet: failed to match k path (3 times)",
         "fusion_skiplayernorm: symbolic shape inference disabled",
     ]
@@ -250,8 +250,8 @@ def test_failures_in_the_log_become_notes():
 
 
 def test_notes_are_counted_and_limited():
-    assert fuse.summary({"a: x": 1, "b: y": 48}) == ["b: y (48 times)", "a: x"]
-    lines = fuse.summary({f"m: {index:02}": 1 for index in range(25)})
+    assert fuse_ort.summary({"a: x": 1, "b: y": 48}) == ["b: y (48 times)", "a: x"]
+    lines = fuse_ort.summary({f"m: {index:02}": 1 for index in range(25)})
     assert len(lines) == 21
     assert lines[-1] == "and 5 further messages"
 
@@ -274,6 +274,6 @@ def test_a_cast_that_the_converter_repeats_is_kept_once():
     model = helper.make_model(helper.make_graph(nodes, "g", inputs, outputs))
     with pytest.raises(onnx.checker.ValidationError, match="single static assignment"):
         onnx.checker.check_model(model)
-    fuse.drop_repeated_nodes(model.graph)
+    fuse_ort.drop_repeated_nodes(model.graph)
     onnx.checker.check_model(model)
     assert [node.op_type for node in model.graph.node] == ["Cast", "Sin", "Cos", "Cos"]

@@ -1,0 +1,223 @@
+"""Channels-last images: where the transposes go that convolutions and norms in that layout need.
+
+An image value is (N, C, H, W) for ONNX and (N, H, W, C) for the fused operators. Fusions put a transpose on each side;
+`settle` moves those towards the end of the graph through everything that works in either layout, until two meet and
+cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from pytest_sdperf.fusing.fusion_graph import FusionGraph
+
+NCHW_TO_NHWC = (0, 2, 3, 1)
+NHWC_TO_NCHW = (0, 3, 1, 2)
+
+_EITHER = ("Add", "Sub", "Mul", "Div", "Sigmoid", "Tanh", "Erf", "Cast", "Clip", "Gelu", "QuickGelu")
+
+
+def to_nhwc(value: ir.Value, graph: FusionGraph, *, before: ir.Node) -> ir.Value:
+    """Return an image (N, C, H, W) in channels-last layout, by a new transpose only if there is none yet."""
+    return _transposed(value, graph, NCHW_TO_NHWC, NHWC_TO_NCHW, before)
+
+
+def to_nchw(value: ir.Value, graph: FusionGraph, *, before: ir.Node) -> ir.Value:
+    """Return an image (N, H, W, C) with its channels second, by a new transpose only if there is none yet."""
+    return _transposed(value, graph, NHWC_TO_NCHW, NCHW_TO_NHWC, before)
+
+
+def nhwc_of(value: ir.Value, graph: FusionGraph) -> ir.Value | None:
+    """Return the image (N, C, H, W) of which a value is the transpose to channels-last; None if it is none."""
+    return _undone(value, graph, NCHW_TO_NHWC)
+
+
+def _undone(value: ir.Value | None, graph: FusionGraph, perm: tuple[int, ...]) -> ir.Value | None:
+    node = graph.producer(value, "Transpose")
+    return node.inputs[0] if node is not None and is_transpose(node, perm) else None
+
+
+def is_transpose(node: ir.Node, perm: tuple[int, ...]) -> bool:
+    """Say whether a node is the transpose by `perm`."""
+    return node.op_type == "Transpose" and "perm" in node.attributes and tuple(node.attributes["perm"].value) == perm
+
+
+def _transposed(
+    value: ir.Value, graph: FusionGraph, perm: tuple[int, ...], inverse: tuple[int, ...], before: ir.Node
+) -> ir.Value:
+    undone = _undone(value, graph, inverse)
+    if undone is not None:
+        return undone
+    for node in graph.users(value):
+        if is_transpose(node, perm) and not graph.is_output(node.outputs[0]):
+            return node.outputs[0]
+    return graph.add("Transpose", [value], {"perm": perm}, before=before).outputs[0]
+
+
+def settle(graph: FusionGraph) -> int:
+    """Move transposes to channels-first down the graph until they cancel; return how many transposes went away."""
+    graph.graph.sort()
+    before = len(graph.nodes("Transpose"))
+    for node in list(graph.graph):
+        if node.graph is None:
+            continue
+        if is_transpose(node, NCHW_TO_NHWC) and (origin := _undone(node.inputs[0], graph, NHWC_TO_NCHW)) is not None:
+            graph.replace(node.outputs[0], origin)
+        elif node.op_type in _MOVES and node.domain == "":
+            _MOVES[node.op_type](node, graph)
+    graph.graph.sort()
+    return before - len(graph.nodes("Transpose"))
+
+
+def _finish(node: ir.Node, moved: ir.Node, graph: FusionGraph) -> None:
+    """Put a node in channels-last layout in the place of one in channels-first layout."""
+    moved.outputs[0].dtype = node.outputs[0].dtype
+    graph.replace(node.outputs[0], to_nchw(moved.outputs[0], graph, before=node))
+
+
+def _either(node: ir.Node, graph: FusionGraph) -> None:
+    """Move through an elementwise node if every operand exists in channels-last layout."""
+    origins = [None if value is None else _undone(value, graph, NHWC_TO_NCHW) for value in node.inputs]
+    if not any(origin is not None for origin in origins):
+        return
+    inputs: list[ir.Value | None] = []
+    for value, origin in zip(node.inputs, origins, strict=True):
+        other = origin if origin is not None or value is None else _broadcast(value, node, graph)
+        if other is None and value is not None:
+            return
+        inputs.append(other)
+    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+    _finish(node, graph.add(node.op_type, inputs, attributes, before=node), graph)
+
+
+def _broadcast(value: ir.Value, node: ir.Node, graph: FusionGraph) -> ir.Value | None:
+    """Return a value that is broadcast to an image (N, C, H, W) so that it is broadcast to (N, H, W, C)."""
+    shape = graph.shapes.fixed(value)
+    if shape is None:
+        return None
+    if all(size == 1 for size in shape):
+        return value if len(shape) < 4 else None
+    if len(shape) in (3, 4) and shape[-2:] == (1, 1) and graph.is_weight(value):
+        channels = shape[-3]
+        if channels is not None and all(size == 1 for size in shape[:-3]):
+            return graph.weight(value, "last", (channels,), lambda w: w.reshape(-1))
+    if len(shape) == 4 and shape[2:] == (1, 1):
+        return graph.add("Transpose", [value], {"perm": NCHW_TO_NHWC}, before=node).outputs[0]
+    return None
+
+
+def _concat(node: ir.Node, graph: FusionGraph) -> None:
+    origins = [_undone(value, graph, NHWC_TO_NCHW) for value in node.inputs]
+    axis = node.attributes["axis"].as_int()
+    if axis != 1 or any(origin is None for origin in origins):
+        return
+    _finish(node, graph.add("Concat", origins, {"axis": 3}, before=node), graph)
+
+
+def _resize(node: ir.Node, graph: FusionGraph) -> None:
+    """Move through an enlargement by fixed factors without interpolation."""
+    origin = _undone(node.inputs[0], graph, NHWC_TO_NCHW)
+    mode = node.attributes["mode"].as_string() if "mode" in node.attributes else "nearest"
+    scales = _scales(node, graph)
+    if origin is None or mode != "nearest" or scales is None or "axes" in node.attributes:
+        return
+    permuted = graph.constant(scales[list(NCHW_TO_NHWC)].astype(np.float32), "scales")
+    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+    moved = graph.add("Resize", [origin, None, permuted], attributes, before=node)
+    graph.shapes.permute(node.outputs[0], moved.outputs[0], NCHW_TO_NHWC)
+    _finish(node, moved, graph)
+
+
+def _scales(node: ir.Node, graph: FusionGraph) -> np.ndarray | None:  # type: ignore[type-arg]
+    """Return how much a Resize enlarges each axis, if that does not depend on open sizes and is whole."""
+    assert node.inputs[0] is not None
+    before, after = graph.shapes.of(node.inputs[0]), graph.shapes.of(node.outputs[0])
+    if before is None or after is None:
+        return None
+    ratios = {
+        tuple(new / old for new, old in zip(large, small, strict=True))
+        for large, small in zip(after, before, strict=True)
+    }
+    ratio = ratios.pop()
+    whole = not ratios and all(number == int(number) for number in ratio)
+    return np.array(ratio) if whole and len(ratio) == 4 else None
+
+
+def _pad(node: ir.Node, graph: FusionGraph) -> None:
+    origin = _undone(node.inputs[0], graph, NHWC_TO_NCHW)
+    pads = None if node.inputs[1] is None else graph.shapes.constant(node.inputs[1])
+    if origin is None or pads is None or pads.size != 8 or (len(node.inputs) > 3 and node.inputs[3] is not None):
+        return
+    order = list(NCHW_TO_NHWC)
+    permuted = graph.constant(np.concatenate([pads[:4][order], pads[4:][order]]), "pads")
+    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
+    _finish(node, graph.add("Pad", [origin, permuted, *node.inputs[2:3]], attributes, before=node), graph)
+
+
+def _reshape(node: ir.Node, graph: FusionGraph) -> None:
+    """(B, HW, C) transposed to (B, C, HW) and cut to (B, C, H, W): cut to (B, H, W, C) and transpose then."""
+    sequence = _undone(node.inputs[0], graph, (0, 2, 1))
+    shapes = graph.shapes.of(node.outputs[0])
+    sources = None if sequence is None else graph.shapes.of(sequence)
+    if sequence is None or shapes is None or sources is None:
+        return
+    if any(len(s) != 4 or src != (s[0], s[2] * s[3], s[1]) for s, src in zip(shapes, sources, strict=True)):
+        return
+    wanted = node.inputs[1]
+    assert wanted is not None
+    values = graph.shapes.values(wanted)
+    if values is None or any(np.any(array == 0) for array in values):
+        return
+    fixed = graph.shapes.constant(wanted)
+    if fixed is not None:
+        shape = graph.constant(fixed[list(NCHW_TO_NHWC)], "shape")
+    else:
+        order = graph.constant(np.array(NCHW_TO_NHWC, dtype=np.int64), "order")
+        shape = graph.add("Gather", [wanted, order], {"axis": 0}, before=node).outputs[0]
+        shape.dtype = ir.DataType.INT64
+    moved = graph.add("Reshape", [sequence, shape], before=node)
+    graph.shapes.permute(node.outputs[0], moved.outputs[0], NCHW_TO_NHWC)
+    _finish(node, moved, graph)
+
+
+def _shape(node: ir.Node, graph: FusionGraph) -> None:
+    """The shape of a transposed image: transpose the shape."""
+    origin = _undone(node.inputs[0], graph, NHWC_TO_NCHW)
+    if origin is None or node.attributes:
+        return
+    order = graph.constant(np.array(NHWC_TO_NCHW, dtype=np.int64), "order")
+    shape = graph.add("Shape", [origin], before=node).outputs[0]
+    permuted = graph.add("Gather", [shape, order], {"axis": 0}, before=node).outputs[0]
+    shape.dtype = permuted.dtype = ir.DataType.INT64
+    graph.replace(node.outputs[0], permuted)
+
+
+def _to_sequence(node: ir.Node, graph: FusionGraph) -> None:
+    """(B, H, W, C) transposed to (B, C, H, W), joined to (B, C, HW) and transposed: join to (B, HW, C) alone."""
+    if not is_transpose(node, (0, 2, 1)):
+        return
+    join = graph.producer(node.inputs[0], "Reshape")
+    origin = None if join is None else _undone(join.inputs[0], graph, NHWC_TO_NCHW)
+    shapes = graph.shapes.of(node.outputs[0])
+    sources = None if origin is None else graph.shapes.of(origin)
+    if origin is None or shapes is None or sources is None:
+        return
+    if any(shape != (s[0], s[1] * s[2], s[3]) for shape, s in zip(shapes, sources, strict=True)):
+        return
+    shape = graph.constant(np.array([0, -1, shapes[0][-1]], dtype=np.int64), "shape")
+    joined = graph.add("Reshape", [origin, shape], before=node, like=node.outputs[0])
+    graph.replace(node.outputs[0], joined.outputs[0])
+
+
+_MOVES: dict[str, Callable[[ir.Node, FusionGraph], None]] = {
+    **dict.fromkeys(_EITHER, _either),
+    "Concat": _concat,
+    "Pad": _pad,
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "Shape": _shape,
+    "Transpose": _to_sequence,
+}

@@ -1,0 +1,52 @@
+"""The fuser of this project: a model and a list of fusions -> the fused model, and every place that was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from pytest_sdperf.fusing import half, layout, opset, tidy
+from pytest_sdperf.fusing.fusion import Fusion, Site, run
+from pytest_sdperf.fusing.fusion_graph import FusionGraph
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a fuser did.
+
+    Attributes:
+        sites: Every place that a fusion looked at, applied or refused, in the order of the fusions.
+        transposes: How many transposes went away when layouts settled.
+    """
+
+    sites: list[Site] = field(default_factory=list)
+    transposes: int = 0
+
+
+def fuse(
+    model: ir.Model, fusions: Sequence[Fusion], *, to_float16: bool = False, float32: Collection[str] = ()
+) -> Report:
+    """Fuse a model in place.
+
+    Args:
+        model: As an exporter emits it, float32 or float16.
+        fusions: In the order of the ladder: a later one may build on what an earlier one made.
+        to_float16: Convert to float16 afterwards.
+        float32: Inputs and outputs that stay float32 in that case.
+
+    Raises:
+        BuildError: The model needs an opset for which ONNX Runtime's CUDA provider has no kernels.
+    """
+    tidy.unify(model)
+    graph = FusionGraph(model)
+    opset.lower(graph)
+    tidy.simplify(graph)
+    sites = [site for fusion in fusions for site in run(fusion, graph)]
+    transposes = layout.settle(graph)
+    if to_float16:
+        half.to_half(graph, float32=float32)
+    tidy.finish(model)
+    opset.declare(model)
+    return Report(sites, transposes)

@@ -1,0 +1,114 @@
+"""Shapes of every value of a graph, at two choices of the sizes that the graph leaves open.
+
+A rewrite must hold for every batch size and resolution. Instead of reasoning about symbolic sizes, which every
+exporter spells differently, the graph is walked twice with concrete sizes: whatever holds at both, although no open
+size is equal in the two, does not depend on them. Small tensors (shapes, axes, scales, masks) are computed on the
+way, so a shape that the graph computes itself is known like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from pytest_sdperf.fusing import evaluation
+from pytest_sdperf.fusing.evaluation import Array, Known
+
+Shape = tuple[int, ...]
+
+# Multiples of 64, so that an image can be halved as often as a model does.
+_STEP = 64
+_FIRST = (2, 7)
+
+
+class Shapes:
+    """What is known about the values of one graph."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        symbols = list(dict.fromkeys(name for value in graph.inputs for name in _dims(value) if isinstance(name, str)))
+        walks = _FIRST if symbols else _FIRST[:1]
+        self._walks = [_walk(graph, {name: _STEP * (first + i) for i, name in enumerate(symbols)}) for first in walks]
+
+    def of(self, value: ir.Value) -> tuple[Shape, ...] | None:
+        """Return the shape of a value at each choice of open sizes; None where it could not be found."""
+        found = [walk.get(value) for walk in self._walks]
+        return tuple(known.shape for known in found if known is not None) if all(found) else None
+
+    def fixed(self, value: ir.Value) -> tuple[int | None, ...] | None:
+        """Return the shape of a value with None for every size that is open; None if not even the rank is known."""
+        shapes = self.of(value)
+        if shapes is None or len({len(shape) for shape in shapes}) != 1:
+            return None
+        return tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True))
+
+    def same(self, first: ir.Value, second: ir.Value) -> bool:
+        """Say whether two values have the same known shape, whatever the open sizes are."""
+        shape = self.of(first)
+        return shape is not None and shape == self.of(second)
+
+    def constant(self, value: ir.Value) -> Array | None:
+        """Return what a value holds if that does not depend on the inputs; None if it does, or it is a weight."""
+        arrays = self.values(value)
+        if arrays is None or any(not _equal(arrays[0], other) for other in arrays[1:]):
+            return None
+        return arrays[0]
+
+    def values(self, value: ir.Value) -> tuple[Array, ...] | None:
+        """Return what a value holds at each choice of open sizes; None if that depends on inputs or weights."""
+        found = [walk.get(value) for walk in self._walks]
+        arrays = [known.array for known in found if known is not None and known.array is not None]
+        return tuple(arrays) if len(arrays) == len(self._walks) else None
+
+    def copy(self, source: ir.Value, target: ir.Value) -> None:
+        """Give a new value the shape of another one."""
+        for walk in self._walks:
+            if source in walk:
+                walk[target] = Known(walk[source].shape)
+
+    def permute(self, source: ir.Value, target: ir.Value, perm: Sequence[int]) -> None:
+        """Give a new value the permuted shape of another one."""
+        for walk in self._walks:
+            if source in walk and len(walk[source].shape) == len(perm):
+                walk[target] = Known(tuple(walk[source].shape[axis] for axis in perm))
+
+    def put(self, value: ir.Value, shapes: Sequence[Shape]) -> None:
+        """Record the shape of a new value, one per choice of open sizes."""
+        for walk, shape in zip(self._walks, shapes, strict=True):
+            walk[value] = Known(tuple(shape))
+
+    def read(self, value: ir.Value) -> None:
+        """Record a new initializer."""
+        for walk in self._walks:
+            evaluation.read_initializer(value, walk)
+
+    def infer(self, node: ir.Node) -> None:
+        """Record the shapes of the outputs of a new node from those of its inputs."""
+        for walk in self._walks:
+            evaluation.evaluate(node, walk)
+
+
+def _dims(value: ir.Value) -> tuple[int | str, ...]:
+    """Return the sizes of a graph input; an open size has a name, if need be one of its own."""
+    dims = value.shape or ()
+    return tuple(dim if isinstance(dim, int) else dim.value or f"{value.name}.{axis}" for axis, dim in enumerate(dims))
+
+
+def _walk(graph: ir.Graph, sizes: Mapping[str, int]) -> dict[ir.Value, Known]:
+    known: dict[ir.Value, Known] = {}
+    for value in graph.inputs:
+        if value.shape is not None:
+            known[value] = Known(tuple(dim if isinstance(dim, int) else sizes[dim] for dim in _dims(value)))
+    for value in graph.initializers.values():
+        evaluation.read_initializer(value, known)
+    for node in graph:
+        evaluation.evaluate(node, known)
+    return known
+
+
+def _equal(first: Array, second: Array) -> bool:
+    if first.shape != second.shape:
+        return False
+    first, second = evaluation.distinct(first), evaluation.distinct(second)
+    return bool(np.all((first == second) | ((first != first) & (second != second))))  # noqa: PLR0124 NaN

@@ -1,0 +1,92 @@
+"""Make the graphs of different exporters alike before anything is fused, and leave nothing behind afterwards."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes import common as passes
+
+from pytest_sdperf.fusing.fusion_graph import FusionGraph
+
+_LARGEST_CONSTANT = 64
+
+
+def unify(model: ir.Model) -> None:
+    """Inline functions and turn constant nodes into initializers, before shapes are looked at."""
+    if model.functions:
+        passes.InlinePass()(model)
+    passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+
+
+def simplify(graph: FusionGraph) -> None:
+    """Remove what computes nothing: constants worked out, views of weights, factors of 1, casts to the same type."""
+    for node in list(graph.graph):
+        if node.graph is None or node.domain != "":
+            continue
+        if not _fold_constant(node, graph) and not _fold_view(node, graph):
+            _remove_neutral(node, graph)
+
+
+def finish(model: ir.Model) -> None:
+    """Remove what is no longer used and sort the nodes."""
+    passes.RemoveUnusedNodesPass()(model)
+    passes.RemoveUnusedFunctionsPass()(model)
+    model.graph.sort()
+    for node in model.graph:
+        node.metadata_props.pop("sdperf.path", None)
+
+
+def _fold_constant(node: ir.Node, graph: FusionGraph) -> bool:
+    value = node.outputs[0]
+    if len(node.outputs) != 1 or graph.is_output(value):
+        return False
+    array = graph.shapes.constant(value)
+    if array is None or array.size > _LARGEST_CONSTANT:
+        return False
+    graph.replace(value, graph.constant(np.ascontiguousarray(array), "constant"))
+    return True
+
+
+def _fold_view(node: ir.Node, graph: FusionGraph) -> bool:
+    """Turn a transposed or reshaped weight into a weight."""
+    source = node.inputs[0] if node.inputs else None
+    if node.op_type not in ("Transpose", "Reshape", "Unsqueeze", "Squeeze") or source is None:
+        return False
+    shape = graph.shapes.fixed(node.outputs[0])
+    if not graph.is_weight(source) or shape is None or None in shape or graph.is_output(node.outputs[0]):
+        return False
+    sizes = tuple(size for size in shape if size is not None)
+    if node.op_type == "Transpose":
+        perm = tuple(node.attributes["perm"].as_ints()) if "perm" in node.attributes else None
+        suffix = "t" if perm is None else "t" + "".join(map(str, perm))
+        folded = graph.weight(source, suffix, sizes, lambda w: np.transpose(w, perm))
+    else:
+        folded = graph.weight(source, "x".join(map(str, sizes)), sizes, lambda w: w.reshape(sizes))
+    graph.replace(node.outputs[0], folded)
+    return True
+
+
+def _remove_neutral(node: ir.Node, graph: FusionGraph) -> None:
+    kept = _kept(node, graph)
+    if kept is not None and not graph.is_output(node.outputs[0]):
+        graph.replace(node.outputs[0], kept)
+
+
+def _kept(node: ir.Node, graph: FusionGraph) -> ir.Value | None:
+    """Return the input that a node passes on unchanged; None if it changes something."""
+    first = node.inputs[0] if node.inputs else None
+    if first is None:
+        return None
+    if node.op_type == "Identity":
+        return first
+    if node.op_type == "Dropout" and (len(node.inputs) < 3 or node.inputs[2] is None) and not node.outputs[-1].uses():
+        return first
+    if node.op_type == "Cast" and first.dtype is not None and int(first.dtype) == node.attributes["to"].as_int():
+        return first
+    if node.op_type in ("Mul", "Div"):
+        second = node.inputs[1]
+        if graph.scalar(second) == 1 and graph.shapes.same(first, node.outputs[0]):
+            return first
+        if node.op_type == "Mul" and second is not None and graph.scalar(first) == 1:
+            return second if graph.shapes.same(second, node.outputs[0]) else None
+    return None

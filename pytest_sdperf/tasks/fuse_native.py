@@ -1,0 +1,55 @@
+"""Optimize an exported graph with the fuser `native`: the rewrites of this project."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf import graph
+from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.disk import disk_errors
+from pytest_sdperf.tasks import TaskContext
+
+FILE = "model.onnx"
+SITES = "sites.json"
+
+
+def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Write the optimized `model.onnx` and `model.onnx.data`, and `sites.json`: what each fusion did where.
+
+    Args:
+        arguments: `source` (exported graph), `component`, `rungs` (names), `floating` (`float32` or `float16`),
+            `float32` (inputs and outputs of the graph that keep this type); `cache_dir`: the cache folder, for
+            messages.
+        context: The task's context.
+
+    Returns:
+        `seconds`; `limits`: what a CUDA GPU would throw on; and what `graph.describe` says about the graph.
+
+    Raises:
+        BuildError: The graph needs an opset without kernels, or the fused model is not valid.
+        CacheError: The disk is full or read-only.
+    """
+    import onnx_ir as ir
+
+    from pytest_sdperf.fusing.limits import find_limits
+    from pytest_sdperf.fusing.native import fuse
+
+    component, rungs = arguments["component"], arguments["rungs"]
+    path = context.out_dir / FILE
+    start_s = monotonic_s()
+    context.say(f"optimizing {component} with the fuser native ({'+'.join(rungs)})")
+    model = ir.load(arguments["source"])
+    fusions = [fusion for rung in rungs for fusion in context.catalog.optimizations.get(rung).fusions()]
+    to_float16 = arguments["floating"] == "float16"
+    report = fuse(model, fusions, to_float16=to_float16, float32=arguments["float32"])
+    with disk_errors(Path(arguments["cache_dir"])):
+        ir.save(model, path, external_data=f"{FILE}.data")
+        sites = [dataclasses.asdict(site) for site in report.sites]
+        (context.out_dir / SITES).write_text(json.dumps(sites), encoding="utf-8")
+    seconds = monotonic_s() - start_s
+    context.say(f"checking the optimized graph of {component}")
+    return {"seconds": seconds, "limits": find_limits(model), **graph.describe(path)}

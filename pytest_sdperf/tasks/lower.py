@@ -1,0 +1,42 @@
+"""Lower a fused graph to primitives, so that a CPU can run it: its results are checked there, not its speed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf import graph
+from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.disk import disk_errors
+from pytest_sdperf.tasks import TaskContext
+
+FILE = "model.onnx"
+
+
+def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Write the lowered `model.onnx` and `model.onnx.data` into the task's folder and check them.
+
+    Args:
+        arguments: `source` (fused graph), `component`; `cache_dir`: the cache folder, for messages.
+        context: The task's context.
+
+    Returns:
+        `seconds`; `lowered`: `domain::op_type` -> nodes that were replaced; what `graph.describe` says.
+
+    Raises:
+        BuildError: A node has a form that no kernel takes, or the model is not valid.
+        CacheError: The disk is full or read-only.
+    """
+    import onnx_ir as ir
+
+    from pytest_sdperf.fusing.lowering import lower
+
+    path = context.out_dir / FILE
+    start_s = monotonic_s()
+    context.say(f"lowering {arguments['component']} to primitives")
+    model = ir.load(arguments["source"])
+    lowered = lower(model)
+    with disk_errors(Path(arguments["cache_dir"])):
+        ir.save(model, path, external_data=f"{FILE}.data")
+    return {"seconds": monotonic_s() - start_s, "lowered": dict(lowered), **graph.describe(path)}

@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf import graph_reference
 from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.components import component_floating
-from pytest_sdperf.errors import BuildError, SdperfError
+from pytest_sdperf.errors import BuildError, SdperfError, WorkerError
 from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest
@@ -38,24 +39,41 @@ def agree(runner: CaseRunner) -> Agreement:
     """Execute a case once and compare its outputs with the reference.
 
     Raises:
+        NoReferenceError: There is nothing to compare with.
         SdperfError: The engine, or torch as the reference, could not run.
     """
     floating = floating_of(runner)
+    level = "image" if runner.is_pipeline else "component"
+    if not by_torch(runner):
+        exact, rough = graph_reference.graph_reference(runner, floating)
+        agreement = compare(runner.run(), exact, plain=rough, level=level, floating=floating)
+        return dataclasses.replace(agreement, reference=graph_reference.REFERENCE, by=graph_reference.BY)
     try:
         wanted = references(runner, (REFERENCE[floating], floating))
     except SdperfError as error:
-        raise BuildError(f"torch could not compute the {REFERENCE[floating]} reference: {error}") from error
+        text = f"torch could not compute the {REFERENCE[floating]} reference: {error}"
+        if isinstance(error, WorkerError):
+            raise WorkerError(text, reason=error.reason, tail=error.tail) from error
+        raise BuildError(text) from error
     return compare(
         runner.run(),
         wanted[REFERENCE[floating]],
         plain=wanted[floating],
-        level="image" if runner.is_pipeline else "component",
+        level=level,
         floating=floating,
     )
 
 
+def by_torch(runner: CaseRunner) -> bool:
+    """Whether torch computes what a case is compared with; else a float32 graph does."""
+    return not runner.case.exporter or runner.workbench.settings.selection.has_module
+
+
 def floating_of(runner: CaseRunner) -> str:
     """Return the floating type in which a case is compared: that of its component, or of its pipeline."""
+    given = runner.workbench.builder.given
+    if given is not None and runner.case.exporter:
+        return runner.floating
     return (
         runner.floating
         if runner.is_pipeline
@@ -192,12 +210,12 @@ def psnr_db(obtained: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> 
 def sentence(agreement: Agreement) -> str:
     """Say in one sentence how far the obtained tensor is from the reference."""
     how = (
-        f"relative L2 error {agreement.error:.2e} against torch {agreement.reference}; plain torch "
+        f"relative L2 error {agreement.error:.2e} against {agreement.by} {agreement.reference}; plain {agreement.by} "
         f"{agreement.floating} has {agreement.yardstick:.2e}, so at most {agreement.limit:.2e} passes"
     )
     if not math.isfinite(agreement.limit):
         return (
-            f"The {agreement.level} has no yardstick: plain torch {agreement.floating} is not finite on these weights "
+            f"The {agreement.level} has no yardstick: plain {agreement.by} {agreement.floating} is not finite on these weights "
             f"and inputs, so nothing can be called right in this precision."
         )
     if agreement.error == float("inf"):

@@ -14,17 +14,20 @@ from pytest_sdperf.acceptance import accept as acceptance
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
 from pytest_sdperf.delivery import DisagreementFailed, VerdictFailed
+from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.gpu_facts import load_gpus
+from pytest_sdperf.judging.fitness import ended
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import exit_status
-from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.explanations import write_explanations
 from pytest_sdperf.report.line import Line
 from pytest_sdperf.report.results import write_results
 from pytest_sdperf.report.run_info import RunInfo, changes_of, sessions_of
 from pytest_sdperf.report.terminal import report_lines
 from pytest_sdperf.session import Session
-from pytest_sdperf.values import Case
+from pytest_sdperf.values import Case, Failure
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 NOTHING_MEASURED = 10  # as INVALID
@@ -40,7 +43,7 @@ class Results:
         collected: Cases that tests with `bench` collected, before any deselection.
         selected: Number of tests with `bench` that were selected to run.
         deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
-        acceptance: Lines about what was written to the baseline.
+        written: Lines about what was written: to the baseline, or to a file that was asked for.
     """
 
     found: dict[str, CaseReport] = dataclasses.field(default_factory=dict)
@@ -48,7 +51,7 @@ class Results:
     collected: tuple[Case, ...] = ()
     selected: int = 0
     deselected: bool = False
-    acceptance: tuple[str, ...] = ()
+    written: tuple[str, ...] = ()
 
     @property
     def reports(self) -> list[CaseReport]:
@@ -90,10 +93,14 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, co
     if settings.json_file is not None:
         info = run_info(results, session, command=command)
         write_results(settings.json_file, results.reports, info, settings, date=clock.today_utc())
+    if settings.explain_file is not None:
+        told = write_explanations(settings.explain_file, results.reports, command=command, date=clock.today_utc())
+        results.written = (told,)
     if status not in JUDGED:
         return status
     measured = any(report.measurement is not None for report in results.reports)
-    results.acceptance = (*_keep_counts(results, session), *(_keep(results, session, root) if measured else ()))
+    accepted = (*_keep_counts(results, session), *(_keep(results, session, root) if measured else ()))
+    results.written = (*results.written, *accepted)
     return _status(results, session, failed=failed)
 
 
@@ -179,7 +186,7 @@ def summary_lines(results: Results, session: Session, *, command: str, width: in
         run_info(results, session, command=command),
         width=width,
         published=published.load(published.folder()),
-        acceptance=results.acceptance,
+        written=results.written,
     )
 
 
@@ -225,11 +232,22 @@ def _engines(reports: list[CaseReport]) -> Mapping[str, Mapping[str, str]]:
     return engines
 
 
+def out_of_time(report: pytest.TestReport, error: BaseException | None) -> Verdict | None:
+    """Return the verdict on a test that failed because a process took too long, also one that only builds.
+
+    A measurement says so by itself. The machine may have been busy, or the time too short: nothing about the case was
+    found out.
+    """
+    if not (report.failed and isinstance(error, WorkerError) and error.reason == "timeout"):
+        return None
+    return ended(Failure(error.reason, str(error), error.tail), metric="run")
+
+
 def attach(report: pytest.TestReport, found: CaseReport | None, error: BaseException | None) -> None:
     """Attach what a test recorded to its report, and why it failed where no verdict says it."""
     if found is None:
         return
-    by_verdict = isinstance(error, VerdictFailed)
+    by_verdict = isinstance(error, VerdictFailed) or out_of_time(report, error) is not None
     if report.failed and not by_verdict and not isinstance(error, DisagreementFailed):
         lines = str(error).strip().splitlines() if error is not None else []
         found = dataclasses.replace(found, problem=lines[0] if lines else "the test failed")

@@ -1,4 +1,4 @@
-"""What a plug-in promises: models, optimizations, engines and their runners; `device` has the devices.
+"""What a plug-in promises: models, engines and their runners; `device` and `optimization` have the others.
 
 Standard library only at import time: workers import this under foreign interpreters. Base classes instead of
 Protocols, because each carries behaviour that authors should not write twice.
@@ -6,6 +6,7 @@ Protocols, because each carries behaviour that authors should not write twice.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -15,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.interpreter import PROJECT, has_suite, pip
+from pytest_sdperf.optimization import Optimization as Optimization  # noqa: PLC0414 - re-exported for plug-ins
 from pytest_sdperf.values import Build, TensorSpec, Workload
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
-
-    from pytest_sdperf.fusing.fusion import Fusion
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 
@@ -70,7 +71,8 @@ class Model(ABC):
 
         Args:
             component: One of `components`.
-            weights: A safetensors file with float32 weights; None leaves the module on the meta device.
+            weights: A safetensors file with float32 weights; None leaves the parameters on the meta device, and gives
+                buffers that no such file stores their values, on the CPU.
             floating: torch dtype name of parameters and inputs.
             device: torch device of the loaded module.
         """
@@ -90,33 +92,6 @@ class Model(ABC):
     @abstractmethod
     def write_tokenizers(self, folder: Path, *, weights: Path | None) -> tuple[str, ...]:
         """Write or copy the tokenizer of each text encoder into `folder/tokenizer[_2]`; return the sub-folder names."""
-
-
-# ---------------------------------------------------------------------------------------------- optimizations
-
-
-class Optimization(ABC):
-    """One rung of the ladder.
-
-    Attributes:
-        name: Name on the command line.
-        position: Place on the ladder; a cumulative build holds every rung up to this one.
-        title: Row title as in the seeds' tables.
-        ort_options: Attributes of `onnxruntime.transformers.fusion_options.FusionOptions` that this rung switches on.
-    """
-
-    name: str
-    position: int
-    title: str
-    ort_options: tuple[str, ...] = ()
-
-    def fusions(self) -> tuple[Fusion, ...]:
-        """Return the rewrites of the fuser `native`, in the order in which they are applied; none by default."""
-        return ()
-
-    @abstractmethod
-    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
-        """Derive `domain::op_type` -> nodes that this rung adds to the graph of `module` (which may be on meta)."""
 
 
 # ---------------------------------------------------------------------------------------------------- engines
@@ -146,10 +121,12 @@ class Requirement:
     Attributes:
         module: Name to import.
         install: Command that installs it; empty stands for the engine's extra of this project.
+        package: Name of its distribution; empty stands for the module's name.
     """
 
     module: str
     install: str = ""
+    package: str = ""
 
 
 @dataclass(frozen=True)
@@ -248,8 +225,15 @@ class Engine(ABC):
         return None
 
     def install_command(self, device_kind: DeviceKind) -> str:
-        """Return the command that installs the extra of this project which brings the engine's packages."""
-        return f"pip install 'pytest-sdperf[{self.extra or device_kind}]'"
+        """Return the command that brings the engine's packages: an extra of this project.
+
+        The interpreter of a profile does without this project: there the packages themselves are installed.
+        """
+        if has_suite():
+            return f"{pip()} install '{PROJECT}[{self.extra or device_kind}]'"
+        lacking = [need for need in self.requirements if importlib.util.find_spec(need.module) is None]
+        names = [need.package or need.module for need in lacking or self.requirements]
+        return f"{pip()} install {' '.join(names)}"
 
     def lowers(self, optimization: str) -> bool:
         """Say whether a rung that is not supported can be proven here on a graph lowered to primitives."""
@@ -266,6 +250,15 @@ class Engine(ABC):
     @abstractmethod
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         """Return the rungs that are run when `--optimization` is not given."""
+
+    def preload(self, model: Model, component: str) -> None:
+        """Import in a worker what `load` will need, and touch no device.
+
+        The processes of one measurement do this side by side, and then load and run one by one. The default imports
+        what `requirements` names.
+        """
+        for requirement in self.requirements:
+            importlib.import_module(requirement.module)
 
     @abstractmethod
     def versions(self) -> dict[str, str]:

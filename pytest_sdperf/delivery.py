@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
@@ -44,11 +45,16 @@ class Recorder:
         self._item.stash[_REPORT] = dataclasses.replace(report, measurement=measurement)
         self.verdicts(verdicts)
 
-    def counts(self, counts: Mapping[str, int], verdict: Verdict) -> None:
-        """Record how many of the expected operators a graph has, and what that means."""
+    def counts(self, counts: Mapping[str, int], verdict: Verdict, explanation: Explanation | None = None) -> None:
+        """Record how many of the expected operators a graph has, what that means, and why some are missing."""
         report = self._item.stash[_REPORT]
-        self._item.stash[_REPORT] = dataclasses.replace(report, counts=dict(counts))
+        self._item.stash[_REPORT] = dataclasses.replace(report, counts=dict(counts), explanation=explanation)
         self.verdicts([verdict])
+
+    def rungs(self, rungs: Mapping[str, Mapping[str, str]]) -> None:
+        """Record which rungs of the ladder the given graphs of a case have: component -> rung -> how it stands."""
+        report = self._item.stash[_REPORT]
+        self._item.stash[_REPORT] = dataclasses.replace(report, rungs=rungs)
 
     def agreement(self, agreement: Agreement) -> None:
         """Record a comparison with a reference."""
@@ -72,7 +78,7 @@ def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
     if how == "pass":
         return
     harmless = (Outcome.HELD, Outcome.IMPROVED)
-    lines = [f"{v.outcome.value}: {v.sentence} [{v.code}]" for v in verdicts if v.outcome not in harmless]
+    lines = [f"{v.outcome.value}: {v.text}" for v in verdicts if v.outcome not in harmless]
     text = "\n".join(lines)
     if how == "skip":
         pytest.skip(text)

@@ -50,6 +50,10 @@ class WeightsError(SdperfError):
     """A weights folder that is incomplete or not safe to load."""
 
 
+class OnnxFolderError(SdperfError):
+    """A folder of exported graphs that is incomplete or not safe to load."""
+
+
 class BuildError(SdperfError):
     """A component could not be exported, optimized or checked."""
 
@@ -62,6 +66,10 @@ class UnsupportedGraphError(SdperfError):
             f"the {component} graph cannot run on a CUDA GPU: {'; '.join(limits)}. Choose a model of released width "
             "(--model=sd15), or leave that rung out (--optimization=all-RUNG)."
         )
+
+
+class NoReferenceError(SdperfError):
+    """There is nothing that outputs could be compared with."""
 
 
 class CacheError(SdperfError):

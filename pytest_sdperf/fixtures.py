@@ -16,9 +16,12 @@ import pytest
 
 from pytest_sdperf import agreement as agreements
 from pytest_sdperf import benchmark_bridge
+from pytest_sdperf.building.expectations import explain_build
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.delivery import DisagreementFailed, Recorder, deliver
 from pytest_sdperf.device import Device
+from pytest_sdperf.errors import NoReferenceError
+from pytest_sdperf.judging.given import judge_as_is
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.target import judge_against_target
 from pytest_sdperf.measure import measure
@@ -95,8 +98,18 @@ def fused(
 
     def judge_counts(build: Build, expected: Mapping[str, int]) -> Verdict:
         known = sdperf_session.known_counts(case)
-        verdict = judge_against_target(case, build.counts, expected, known=known)
-        recorder.counts({name: build.counts.get(name, 0) for name in expected}, verdict)
+        if standing := sdperf_session.standing(case):
+            verdict = judge_as_is(case, build.counts, standing[case.component], expected=expected)
+            recorder.rungs(standing)
+            recorder.counts({name: build.counts.get(name, 0) for name in expected}, verdict)
+            deliver([verdict], Policy.of(sdperf_session.run.settings, device_kind="cpu"))
+            return verdict
+        sites = sdperf_session.builder.expected_sites(case.model, case.component, case.optimization)
+        explanation = explain_build(build, sites)
+        verdict = judge_against_target(case, build.counts, expected, known=known, explanation=explanation)
+        asked = sdperf_session.run.settings.explain_file is not None
+        counts = {name: build.counts.get(name, 0) for name in expected}
+        recorder.counts(counts, verdict, explanation if asked else None)
         deliver([verdict], Policy.of(sdperf_session.run.settings, device_kind="cpu"))
         return verdict
 
@@ -104,12 +117,16 @@ def fused(
 
 
 @pytest.fixture
-def agree(request: pytest.FixtureRequest, case: Case) -> Callable[[CaseRunner], Agreement]:
+def agree(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -> Callable[[CaseRunner], Agreement]:
     """Execute the case and compare it with torch: `agree(runner)` fails the test beyond the derived limit."""
     recorder = Recorder(request.node, case)
 
     def compare(runner: CaseRunner) -> Agreement:
-        agreement = agreements.agree(runner)
+        recorder.rungs(sdperf_session.standing(case))
+        try:
+            agreement = agreements.agree(runner)
+        except NoReferenceError as error:
+            pytest.skip(str(error))
         recorder.agreement(agreement)
         if not agreement.passed:
             raise DisagreementFailed(agreements.sentence(agreement), pytrace=False)
@@ -131,6 +148,7 @@ def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
             measurement = measure(runner, processes=settings.processes, say=sdperf_session.say)
         if getattr(request.config, "workerinput", {}).get("workercount", 1) > 1:
             measurement = dataclasses.replace(measurement, remarks=(*measurement.remarks, BESIDE_OTHERS))
+        recorder.rungs(sdperf_session.standing(case))
         verdicts = sdperf_session.judge(measurement, min_effect=marks.min_effect)
         recorder.measurement(measurement, verdicts)
         benchmark_bridge.show(request, measurement.medians_s)

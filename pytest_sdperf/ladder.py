@@ -1,7 +1,8 @@
 """The grammar of `--optimization`: text -> canonical selections -> rungs.
 
 A selection is one build. `fmha` is that rung with all below it; `fp16+fmha` is exactly these; `all-fmha` is every
-rung but one; `all` is the last rung; `ladder` is one build per rung.
+rung but one; `all` is the last rung; `ladder` is one build per rung. `as-is` is no rung: it is a graph that somebody
+else made, unchanged.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ from pytest_sdperf.errors import OptionError, UnknownNameError
 
 ALL = "all"
 LADDER = "ladder"
+AS_IS = "as-is"
 BASE = "fp32"
 HALF = "fp16"
 _GRAMMAR = "A comma separates builds, a plus joins the rungs of one build, all-NAME leaves one rung out."
 
 
-def parse_optimizations(text: str, ladder: Sequence[str]) -> tuple[str, ...]:
+def parse_optimizations(text: str, ladder: Sequence[str], *, as_is: bool = False) -> tuple[str, ...]:
     """Turn the text of the option into canonical selections, in the order given, each once.
 
     Args:
         text: Such as `fp16,fmha`, `fp16+fmha`, `all-fmha`, `all` or `ladder`.
         ladder: Names of the rungs, lowest first.
+        as_is: Whether there is a graph of somebody else, which `as-is` takes unchanged.
 
     Returns:
-        Selections: a rung's name, names joined by `+` in the order of the ladder, or `all-NAME`.
+        Selections: `as-is`, a rung's name, names joined by `+` in the order of the ladder, or `all-NAME`.
 
     Raises:
         OptionError: An empty piece, or a rung named twice in one build.
@@ -34,16 +37,26 @@ def parse_optimizations(text: str, ladder: Sequence[str]) -> tuple[str, ...]:
     """
     selections: list[str] = []
     for piece in text.split(","):
-        selections.extend(_canonical(piece.strip(), text, ladder))
+        if piece.strip() != AS_IS:
+            selections.extend(_canonical(piece.strip(), text, ladder))
+        elif as_is:
+            selections.append(AS_IS)
+        else:
+            raise OptionError(
+                f"--optimization={text}: {AS_IS} takes a graph that was made elsewhere unchanged, and none is given. "
+                f"Name its folder with --onnx-dir=FOLDER, or name rungs: {_list(ladder)}."
+            )
     return tuple(dict.fromkeys(selections))
 
 
 def rungs(selection: str, ladder: Sequence[str]) -> tuple[str, ...]:
-    """Return the rungs of one canonical selection, lowest first.
+    """Return the rungs that one canonical selection applies, lowest first; none for `as-is`.
 
     Raises:
         UnknownNameError: The selection names a rung that the ladder does not hold.
     """
+    if selection == AS_IS:
+        return ()
     if selection in ladder:
         return tuple(ladder[: ladder.index(selection) + 1])
     if "+" in selection:
@@ -55,7 +68,7 @@ def rungs(selection: str, ladder: Sequence[str]) -> tuple[str, ...]:
 
 
 def floating(selection: str, ladder: Sequence[str]) -> Literal["float32", "float16"]:
-    """Return the floating type that a selection computes in.
+    """Return the floating type that a selection computes in; that of `as-is` is the given graph's own.
 
     Raises:
         UnknownNameError: The selection names a rung that the ladder does not hold.

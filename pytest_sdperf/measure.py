@@ -7,22 +7,27 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pytest_sdperf import clock, health
 from pytest_sdperf.device import Device, DeviceProbe
 from pytest_sdperf.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.process import Event
-from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.runner import CaseRunner, Run
 from pytest_sdperf.timing import TimingPlan
+from pytest_sdperf.units import plural
 from pytest_sdperf.values import Build, Failure, Measurement, Sample, finite, to_json
 
 WATCHED_PHASES = ("first_run", "second_run")
 WATCH_INTERVAL_S = 0.005
+# Processes that have imported everything and wait for their turn; each holds the code of its libraries in memory.
+MOST_WAITING = 4
 # A request of many UNet calls averages over them; a component needs more calls for a stable median.
 COMPONENT_PLAN = TimingPlan()
-PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=1.0, warmup_s=0.0)
+PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=1.0, warmup_s=0.001)
+# On a CPU nothing is left to warm up after two whole requests.
+CPU_PIPELINE_PLAN = dataclasses.replace(PIPELINE_PLAN, warmup_s=0.0)
 
 
 class MemoryWatch:
@@ -90,24 +95,21 @@ def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -
     What cannot be built or loaded, runs out of memory, crashes or hangs ends the measurement with a `Failure`.
     """
     workbench = runner.workbench
-    plan = PIPELINE_PLAN if runner.is_pipeline else COMPONENT_PLAN
+    plan = plan_of(runner)
     builds: dict[str, Build] = {}
     before = workbench.probe.health(workbench.device)
     samples: list[Sample] = []
     failure: Failure | None = None
-    for number in range(processes):
-        say(f"measuring {runner.case.model} {runner.case.component}: process {number + 1} of {processes}")
-        try:
-            builds = builds or runner.builds()
-            samples.append(_sample(runner, {**runner.arguments(), "plan": to_json(plan)}))
-        except OutOfMemoryError as error:
-            failure = Failure("oom", str(error))
-        except WorkerError as error:
-            failure = Failure(error.reason, str(error), error.tail)
-        except SdperfError as error:
-            failure = Failure("refused", str(error))
-        if failure:
-            break
+    try:
+        builds = runner.builds()
+        for sample in _samples(runner, {**runner.arguments(), "plan": to_json(plan)}, processes=processes, say=say):
+            samples.append(sample)  # noqa: PERF402 - what was measured before a failure is kept
+    except OutOfMemoryError as error:
+        failure = Failure("oom", str(error))
+    except WorkerError as error:
+        failure = Failure(error.reason, str(error), error.tail)
+    except SdperfError as error:
+        failure = Failure("refused", str(error))
     after = workbench.probe.health(workbench.device)
     return Measurement(
         case=runner.case,
@@ -120,10 +122,30 @@ def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -
     )
 
 
-def _sample(runner: CaseRunner, arguments: dict[str, Any]) -> Sample:
+def plan_of(runner: CaseRunner) -> TimingPlan:
+    """Return how many calls each process of a case takes."""
+    if not runner.is_pipeline:
+        return COMPONENT_PLAN
+    return CPU_PIPELINE_PLAN if runner.workbench.device.kind == "cpu" else PIPELINE_PLAN
+
+
+def _samples(
+    runner: CaseRunner, arguments: dict[str, Any], *, processes: int, say: Callable[[str], None]
+) -> Iterator[Sample]:
+    what = f"{runner.case.model} {runner.case.component}"
+    for first in range(0, processes, MOST_WAITING):
+        count = min(MOST_WAITING, processes - first)
+        say(f"starting {plural(count, 'process', 'processes')} for {what}")
+        with runner.workers("measure", arguments, count=count) as workers:
+            for number, worker in enumerate(workers, first + 1):
+                say(f"measuring {what}: process {number} of {processes}")
+                yield _sample(runner, worker)
+
+
+def _sample(runner: CaseRunner, worker: Run) -> Sample:
     watch = MemoryWatch(runner.workbench.probe, runner.workbench.device)
     try:
-        answer = runner.task("measure", arguments, on_event=watch.on_event)
+        answer = worker(on_event=watch.on_event)
     finally:
         watch.close()
     sample = Sample.from_json(answer["sample"])

@@ -22,6 +22,7 @@ class Agreement:
         floating: Floating type that was tested.
         reference: Floating type of the reference.
         culprit: Output name and index of the worst element; or what is not finite.
+        by: What computed the reference and the yardstick.
         details: Further numbers for the report (PSNR in dB, largest absolute error, ...).
     """
 
@@ -33,6 +34,7 @@ class Agreement:
     floating: str
     reference: str
     culprit: str = ""
+    by: str = "torch"
     details: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
@@ -65,6 +67,7 @@ class Verdict:
         obtained: Measured value in the metric's unit (seconds, bytes, nodes); None if there is none.
         expected: Stored value; None if there is none.
         low, high: The interval inside which the verdict is HELD.
+        details: Further lines for a person: what is behind it.
     """
 
     outcome: Outcome
@@ -75,8 +78,14 @@ class Verdict:
     expected: float | None = None
     low: float | None = None
     high: float | None = None
+    details: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The sentence with its code, and each detail on a line of its own."""
+        return "\n".join([f"{self.sentence} [{self.code}]", *(f"  {line}" for line in self.details)])
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Verdict:
         """Rebuild a verdict from JSON data (`outcome` as its value)."""
-        return cls(**{**data, "outcome": Outcome(data["outcome"])})
+        return cls(**{**data, "outcome": Outcome(data["outcome"]), "details": tuple(data.get("details", ()))})

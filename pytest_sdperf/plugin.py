@@ -18,7 +18,7 @@ from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case, uses_our_device
 from pytest_sdperf.options.flags import add_options
 from pytest_sdperf.options.marks import MARKER, read_marks
-from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES, Axes
+from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES, EXECUTING_FIXTURES, Axes
 
 pytest_plugins = ("pytest_sdperf.builtins", "pytest_sdperf.fixtures")
 
@@ -68,7 +68,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         axes = Axes.of(CASE_FIXTURES.intersection(metafunc.fixturenames))
         choices = selector.choose(axes, marks, timed="bench" in metafunc.fixturenames)
     except SdperfError as error:
-        pytest.fail(f"{metafunc.definition.nodeid}: {error}", pytrace=False)
+        # Alone: pytest would print the traceback of an error that this one comes from.
+        raise pytest.fail.Exception(f"{metafunc.definition.nodeid}: {error}", pytrace=False) from None
     skips = [[pytest.mark.skip(reason=choice.skip)] if choice.skip else [] for choice in choices]
     parameters = [pytest.param(choice.case, marks=skip) for choice, skip in zip(choices, skips, strict=True)]
     metafunc.parametrize("case", parameters, ids=[choice.id for choice in choices], indirect=True, scope="session")
@@ -95,6 +96,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     needy = [item for item in ours if not is_skipped(item) and DEVICE_FIXTURES.intersection(fixtures_of(item))]
     benches = [item for item in ours if "bench" in fixtures_of(item)]
     try:
+        sdperf_session.session_of(session.config).check_outputs()
+        this.check_weights([item.nodeid for item in needy if EXECUTING_FIXTURES.intersection(fixtures_of(item))])
         if needy:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)

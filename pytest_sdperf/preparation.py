@@ -15,6 +15,7 @@ import psutil
 from pytest_sdperf import agreement
 from pytest_sdperf.components import PIPELINE, needed_components
 from pytest_sdperf.errors import SdperfError
+from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session
 from pytest_sdperf.values import Case
@@ -23,6 +24,8 @@ from pytest_sdperf.values import Case
 BYTES_PER_LANE = 24 * 2**30
 THIN_BYTES_PER_LANE = 4 * 2**30
 MOST_LANES = 4
+
+_LONG = ("unet", PIPELINE)
 
 Step = Callable[[], object]
 
@@ -46,6 +49,7 @@ def lanes(session: Session, needs: Sequence[Needs]) -> int:
     """Return how many heavy steps may run at once on this machine."""
     models = {need.case.model for need in needs}
     thin = all(session.run.catalog.models.get(name).thin for name in models)
+    thin = thin or session.run.settings.selection.weights == NONE
     room = psutil.virtual_memory().available // (THIN_BYTES_PER_LANE if thin else BYTES_PER_LANE)
     return max(1, min(session.cores, room, MOST_LANES))
 
@@ -55,11 +59,18 @@ def prepare(session: Session, needs: Sequence[Needs]) -> None:
     if session.run.settings.in_process or not needs:
         return
     count = lanes(session, needs)
-    with session.sharing_cores(count), ThreadPoolExecutor(count, thread_name_prefix="sdperf-prepare") as pool:
-        list(pool.map(_run_all, _builds(session, needs).values()))
-        # On a GPU one after the other: two references at once may not fit where each of them does.
-        references = _references(session, needs).values()
-        list(pool.map(_run_all, references) if session.run.device_kind == "cpu" else map(_run_all, references))
+    builds, references = _builds(session, needs), _references(session, needs)
+    beside = [*builds.items(), *references.items()] if session.run.device_kind == "cpu" else [*builds.items()]
+    # What takes longest comes first, so that no lane is left alone with it at the end.
+    beside.sort(key=lambda entry: entry[0][1] not in _LONG)
+    with ThreadPoolExecutor(count, thread_name_prefix="sdperf-prepare") as pool:
+        with session.sharing_cores(count):
+            list(pool.map(_run_all, [steps for _, steps in beside]))
+        if session.run.device_kind == "cpu":
+            list(pool.map(_run_all, _runs(session, needs)))  # with every core, as the measurement has them
+        else:
+            # One after the other: two at once may not fit on a GPU where each of them does.
+            list(map(_run_all, references.values()))
 
 
 def _run_all(steps: Iterable[Step]) -> None:
@@ -101,6 +112,8 @@ def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, 
             runner, floating = session.runner(case), agreement.floating_of(session.runner(case))
         except SdperfError:
             continue  # its test says why
+        if not agreement.by_torch(runner):
+            continue  # one float32 graph, run when it is needed
         key = (case.model, case.component, case.workload, case.weights)
         _, floatings = wanted.setdefault(key, (runner, {}))
         floatings.update(dict.fromkeys((agreement.REFERENCE[floating], floating)))
@@ -109,6 +122,19 @@ def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, 
         place = (runner.case.model, runner.case.component)
         steps.setdefault(place, []).append(_reference(runner, tuple(floatings)))
     return steps
+
+
+def _runs(session: Session, needs: Sequence[Needs]) -> list[list[Step]]:
+    """Return the one run that each comparison with a reference needs."""
+    return [[_run(session, need.case)] for need in needs if need.agrees]
+
+
+def _run(session: Session, case: Case) -> Step:
+    def step() -> None:
+        session.say(f"running {case.model} {case.component} at {case.optimization} on {case.engine}")
+        session.runner(case).run_ahead()
+
+    return step
 
 
 def _reference(runner: CaseRunner, floatings: tuple[str, ...]) -> Step:

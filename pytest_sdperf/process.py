@@ -6,23 +6,25 @@ import contextlib
 import importlib
 import json
 import os
-import queue
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from pytest_sdperf import clock, errors, worker
+from pytest_sdperf import children, errors, worker
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.contracts import PhaseListener
 from pytest_sdperf.tasks import TaskContext
 
 TAIL_LINES = 12
-_END_S = 10.0
+# Threads of torch that wait for each other give up their core. By default they spin: one program more on the machine
+# than it has cores, and a call takes ten times as long. What the user or a profile sets goes before.
+POLITE = {"OMP_WAIT_POLICY": "PASSIVE"}
+
+Preload = tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ def run_task(
     registrars: Sequence[Registrar] = (),
     python: Path | None = None,
     env: Mapping[str, str] | None = None,
+    preload: Preload | None = None,
     in_process: bool = False,
     on_event: Callable[[Event], None] | None = None,
 ) -> dict[str, Any]:
@@ -60,6 +63,7 @@ def run_task(
         registrars: Modules that register what the task needs.
         python: Interpreter; None is this one.
         env: Variables on top of this process's environment.
+        preload: What the process does first; see `started`.
         in_process: Run in this process instead, so that a debugger can follow; `env` is set for the duration.
         on_event: Called for every event while the task runs.
 
@@ -69,38 +73,109 @@ def run_task(
         WorkerError: The process crashed, was killed, hung or did not answer.
         ValueError: Both `python` and `in_process`.
     """
-    out_dir.mkdir(parents=True, exist_ok=True)
-    listen = on_event or (lambda event: None)
     if in_process:
         if python is not None:
             raise ValueError(f"{python} cannot run a task inside this process")
+        out_dir.mkdir(parents=True, exist_ok=True)
+        listen = on_event or (lambda event: None)
         with _environment(env or {}):
             return _answer(_run_here(task, arguments, out_dir, registrars, listen), out_dir)
-    job = {
+    with started(out_dir=out_dir, registrars=registrars, python=python, env=env, preload=preload) as waiting:
+        return waiting.run(task, arguments, timeout_s=timeout_s, on_event=on_event)
+
+
+@contextlib.contextmanager
+def started(
+    *,
+    out_dir: Path,
+    registrars: Sequence[Registrar] = (),
+    python: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    preload: Preload | None = None,
+) -> Iterator[Waiting]:
+    """Start a worker process that waits for its task; leaving the context ends it with its children.
+
+    Args:
+        out_dir: As for `run_task`.
+        registrars: As for `run_task`.
+        python: As for `run_task`.
+        env: As for `run_task`.
+        preload: A task and its arguments, run at once; nobody reads its answer. It imports what the real task needs.
+
+    Raises:
+        WorkerError: The interpreter cannot be started.
+    """
+    out_dir.mkdir(parents=True, exist_ok=True)
+    first = {
         "protocol": worker.PROTOCOL,
-        "task": task,
-        "arguments": arguments,
         "out_dir": str(out_dir),
         "registrars": [{"module": owner.module, "root": str(owner.root)} for owner in registrars],
         # A foreign interpreter gets none of our packages; our own gets what a conftest may have added.
         "sys_path": [] if python else [entry for entry in sys.path if entry],
+        "preload": preload and {"task": preload[0], "arguments": preload[1]},
     }
-    with _started(python, env, out_dir) as process:
-        return _answer(_follow(process, job, timeout_s, listen), out_dir)
+    with contextlib.ExitStack() as stack:
+        process = stack.enter_context(_opened(python, env or {}, out_dir))
+        _send(process, first)
+        yield Waiting(process, out_dir, end=stack.close)
+
+
+class Waiting:
+    """A worker process that was started and waits for its one task."""
+
+    def __init__(self, process: subprocess.Popen[bytes], out_dir: Path, *, end: Callable[[], None]) -> None:
+        assert process.stdout is not None
+        self._process, self._out_dir, self._end = process, out_dir, end
+        self._lines = children.Lines(process.stdout, is_signal=worker.says_ready)
+
+    def until_ready(self, timeout_s: float) -> None:
+        """Return when it has loaded what it was to load, or has ended: then its task will say why.
+
+        Raises:
+            WorkerError: It takes longer than this.
+        """
+        if not self._lines.wait_for_signal(timeout_s):
+            _answer(_late(timeout_s), self._out_dir)
+
+    def run(
+        self,
+        task: str,
+        arguments: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> dict[str, Any]:
+        """Run the task and return its answer; the process is over then. Arguments and errors as for `run_task`."""
+        try:
+            _send(self._process, {"task": task, "arguments": arguments})
+            final = self._follow(timeout_s, on_event or (lambda event: None))
+        finally:
+            self._end()  # at once: what it still does would disturb the one that measures next
+        return _answer(final, self._out_dir)
+
+    def _follow(self, timeout_s: float, listen: Callable[[Event], None]) -> dict[str, Any]:
+        """Pass events on, and return the final event or what can be said without one."""
+        for line in self._lines.until(timeout_s):
+            if line is None:
+                return _late(timeout_s)
+            try:
+                event = json.loads(line)
+                name = event["event"]
+            except (ValueError, TypeError, KeyError):
+                return {"status": "protocol", "message": f"the worker sent {line[:200]!r} instead of an event"}
+            if name == "answer":
+                return dict(event)
+            listen(Event(name, event.get("text") or event.get("phase", "")))
+        return _ended_without_answer(self._process.wait())
 
 
 @contextlib.contextmanager
-def _started(python: Path | None, env: Mapping[str, str] | None, out_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _opened(python: Path | None, env: Mapping[str, str], out_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [str(python or sys.executable), str(Path(worker.__file__).resolve())]
-    with (out_dir / "stderr.txt").open("wb") as stderr:
+    with contextlib.ExitStack() as stack:
         try:
-            process = subprocess.Popen(  # noqa: S603 - the interpreter is the user's own choice
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                env={**os.environ, **(env or {})},
-                start_new_session=True,
+            process = stack.enter_context(
+                children.opened(command, env={**POLITE, **os.environ, **env}, stderr=out_dir / "stderr.txt")
             )
         except OSError as error:
             raise errors.WorkerError(
@@ -108,95 +183,19 @@ def _started(python: Path | None, env: Mapping[str, str] | None, out_dir: Path) 
                 f"Check the 'python' of the profile in [tool.sdperf.engines].",
                 reason="refused",
             ) from error
-    try:
         yield process
-    finally:
-        _kill(process)
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the process and its children; whatever it started must not disturb the next measurement."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            _kill_tree(process)
-    process.wait()
-
-
-def _kill_tree(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its children where there are no process groups."""
-    import psutil
-
-    try:
-        children = psutil.Process(process.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        # On Windows they keep the id of their parent, and nobody else gets it while we hold the parent's handle.
-        children = [child for child in psutil.process_iter(["ppid"]) if child.info["ppid"] == process.pid]
-        for child in tuple(children):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                children += child.children(recursive=True)
-    process.kill()
-    for child in children:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            child.kill()
-    psutil.wait_procs(children, timeout=_END_S)
-
-
-def _follow(
-    process: subprocess.Popen[bytes],
-    job: Mapping[str, Any],
-    timeout_s: float,
-    listen: Callable[[Event], None],
-) -> dict[str, Any]:
-    """Send the job, pass events on, and return the final event or what can be said without one."""
+def _send(process: subprocess.Popen[bytes], message: Mapping[str, Any]) -> None:
+    """Write one line; a worker that has ended cannot read it, and its end is found where its answer is read."""
     assert process.stdin is not None
-    assert process.stdout is not None
     with contextlib.suppress(BrokenPipeError):
-        process.stdin.write(json.dumps(job).encode())
-        process.stdin.close()
-    for line in _lines(process.stdout, timeout_s):
-        if line is None:
-            return {"status": "timeout", "message": f"the worker gave no answer within {timeout_s:g} s and was ended"}
-        try:
-            event = json.loads(line)
-            name = event["event"]
-        except (ValueError, TypeError, KeyError):
-            return {"status": "protocol", "message": f"the worker sent {line[:200]!r} instead of an event"}
-        if name == "answer":
-            return dict(event)
-        listen(Event(name, event.get("text") or event.get("phase", "")))
-    return _ended_without_answer(process.wait())
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
 
 
-def _lines(stream: IO[bytes], timeout_s: float) -> Iterator[bytes | None]:
-    """Yield complete lines as they come; None when the time is over.
-
-    A thread reads, because Windows cannot wait for a pipe with a time limit.
-    """
-    arrived: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-
-    def read() -> None:
-        with contextlib.suppress(OSError, ValueError):
-            for line in stream:
-                arrived.put(line)
-        arrived.put(None)
-
-    threading.Thread(target=read, daemon=True, name="sdperf-worker-reader").start()
-    deadline = clock.monotonic_s() + timeout_s
-    while True:
-        try:
-            line = arrived.get(timeout=max(0.0, deadline - clock.monotonic_s()))
-        except queue.Empty:
-            yield None
-            return
-        if line is None:
-            return
-        yield line
+def _late(timeout_s: float) -> dict[str, Any]:
+    return {"status": "timeout", "message": f"the worker gave no answer within {timeout_s:g} s and was ended"}
 
 
 def _ended_without_answer(status: int) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf.conclusion import Results, attach, conclude, summary_lines
-from pytest_sdperf.delivery import recorded
+from pytest_sdperf.conclusion import Results, attach, conclude, out_of_time, summary_lines
+from pytest_sdperf.delivery import Recorder, recorded
 from pytest_sdperf.errors import SdperfError, WorkerError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped
 from pytest_sdperf.preparation import Needs, prepare
@@ -67,7 +67,11 @@ class Reporter:
         """Attach what the test recorded; show an error that is addressed to the user without a traceback."""
         report = yield
         error = call.excinfo.value if call.excinfo else None
-        if isinstance(error, SdperfError) and report.failed:
+        case, late = case_of(item), out_of_time(report, error)
+        if case is not None and late is not None:
+            Recorder(item, case).verdicts([late])
+            report.longrepr = f"{late.outcome.value}: {late.text}"
+        elif isinstance(error, SdperfError) and report.failed:
             tail = f"\n{error.tail}" if isinstance(error, WorkerError) and error.tail else ""
             report.longrepr = f"{error}{tail}"
         if report.when == "call" or (report.when == "setup" and not report.passed):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,17 @@ import pytest
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.device_choice import Found, choose_device, describe, named_kind
-from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError
+from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, WorkerError
 from pytest_sdperf.options.engine_requests import check_profiles
 from pytest_sdperf.options.flags import Answer, read_answers
 from pytest_sdperf.options.profiles import Profile, read_project
-from pytest_sdperf.options.reading import Reader
+from pytest_sdperf.options.reading import PIPELINE, Reader
+from pytest_sdperf.options.weights_identity import NONE
+from pytest_sdperf.process import run_task
 from pytest_sdperf.registration import fill_catalog
 from pytest_sdperf.selection.selector import Selector, missing_here
 from pytest_sdperf.settings import EngineRequest, Settings
+from pytest_sdperf.units import plural
 from pytest_sdperf.values import Case
 
 NAME = "sdperf-run"
@@ -44,6 +48,7 @@ class Run:
     profiles: Mapping[str, Profile]
     device_kind: DeviceKind
     found: Found | None = None
+    _asked: set[tuple[str, bool]] = field(default_factory=set)
 
     @functools.cached_property
     def selector(self) -> Selector:
@@ -107,8 +112,51 @@ class Run:
             if not request.by_name:
                 continue
             reason = missing_here(self.catalog.engines.get(request.engine), request, self.device_kind)
+            reason = reason or self._missing_there(request, whole=case.component == PIPELINE)
             if reason is not None:
                 raise EngineMissingError(f"engine {request.label!r} was asked for, but {reason}")
+
+    def check_weights(self, executing: Sequence[str]) -> None:
+        """Refuse to begin where graphs are built without weights, and a test executes them.
+
+        Args:
+            executing: Ids of the tests that execute what they build.
+
+        Raises:
+            OptionError: There is one.
+        """
+        if self.settings.selection.weights == NONE and executing:
+            others = f" and {plural(len(executing) - 1, 'other test')}" if len(executing) > 1 else ""
+            raise OptionError(
+                f"--sdperf-weights=none builds graphs without weights, which nothing can execute, as {executing[0]}"
+                f"{others} would. Name only tests that look at graphs, such as test_fusions.py, or leave "
+                f"--sdperf-weights out."
+            )
+
+    def _missing_there(self, request: EngineRequest, *, whole: bool) -> str | None:
+        """Say what the interpreter of a profile lacks, by asking it; None if nothing, or if there is none."""
+        if request.python is None or (request.label, whole) in self._asked:
+            return None
+        self._asked.add((request.label, whole))
+        with tempfile.TemporaryDirectory(prefix="sdperf-") as folder:
+            try:
+                run_task(
+                    "pytest_sdperf.tasks.usable:run",
+                    {"engine": request.engine, "device_kind": self.device_kind, "pipeline": whole},
+                    out_dir=Path(folder),
+                    timeout_s=self.settings.worker_timeout_s,
+                    registrars=[self.catalog.engines.owner(request.engine)],
+                    python=request.python,
+                    env=request.env,
+                )
+            except WorkerError as error:
+                if error.reason == "refused":
+                    return str(error)
+                last = error.tail.strip().splitlines()[-1:]
+                return f"{request.python} cannot run a worker: {'; '.join([str(error), *last])}"
+            except EngineMissingError as error:
+                return str(error)
+        return None
 
     def header(self) -> Iterator[str]:
         """Say on what this run measures, and where it keeps things."""

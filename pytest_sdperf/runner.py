@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import itertools
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +20,14 @@ from pytest_sdperf.components import PIPELINE, needed_components
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device, DeviceProbe
 from pytest_sdperf.device_choice import worker_environment
+from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.values import Build, Case, to_json
 
 if TYPE_CHECKING:
     import numpy as np
+
+Run = Callable[..., dict[str, Any]]  # takes on_event=
 
 PROMPT = "a photograph of an astronaut riding a horse on mars"
 
@@ -55,6 +60,13 @@ class Workbench:
     def new_folder(self, name: str) -> Path:
         """Return a new scratch folder for one worker process."""
         return Path(tempfile.mkdtemp(prefix=f"{next(self._numbers):04d}-{name}-", dir=self.folder))
+
+
+def rungs_of(builder: Builder, case: Case, catalog: Catalog) -> tuple[str, ...]:
+    """Return the rungs whose operators the builds of a case hold, lowest first."""
+    if builder.given is not None and case.exporter:
+        return builder.given.rungs(catalog.models.get(case.model), case.component, case.optimization)
+    return ladder.rungs(case.optimization, catalog.ladder)
 
 
 def build_of(builder: Builder, case: Case, component: str, *, engine: Engine | None, rungs: Sequence[str]) -> Build:
@@ -94,6 +106,7 @@ class CaseRunner:
     case: Case
     request: EngineRequest
     workbench: Workbench
+    _ahead: list[Path | SdperfError] = dataclasses.field(default_factory=list, init=False, compare=False)
 
     @property
     def engine(self) -> Engine:
@@ -119,12 +132,15 @@ class CaseRunner:
 
     def build(self, component: str) -> Build:
         """Return the build of one component, from the cache if it is there."""
-        rungs = ladder.rungs(self.case.optimization, self.workbench.catalog.ladder)
+        rungs = rungs_of(self.workbench.builder, self.case, self.workbench.catalog)
         return build_of(self.workbench.builder, self.case, component, engine=self.engine, rungs=rungs)
 
     @property
     def floating(self) -> str:
         """The floating type that the case asks for; a component may need a wider one (`component_floating`)."""
+        given = self.workbench.builder.given
+        if given is not None and self.engine.consumes == "onnx":
+            return given.floating(self.model, self.case.component, self.case.optimization)
         return ladder.floating(self.case.optimization, self.workbench.catalog.ladder)
 
     def builds(self) -> dict[str, Build]:
@@ -148,17 +164,32 @@ class CaseRunner:
         Raises:
             SdperfError: The engine refused, crashed, hung or ran out of memory.
         """
-        return load_arrays(Path(self.task("run", self.arguments(inputs))["outputs"]))
+        ahead = self._ahead.pop() if inputs is None and self._ahead else None
+        if isinstance(ahead, SdperfError):
+            raise ahead
+        return load_arrays(ahead or Path(self.task("run", self.arguments(inputs))["outputs"]))
 
-    def arguments(self, inputs: Mapping[str, np.ndarray[Any, Any]] | None = None) -> dict[str, Any]:
-        """Return the arguments of the worker's task."""
+    def run_ahead(self) -> None:
+        """Execute the case now, for the next `run()`: it returns these outputs or raises what went wrong."""
+        try:
+            self._ahead.append(Path(self.task("run", self.arguments())["outputs"]))
+        except SdperfError as error:
+            self._ahead.append(error)
+
+    def arguments(
+        self,
+        inputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        *,
+        builds: Mapping[str, Build] | None = None,
+    ) -> dict[str, Any]:
+        """Return the arguments of the worker's task, for other builds than those of the case if they are given."""
         parts = {
             component: {
                 "engine": self.request.engine,
                 "options": dict(self.request.options),
                 "build": to_json(build),
             }
-            for component, build in self.builds().items()
+            for component, build in (builds or self.builds()).items()
         }
         shared = {
             "model": self.case.model,
@@ -192,17 +223,53 @@ class CaseRunner:
         """Run a function of `tasks.pipeline` or `tasks.component`, or of another module, in a fresh process."""
         settings = self.workbench.settings
         return process.run_task(
-            f"pytest_sdperf.tasks.{module or ('pipeline' if self.is_pipeline else 'component')}:{function}",
+            self._task(function, module),
             arguments,
-            out_dir=self.workbench.new_folder(self.case.component),
             timeout_s=settings.worker_timeout_s,
-            registrars=self.registrars(),
-            python=self.request.python,
-            # The device comes last: nothing may move the measurement to another one.
-            env={**self.request.env, **worker_environment(self.workbench.device)},
             in_process=settings.in_process,
             on_event=on_event,
+            **self._start(arguments),
         )
+
+    @contextlib.contextmanager
+    def workers(self, function: str, arguments: Mapping[str, Any], *, count: int) -> Iterator[Sequence[Run]]:
+        """Start fresh processes that run a function, each when it is called and not before.
+
+        They import side by side what the case needs, and then wait: importing takes longer than most calls, and it
+        must be over when the first of them measures.
+
+        Args:
+            function: Of `tasks.pipeline` or `tasks.component`.
+            arguments: Its arguments.
+            count: How many processes.
+
+        Raises:
+            WorkerError: One cannot be started, or takes too long to import.
+        """
+        settings = self.workbench.settings
+        if settings.in_process:
+            yield [functools.partial(self.task, function, arguments)] * count
+            return
+        run, timeout_s = self._task(function), settings.worker_timeout_s
+        with contextlib.ExitStack() as stack:
+            waiting = [stack.enter_context(process.started(**self._start(arguments))) for _ in range(count)]
+            for one in waiting:
+                one.until_ready(timeout_s)
+            yield [functools.partial(one.run, run, arguments, timeout_s=timeout_s) for one in waiting]
+
+    def _task(self, function: str, module: str = "") -> str:
+        return f"pytest_sdperf.tasks.{module or ('pipeline' if self.is_pipeline else 'component')}:{function}"
+
+    def _start(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return how a process of this case is started."""
+        return {
+            "out_dir": self.workbench.new_folder(self.case.component),
+            "registrars": self.registrars(),
+            "python": self.request.python,
+            # The device comes last: nothing may move the measurement to another one.
+            "env": {**self.request.env, **worker_environment(self.workbench.device)},
+            "preload": ("pytest_sdperf.tasks.preload:run", arguments),
+        }
 
     def registrars(self) -> tuple[Registrar, ...]:
         """Return who registered the engine and the model: a worker needs these modules and no others."""

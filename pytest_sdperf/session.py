@@ -15,16 +15,19 @@ import pytest
 from pytest_sdperf import ladder
 from pytest_sdperf.baselines import fusions
 from pytest_sdperf.baselines import stored as baselines
+from pytest_sdperf.baselines.files import check_writable
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.fingerprint import library_versions
+from pytest_sdperf.errors import OptionError
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.run import Run
-from pytest_sdperf.runner import CaseRunner, Workbench, build_of
+from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
 from pytest_sdperf.values import Build, Case, Measurement
 
 NAME = "sdperf-session"
@@ -59,7 +62,15 @@ class Session:
     @functools.cached_property
     def builder(self) -> Builder:
         """Builds components through the cache; needs no device."""
-        return Builder(self.run.catalog, self.run.settings, self.cache, say=self.say)
+        given, reference = self.run.selector.given, self.run.settings.selection.onnx_reference
+        return Builder(
+            self.run.catalog,
+            self.run.settings,
+            self.cache,
+            say=self.say,
+            folder=given.folder if given else None,
+            reference=OnnxFolder(reference, option=ONNX_REFERENCE) if reference else None,
+        )
 
     @property
     def cores(self) -> int:
@@ -85,7 +96,7 @@ class Session:
     def build(self, case: Case, component: str) -> Build:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
         engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
-        rungs = ladder.rungs(case.optimization, self.run.catalog.ladder)
+        rungs = rungs_of(self.builder, case, self.run.catalog)
         return build_of(self.builder, case, component, engine=engine, rungs=rungs)
 
     @functools.cached_property
@@ -122,6 +133,12 @@ class Session:
         found = (baselines.read(baselines.file_of(folder, slug)) for folder in folders)
         return next((baseline for baseline in found if baseline is not None), None)
 
+    def standing(self, case: Case) -> Mapping[str, Mapping[str, str]]:
+        """Return component -> rung -> how it stands, of graphs that are taken as they are; empty for other cases."""
+        if self.builder.given is None or case.optimization != ladder.AS_IS:
+            return {}
+        return self.builder.given.standing(self.run.catalog.models.get(case.model), case.component)
+
     def known_counts(self, case: Case) -> Mapping[str, int] | None:
         """Return what a foreign optimizer is known to reach for a build; None where the optimizer is our own.
 
@@ -154,6 +171,23 @@ class Session:
         """
         _ = self.baseline
         fusions.read(self.fusions_file)
+
+    def check_outputs(self) -> None:
+        """Find out now, and not after an hour of measuring, whether the files that were asked for can be written.
+
+        Raises:
+            OptionError: One cannot.
+        """
+        settings = self.run.settings
+        for option, path in (("--sdperf-json", settings.json_file), ("--sdperf-explain", settings.explain_file)):
+            try:
+                if path is not None:
+                    check_writable(path)
+            except OSError as error:
+                raise OptionError(
+                    f"{option}={path} cannot be written: {error.strerror}. Name a file in a writable folder with "
+                    f"{option}=FILE."
+                ) from error
 
     @property
     def machine(self) -> Mapping[str, Any]:

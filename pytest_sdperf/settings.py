@@ -41,7 +41,10 @@ class Selection:
         exporter: `dynamo` or `torchscript`.
         opset: Opset of the export.
         shapes: `static` or `dynamic`.
-        weights: `random`, the absolute path of a diffusers folder, or a hub id.
+        weights: `random`, `none` (graphs are built without weights), the absolute path of a diffusers folder, or a
+            hub id.
+        onnx_dir: Absolute path of an exported pipeline that is taken instead of exporting one; None exports.
+        onnx_reference: Absolute path of a float32 one that stands for torch where no weights are given.
         height, width, steps, scheduler: Overrides of the model's defaults; 0 or empty keeps the default.
     """
 
@@ -55,10 +58,17 @@ class Selection:
     opset: int = 18
     shapes: str = "static"
     weights: str = "random"
+    onnx_dir: Path | None = None
+    onnx_reference: Path | None = None
     height: int = 0
     width: int = 0
     steps: int = 0
     scheduler: str = ""
+
+    @property
+    def has_module(self) -> bool:
+        """Whether torch modules stand for what is built; for given graphs only those that `--weights` names do."""
+        return self.onnx_dir is None or self.weights not in {"random", "none"}
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,7 @@ class Settings:
         pool: Label of the machine pool, a machine key of the baseline.
         in_process: Run workers in this process, for a debugger.
         json_file: Where every measurement and verdict is written; None writes none.
+        explain_file: Where every place without an expected operator is written; None writes none.
     """
 
     gpu: str = ""
@@ -101,6 +112,7 @@ class Settings:
     pool: str = "default"
     in_process: bool = False
     json_file: Path | None = None
+    explain_file: Path | None = None
 
     @property
     def on_gpu(self) -> bool:

@@ -23,7 +23,8 @@ class TimingPlan:
     Attributes:
         min_iterations, max_iterations: Bounds of the number of timed calls.
         timed_s: Timed calls stop after this many seconds, once there are enough.
-        warmup_s: Warm-up stops after this many seconds even if times still move.
+        warmup_s: Warm-up stops after this many seconds even if times still move; 0 makes no warm-up at all, because
+            the first and the second run were one.
         steady: Warm-up ends when the last three calls lie within this relative spread.
     """
 
@@ -86,7 +87,7 @@ def _warm_up(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> int:
     recent_s: list[float] = []
     begin_s = now_s()
     runs = 0
-    while True:
+    while plan.warmup_s > 0:
         start_s = now_s()
         call()
         end_s = now_s()
@@ -96,7 +97,8 @@ def _warm_up(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> int:
         if len(recent_s) == 3 and spread_s <= plan.steady * statistics.median(recent_s):
             return runs
         if end_s - begin_s >= plan.warmup_s:
-            return runs
+            break
+    return runs
 
 
 def _timed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[float, ...]:

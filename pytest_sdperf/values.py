@@ -48,7 +48,7 @@ class Case:
         exporter: `dynamo` or `torchscript`; empty likewise.
         opset: ONNX opset of the export; 0 likewise.
         shapes: `static` or `dynamic`; empty likewise.
-        weights: Identity of the weights (`random-0`, a fingerprint of a folder, or a hub id with its commit).
+        weights: Identity of the weights (`random-0`, `none`, a fingerprint of a folder, or a hub id with its commit).
         batch_size, height, width, steps, scheduler: See `Workload`; steps and scheduler are 0 and empty for a
             single component.
     """

@@ -1,14 +1,17 @@
 """The child process that runs one task, under any interpreter.
 
-Run as a script: `python .../pytest_sdperf/worker.py`. The job arrives as one JSON object on stdin; events and the
-answer leave as JSON lines on the stdout that the process was started with, while everything that libraries print goes
-to stderr. The suite need not be installed here: the job names the folders of the packages that are needed, and an
-import hook finds just those, so that nothing else of the suite's environment leaks in.
+Run as a script: `python .../pytest_sdperf/worker.py`. Two JSON lines arrive on stdin: what the process needs to know
+from its start, and later the task; events and the answer leave as JSON lines on the stdout that the process was
+started with, while everything that libraries print goes to stderr. Between the two lines the process may load
+libraries (`preload`) and then waits, so that several of them can start side by side and run one by one. The suite need
+not be installed here: the first line names the folders of the packages that are needed, and an import hook finds just
+those, so that nothing else of the suite's environment leaks in.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import importlib.abc
 import importlib.util
@@ -21,7 +24,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-PROTOCOL = 1
+PROTOCOL = 2
+READY = "ready"  # the event that ends a preload
 
 # What the libraries say when the device or the host has no memory left. They raise RuntimeError or their own types.
 OUT_OF_MEMORY_WORDS = (
@@ -87,6 +91,11 @@ class Channel:
         self.send("end", phase=name)
 
 
+def says_ready(line: bytes) -> bool:
+    """Whether a line is the event that ends a preload."""
+    return line.startswith(json.dumps({"event": READY}).removesuffix("}").encode())
+
+
 def fill_catalog(registrars: Sequence[Mapping[str, str]]) -> Any:
     """Import each registering module again and let it register."""
     from pytest_sdperf.catalog import Catalog, Registrar
@@ -121,22 +130,32 @@ def run_job(job: Mapping[str, Any], channel: Any) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Read the job, run it, answer. The exit status is 0 whenever an answer was sent."""
+    """Get ready, read the task, run it, answer. The exit status is 0 whenever an answer was sent."""
     # The folder of this script holds modules named `graph` or `stats`, which must not shadow anybody's own.
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     channel = Channel(answers)
-    job = json.load(sys.stdin)
-    if job.get("protocol") != PROTOCOL:
+    start = json.loads(sys.stdin.readline())
+    if start.get("protocol") != PROTOCOL:
         channel.send("answer", status="protocol", message=f"this worker speaks protocol {PROTOCOL}", protocol=PROTOCOL)
         return 0
-    sys.path.extend(entry for entry in job["sys_path"] if entry not in sys.path)
-    places = {entry["module"].partition(".")[0]: Path(entry["root"]) for entry in job["registrars"]}
+    sys.path.extend(entry for entry in start["sys_path"] if entry not in sys.path)
+    places = {entry["module"].partition(".")[0]: Path(entry["root"]) for entry in start["registrars"]}
     places["pytest_sdperf"] = here
     sys.meta_path.insert(0, FolderFinder(places))
-    channel.send("answer", protocol=PROTOCOL, **run_job(job, channel))
+    # Libraries make hundreds of thousands of objects that stay: looking for garbage among them is a fifth of the time
+    # that importing takes.
+    gc.set_threshold(50_000, 20, 100)
+    if start["preload"]:
+        gc.disable()
+        run_job({**start, **start["preload"]}, channel)  # what fails here fails again in the task, which says so
+        gc.enable()
+        channel.send(READY)
+    line = sys.stdin.readline()
+    if line:  # without it nobody wants an answer any more
+        channel.send("answer", protocol=PROTOCOL, **run_job({**start, **json.loads(line)}, channel))
     return 0
 
 

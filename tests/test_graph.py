@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_sdperf.errors import BuildError
-from pytest_sdperf.graph import check_model, count_ops, describe, graph_hash
+from pytest_sdperf.graph import check_model, count_ops, counted_name, describe, graph_hash
 
 
 def _save(path: Path, nodes, *, functions=(), initializers=(), shape=("n", 4), producer="", opsets=()) -> Path:
@@ -70,6 +70,43 @@ def test_counts_reach_into_subgraphs_and_functions_as_if_inlined(tmp_path):
     path = _save(tmp_path / "m.onnx", nodes, functions=[twice], initializers=[flag], opsets=["my"])
     assert count_ops(path) == {"::If": 1, "::Abs": 6}
     assert len(graph_hash(path)) == 16
+
+
+ATTENTION = "com.microsoft::MultiHeadAttention"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "name"),
+    [
+        (["x"], f"{ATTENTION}[packed-qkv]"),
+        (["x", "k"], f"{ATTENTION}[packed-kv]"),
+        (["x", "k", "", "b"], f"{ATTENTION}[packed-kv]"),
+        (["x", "k", "v"], ATTENTION),
+        (["x", "k", "v", "b"], ATTENTION),
+    ],
+)
+def test_attention_with_packed_inputs_is_counted_apart(tmp_path, inputs, name):
+    given = [helper.make_node("Relu", ["x"], [value]) for value in sorted({*inputs} - {"x", ""})]
+    node = helper.make_node("MultiHeadAttention", inputs, ["y"], domain="com.microsoft", num_heads=1)
+    path = _save(tmp_path / "m.onnx", [*given, node], opsets=["com.microsoft"])
+    assert count_ops(path) == {name: 1, **({"::Relu": len(given)} if given else {})}
+
+
+def test_attention_of_other_domains_has_no_forms():
+    assert counted_name("", "MultiHeadAttention", [True]) == "::MultiHeadAttention"
+    assert counted_name("ai.onnx", "Attention", [True]) == "::Attention"
+    assert counted_name("com.microsoft", "Attention", [True]) == "com.microsoft::Attention"
+
+
+def test_the_cpu_kernel_of_attention_takes_no_packed_inputs(tmp_path):
+    node = helper.make_node("MultiHeadAttention", ["x"], ["y"], domain="com.microsoft", num_heads=2)
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node], "g", [tensor("x", TensorProto.FLOAT, [1, 4, 2, 3, 8])], [tensor("y", TensorProto.FLOAT, [1, 4, 16])]
+    )
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=imports, ir_version=10), tmp_path / "m.onnx")
+    assert check_model(tmp_path / "m.onnx") == (f"{ATTENTION}[packed-qkv]",)
 
 
 def test_counts_and_hash_need_no_weights(tmp_path):

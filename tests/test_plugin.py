@@ -142,8 +142,10 @@ def test_a_bad_marker_is_a_collection_error_of_one_line(pytester, sdperf):
         "test_it.py::test_step: unknown argument of the marker sdperf: 'model'. Did you mean 'models'? Known: "
         "batch_sizes, components, engines, min_effect, models, optimizations, reason."
     )
-    assert message in result.outlines
-    assert "Traceback" not in result.stdout.str()
+    start = next(number for number, line in enumerate(result.outlines) if line.strip("= ") == "ERRORS")
+    assert result.outlines[start + 1].strip("_ ") == "ERROR collecting test_it.py"
+    assert result.outlines[start + 2] == message
+    assert result.outlines[start + 3].strip("= ") == "short test summary info"
 
 
 def test_a_missing_device_stops_the_run_before_its_first_test(pytester, sdperf):
@@ -159,7 +161,7 @@ def test_a_selection_without_device_runs_anywhere(pytester, sdperf):
     pytester.makeconftest(BARE)
     pytester.makepyfile("def test_step(bench): pass\ndef test_graph(build): assert build.model == 'sd15'")
     result = sdperf("--sdperf-gpu=a100", "-k", "graph")
-    result.assert_outcomes(passed=4, deselected=6)
+    result.assert_outcomes(passed=8, deselected=6)
     result.stdout.fnmatch_lines(["sdperf: no device needed, baselines *, cache *"])
 
 
@@ -279,6 +281,31 @@ def test_what_was_measured_in_this_process_is_never_kept(pytester, sdperf, inpro
     assert ("results are kept as candidates" in text) is not (inprocess or update)
     kept = [path for folder in ("state/candidates", "baselines") for path in pytester.path.glob(f"{folder}/*.json")]
     assert len(kept) == (0 if inprocess else 1)
+
+
+@pytest.mark.parametrize("name", ["json", "explain"])
+@pytest.mark.parametrize(("file", "why"), [("taken/x.json", "File exists"), ("folder", "Is a directory")])
+def test_a_file_that_cannot_be_written_is_refused_before_the_first_test(pytester, sdperf, name, file, why):
+    pytester.makeconftest(BARE)
+    pytester.makepyfile("def test_step(bench): assert False")
+    pytester.path.joinpath("taken").write_text("")
+    pytester.path.joinpath("folder").mkdir()
+    result = sdperf(*UNETS, f"--sdperf-{name}={file}")
+    assert result.ret == 4
+    assert result.stderr.lines[0] == (
+        f"ERROR: --sdperf-{name}={pytester.path / file} cannot be written: {why}. Name a file in a writable folder "
+        f"with --sdperf-{name}=FILE."
+    )
+    assert [path.name for path in pytester.path.joinpath("folder").iterdir()] == []
+
+
+def test_a_file_that_can_be_written_is_not_touched_before_the_end(pytester, sdperf):
+    pytester.makeconftest(BARE)
+    pytester.makepyfile("from pathlib import Path\ndef test_step(bench): assert Path('x.json').read_text() == 'before'")
+    pytester.path.joinpath("x.json").write_text("before")
+    sdperf(*UNETS, "--sdperf-explain=x.json").assert_outcomes(passed=4)
+    assert sorted(path.name for path in pytester.path.glob("*.json")) == ["x.json"]
+    assert pytester.path.joinpath("x.json").read_text() != "before"
 
 
 @pytest.mark.parametrize("gpu", ["cpu", "CPU", " Cpu "])

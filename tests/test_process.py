@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_sdperf import process, worker
+from pytest_sdperf import children, worker
 from pytest_sdperf.catalog import Registrar
 from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
-from pytest_sdperf.process import Event, run_task
+from pytest_sdperf.process import Event, run_task, started
 
 HERE = Path(__file__).parent
 REGISTRAR = Registrar("worker_tasks", HERE / "worker_tasks.py")
@@ -180,7 +180,7 @@ def test_children_of_a_worker_that_has_ended_are_found_by_its_id(monkeypatch):
     monkeypatch.setattr(psutil, "process_iter", lambda attributes: rows)
     monkeypatch.setattr(psutil, "wait_procs", lambda processes, timeout: None)
     monkeypatch.delattr(os, "killpg")
-    process._kill(worker_process)
+    children.kill(worker_process)
     assert ended == [2, 3]
 
 
@@ -197,7 +197,7 @@ def test_a_worker_of_another_protocol_says_which_it_speaks(tmp_path, monkeypatch
     monkeypatch.setattr(worker, "PROTOCOL", 99)
     with pytest.raises(WorkerError) as caught:
         run("echo", tmp_path)
-    assert str(caught.value) == "this worker speaks protocol 1"
+    assert str(caught.value) == "this worker speaks protocol 2"
     assert caught.value.reason == "protocol"
 
 
@@ -207,3 +207,77 @@ def test_the_worker_does_not_shadow_modules_by_its_own_folder():
         [sys.executable, worker.__file__], input=job, capture_output=True, text=True, check=True, timeout=30
     )
     assert answer.stdout.startswith('{"event": "answer"')
+
+
+def waiting(name, tmp_path, *, preload):
+    return started(out_dir=tmp_path / name, registrars=[REGISTRAR], preload=(f"worker_tasks:{preload}", {"n": 7}))
+
+
+def recall(one):
+    return one.run("worker_tasks:recall", {"n": 1}, timeout_s=30.0)
+
+
+def test_processes_get_ready_side_by_side_and_run_one_by_one(tmp_path):
+    with waiting("a", tmp_path, preload="note") as first, waiting("b", tmp_path, preload="note") as second:
+        for one in (second, first):
+            one.until_ready(30.0)
+        for one in (first, second):
+            assert recall(one) | {"policy": ""} == {"noted": [7], "n": 1, "policy": ""}
+
+
+def test_what_is_said_while_getting_ready_is_no_event_of_the_task(tmp_path):
+    said: list[Event] = []
+    with waiting("a", tmp_path, preload="note") as one:
+        one.run("worker_tasks:recall", {"n": 1}, timeout_s=30.0, on_event=said.append)
+    assert said == []
+
+
+@pytest.mark.parametrize("preload", ["fail", "refuse", "host_memory"])
+def test_a_process_that_cannot_get_ready_still_runs_its_task(tmp_path, preload):
+    with waiting("a", tmp_path, preload=preload) as one:
+        one.until_ready(30.0)
+        assert recall(one)["n"] == 1
+
+
+@pytest.mark.parametrize(
+    ("preload", "reason", "text"),
+    [
+        ("vanish", "crash", "the worker ended with exit status 7 and no answer"),
+        ("segfault", "crash", "the worker was ended by SIGSEGV"),
+    ],
+)
+def test_a_process_that_dies_while_getting_ready_says_so_when_it_is_to_run(tmp_path, preload, reason, text):
+    with waiting("a", tmp_path, preload=preload) as one:
+        one.until_ready(30.0)
+        with pytest.raises(WorkerError) as caught:
+            recall(one)
+    assert (str(caught.value), caught.value.reason) == (text, reason)
+
+
+def test_getting_ready_has_a_time_limit(tmp_path):
+    with waiting("a", tmp_path, preload="hang") as one, pytest.raises(WorkerError) as caught:
+        one.until_ready(2.0)
+    assert str(caught.value) == "the worker gave no answer within 2 s and was ended"
+    assert caught.value.reason == "timeout"
+
+
+def test_a_process_that_nobody_calls_is_ended(tmp_path):
+    with waiting("a", tmp_path, preload="note") as one:
+        one.until_ready(30.0)
+        pid = one._process.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.parametrize(
+    ("inherited", "own", "policy"),
+    [(None, None, "PASSIVE"), ("ACTIVE", None, "ACTIVE"), (None, "ACTIVE", "ACTIVE"), ("ACTIVE", "passive", "passive")],
+)
+def test_threads_that_wait_give_up_their_core_unless_somebody_says_otherwise(
+    tmp_path, monkeypatch, inherited, own, policy
+):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if inherited:
+        monkeypatch.setenv("OMP_WAIT_POLICY", inherited)
+    env = {"OMP_WAIT_POLICY": own} if own else None
+    assert run("recall", tmp_path, env=env)["policy"] == policy

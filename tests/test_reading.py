@@ -59,6 +59,7 @@ def test_everything_said_is_in_the_settings(tmp_path):
         "cache-size": "1GB",
         "state-dir": "s",
         "json": "out.json",
+        "explain": "why.json",
     }
     assert read(answers) == Settings(
         gpu="cpu",
@@ -93,6 +94,7 @@ def test_everything_said_is_in_the_settings(tmp_path):
         pool="rack-3",
         in_process=True,
         json_file=Path("/started/out.json"),
+        explain_file=Path("/started/why.json"),
     )
 
 

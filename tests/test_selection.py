@@ -70,10 +70,28 @@ def test_a_gpu_runs_the_full_model():
 
 
 def test_a_build_has_no_engine_but_names_its_fuser_and_exporter():
-    choices = selector().choose(Axes.BUILD, Marks(optimizations=("fp32", "fp16")))
+    choices = selector().choose(Axes.BUILD, Marks(components=("unet",), optimizations=("fp32", "fp16")))
     assert ids(choices) == [
+        "sd15-thin-unet-at-fp32-by-native-from-dynamo",
         "sd15-thin-unet-at-fp32-by-ort-from-dynamo",
+        "sd15-thin-unet-at-fp16-by-native-from-dynamo",
         "sd15-thin-unet-at-fp16-by-ort-from-dynamo",
+    ]
+
+
+def test_every_component_is_built_at_the_baseline_of_published_tables_and_at_the_last_rung():
+    choices = selector(Selection(fusers=("ort",))).choose(Axes.BUILD, Marks(models=("sdxl",)))
+    assert ids(choices) == [
+        f"sdxl-{component}-at-{rung}-by-ort-from-dynamo"
+        for component in ("text_encoder", "text_encoder_2", "unet")
+        for rung in ("fp16", "group-norm")
+    ]
+
+
+def test_the_ladder_is_built_where_it_is_asked_for():
+    asked = Selection(components=("unet",), fusers=("native",), optimizations=("fp32", "fp16", "fmha", "group-norm"))
+    assert ids(selector(asked).choose(Axes.BUILD, Marks())) == [
+        f"sd15-thin-unet-at-{rung}-by-native-from-dynamo" for rung in ("fp32", "fp16", "fmha", "group-norm")
     ]
 
 

@@ -65,6 +65,13 @@ def test_warm_up_ends_with_its_time_although_nothing_is_steady():
     assert sample(device, warmup_s=5.0).warmup_runs == 4
 
 
+def test_no_time_for_a_warm_up_means_none():
+    device = FakeDevice([1.0])
+    taken = sample(device, warmup_s=0.0, min_iterations=2, timed_s=1.0)
+    assert device.log[-6:] == ["+warmup", "-warmup", "+timed", "call", "call", "-timed"]
+    assert (taken.warmup_runs, taken.iterations_s) == (0, (1.0, 1.0))
+
+
 @pytest.mark.parametrize(
     ("seconds", "plan", "count"),
     [

@@ -95,3 +95,16 @@ def babble(arguments, context):
         except OSError:
             continue
     time.sleep(5)
+
+
+def note(arguments, context):
+    """Leave a trace that a later task of the same process finds."""
+    sys.modules["worker_tasks"].noted = [*noted, arguments["n"]]
+    context.say("noted")
+
+
+noted: list[int] = []
+
+
+def recall(arguments, context):
+    return {"noted": noted, "n": arguments["n"], "policy": os.environ.get("OMP_WAIT_POLICY")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -92,6 +93,19 @@ def update(path: Path, change: Callable[[Baseline | None], Baseline], *, lock_di
             f"cannot write baseline file {path}: {error.strerror}. It is unchanged. Make its folder writable, or name "
             f"another one with --sdperf-baselines=FOLDER."
         ) from error
+
+
+def check_writable(path: Path) -> None:
+    """Find out whether `write_atomically` can work, without touching the file.
+
+    Raises:
+        OSError: It cannot.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"):
+        pass
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -28,13 +28,16 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def fusion_key(case: Case) -> str:
-    """Return the key of a build: what was exported and fused, and how; not its weights, sizes and engine."""
+    """Return the key of a build: what was exported and fused, and how; not its weights, sizes and engine.
+
+    A graph that was exported elsewhere is known by its content alone.
+    """
     build = dataclasses.replace(
         case,
         model=case.model.removesuffix(THIN),
         engine="",
         engine_options=(),
-        weights="",
+        weights=case.weights if case.exporter == "given" else "",
         batch_size=0,
         height=0,
         width=0,

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pytest_sdperf import ladder
 from pytest_sdperf.building.cache import Cache, Entry, content_key
+from pytest_sdperf.building.expectations import total_counts, total_sites
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
-from pytest_sdperf.building.weights_source import Drawn, Folder, find_source
+from pytest_sdperf.building.given import Given
+from pytest_sdperf.building.steps import as_part_of_building, identity, modules, onnx_build, open_shapes, shapes_only
+from pytest_sdperf.building.weights_source import Drawn, Folder, Nothing, find_source
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import component_floating
 from pytest_sdperf.contracts import Model
-from pytest_sdperf.errors import BuildError, OptionError, OutOfMemoryError, SdperfError, UnknownNameError, WorkerError
+from pytest_sdperf.errors import OptionError, SdperfError, UnknownNameError
+from pytest_sdperf.options.onnx_folder import OnnxFolder
+from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.process import Event, run_task
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.tasks import export, fuse_ort, lower, weights
@@ -29,7 +32,7 @@ _MODULE_LIBRARIES = ("torch", "diffusers", "transformers")
 _EXPORT_LIBRARIES = (*_MODULE_LIBRARIES, "onnx", "onnx_ir", "onnxscript")
 _FUSE_LIBRARIES = {
     "native": ("onnx_ir", "onnx", "numpy", "ml_dtypes", "onnxruntime"),
-    "ort": ("onnxruntime", "onnx", "numpy", "sympy"),
+    "ort": ("onnxruntime", "onnx", "onnx_ir", "numpy", "sympy"),
 }
 # Nothing is fetched behind the user's back; a hub id named with --weights is fetched before, by find_source.
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
@@ -38,16 +41,28 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 class Builder:
     """Builds what engines load, through the cache: a second run builds nothing."""
 
-    def __init__(self, catalog: Catalog, settings: Settings, cache: Cache, *, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        cache: Cache,
+        *,
+        say: Callable[[str], None],
+        folder: OnnxFolder | None = None,
+        reference: OnnxFolder | None = None,
+    ) -> None:
         self._catalog = catalog
         self._settings = settings
         self._cache = cache
         self._say = say
+        # Graphs that are taken instead of exporting any, and graphs that they are compared with.
+        self.given = Given(folder, catalog, self._make) if folder else None
+        self.reference = Given(reference, catalog, self._make) if reference else None
         # What failed is not tried again in this run: builds are made ahead, and each test asks for its own again.
         self._failed: dict[str, SdperfError] = {}
 
     @functools.cached_property
-    def _source(self) -> Drawn | Folder:
+    def _source(self) -> Drawn | Folder | Nothing:
         return find_source(self._settings.selection.weights)
 
     def weights(self, model_name: str, component: str) -> Path:
@@ -93,26 +108,33 @@ class Builder:
             CacheError: The cache folder cannot be written, or the disk is full.
         """
         model = self._catalog.models.get(model_name)
-        floating = component_floating(model, component, ladder.floating(optimization, self._catalog.ladder))
+        asked = component_floating(model, component, ladder.floating(optimization, self._catalog.ladder))
+        floating = self.given.floating(model, component, optimization) if self.given else asked
         if consumes == "module":
             entry = self._weights(model, component)
             path, seconds = entry.path / weights.FILE, entry.metadata["seconds"]
             return Build(entry.key, "module", path, floating, size_bytes=entry.size_bytes, seconds=seconds)
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
-        exported = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
+        if self.given is not None:
+            exported = self.given.adopt(model, component, workload, floating=floating)
+        else:
+            exported = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
         rungs = ladder.rungs(optimization, self._catalog.ladder)
-        if rungs == (ladder.BASE,):
-            return _onnx_build(exported, floating, seconds=exported.metadata["seconds"])
+        raw = rungs in ((), (ladder.BASE,))
+        if raw and not (lowered and exported.metadata["without_cpu_kernel"]):
+            return onnx_build(exported, floating, seconds=exported.metadata["seconds"])
         # What the model declares as float32 stays so in every build.
         specs = (*model.inputs(component, workload), *model.outputs(component, workload))
         exact = [spec.name for spec in specs if spec.dtype == "float32"]
-        fused = self._fuse(exported, component, rungs=rungs, floating=floating, float32=exact, fuser=fuser)
-        seconds = exported.metadata["seconds"] + fused.metadata["seconds"]
+        fused, seconds = exported, exported.metadata["seconds"]
+        if not raw:
+            fused = self._fuse(exported, component, rungs=rungs, floating=floating, float32=exact, fuser=fuser)
+            seconds += fused.metadata["seconds"]
         if lowered and fused.metadata["without_cpu_kernel"]:
             fused = self._lower(fused, component)
             seconds += fused.metadata["seconds"]
-        return _onnx_build(fused, floating, seconds=seconds)
+        return onnx_build(fused, floating, seconds=seconds)
 
     def tokenizers(self, model_name: str) -> Path:
         """Return a folder with the tokenizer of each text encoder: `tokenizer`, `tokenizer_2`.
@@ -124,10 +146,11 @@ class Builder:
         model = self._catalog.models.get(model_name)
         parts = {
             "encoders": [model.config(name) for name in model.components if name.startswith("text_encoder")],
-            "source": self._source.parts(),
+            "source": self.given.tokenizers() if self.given else self._source.parts(),
             "code": source_hash("pytest_sdperf.tasks.tokenizers", type(model).__module__),
         }
-        arguments = {"model": model.name, "folder": self._source.arguments()["folder"]}
+        folder = str(self.given.folder.path) if self.given else self._source.arguments()["folder"]
+        arguments = {"model": model.name, "folder": folder}
         owners = [self._catalog.models.owner(model.name)]
         return self._make("tokenizers", parts, "pytest_sdperf.tasks.tokenizers:run", arguments, owners).path
 
@@ -135,22 +158,31 @@ class Builder:
         """Return `domain::op_type` -> nodes that a fully optimized graph of this selection holds.
 
         Only ops that a rung speaks of are listed; 0 means that none may be left. The numbers are derived from the
-        torch module and not from any graph.
+        torch module, and where none stands for a given graph, from that graph's structure.
         """
+        if self.given and self.given.is_alone(component, optimization, has_module=self._settings.selection.has_module):
+            return dict(self.given.survey(component, optimization)["counts"])
+        return total_counts(self._per_rung("counts", model_name, component, optimization))
+
+    def expected_sites(self, model_name: str, component: str, optimization: str) -> Mapping[str, Sequence[str]]:
+        """Return `domain::op_type` -> paths of the sub-modules where `expected_counts` finds it."""
+        if self.given and self.given.is_alone(component, optimization, has_module=self._settings.selection.has_module):
+            return dict(self.given.survey(component, optimization)["sites"])
+        return total_sites(self._per_rung("sites", model_name, component, optimization))
+
+    def _per_rung(
+        self, what: str, model_name: str, component: str, optimization: str
+    ) -> list[tuple[Any, Mapping[str, str]]]:
         model = self._catalog.models.get(model_name)
         rungs = ladder.rungs(optimization, self._catalog.ladder)
-        counts = self._expectations(model).metadata["counts"]
-        if component not in counts:
-            raise UnknownNameError(f"component of {model_name}", component, counts)
-        total: Counter[str] = Counter()
-        for rung in rungs:
-            total.update(counts[component][rung])
-        # A rung takes in what a lower one made; without the lower one there is nothing to take in.
-        return {op: max(nodes, 0) for op, nodes in sorted(total.items())}
+        found = self._expectations(model).metadata[what]
+        if component not in found:
+            raise UnknownNameError(f"component of {model_name}", component, found)
+        return [(found[component][rung], self._catalog.optimizations.get(rung).takes_in) for rung in rungs]
 
     def _weights(self, model: Model, component: str) -> Entry:
         parts = {
-            **_identity(model, component),
+            **identity(model, component),
             "source": self._source.parts(),
             "code": source_hash(weights.__name__),
             "versions": library_versions(*_MODULE_LIBRARIES),
@@ -163,8 +195,8 @@ class Builder:
     def _export(
         self, model: Model, component: str, *, exporter: str, opset: int, shapes: str, workload: Workload
     ) -> Entry:
-        drawn = self._weights(model, component)
-        work = _shapes_only(workload) if shapes == "static" else _open_shapes(model)
+        drawn = None if self._source == Nothing() else self._weights(model, component)
+        work = shapes_only(workload) if shapes == "static" else open_shapes(model)
         arguments = {
             "model": model.name,
             "component": component,
@@ -175,13 +207,13 @@ class Builder:
         }
         parts = {
             **arguments,
-            **_identity(model, component),
+            **identity(model, component),
             "workload": [to_json(model.inputs(component, work)), to_json(model.outputs(component, work))],
-            "weights": drawn.digest,
+            "weights": drawn.digest if drawn else NONE,
             "code": source_hash(export.__name__),
             "versions": library_versions(*_EXPORT_LIBRARIES),
         }
-        arguments["weights"] = str(drawn.path / weights.FILE)
+        arguments["weights"] = str(drawn.path / weights.FILE) if drawn else ""
         return self._make(
             "export", parts, f"{export.__name__}:run", arguments, [self._catalog.models.owner(model.name)]
         )
@@ -191,17 +223,18 @@ class Builder:
     ) -> Entry:
         if fuser not in FUSERS:
             raise UnknownNameError("fuser", fuser, FUSERS)
-        arguments: dict[str, Any] = {
-            "component": component,
-            "rungs": list(rungs),
-            "floating": floating,
-            "float32": float32,
-        }
+        if fuser == "ort" and self._source == Nothing():
+            raise OptionError(
+                f"the optimizer of onnxruntime reads weights, and --sdperf-weights={NONE} builds graphs without. "
+                f"Choose the fuser native, or leave --sdperf-weights out."
+            )
+        arguments: dict[str, Any] = {"component": component, "rungs": list(rungs), "floating": floating}
+        arguments["float32"] = float32
         parts = {
             **arguments,
             "export": exported.digest,
             "options": list(fuse_ort.ort_options(rungs, self._catalog)) if fuser == "ort" else [],
-            "code": source_hash(FUSERS[fuser], *(self._fusions(rungs) if fuser == "native" else ())),
+            "code": source_hash(FUSERS[fuser], *self._fusions(rungs)),
             "versions": library_versions(*_FUSE_LIBRARIES[fuser]),
         }
         arguments["source"] = str(exported.path / export.FILE)
@@ -209,7 +242,7 @@ class Builder:
         return self._make(f"fuse-{fuser}", parts, f"{FUSERS[fuser]}:run", arguments, owners)
 
     def _fusions(self, rungs: tuple[str, ...]) -> list[str]:
-        return _modules({rung: self._catalog.optimizations.get(rung) for rung in rungs})
+        return modules({rung: self._catalog.optimizations.get(rung) for rung in rungs})
 
     def _lower(self, fused: Entry, component: str) -> Entry:
         parts = {
@@ -224,12 +257,12 @@ class Builder:
         rungs = self._catalog.optimizations
         parts = {
             "components": {component: model.config(component) for component in model.components},
-            "code": source_hash("pytest_sdperf.tasks.expect", type(model).__module__, *_modules(rungs.items())),
+            "code": source_hash("pytest_sdperf.tasks.expect", type(model).__module__, *modules(rungs.items())),
             "rungs": list(rungs.names),
             "versions": library_versions(*_MODULE_LIBRARIES),
         }
         owners = [self._catalog.models.owner(model.name), *(rungs.owner(name) for name in rungs.names)]
-        arguments = {"model": model.name, "workload": dataclasses.asdict(_open_shapes(model))}
+        arguments = {"model": model.name, "workload": dataclasses.asdict(open_shapes(model))}
         return self._make("expect", parts, "pytest_sdperf.tasks.expect:run", arguments, owners)
 
     def _make(
@@ -253,7 +286,7 @@ class Builder:
         if key in self._failed:
             raise self._failed[key]
         try:
-            with _as_part_of_building(step):
+            with as_part_of_building(step):
                 return self._cache.get_or_make(key, make)
         except SdperfError as error:
             self._failed[key] = error
@@ -262,58 +295,3 @@ class Builder:
     def _tell(self, event: Event) -> None:
         if event.name == "say":
             self._say(event.text)
-
-
-@contextlib.contextmanager
-def _as_part_of_building(step: str) -> Iterator[None]:
-    try:
-        yield
-    except OutOfMemoryError as error:
-        # Memory of the machine that builds: no value of an engine, which would be stored and compared.
-        raise BuildError(f"memory ran out while building ({step}): {error}") from error
-    except WorkerError as error:
-        if error.reason != "timeout":
-            raise
-        message = f"{error} while building ({step}). Allow more with --sdperf-build-timeout=TIME."
-        raise WorkerError(message, reason=error.reason, tail=error.tail) from error
-
-
-def _identity(model: Model, component: str) -> dict[str, Any]:
-    return {
-        "component": component,
-        "config": model.config(component),
-        "model_code": source_hash(type(model).__module__),
-    }
-
-
-def _modules(things: Mapping[str, Any]) -> list[str]:
-    return [type(thing).__module__ for thing in things.values()]
-
-
-def _shapes_only(workload: Workload) -> Workload:
-    """Return the workload without steps and scheduler, which no component sees."""
-    return dataclasses.replace(workload, steps=0, scheduler="")
-
-
-def _open_shapes(model: Model) -> Workload:
-    """Return the example of a dynamic export: no extent is 1 and no two are equal, or the exporter ties them."""
-    return Workload(batch_size=2, height=model.height, width=model.width + 64, steps=0, scheduler="")
-
-
-def _onnx_build(entry: Entry, floating: str, *, seconds: float) -> Build:
-    notes = tuple(entry.metadata.get("notes", ()))
-    without = entry.metadata["without_cpu_kernel"]
-    if without:
-        notes = (*notes, f"no kernel on the CPU for {', '.join(without)}: checked, but not loaded here")
-    return Build(
-        entry.key,
-        "onnx",
-        entry.path / export.FILE,
-        floating,
-        counts=entry.metadata["counts"],
-        graph_hash=entry.metadata["graph_hash"],
-        size_bytes=entry.size_bytes,
-        seconds=seconds,
-        notes=notes,
-        limits=tuple(entry.metadata.get("limits", ())),
-    )

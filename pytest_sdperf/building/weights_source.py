@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_sdperf.errors import WeightsError
 from pytest_sdperf.options.hub import hub_revision, not_fetched
+from pytest_sdperf.options.weights_identity import NONE
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FETCHED = ("*.json", "*/*.json", "*/*.safetensors", "*/merges.txt")
@@ -53,24 +54,46 @@ class Folder:
         return {"folder": str(self.path), "seed": 0}
 
 
-def find_source(weights: str) -> Drawn | Folder:
+@dataclass(frozen=True)
+class Nothing:
+    """No weights: graphs are only looked at."""
+
+    def parts(self) -> dict[str, Any]:
+        """Return what a cache key holds of the source."""
+        return {"weights": NONE}
+
+    def arguments(self) -> dict[str, Any]:
+        """Refuse to write weights.
+
+        Raises:
+            WeightsError: Always.
+        """
+        raise WeightsError(
+            f"--sdperf-weights={NONE} builds graphs without weights, and weights were asked for. Leave "
+            f"--sdperf-weights out, or only look at graphs."
+        )
+
+
+def find_source(weights: str) -> Drawn | Folder | Nothing:
     """Understand the value of `--weights`; fetch a hub model if that is what it names.
 
     Args:
-        weights: `random`, a local folder or a hub id such as `stable-diffusion-v1-5/stable-diffusion-v1-5`.
+        weights: `random`, `none`, a local folder or a hub id such as `stable-diffusion-v1-5/stable-diffusion-v1-5`.
 
     Raises:
         WeightsError: It is none of these, or cannot be fetched.
     """
     if weights == "random":
         return Drawn()
+    if weights == NONE:
+        return Nothing()
     folder = Path(weights).expanduser()
     if folder.is_dir():
         return Folder(folder.resolve())
     if _HUB_ID.fullmatch(weights):
         return Folder(_fetch(weights))
     raise WeightsError(
-        f"--weights={weights} is neither 'random', nor an existing folder, nor a hub id (OWNER/NAME). "
+        f"--weights={weights} is neither 'random', nor 'none', nor an existing folder, nor a hub id (OWNER/NAME). "
         f"Give the folder of a diffusers pipeline, which holds unet, vae, text_encoder, ..."
     )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Arrays, LoadRequest, Runner
+from pytest_sdperf.contracts import Arrays, EngineOption, LoadRequest, Runner
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
 from pytest_sdperf.values import TensorSpec
 
@@ -25,10 +25,22 @@ NUMPY_NAMES = {
 }
 
 
-def session_options(onnxruntime: Any) -> Any:
-    """Return session options that every ort-* engine starts from: all graph optimizations, placement recorded."""
+GRAPH_OPTIMIZATIONS = EngineOption(
+    "all", "What ONNX Runtime rewrites in a graph when it is loaded.", choices=("all", "off")
+)
+
+
+def session_options(onnxruntime: Any, given: Mapping[str, str]) -> Any:
+    """Return session options that every ort-* engine starts from: graph optimizations, placement recorded.
+
+    Args:
+        onnxruntime: The module.
+        given: Every option of the engine.
+    """
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    levels = onnxruntime.GraphOptimizationLevel
+    off = given.get("graph_optimizations") == "off"
+    options.graph_optimization_level = levels.ORT_DISABLE_ALL if off else levels.ORT_ENABLE_ALL
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     options.log_severity_level = 3
     return options

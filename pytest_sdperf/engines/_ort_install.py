@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution
 from pathlib import Path
 
+from pytest_sdperf.interpreter import pip
+
 MODULE = "onnxruntime"
 # Names of the shared library that holds the kernels of a provider, on Linux and on Windows.
 PROVIDER_LIBRARIES = {
@@ -62,7 +64,7 @@ def missing_build(provider: str, install: str) -> str | None:
     if build is None:
         return f"package {MODULE!r} is not installed; type: {install}"
     names = [name for name, _ in build.owners] or [MODULE]
-    again = f"type: pip uninstall --yes {' '.join(names)} && {install}"
+    again = f"type: {pip()} uninstall --yes {' '.join(names)} && {install}"
     if len(names) > 1:
         return f"{build.title} are installed over each other in one folder, so that neither is whole; {again}"
     if not build.has(provider):

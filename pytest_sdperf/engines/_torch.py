@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Arrays, Engine, EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ class ModuleEngine(Engine):
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         """Return fp32 on a CPU, where half precision is emulated, and fp16 on a GPU."""
         return ("fp32",) if device_kind == "cpu" else ("fp16",)
+
+    def preload(self, model: Model, component: str) -> None:
+        """Import the classes of the component, by building it without weights."""
+        super().preload(model, component)
+        model.module(component, weights=None)
 
     def versions(self) -> dict[str, str]:
         """Return the versions of torch and diffusers."""

@@ -32,6 +32,7 @@ class OrtCpuEngine(Engine):
     device_kinds = ("cpu",)
     options = {
         "threads": EngineOption("auto", "Threads of one operator: a number, or auto.", pattern=r"auto|[1-9]\d*"),
+        "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
     }
     requirements = (Requirement("onnxruntime"),)
     extra = "cpu"
@@ -62,7 +63,7 @@ class OrtCpuEngine(Engine):
         """Create a session on the CPU."""
         import onnxruntime
 
-        options = _ort.session_options(onnxruntime)
+        options = _ort.session_options(onnxruntime, request.options)
         asked = request.options["threads"]
         if asked == "auto":
             asked = os.environ.get("OMP_NUM_THREADS", "")

@@ -23,8 +23,9 @@ class OrtCudaEngine(Engine):
             "exhaustive", "How cuDNN chooses convolution algorithms.", choices=("exhaustive", "heuristic", "default")
         ),
         "tf32": EngineOption("off", "Let fp32 matrix products use TF32.", choices=("off", "on")),
+        "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
     }
-    requirements = (Requirement("onnxruntime"),)
+    requirements = (Requirement("onnxruntime", package="onnxruntime-gpu"),)
     extra = "cuda"
 
     def missing(self, device_kind: DeviceKind = "cuda") -> str | None:
@@ -57,7 +58,7 @@ class OrtCudaEngine(Engine):
         }
         session = _ort.create_session(
             request,
-            options=_ort.session_options(onnxruntime),
+            options=_ort.session_options(onnxruntime, request.options),
             providers=[("CUDAExecutionProvider", provider), "CPUExecutionProvider"],
         )
         yield _ort.OrtRunner(session, request, memory=_ort_memory.cuda_memory(request.device_index), facts={})

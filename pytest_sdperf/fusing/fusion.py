@@ -12,7 +12,7 @@ import onnx_ir as ir
 from pytest_sdperf.fusing.fusion_graph import FusionGraph, path_of
 
 
-class Refused(Exception):
+class RefusalError(Exception):
     """A fusion cannot be applied at a place.
 
     Args:
@@ -63,7 +63,7 @@ class Fusion(ABC):
         """Check everything that must hold at a candidate and return what `apply` needs.
 
         Raises:
-            Refused: Something does not hold.
+            RefusalError: Something does not hold.
         """
 
     @abstractmethod
@@ -87,11 +87,11 @@ def run(fusion: Fusion, graph: FusionGraph) -> list[Site]:
     sites = []
     for node in list(fusion.candidates(graph)):
         if node.graph is None:
-            continue  # taken in by the fusion of an earlier candidate
+            continue  # the fusion of an earlier candidate took it in
         path = path_of(node)
         try:
             match = fusion.requires(node, graph)
-        except Refused as refusal:
+        except RefusalError as refusal:
             culprit = refusal.culprit or node
             sites.append(Site(fusion.op, path, culprit.name or "", culprit.op_type, refusal.reason))
             continue

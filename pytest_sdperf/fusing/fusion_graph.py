@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from pytest_sdperf.fusing import dtypes
-from pytest_sdperf.fusing.evaluation import Array, distinct
+from pytest_sdperf.fusing.contents import Array, distinct
 from pytest_sdperf.fusing.shapes import Shapes
+from pytest_sdperf.fusing.weightless import is_missing, missing
 
 MICROSOFT = "com.microsoft"
 SCOPES = "pkg.torch.onnx.name_scopes"
+PATH = "sdperf.path"
+
+_RANDOM = frozenset({"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"})
+GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+"""Types of attributes that hold a graph: a node that has one depends on more than its inputs."""
 
 
 class FusionGraph:
@@ -33,8 +39,12 @@ class FusionGraph:
         self.graph = model.graph
         self.shapes = Shapes(model.graph)
         self._outputs = set(model.graph.outputs)
-        self._numbers = itertools.count()
         self._fixed = _independent(model.graph)
+        self._derived: dict[tuple[object, ...], ir.Value] = {}
+        self._numbers = itertools.count()
+        # A graph that was fused before holds such names already.
+        self._names = {value.name for node in model.graph for value in node.outputs}
+        self._names.update(value.name for value in model.graph.inputs)
 
     # ------------------------------------------------------------------------------------------- looking around
 
@@ -53,12 +63,12 @@ class FusionGraph:
         """Return the nodes that read a value, each once."""
         return list(dict.fromkeys(use.node for use in value.uses()))
 
-    def user(self, value: ir.Value, *op_types: str, domain: str = "") -> ir.Node | None:
-        """Return the one node that reads a value, if nothing else does and it is of one of these types."""
+    def user(self, value: ir.Value, *op_types: str) -> ir.Node | None:
+        """Return the one node that reads a value, if nothing else does and it is of one of these types of ONNX."""
         users = self.users(value)
         if len(users) != 1 or value in self._outputs:
             return None
-        return users[0] if users[0].op_type in op_types and users[0].domain == domain else None
+        return users[0] if users[0].op_type in op_types and not users[0].domain else None
 
     def reader(self, value: ir.Value, *op_types: str) -> ir.Node | None:
         """Return the one node of ONNX that reads what a value holds: others may read its shape."""
@@ -72,8 +82,8 @@ class FusionGraph:
         return value in self._outputs
 
     def is_weight(self, value: ir.Value | None, rank: int | None = None) -> bool:
-        """Say whether a value is an initializer (of this rank)."""
-        if value is None or not value.is_initializer() or value.const_value is None:
+        """Say whether a value is an initializer (of this rank) that a caller cannot override."""
+        if value is None or not value.is_initializer() or value.const_value is None or value.is_graph_input():
             return False
         return rank is None or len(value.const_value.shape) == rank
 
@@ -88,7 +98,7 @@ class FusionGraph:
             return None
         array = distinct(array)
         first = float(array.flat[0])
-        return first if array.size == 1 or bool(np.all(array == first)) else None
+        return first if bool(np.all(array == first)) else None
 
     def other(self, node: ir.Node, value: ir.Value) -> ir.Value:
         """Return the other operand of a node with two."""
@@ -119,34 +129,32 @@ class FusionGraph:
             before: Where; the module path is taken from there.
             domain: Empty for ONNX itself.
             outputs: How many it has.
-            like: A value whose type and shape the first output has; without it the shape is inferred.
+            like: A value whose type and shape the first output has; without it both follow from the inputs.
         """
-        name = f"sdperf_{next(self._numbers)}_{op_type}"
+        name = self._unused(f"sdperf_{op_type}", numbered=True)
         node = ir.node(op_type, inputs, attributes, domain=domain, num_outputs=outputs, name=name)
         for index, value in enumerate(node.outputs):
             value.name = name if index == 0 else f"{name}_{index}"
         if SCOPES in before.metadata_props:
             node.metadata_props[SCOPES] = before.metadata_props[SCOPES]
-        node.metadata_props["sdperf.path"] = path_of(before)
+        node.metadata_props[PATH] = path_of(before)
         self.graph.insert_before(before, node)
-        if all(value is None or self.is_fixed(value) for value in inputs):
-            self._fixed.update(node.outputs)
-        first = node.outputs[0]
-        model = like if like is not None else next((value for value in inputs if value is not None), None)
-        if model is not None:
-            first.dtype = model.dtype
-        if like is not None:
-            self.shapes.copy(like, first)
-            first.shape = like.shape
-        else:
-            self.shapes.infer(node)
         if domain:
             self.graph.opset_imports.setdefault(domain, 1)
+        if all(value is None or self.is_fixed(value) for value in inputs):
+            self._fixed.update(node.outputs)
+        if like is not None:
+            self.adopt(node.outputs[0], like)
+        else:
+            dtypes.record_outputs(node)
+            self.shapes.infer(node)
         return node
 
     def adopt(self, value: ir.Value, like: ir.Value) -> None:
-        """Give a further output of a new node the type and shape of the value that it takes the place of."""
-        value.dtype, value.shape = like.dtype, like.shape
+        """Give a new value the type and shape of the one that it takes the place of."""
+        if like.dtype is not None:
+            value.dtype = like.dtype
+        value.shape = like.shape
         self.shapes.copy(like, value)
 
     def weight(
@@ -162,56 +170,34 @@ class FusionGraph:
 
         Args:
             source: An initializer; type and name come from it.
-            suffix: Of the new name.
+            suffix: Of the new name; says what `change` does.
             shape: Of the new initializer.
             change: Contents of `source` and `others` -> contents.
             others: Further initializers, of the same type.
             dtype: Of the new one; that of `source` if None.
         """
-        name = f"{source.name}.{suffix}"
-        if name in self.graph.initializers and not others:
-            return self.graph.initializers[name]
-        tensors = [value.const_value for value in (source, *others)]
-        own = source.const_value.dtype if source.const_value is not None else ir.DataType.FLOAT
-        wanted = dtype or own
-
-        def compute() -> ir.TensorProtocol:
-            array = change(*(tensor.numpy() for tensor in tensors if tensor is not None))
-            if wanted != own:
-                array = array.astype(wanted.numpy())
-            return ir.Tensor(np.ascontiguousarray(array), dtype=wanted, shape=ir.Shape(shape))
-
-        tensor = ir.LazyTensor(compute, dtype=wanted, shape=ir.Shape(shape), name=name)
-        return self.initializer(name, tensor)
-
-    def initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
-        """Add an initializer; a name that is taken gets a number."""
-        unique = name
-        while unique in self.graph.initializers:
-            unique = f"{name}_{next(self._numbers)}"
-        value = ir.Value(name=unique, type=ir.TensorType(tensor.dtype), shape=tensor.shape, const_value=tensor)
-        self.graph.register_initializer(value)
-        self.shapes.read(value)
-        return value
+        key = (suffix, *shape, dtype, source, *others)
+        if key not in self._derived:
+            tensors = [value.const_value for value in (source, *others) if value.const_value is not None]
+            name = self._unused(f"{source.name}.{suffix}")
+            tensor = _derived(tensors, change, ir.Shape(shape), dtype=dtype or tensors[0].dtype, name=name)
+            self._derived[key] = value = self._initializer(tensor, name)
+            self.shapes.put(value, tuple(shape))
+        return self._derived[key]
 
     def constant(self, array: Array, name: str) -> ir.Value:
         """Add a small constant, or find an equal one."""
-        digest = "_".join(str(item) for item in array.reshape(-1).tolist()[:8])
-        full = f"sdperf_{name}_{array.dtype}_{'x'.join(map(str, array.shape))}_{digest}"
-        if array.size <= 8 and full in self.graph.initializers:
-            return self.graph.initializers[full]
-        return self.initializer(full, ir.tensor(array, name=full))
+        key = (array.dtype, array.shape, array.tobytes())
+        if key not in self._derived:
+            unused = self._unused(f"sdperf_{name}", numbered=True)
+            self._derived[key] = value = self._initializer(ir.tensor(array, name=unused), unused)
+            self.shapes.read(value)
+        return self._derived[key]
 
     def replace(self, old: ir.Value, new: ir.Value) -> None:
         """Let every reader of a value read another one, and remove what nobody reads any more."""
         if old in self._outputs:
-            # The name of an output is part of the model's interface.
-            self._outputs.discard(old)
-            self._outputs.add(new)
-            name, old.name = old.name, f"{old.name}_replaced"
-            new.name = name
-            new.shape = new.shape or old.shape
-            new.dtype = new.dtype or old.dtype
+            new = self._as_output(old, new)
         ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
         self.discard(old.producer())
 
@@ -226,14 +212,52 @@ class FusionGraph:
             self.graph.remove(last, safe=True)
             waiting.extend(sources)
 
+    def record_shapes(self) -> None:
+        """Write down the shapes of values of which the graph says none; an open size has no name."""
+        for node in self.graph:
+            for value in node.outputs:
+                shape = self.shapes.fixed(value) if value.shape is None else None
+                if shape is not None:
+                    value.shape = ir.Shape(shape)
+
+    def _as_output(self, old: ir.Value, new: ir.Value) -> ir.Value:
+        """Give a value the name of an output, which is part of the model's interface."""
+        if new in self._outputs or new.producer() is None:
+            # It has a name of its own that must stay: it is an input, a weight or another output.
+            before = old.producer()
+            assert before is not None
+            new = self.add("Identity", [new], before=before, like=old).outputs[0]
+        self._outputs.discard(old)
+        self._outputs.add(new)
+        name, old.name = old.name, self._unused(f"{old.name}_replaced")
+        new.name = name
+        new.shape = new.shape or old.shape
+        if new.dtype is None and old.dtype is not None:
+            new.dtype = old.dtype
+        return new
+
+    def _initializer(self, tensor: ir.TensorProtocol, name: str) -> ir.Value:
+        shape = ir.Shape(tensor.shape.numpy())
+        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor)
+        self.graph.register_initializer(value)
+        return value
+
+    def _unused(self, stem: str, *, numbered: bool = False) -> str:
+        """Return a name that no value has: the stem, with a number if it must or is to have one."""
+        name = f"{stem}_{next(self._numbers)}" if numbered else stem
+        while name in self._names or name in self.graph.initializers:
+            name = f"{stem}_{next(self._numbers)}"
+        self._names.add(name)
+        return name
+
 
 def path_of(node: ir.Node) -> str:
     """Return the path of the torch module that a node comes from; empty if the exporter did not say.
 
     The dynamo exporter lists scopes in a property; the TorchScript exporter names nodes `/down_blocks.0/norm1/Mul`.
     """
-    if "sdperf.path" in node.metadata_props:
-        return node.metadata_props["sdperf.path"]
+    if PATH in node.metadata_props:
+        return node.metadata_props[PATH]
     text = node.metadata_props.get(SCOPES)
     if text:
         scopes = ast.literal_eval(text)
@@ -242,14 +266,37 @@ def path_of(node: ir.Node) -> str:
     return ".".join(name.split("/")[1:-1]) if name.startswith("/") else ""
 
 
+def _derived(
+    tensors: Sequence[ir.TensorProtocol],
+    change: Callable[..., Array],
+    shape: ir.Shape,
+    *,
+    dtype: ir.DataType,
+    name: str,
+) -> ir.TensorProtocol:
+    if any(is_missing(tensor) for tensor in tensors):
+        return missing(name, dtype=dtype, shape=shape.numpy())
+
+    def compute() -> ir.TensorProtocol:
+        array = change(*(tensor.numpy() for tensor in tensors))
+        if array.dtype != dtype.numpy():
+            array = array.astype(dtype.numpy())
+        return ir.Tensor(np.asarray(array, order="C"), dtype=dtype, shape=shape, name=name)
+
+    return ir.LazyTensor(compute, dtype=dtype, shape=shape, name=name)
+
+
 def _independent(graph: ir.Graph) -> set[ir.Value]:
     """Return the values that do not depend on what the inputs hold, in one walk."""
     found: set[ir.Value] = set()
-
-    def sources(node: ir.Node) -> Iterator[ir.Value]:
-        return (value for value in node.inputs if value is not None)
-
     for node in graph:
-        if node.op_type == "Shape" or all(value in found or value.is_initializer() for value in sources(node)):
+        if node.op_type in _RANDOM or any(attribute.type in GRAPHS for attribute in node.attributes.values()):
+            continue
+        sources = [value for value in node.inputs if value is not None]
+        if node.op_type == "Shape" or all(_given(value) or value in found for value in sources):
             found.update(node.outputs)
     return found
+
+
+def _given(value: ir.Value) -> bool:
+    return value.is_initializer() and not value.is_graph_input()

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from pytest_sdperf.fusing.fusion import Refused
+from pytest_sdperf.fusing.fusion import RefusalError
 from pytest_sdperf.fusing.fusion_graph import FusionGraph
+
+SAME_NUMBER = 2.0**-11
+"""How far, relatively, a constant may be from the number that it stands for: it may have been rounded to float16."""
 
 
 @dataclass(frozen=True)
@@ -19,34 +22,48 @@ class Activation:
     result: ir.Value
 
 
+def is_number(value: ir.Value | None, number: float, graph: FusionGraph) -> bool:
+    """Say whether a value is a number, up to rounding."""
+    found = graph.scalar(value)
+    return found is not None and math.isclose(found, number, rel_tol=SAME_NUMBER)
+
+
 def find_gelu(node: ir.Node, graph: FusionGraph) -> Activation:
     """Find the Gelu that a node is, or is the error function of.
 
     Raises:
-        Refused: It is another activation.
+        RefusalError: It is another activation.
     """
     if node.op_type == "Gelu":
         if "approximate" in node.attributes and node.attributes["approximate"].as_string() != "none":
-            raise Refused("it is approximated by tanh", node)
+            raise RefusalError("it is approximated by tanh", node)
         assert node.inputs[0] is not None
         return Activation(node.inputs[0], node.outputs[0])
-    source = _source(node, graph)
+    source = find_argument(node, graph)
+    if source is None:
+        raise RefusalError(
+            "its argument is not divided by the square root of 2", graph.producer(node.inputs[0]) or node
+        )
     one_more = graph.user(node.outputs[0], "Add")
     if one_more is None or graph.scalar(graph.other(one_more, node.outputs[0])) != 1:
-        raise Refused("1 is not added to its error function", one_more or node)
-    return Activation(source, _result(one_more, source, graph))
+        raise RefusalError("1 is not added to its error function", one_more or node)
+    result = _result(one_more, source, graph)
+    if not graph.shapes.same(source, result):
+        raise RefusalError("its constants change the shape of its argument", result.producer())
+    return Activation(source, result)
 
 
-def _source(erf: ir.Node, graph: FusionGraph) -> ir.Value:
+def find_argument(erf: ir.Node, graph: FusionGraph) -> ir.Value | None:
+    """Return x if a node is erf(x / sqrt(2))."""
     scaled = graph.producer(erf.inputs[0], "Div", "Mul")
     if scaled is None:
-        raise Refused("its argument is not divided by the square root of 2", erf)
+        return None
     first, second = scaled.inputs
-    for source, factor in ((first, graph.scalar(second)), (second, graph.scalar(first))):
-        wanted = math.sqrt(2) if scaled.op_type == "Div" else math.sqrt(0.5)
-        if source is not None and factor is not None and math.isclose(factor, wanted, rel_tol=1e-3):
-            return source
-    raise Refused("its argument is not divided by the square root of 2", scaled)
+    if scaled.op_type == "Div":
+        return first if is_number(second, math.sqrt(2), graph) else None
+    if is_number(second, math.sqrt(0.5), graph):
+        return first
+    return second if is_number(first, math.sqrt(0.5), graph) else None
 
 
 def _result(one_more: ir.Node, source: ir.Value, graph: FusionGraph) -> ir.Value:
@@ -57,15 +74,22 @@ def _result(one_more: ir.Node, source: ir.Value, graph: FusionGraph) -> ir.Value
         number = graph.scalar(other)
         if number is not None:
             factor *= number
-        elif other is source and not with_source:
-            with_source = True
+        elif with_source or other is value:
+            break
         else:
-            half = graph.producer(other, "Mul")
-            number = None if half is None or source not in half.inputs else graph.scalar(graph.other(half, source))
-            if number is None or with_source:
+            number = 1.0 if other is source else _multiple(other, source, graph)
+            if number is None:
                 break
             with_source, factor = True, factor * number
         value = product.outputs[0]
-        if with_source and math.isclose(factor, 0.5, rel_tol=1e-3):
+        if with_source and math.isclose(factor, 0.5, rel_tol=SAME_NUMBER):
             return value
-    raise Refused("the product with its argument and 0.5 is not complete", value.producer())
+    raise RefusalError("the product with its argument and 0.5 is not complete", value.producer())
+
+
+def _multiple(value: ir.Value, source: ir.Value, graph: FusionGraph) -> float | None:
+    """Return the number by which a value is a multiple of another one."""
+    product = graph.producer(value, "Mul")
+    if product is None or source not in product.inputs:
+        return None
+    return graph.scalar(graph.other(product, source))

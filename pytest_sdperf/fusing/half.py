@@ -2,70 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import functools
+from collections.abc import Collection, Mapping
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
-from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph
+from pytest_sdperf.errors import BuildError
+from pytest_sdperf.fusing.contents import Array
+from pytest_sdperf.fusing.fusion_graph import GRAPHS, MICROSOFT, FusionGraph
 
 FLOAT, HALF = ir.DataType.FLOAT, ir.DataType.FLOAT16
 
-# Inputs that the operator's schema or its CUDA kernel takes in float32 only.
-_FLOAT_INPUTS = {
-    ("", "Resize"): (1, 2),
-    (MICROSOFT, "GroupNorm"): (1, 2),
-    (MICROSOFT, "SkipGroupNorm"): (1, 2),
+# Inputs that a fused operator's CUDA kernel takes in float32 only; those of ONNX are in its schemas.
+_FLOAT_INPUTS: Mapping[tuple[str, str], frozenset[int]] = {
+    (MICROSOFT, "GroupNorm"): frozenset({1, 2}),
+    (MICROSOFT, "SkipGroupNorm"): frozenset({1, 2}),
 }
 _MOVES = ("Concat", "Slice", "Split", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Cast")
+_LARGEST = float(np.finfo(np.float16).max)
+_SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
 
 
 def to_half(graph: FusionGraph, *, float32: Collection[str]) -> None:
     """Convert a graph in place.
 
     The sinusoids of a timestep stay float32, as in torch: in float16 an angle of 999 is off by up to 0.25 radians.
-    The scale and offset of a fused group norm stay float32 too, because its kernel takes nothing else.
+    The scale and offset of a fused group norm stay float32 too, because its kernel takes nothing else, and so do
+    operators that ONNX does not define for float16.
 
     Args:
         graph: Its floating-point values are float32.
         float32: Names of inputs and outputs of the graph that keep their type.
+
+    Raises:
+        BuildError: A node holds a graph.
     """
+    _refuse_subgraphs(graph)
     exact = _exact_nodes(graph)
     outside = [node for node in graph.graph if node not in exact]
-    halves: dict[ir.Value, ir.Value] = {}
-    floats: dict[ir.Value, ir.Value] = {}
+    casts: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
     _retype_values(graph, exact, float32)
     for node in outside:
-        slots = _FLOAT_INPUTS.get((node.domain, node.op_type), ())
+        slots = _float_inputs(node, graph)
         for index, value in enumerate(node.inputs):
-            if value is not None and index not in slots and value.dtype == FLOAT:
-                node.replace_input_with(index, _as_half(value, graph, halves, node))
+            if value is None or value.dtype not in (FLOAT, HALF):
+                continue
+            if index in slots and value.dtype == HALF:
+                node.replace_input_with(index, _cast(value, FLOAT, graph, casts, node))
+            elif index not in slots and value.dtype == FLOAT:
+                node.replace_input_with(index, _as_half(value, graph, casts, node))
     for node in exact:
         for index, value in enumerate(node.inputs):
             if value is not None and value.dtype == HALF:
-                node.replace_input_with(index, _cast(value, FLOAT, graph, floats, node))
+                node.replace_input_with(index, _cast(value, FLOAT, graph, casts, node))
     for node in outside:
-        _retype_attributes(node, graph)
-    for index, value in enumerate(graph.graph.outputs):
-        if value.name in float32 and value.dtype == HALF:
-            _widen_output(index, value, graph)
-    _drop_unused_weights(graph)
+        _retype_attributes(node)
+    _retype_outputs(graph, float32)
+    _drop_casts(graph)
+
+
+def narrow(array: Array) -> Array:
+    """Return an array as float16: what is finite stays finite, and a number that is not zero does not become zero.
+
+    The masks of exporters hold the lowest float32, which as an infinity would give NaN where it is multiplied with
+    zero. A single number is often an epsilon that keeps a divisor from zero.
+    """
+    if array.size and not (array.min() >= -_LARGEST and array.max() <= _LARGEST):
+        array = np.where(np.isinf(array), array, np.clip(array, -_LARGEST, _LARGEST))
+    halves = array.astype(np.float16)
+    if array.size == 1 and np.any((halves == 0) & (array != 0)):
+        return np.full(array.shape, np.copysign(_SMALLEST, array), dtype=np.float16)
+    return halves
+
+
+def _refuse_subgraphs(graph: FusionGraph) -> None:
+    for node in graph.graph:
+        if any(attribute.type in GRAPHS for attribute in node.attributes.values()):
+            raise BuildError(
+                f"node {node.name} ({node.op_type}) holds a graph, which is not converted to float16. Export the model "
+                f"without control flow, or choose a build without the rung fp16."
+            )
 
 
 def _exact_nodes(graph: FusionGraph) -> dict[ir.Node, None]:
-    """Return the nodes that compute sinusoids, what leads to them, and the moves right behind them."""
-    exact: dict[ir.Node, None] = {}
+    """Return the nodes that compute sinusoids, what leads to them, and the moves right behind them; in order."""
+    exact: set[ir.Node] = set()
     waiting = graph.nodes("Sin", "Cos")
     while waiting:
         node = waiting.pop()
-        if node not in exact:
-            exact[node] = None
+        # A shape is the same in any type.
+        if node not in exact and node.op_type != "Shape":
+            exact.add(node)
             waiting.extend(p for value in node.inputs if value is not None and (p := value.producer()) is not None)
     for node in graph.graph:
         sources = [value for value in node.inputs if value is not None and not graph.is_fixed(value)]
-        if node.op_type in _MOVES and sources and all(value.producer() in exact for value in sources):
-            exact[node] = None
+        follows = node.op_type in _MOVES and sources and all(value.producer() in exact for value in sources)
+        if follows or 0 in _float_inputs(node, graph):
+            exact.add(node)
     return {node: None for node in graph.graph if node in exact}
+
+
+def _float_inputs(node: ir.Node, graph: FusionGraph) -> frozenset[int]:
+    """Return the inputs of a node that cannot be float16."""
+    if node.domain:
+        return _FLOAT_INPUTS.get((node.domain, node.op_type), frozenset())
+    return _float_inputs_of(node.op_type, graph.graph.opset_imports.get("", 0))
+
+
+@functools.cache
+def _float_inputs_of(op_type: str, opset: int) -> frozenset[int]:
+    try:
+        schema = onnx.defs.get_schema(op_type, opset, "")
+    except onnx.defs.SchemaError:
+        return frozenset()
+    found = []
+    for index, formal in enumerate(schema.inputs):
+        if "tensor(float)" in formal.types and "tensor(float16)" not in formal.types:
+            found.append(index)
+    return frozenset(found)
 
 
 def _retype_values(graph: FusionGraph, exact: Collection[ir.Node], float32: Collection[str]) -> None:
@@ -73,78 +129,60 @@ def _retype_values(graph: FusionGraph, exact: Collection[ir.Node], float32: Coll
         if value.dtype == FLOAT and value.name not in float32:
             value.dtype = HALF
     for node in graph.graph:
-        for value in node.outputs:
+        # The further outputs of a LayerNormalization are float32 always.
+        for value in node.outputs[:1] if node.op_type == "LayerNormalization" else node.outputs:
             if node not in exact and value.dtype == FLOAT:
                 value.dtype = HALF
 
 
-def _as_half(value: ir.Value, graph: FusionGraph, halves: dict[ir.Value, ir.Value], node: ir.Node) -> ir.Value:
-    if not value.is_initializer() or value.const_value is None:
-        return _cast(value, HALF, graph, halves, node)
-    if value not in halves:
-        source = value.const_value
-        name = value.name or "weight"
-        tensor = ir.LazyTensor(_halver(source), dtype=HALF, shape=source.shape, name=f"{name}.half")
-        tensor.metadata_props.update(source.metadata_props)
-        halves[value] = graph.initializer(f"{name}.half", tensor)
-    return halves[value]
-
-
-def _halver(source: ir.TensorProtocol) -> Callable[[], ir.TensorProtocol]:
-    def compute() -> ir.TensorProtocol:
-        array = source.numpy()
-        # The masks of some exporters hold the lowest float32: as float16 that is an infinity, which softmax takes.
-        with np.errstate(over="ignore"):
-            return ir.tensor(array.astype(np.float16))
-
-    return compute
+def _as_half(
+    value: ir.Value, graph: FusionGraph, casts: dict[tuple[ir.Value, ir.DataType], ir.Value], node: ir.Node
+) -> ir.Value:
+    if not graph.is_weight(value) or value.const_value is None:
+        return _cast(value, HALF, graph, casts, node)
+    return graph.weight(value, "half", value.const_value.shape.numpy(), narrow, dtype=HALF)
 
 
 def _cast(
-    value: ir.Value, dtype: ir.DataType, graph: FusionGraph, done: dict[ir.Value, ir.Value], node: ir.Node
-) -> ir.Value:
-    if value not in done:
-        producer = value.producer()
-        first = node if producer is None else None
-        cast = graph.add("Cast", [value], {"to": int(dtype)}, before=first or _after(producer, graph))
-        cast.outputs[0].dtype = dtype
-        cast.outputs[0].shape = value.shape
-        done[value] = cast.outputs[0]
-    return done[value]
+    value: ir.Value, dtype: ir.DataType, graph: FusionGraph, casts: dict[tuple[ir.Value, ir.DataType], ir.Value],
+    node: ir.Node,
+) -> ir.Value:  # fmt: skip
+    """Return a value in another type, cast once for all who read it; the graph is sorted afterwards."""
+    key = (value, dtype)
+    if key not in casts:
+        casts[key] = graph.add("Cast", [value], {"to": int(dtype)}, before=node).outputs[0]
+        casts[key].shape = value.shape
+    return casts[key]
 
 
-def _after(producer: ir.Node | None, graph: FusionGraph) -> ir.Node:
-    """Return a node behind a producer; the graph is sorted again at the end."""
-    assert producer is not None
-    users = graph.users(producer.outputs[0])
-    return users[0] if users else producer
-
-
-def _retype_attributes(node: ir.Node, graph: FusionGraph) -> None:
-    if node.op_type == "Cast" and node.attributes["to"].as_int() == int(FLOAT) and node.outputs[0].dtype == HALF:
-        source = node.inputs[0]
-        if source is not None and source.dtype == HALF and not graph.is_output(node.outputs[0]):
-            graph.replace(node.outputs[0], source)
-            return
+def _retype_attributes(node: ir.Node) -> None:
+    if node.op_type == "Cast" and node.attributes["to"].as_int() == int(FLOAT):
         node.attributes["to"] = ir.AttrInt64("to", int(HALF))
     value = node.attributes.get("value")
-    if node.op_type in ("Constant", "ConstantOfShape") and value is not None:
-        tensor = value.as_tensor()
-        if tensor.dtype == FLOAT:
-            node.attributes["value"] = ir.AttrTensor("value", ir.tensor(tensor.numpy().astype(np.float16)))
+    if node.op_type == "ConstantOfShape" and (value is None or value.as_tensor().dtype == FLOAT):
+        number = np.zeros(1, np.float32) if value is None else value.as_tensor().numpy()
+        node.attributes["value"] = ir.AttrTensor("value", ir.tensor(narrow(number)))
 
 
-def _widen_output(index: int, value: ir.Value, graph: FusionGraph) -> None:
-    last = value.producer()
-    assert last is not None
-    name, value.name = value.name, f"{value.name}.half"
-    cast = ir.node("Cast", [value], {"to": int(FLOAT)}, name=f"{name}.float")
-    cast.outputs[0].name, cast.outputs[0].dtype, cast.outputs[0].shape = name, FLOAT, value.shape
-    graph.graph.insert_after(last, cast)
-    graph.graph.outputs[index] = cast.outputs[0]
+def _retype_outputs(graph: FusionGraph, float32: Collection[str]) -> None:
+    """Give outputs their type by a cast where what computes them has the other one."""
+    for index, value in enumerate(graph.graph.outputs):
+        wanted = FLOAT if value.name in float32 else HALF
+        last = value.producer()
+        if value.dtype not in (FLOAT, HALF) or value.dtype == wanted or last is None:
+            continue
+        name, value.name = value.name, f"{value.name}.inner"
+        cast = ir.node("Cast", [value], {"to": int(wanted)}, name=f"{name}.cast")
+        cast.outputs[0].name, cast.outputs[0].dtype, cast.outputs[0].shape = name, wanted, value.shape
+        graph.graph.insert_after(last, cast)
+        graph.graph.outputs[index] = cast.outputs[0]
 
 
-def _drop_unused_weights(graph: FusionGraph) -> None:
-    for name, value in list(graph.graph.initializers.items()):
-        if not value.uses() and not graph.is_output(value):
-            del graph.graph.initializers[name]
+def _drop_casts(graph: FusionGraph) -> None:
+    """Remove casts to the type that a value has by now."""
+    for node in list(graph.graph):
+        source = node.inputs[0] if node.inputs else None
+        if node.graph is None or node.op_type != "Cast" or source is None or source.dtype is None:
+            continue
+        if int(source.dtype) == node.attributes["to"].as_int() and not graph.is_output(node.outputs[0]):
+            graph.replace(node.outputs[0], source)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from pytest_sdperf.fusing.fusion import Refused
+from pytest_sdperf.fusing.fusion import RefusalError
 from pytest_sdperf.fusing.fusion_graph import FusionGraph
 from pytest_sdperf.fusing.shapes import Shape
 
@@ -17,36 +18,47 @@ Sizes = dict[str, int]
 _MOVES = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity")
 
 
-def climb(value: ir.Value, graph: FusionGraph) -> tuple[list[ir.Node], float]:
-    """Follow a value upwards through moves and constant factors.
+@dataclass(frozen=True)
+class Step:
+    """A value from which another one is computed by moves and constant factors.
 
-    Returns:
-        The moves from the lowest to the highest, and the product of the factors.
+    Attributes:
+        value: The value.
+        moves: The moves from it downwards.
+        factor: The product of the factors on the way.
     """
-    moves: list[ir.Node] = []
-    factor = 1.0
-    while (node := value.producer()) is not None and node.domain == "":
+
+    value: ir.Value
+    moves: tuple[ir.Node, ...] = ()
+    factor: float = 1.0
+
+
+def climb(value: ir.Value, graph: FusionGraph) -> list[Step]:
+    """Follow a value upwards through moves and constant factors; return what is passed, the lowest first."""
+    step = Step(value)
+    steps = [step]
+    while (node := graph.producer(step.value, *_MOVES, "Mul", "Div")) is not None:
         if node.op_type in _MOVES:
-            moves.append(node)
-            source = node.inputs[0]
-        elif node.op_type in ("Mul", "Div"):
-            source, number = _scaled(node, graph)
-            if number is None or source is None:
-                break
-            factor *= number
+            source, number = node.inputs[0], 1.0
+            moves = (node, *step.moves)
         else:
-            break
+            source, scaled = _scaled(node, graph)
+            if source is None or scaled is None or not graph.shapes.same(source, step.value):
+                break
+            number, moves = scaled, step.moves
         assert source is not None
-        value = source
-    return moves, factor
+        step = Step(source, moves, step.factor * number)
+        steps.append(step)
+    return steps
 
 
 def _scaled(node: ir.Node, graph: FusionGraph) -> tuple[ir.Value | None, float | None]:
+    """Return the operand that a product or quotient scales, and the factor."""
     first, second = node.inputs
     number = graph.scalar(second)
-    if number is not None:
-        return first, (number if node.op_type == "Mul" else 1 / number if number else None)
-    return (second, graph.scalar(first)) if node.op_type == "Mul" else (None, None)
+    if node.op_type == "Div":
+        return first, 1 / number if number else None
+    return (first, number) if number is not None else (second, graph.scalar(first))
 
 
 def source_of(value: ir.Value, wanted: Sequence[str], graph: FusionGraph) -> tuple[ir.Value, float, Sizes]:
@@ -61,27 +73,23 @@ def source_of(value: ir.Value, wanted: Sequence[str], graph: FusionGraph) -> tup
         The sequence, the product of constant factors on the way, and `n` and `h`.
 
     Raises:
-        Refused: There is no such sequence.
+        RefusalError: There is no such sequence.
     """
-    moves, factor = climb(value, graph)
-    if not moves:
-        raise Refused("its operand is not split into heads by Reshape and Transpose", value.producer())
-    shapes = graph.shapes.of(value)
-    stop = moves[-1]
-    for end in range(len(moves), 0, -1):
-        source = moves[end - 1].inputs[0]
-        assert source is not None
-        sizes = _sizes(graph.shapes.of(source), shapes, wanted)
+    steps = [step for step in climb(value, graph) if step.moves]
+    if not steps:
+        raise RefusalError("its operand is not split into heads by Reshape and Transpose", value.producer())
+    stop = steps[-1].moves[0]
+    for step in reversed(steps):
+        sizes = _sizes(graph.shapes.of(step.value), graph.shapes.of(value), wanted)
         if sizes is None:
             continue
-        stop = moves[end - 1]
-        chain = list(reversed(moves[:end]))
-        if all(_arrives(chain, parts, index, wanted, graph) for index, parts in enumerate(sizes)):
-            fixed = {"n": sizes[0]["n"], "h": sizes[0]["h"]}
-            if any((parts["n"], parts["h"]) != (fixed["n"], fixed["h"]) for parts in sizes):
-                raise Refused("number or size of its heads depends on the shape of an input", stop)
-            return source, factor, fixed
-    raise Refused(f"its operand does not become ({', '.join(wanted)}) by splitting (b, s, n x h)", stop)
+        stop = step.moves[0]
+        if all(_arrives(step.moves, parts, index, wanted, graph) for index, parts in enumerate(sizes)):
+            heads = {"n": sizes[0]["n"], "h": sizes[0]["h"]}
+            if any((parts["n"], parts["h"]) != (heads["n"], heads["h"]) for parts in sizes):
+                raise RefusalError("number or size of its heads depends on the shape of an input", stop)
+            return step.value, step.factor, heads
+    raise RefusalError(f"its operand does not become ({', '.join(wanted)}) by splitting (b, s, n x h)", stop)
 
 
 def _sizes(
@@ -102,6 +110,7 @@ def _sizes(
 
 
 def _arrives(chain: Sequence[ir.Node], sizes: Sizes, index: int, wanted: Sequence[str], graph: FusionGraph) -> bool:
+    """Say whether moves turn the axes of a sequence into the wanted ones, at one choice of open sizes."""
     axes: Axes | None = [["b"], ["s"], ["n", "h"]]
     for node in chain:
         shapes = graph.shapes.of(node.outputs[0])
@@ -114,21 +123,21 @@ def _arrives(chain: Sequence[ir.Node], sizes: Sizes, index: int, wanted: Sequenc
 
 
 def move(node: ir.Node, axes: Axes, sizes: Sizes, shape: Shape) -> Axes | None:
-    """Return the axes after a move; None if it cuts a part in two."""
+    """Return the axes after a move to a shape; None if it cuts a part in two."""
     if node.op_type == "Identity":
         return axes
     if node.op_type == "Transpose":
-        perm = node.attributes["perm"].as_ints()
+        perm = node.attributes["perm"].as_ints() if "perm" in node.attributes else range(len(axes))[::-1]
         return [axes[axis] for axis in perm]
     parts = [part for axis in axes for part in axis if sizes[part] != 1]
     moved: Axes = []
     for size in shape:
         group: list[str] = []
-        while size != 1 and parts and size % sizes[parts[0]] == 0:
-            part = parts.pop(0)
-            group.append(part)
-            size //= sizes[part]
-        if size != 1:
+        rest = size
+        while rest != 1 and parts and rest % sizes[parts[0]] == 0:
+            rest //= sizes[parts[0]]
+            group.append(parts.pop(0))
+        if rest != 1:
             return None
         moved.append(group)
     return None if parts else moved
@@ -143,11 +152,11 @@ def merged(value: ir.Value, heads: int, graph: FusionGraph) -> ir.Value:
     """Follow the result (b, n, s, h) of an attention downwards to the sequence (B, S, heads x size).
 
     Raises:
-        Refused: It is not put together that way, or read by others on the way.
+        RefusalError: It is not put together that way, or read by others on the way.
     """
     shapes = graph.shapes.of(value)
     if shapes is None:
-        raise Refused("the shape of its result is not known", value.producer())
+        raise RefusalError("the shape of its result is not known", value.producer())
     states = []
     for shape in shapes:
         batch = shape[0] if len(shape) == 4 else shape[0] // heads
@@ -159,12 +168,12 @@ def merged(value: ir.Value, heads: int, graph: FusionGraph) -> ir.Value:
         value = node.outputs[0]
         after = graph.shapes.of(value)
         if after is None:
-            raise Refused("the shape of its result is not known", node)
+            raise RefusalError("the shape of its result is not known", node)
         moved = [move(node, axes, sizes, shape) for (axes, sizes), shape in zip(states, after, strict=True)]
         if any(axes is None for axes in moved):
-            raise Refused("its result is cut differently from its heads", node)
+            raise RefusalError("its result is cut differently from its heads", node)
         states = [(axes, sizes) for axes, (_, sizes) in zip(moved, states, strict=True) if axes is not None]
         goal: Axes = [["b"], ["s"], ["n", "h"]]
         if all(len(axes) == 3 and _real(axes, sizes) == _real(goal, sizes) for axes, sizes in states):
             return value
-    raise Refused("its result is not put together to (b, s, n x h) by Transpose and Reshape", value.producer())
+    raise RefusalError("its result is not put together to (b, s, n x h) by Transpose and Reshape", value.producer())

@@ -17,7 +17,10 @@ from pytest_sdperf.fusing.fusion_graph import FusionGraph
 NCHW_TO_NHWC = (0, 2, 3, 1)
 NHWC_TO_NCHW = (0, 3, 1, 2)
 
-_EITHER = ("Add", "Sub", "Mul", "Div", "Sigmoid", "Tanh", "Erf", "Cast", "Clip", "Gelu", "QuickGelu")
+_EITHER = (
+    "Abs", "Add", "Cast", "Clip", "Div", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu",
+    "Max", "Min", "Mul", "Neg", "Pow", "Relu", "Sigmoid", "Sqrt", "Sub", "Tanh",
+)  # fmt: skip
 
 
 def to_nhwc(value: ir.Value, graph: FusionGraph, *, before: ir.Node) -> ir.Value:
@@ -74,87 +77,87 @@ def settle(graph: FusionGraph) -> int:
 
 def _finish(node: ir.Node, moved: ir.Node, graph: FusionGraph) -> None:
     """Put a node in channels-last layout in the place of one in channels-first layout."""
-    moved.outputs[0].dtype = node.outputs[0].dtype
+    if node.outputs[0].dtype is not None:
+        moved.outputs[0].dtype = node.outputs[0].dtype
+    graph.shapes.permute(node.outputs[0], moved.outputs[0], NCHW_TO_NHWC)
     graph.replace(node.outputs[0], to_nchw(moved.outputs[0], graph, before=node))
 
 
 def _either(node: ir.Node, graph: FusionGraph) -> None:
     """Move through an elementwise node if every operand exists in channels-last layout."""
-    origins = [None if value is None else _undone(value, graph, NHWC_TO_NCHW) for value in node.inputs]
-    if not any(origin is not None for origin in origins):
-        return
-    inputs: list[ir.Value | None] = []
-    for value, origin in zip(node.inputs, origins, strict=True):
-        other = origin if origin is not None or value is None else _broadcast(value, node, graph)
-        if other is None and value is not None:
-            return
-        inputs.append(other)
-    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-    _finish(node, graph.add(node.op_type, inputs, attributes, before=node), graph)
+    makers = [_operand(value, graph, before=node) for value in node.inputs]
+    if all(make is not None for make in makers) and any(_undone(value, graph, NHWC_TO_NCHW) for value in node.inputs):
+        inputs = [make() for make in makers if make is not None]
+        _finish(node, graph.add(node.op_type, inputs, node.attributes, before=node), graph)
 
 
-def _broadcast(value: ir.Value, node: ir.Node, graph: FusionGraph) -> ir.Value | None:
-    """Return a value that is broadcast to an image (N, C, H, W) so that it is broadcast to (N, H, W, C)."""
+def _operand(value: ir.Value | None, graph: FusionGraph, *, before: ir.Node) -> Callable[[], ir.Value | None] | None:
+    """Say how to get an operand of an elementwise node in channels-last layout; None if there is no way."""
+    origin = _undone(value, graph, NHWC_TO_NCHW)
+    if value is None or origin is not None:
+        return lambda: origin
     shape = graph.shapes.fixed(value)
-    if shape is None:
+    if shape is None or len(shape) > 4:
         return None
     if all(size == 1 for size in shape):
-        return value if len(shape) < 4 else None
-    if len(shape) in (3, 4) and shape[-2:] == (1, 1) and graph.is_weight(value):
-        channels = shape[-3]
-        if channels is not None and all(size == 1 for size in shape[:-3]):
-            return graph.weight(value, "last", (channels,), lambda w: w.reshape(-1))
-    if len(shape) == 4 and shape[2:] == (1, 1):
-        return graph.add("Transpose", [value], {"perm": NCHW_TO_NHWC}, before=node).outputs[0]
+        return lambda: value
+    if len(shape) < 3 or shape[-2:] != (1, 1):
+        return None
+    channels = shape[-3]
+    if graph.is_weight(value) and channels is not None and all(size == 1 for size in shape[:-3]):
+        return lambda: graph.weight(value, "last", (channels,), lambda weight: weight.reshape(-1))
+    if len(shape) == 4:
+        return lambda: graph.add("Transpose", [value], {"perm": NCHW_TO_NHWC}, before=before).outputs[0]
     return None
 
 
 def _concat(node: ir.Node, graph: FusionGraph) -> None:
+    """Move through a concatenation of images that all are transposed."""
     origins = [_undone(value, graph, NHWC_TO_NCHW) for value in node.inputs]
-    axis = node.attributes["axis"].as_int()
-    if axis != 1 or any(origin is None for origin in origins):
-        return
-    _finish(node, graph.add("Concat", origins, {"axis": 3}, before=node), graph)
+    if all(origin is not None for origin in origins):
+        axis = NCHW_TO_NHWC.index(node.attributes["axis"].as_int() % 4)
+        _finish(node, graph.add("Concat", origins, {"axis": axis}, before=node), graph)
 
 
 def _resize(node: ir.Node, graph: FusionGraph) -> None:
-    """Move through an enlargement by fixed factors without interpolation."""
+    """Move through an enlargement by repetition: its factors or sizes are permuted."""
     origin = _undone(node.inputs[0], graph, NHWC_TO_NCHW)
     mode = node.attributes["mode"].as_string() if "mode" in node.attributes else "nearest"
-    scales = _scales(node, graph)
-    if origin is None or mode != "nearest" or scales is None or "axes" in node.attributes:
+    # The kernels interpolate images with their channels second only; axes and corners are not written by exporters.
+    if origin is None or mode != "nearest" or "axes" in node.attributes or _has_corners(node, graph):
         return
-    permuted = graph.constant(scales[list(NCHW_TO_NHWC)].astype(np.float32), "scales")
-    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-    moved = graph.add("Resize", [origin, None, permuted], attributes, before=node)
-    graph.shapes.permute(node.outputs[0], moved.outputs[0], NCHW_TO_NHWC)
-    _finish(node, moved, graph)
+    vectors = [value if _is_filled(value, graph) else None for value in node.inputs[2:]]
+    permuted = [None if value is None else _permuted(value, graph, before=node) for value in vectors]
+    _finish(node, graph.add("Resize", [origin, None, *permuted], node.attributes, before=node), graph)
 
 
-def _scales(node: ir.Node, graph: FusionGraph) -> np.ndarray | None:  # type: ignore[type-arg]
-    """Return how much a Resize enlarges each axis, if that does not depend on open sizes and is whole."""
-    assert node.inputs[0] is not None
-    before, after = graph.shapes.of(node.inputs[0]), graph.shapes.of(node.outputs[0])
-    if before is None or after is None:
-        return None
-    ratios = {
-        tuple(new / old for new, old in zip(large, small, strict=True))
-        for large, small in zip(after, before, strict=True)
-    }
-    ratio = ratios.pop()
-    whole = not ratios and all(number == int(number) for number in ratio)
-    return np.array(ratio) if whole and len(ratio) == 4 else None
+def _has_corners(node: ir.Node, graph: FusionGraph) -> bool:
+    return len(node.inputs) > 1 and _is_filled(node.inputs[1], graph)
+
+
+def _is_filled(value: ir.Value | None, graph: FusionGraph) -> bool:
+    """Say whether an input is there; an empty tensor stands for one that is left out."""
+    return value is not None and graph.shapes.fixed(value) != (0,)
+
+
+def _permuted(vector: ir.Value, graph: FusionGraph, *, before: ir.Node) -> ir.Value:
+    """Return a vector of one number per axis in the order of channels-last layout."""
+    known = graph.shapes.constant(vector)
+    if known is not None:
+        return graph.constant(known[list(NCHW_TO_NHWC)], "permuted")
+    order = graph.constant(np.array(NCHW_TO_NHWC, dtype=np.int64), "order")
+    return graph.add("Gather", [vector, order], {"axis": 0}, before=before).outputs[0]
 
 
 def _pad(node: ir.Node, graph: FusionGraph) -> None:
+    """Move through a padding by fixed numbers."""
     origin = _undone(node.inputs[0], graph, NHWC_TO_NCHW)
-    pads = None if node.inputs[1] is None else graph.shapes.constant(node.inputs[1])
+    pads = None if len(node.inputs) < 2 or node.inputs[1] is None else graph.shapes.constant(node.inputs[1])
     if origin is None or pads is None or pads.size != 8 or (len(node.inputs) > 3 and node.inputs[3] is not None):
         return
     order = list(NCHW_TO_NHWC)
     permuted = graph.constant(np.concatenate([pads[:4][order], pads[4:][order]]), "pads")
-    attributes = {name: attribute.value for name, attribute in node.attributes.items()}
-    _finish(node, graph.add("Pad", [origin, permuted, *node.inputs[2:3]], attributes, before=node), graph)
+    _finish(node, graph.add("Pad", [origin, permuted, *node.inputs[2:3]], node.attributes, before=node), graph)
 
 
 def _reshape(node: ir.Node, graph: FusionGraph) -> None:
@@ -171,15 +174,7 @@ def _reshape(node: ir.Node, graph: FusionGraph) -> None:
     values = graph.shapes.values(wanted)
     if values is None or any(np.any(array == 0) for array in values):
         return
-    fixed = graph.shapes.constant(wanted)
-    if fixed is not None:
-        shape = graph.constant(fixed[list(NCHW_TO_NHWC)], "shape")
-    else:
-        order = graph.constant(np.array(NCHW_TO_NHWC, dtype=np.int64), "order")
-        shape = graph.add("Gather", [wanted, order], {"axis": 0}, before=node).outputs[0]
-        shape.dtype = ir.DataType.INT64
-    moved = graph.add("Reshape", [sequence, shape], before=node)
-    graph.shapes.permute(node.outputs[0], moved.outputs[0], NCHW_TO_NHWC)
+    moved = graph.add("Reshape", [sequence, _permuted(wanted, graph, before=node)], before=node)
     _finish(node, moved, graph)
 
 
@@ -191,7 +186,6 @@ def _shape(node: ir.Node, graph: FusionGraph) -> None:
     order = graph.constant(np.array(NHWC_TO_NCHW, dtype=np.int64), "order")
     shape = graph.add("Shape", [origin], before=node).outputs[0]
     permuted = graph.add("Gather", [shape, order], {"axis": 0}, before=node).outputs[0]
-    shape.dtype = permuted.dtype = ir.DataType.INT64
     graph.replace(node.outputs[0], permuted)
 
 
@@ -207,7 +201,10 @@ def _to_sequence(node: ir.Node, graph: FusionGraph) -> None:
         return
     if any(shape != (s[0], s[1] * s[2], s[3]) for shape, s in zip(shapes, sources, strict=True)):
         return
-    shape = graph.constant(np.array([0, -1, shapes[0][-1]], dtype=np.int64), "shape")
+    sizes = {shape[-1] for shape in shapes}
+    if len(sizes) != 1:
+        return
+    shape = graph.constant(np.array([0, -1, sizes.pop()], dtype=np.int64), "shape")
     joined = graph.add("Reshape", [origin, shape], before=node, like=node.outputs[0])
     graph.replace(node.outputs[0], joined.outputs[0])
 

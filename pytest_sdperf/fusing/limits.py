@@ -1,8 +1,9 @@
-"""What the CUDA kernels of ONNX Runtime 1.31 throw on, found before a GPU is asked."""
+"""What the CUDA kernels of ONNX Runtime 1.31 throw on, or run slowly, found before a GPU is asked."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
@@ -10,8 +11,9 @@ from pytest_sdperf.fusing.fusion_graph import MICROSOFT
 
 # One instance of the kernel per half size; anything else throws at run time.
 SPLIT_GELU_HALVES = (1280, 2560, 3072, 5120, 6144)
-# Fused kernels of attention load heads in vectors of 8.
+# Fused kernels of attention load heads in vectors of 8, and hold one head in registers and shared memory.
 HEAD_MULTIPLE = 8
+LARGEST_HEAD = 1024
 
 
 def find_limits(model: ir.Model) -> list[str]:
@@ -23,18 +25,30 @@ def find_limits(model: ir.Model) -> list[str]:
     return [f"{text} ({count} nodes)" if count > 1 else text for text, count in sorted(found.items())]
 
 
-def _limits(node: ir.Node) -> list[str]:
+def _limits(node: ir.Node) -> Iterator[str]:
     if node.op_type == "BiasSplitGelu":
         half = _size(node.inputs[1], 0) // 2
-        allowed = ", ".join(map(str, SPLIT_GELU_HALVES))
-        return (
-            [] if half in SPLIT_GELU_HALVES else [f"BiasSplitGelu has no kernel for halves of {half}; it has {allowed}"]
-        )
-    if node.op_type in ("GroupNorm", "SkipGroupNorm"):
+        if half not in SPLIT_GELU_HALVES:
+            allowed = ", ".join(map(str, SPLIT_GELU_HALVES))
+            yield f"BiasSplitGelu has no kernel for halves of {half}; it has {allowed}"
+    elif node.op_type in ("GroupNorm", "SkipGroupNorm"):
         channels, groups = _size(node.inputs[1], 0), node.attributes["groups"].as_int()
         if channels % groups or (channels // groups) % 2:
-            return [f"{node.op_type} needs an even number of channels per group, not {channels} in {groups} groups"]
-    return []
+            yield f"{node.op_type} needs an even number of channels per group, not {channels} in {groups} groups"
+    elif node.op_type == "MultiHeadAttention":
+        size = _head_size(node)
+        if size % HEAD_MULTIPLE or size > LARGEST_HEAD:
+            yield (
+                f"MultiHeadAttention has no fused kernel for heads of {size}; it has them for multiples of "
+                f"{HEAD_MULTIPLE} up to {LARGEST_HEAD}"
+            )
+
+
+def _head_size(node: ir.Node) -> int:
+    """Return the size of the heads; 0 if the graph does not say it."""
+    query = node.inputs[0]
+    packed = query is not None and query.shape is not None and len(query.shape) == 5
+    return _size(query, -1) // (1 if packed else node.attributes["num_heads"].as_int())
 
 
 def _size(value: ir.Value | None, axis: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from pytest_sdperf.fusing import half, layout, opset, tidy
+from pytest_sdperf.fusing import decompositions, half, layout, opset, tidy
 from pytest_sdperf.fusing.fusion import Fusion, Site, run
 from pytest_sdperf.fusing.fusion_graph import FusionGraph
 
@@ -31,22 +31,24 @@ def fuse(
     """Fuse a model in place.
 
     Args:
-        model: As an exporter emits it, float32 or float16.
+        model: As an exporter emits it, float32 or float16. Weights without data stay without.
         fusions: In the order of the ladder: a later one may build on what an earlier one made.
         to_float16: Convert to float16 afterwards.
         float32: Inputs and outputs that stay float32 in that case.
 
     Raises:
-        BuildError: The model needs an opset for which ONNX Runtime's CUDA provider has no kernels.
+        BuildError: The model needs an opset for which ONNX Runtime's CUDA provider has no kernels, or holds graphs
+            within its graph and is to be converted.
     """
     tidy.unify(model)
     graph = FusionGraph(model)
-    opset.lower(graph)
+    decompositions.decompose(graph)
     tidy.simplify(graph)
     sites = [site for fusion in fusions for site in run(fusion, graph)]
     transposes = layout.settle(graph)
     if to_float16:
         half.to_half(graph, float32=float32)
+    opset.declare(graph)
+    graph.record_shapes()
     tidy.finish(model)
-    opset.declare(model)
     return Report(sites, transposes)

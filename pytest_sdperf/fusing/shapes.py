@@ -10,26 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from pytest_sdperf.fusing import evaluation
-from pytest_sdperf.fusing.evaluation import Array, Known
+from pytest_sdperf.fusing.contents import Array, equal
+from pytest_sdperf.fusing.evaluation import Known
 
 Shape = tuple[int, ...]
 
-# Multiples of 64, so that an image can be halved as often as a model does.
+# Height and width: multiples of 64, so that an image can be halved as often as a model does.
 _STEP = 64
-_FIRST = (2, 7)
+# Samples and tokens: primes, which no number of heads or channels is made of; a text encoder takes at most 77 tokens.
+_PRIMES = ((11, 13, 17, 19, 23, 29, 31, 37), (41, 43, 47, 53, 59, 61, 67, 71))
 
 
 class Shapes:
     """What is known about the values of one graph."""
 
     def __init__(self, graph: ir.Graph) -> None:
-        symbols = list(dict.fromkeys(name for value in graph.inputs for name in _dims(value) if isinstance(name, str)))
-        walks = _FIRST if symbols else _FIRST[:1]
-        self._walks = [_walk(graph, {name: _STEP * (first + i) for i, name in enumerate(symbols)}) for first in walks]
+        choices = _choices(graph)
+        self._walks = [_walk(graph, sizes) for sizes in (choices if choices[0] else choices[:1])]
 
     def of(self, value: ir.Value) -> tuple[Shape, ...] | None:
         """Return the shape of a value at each choice of open sizes; None where it could not be found."""
@@ -51,7 +51,7 @@ class Shapes:
     def constant(self, value: ir.Value) -> Array | None:
         """Return what a value holds if that does not depend on the inputs; None if it does, or it is a weight."""
         arrays = self.values(value)
-        if arrays is None or any(not _equal(arrays[0], other) for other in arrays[1:]):
+        if arrays is None or any(not equal(arrays[0], other) for other in arrays[1:]):
             return None
         return arrays[0]
 
@@ -61,11 +61,11 @@ class Shapes:
         arrays = [known.array for known in found if known is not None and known.array is not None]
         return tuple(arrays) if len(arrays) == len(self._walks) else None
 
-    def copy(self, source: ir.Value, target: ir.Value) -> None:
-        """Give a new value the shape of another one."""
+    def copy(self, source: ir.Value, target: ir.Value, *, contents: bool = False) -> None:
+        """Give a new value the shape of another one, and what is known of its contents if these are the same."""
         for walk in self._walks:
             if source in walk:
-                walk[target] = Known(walk[source].shape)
+                walk[target] = walk[source] if contents else Known(walk[source].shape)
 
     def permute(self, source: ir.Value, target: ir.Value, perm: Sequence[int]) -> None:
         """Give a new value the permuted shape of another one."""
@@ -73,13 +73,13 @@ class Shapes:
             if source in walk and len(walk[source].shape) == len(perm):
                 walk[target] = Known(tuple(walk[source].shape[axis] for axis in perm))
 
-    def put(self, value: ir.Value, shapes: Sequence[Shape]) -> None:
-        """Record the shape of a new value, one per choice of open sizes."""
-        for walk, shape in zip(self._walks, shapes, strict=True):
-            walk[value] = Known(tuple(shape))
+    def put(self, value: ir.Value, shape: Shape) -> None:
+        """Record the shape of a new weight."""
+        for walk in self._walks:
+            walk[value] = Known(shape)
 
     def read(self, value: ir.Value) -> None:
-        """Record a new initializer."""
+        """Record a new constant."""
         for walk in self._walks:
             evaluation.read_initializer(value, walk)
 
@@ -87,6 +87,22 @@ class Shapes:
         """Record the shapes of the outputs of a new node from those of its inputs."""
         for walk in self._walks:
             evaluation.evaluate(node, walk)
+
+
+def _choices(graph: ir.Graph) -> list[dict[str, int]]:
+    """Return a size for every open one, twice; no two of all these are equal."""
+    images: dict[str, None] = {}
+    others: dict[str, None] = {}
+    for value in graph.inputs:
+        for axis, name in enumerate(_dims(value)):
+            if isinstance(name, str):
+                (images if axis > 1 and len(_dims(value)) == 4 else others)[name] = None
+    tokens = [name for name in others if name not in images][: len(_PRIMES[0])]
+    large = [*images, *(name for name in others if name not in images and name not in tokens)]
+    return [
+        {**dict(zip(tokens, primes, strict=False)), **{name: _STEP * (first + i) for i, name in enumerate(large)}}
+        for first, primes in zip((2, 7 + len(large)), _PRIMES, strict=True)
+    ]
 
 
 def _dims(value: ir.Value) -> tuple[int | str, ...]:
@@ -105,10 +121,3 @@ def _walk(graph: ir.Graph, sizes: Mapping[str, int]) -> dict[ir.Value, Known]:
     for node in graph:
         evaluation.evaluate(node, known)
     return known
-
-
-def _equal(first: Array, second: Array) -> bool:
-    if first.shape != second.shape:
-        return False
-    first, second = evaluation.distinct(first), evaluation.distinct(second)
-    return bool(np.all((first == second) | ((first != first) & (second != second))))  # noqa: PLR0124 NaN

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common as passes
 
-from pytest_sdperf.fusing.fusion_graph import FusionGraph
+from pytest_sdperf.fusing.fusion_graph import PATH, FusionGraph
 
 _LARGEST_CONSTANT = 64
 
@@ -15,6 +15,7 @@ def unify(model: ir.Model) -> None:
     """Inline functions and turn constant nodes into initializers, before shapes are looked at."""
     if model.functions:
         passes.InlinePass()(model)
+        model.functions.clear()
     passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
 
 
@@ -30,10 +31,9 @@ def simplify(graph: FusionGraph) -> None:
 def finish(model: ir.Model) -> None:
     """Remove what is no longer used and sort the nodes."""
     passes.RemoveUnusedNodesPass()(model)
-    passes.RemoveUnusedFunctionsPass()(model)
     model.graph.sort()
     for node in model.graph:
-        node.metadata_props.pop("sdperf.path", None)
+        node.metadata_props.pop(PATH, None)
 
 
 def _fold_constant(node: ir.Node, graph: FusionGraph) -> bool:
@@ -43,26 +43,27 @@ def _fold_constant(node: ir.Node, graph: FusionGraph) -> bool:
     array = graph.shapes.constant(value)
     if array is None or array.size > _LARGEST_CONSTANT:
         return False
-    graph.replace(value, graph.constant(np.ascontiguousarray(array), "constant"))
+    graph.replace(value, graph.constant(np.ascontiguousarray(array).reshape(array.shape), "constant"))
     return True
 
 
 def _fold_view(node: ir.Node, graph: FusionGraph) -> bool:
     """Turn a transposed or reshaped weight into a weight."""
-    source = node.inputs[0] if node.inputs else None
+    source, result = node.inputs[0] if node.inputs else None, node.outputs[0]
     if node.op_type not in ("Transpose", "Reshape", "Unsqueeze", "Squeeze") or source is None:
         return False
-    shape = graph.shapes.fixed(node.outputs[0])
-    if not graph.is_weight(source) or shape is None or None in shape or graph.is_output(node.outputs[0]):
+    shape = graph.shapes.fixed(result)
+    if not graph.is_weight(source) or shape is None or None in shape or graph.is_output(result):
         return False
     sizes = tuple(size for size in shape if size is not None)
     if node.op_type == "Transpose":
-        perm = tuple(node.attributes["perm"].as_ints()) if "perm" in node.attributes else None
-        suffix = "t" if perm is None else "t" + "".join(map(str, perm))
-        folded = graph.weight(source, suffix, sizes, lambda w: np.transpose(w, perm))
+        perm = tuple(node.attributes["perm"].as_ints()) if "perm" in node.attributes else tuple(range(len(sizes)))[::-1]
+        folded = graph.weight(source, "t" + "".join(map(str, perm)), sizes, lambda weight: np.transpose(weight, perm))
     else:
-        folded = graph.weight(source, "x".join(map(str, sizes)), sizes, lambda w: w.reshape(sizes))
-    graph.replace(node.outputs[0], folded)
+        folded = graph.weight(source, "x".join(map(str, sizes)), sizes, lambda weight: weight.reshape(sizes))
+    # A mask stays known as one.
+    graph.shapes.copy(result, folded, contents=True)
+    graph.replace(result, folded)
     return True
 
 
@@ -74,19 +75,19 @@ def _remove_neutral(node: ir.Node, graph: FusionGraph) -> None:
 
 def _kept(node: ir.Node, graph: FusionGraph) -> ir.Value | None:
     """Return the input that a node passes on unchanged; None if it changes something."""
-    first = node.inputs[0] if node.inputs else None
+    first, result = node.inputs[0] if node.inputs else None, node.outputs[0]
     if first is None:
         return None
     if node.op_type == "Identity":
         return first
-    if node.op_type == "Dropout" and (len(node.inputs) < 3 or node.inputs[2] is None) and not node.outputs[-1].uses():
-        return first
+    if node.op_type == "Dropout" and (len(node.inputs) < 3 or node.inputs[2] is None):
+        return first if not any(value.uses() or graph.is_output(value) for value in node.outputs[1:]) else None
     if node.op_type == "Cast" and first.dtype is not None and int(first.dtype) == node.attributes["to"].as_int():
         return first
     if node.op_type in ("Mul", "Div"):
         second = node.inputs[1]
-        if graph.scalar(second) == 1 and graph.shapes.same(first, node.outputs[0]):
+        if graph.scalar(second) == 1 and graph.shapes.same(first, result):
             return first
         if node.op_type == "Mul" and second is not None and graph.scalar(first) == 1:
-            return second if graph.shapes.same(second, node.outputs[0]) else None
+            return second if graph.shapes.same(second, result) else None
     return None

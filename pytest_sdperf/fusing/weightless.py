@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import lzma
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,8 @@ import onnx_ir as ir
 
 from pytest_sdperf.errors import BuildError
 from pytest_sdperf.fusing.weight_roles import Role, Use, weight_use
+from pytest_sdperf.graph import NOT_STORED
 
-LOCATION = "weights-are-not-stored"
 SMALL = 64
 _BIAS_BOUND = 0.1
 _NORM_BOUND = 0.5
@@ -36,7 +36,7 @@ def strip(model: ir.Model) -> None:
     """
     for value in _initializers(model):
         tensor = value.const_value
-        if tensor is None or _is_missing(tensor):
+        if tensor is None or is_missing(tensor):
             continue
         if tensor.dtype.is_floating_point() and tensor.size > SMALL and weight_use(value) and _is_varied(tensor):
             value.const_value = without_data(tensor, value.name or "")
@@ -46,7 +46,12 @@ def strip(model: ir.Model) -> None:
 
 def without_data(tensor: ir.TensorProtocol, name: str) -> ir.ExternalTensor:
     """Return a weight of the same type and shape whose data is missing; the data of `tensor` is not read."""
-    return ir.ExternalTensor(LOCATION, None, None, tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=name)
+    return missing(name, dtype=tensor.dtype, shape=tensor.shape.numpy())
+
+
+def missing(name: str, *, dtype: ir.DataType, shape: Sequence[int]) -> ir.ExternalTensor:
+    """Return a weight whose data is missing."""
+    return ir.ExternalTensor(NOT_STORED, None, None, dtype, shape=ir.Shape(shape), name=name)
 
 
 def draw(model: ir.Model, *, seed: int = 0) -> None:
@@ -58,7 +63,7 @@ def draw(model: ir.Model, *, seed: int = 0) -> None:
     """
     for value in _initializers(model):
         tensor = value.const_value
-        if tensor is not None and _is_missing(tensor):
+        if tensor is not None and is_missing(tensor):
             # A graph that was rewritten since may use a weight in a way that says nothing about its size.
             use = weight_use(value) or _guessed(tensor)
             make = functools.partial(_drawn, value.name or "", like=tensor, use=use, seed=seed)
@@ -68,7 +73,7 @@ def draw(model: ir.Model, *, seed: int = 0) -> None:
 
 def is_weightless(model: ir.Model) -> bool:
     """Say whether any weight has no data."""
-    return any(value.const_value is not None and _is_missing(value.const_value) for value in _initializers(model))
+    return any(value.const_value is not None and is_missing(value.const_value) for value in _initializers(model))
 
 
 def save_stripped(model: ir.Model, path: Path) -> None:
@@ -90,7 +95,7 @@ def load_stripped(path: Path) -> ir.Model:
     """
     model: ir.Model = ir.from_proto(onnx.ModelProto.FromString(_decompress(path)))
     for tensor in _stored_tensors(model):
-        if isinstance(tensor, ir.ExternalTensor) and not _is_missing(tensor):
+        if isinstance(tensor, ir.ExternalTensor) and not is_missing(tensor):
             raise BuildError(
                 f"{path} keeps {tensor.name!r} in another file ({tensor.location}). Give a file that "
                 f"save_stripped wrote, or load this one with onnx_ir.load."
@@ -115,8 +120,9 @@ def _stored_tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
                     yield from attribute.as_tensors()
 
 
-def _is_missing(tensor: ir.TensorProtocol) -> bool:
-    return isinstance(tensor, ir.ExternalTensor) and tensor.location == LOCATION
+def is_missing(tensor: ir.TensorProtocol) -> bool:
+    """Say whether a tensor is a weight without data."""
+    return isinstance(tensor, ir.ExternalTensor) and tensor.location == NOT_STORED
 
 
 def _is_varied(tensor: ir.TensorProtocol) -> bool:

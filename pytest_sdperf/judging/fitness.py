@@ -11,7 +11,7 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, opening
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.units import plural
-from pytest_sdperf.values import Measurement, Sample
+from pytest_sdperf.values import Failure, Measurement, Sample
 
 Differences = Mapping[str, tuple[Any, Any]]
 
@@ -29,15 +29,20 @@ def unfit(
         return _other_machine(differences)
     failure = measurement.failure
     if failure is not None and not measurement.out_of_memory:
-        said = f"{capital(failure.message.rstrip('.'))}."
-        if failure.reason == "refused":
-            return invalid("refused", said)
-        tail = "\n".join(failure.tail.strip().splitlines()[-TAIL_LINES:])
-        quoted = f" Its last words:\n{tail}" if tail else " It wrote nothing to stderr."
-        return invalid(f"worker-{failure.reason}", f"{said}{quoted}")
+        return ended(failure)
     if measurement.out_of_memory or not measurement.case.engine:
         return None
     return next(_sample_problems(measurement, stored, policy=policy), None)
+
+
+def ended(failure: Failure, *, metric: str = "measurement") -> Verdict:
+    """Return the verdict on a worker that gave no answer."""
+    said = f"{capital(failure.message.rstrip('.'))}."
+    if failure.reason == "refused":
+        return invalid("refused", said, metric=metric)
+    tail = "\n".join(failure.tail.strip().splitlines()[-TAIL_LINES:])
+    quoted = f" Its last words:\n{tail}" if tail else " It wrote nothing to stderr."
+    return invalid(f"worker-{failure.reason}", f"{said}{quoted}", metric=metric)
 
 
 def invalid(code: str, sentence: str, *, metric: str = "measurement") -> Verdict:

@@ -4,49 +4,65 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pytest_sdperf.fusing.explain import Explanation, sentences, short
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.values import Case
 
 METRIC = "fusions"
+SHOWN = 3
 
 Counts = Mapping[str, int]
 
 
-def judge_against_target(case: Case, counts: Counts, target: Counts, *, known: Counts | None) -> Verdict:
+def judge_against_target(
+    case: Case, counts: Counts, target: Counts, *, known: Counts | None, explanation: Explanation | None = None
+) -> Verdict:
     """Judge the operators of one graph.
 
     Args:
         case: What was built.
         counts: `domain::op_type` -> nodes in the graph.
-        target: The same, derived from the torch module; operators that it does not name are not judged.
+        target: The same, derived from the torch module. Operators that it does not name are not judged; of those
+            with 0 none may be left.
         known: What this version of a foreign optimizer is known to reach; None for an optimizer of this project (it
             has to reach the target), empty where nothing is stored yet.
+        explanation: Where the graph falls short of the target, and why: the first problems become details of the
+            verdict.
 
     Returns:
         REGRESSED below what is known (or below the target, for our own), GAP at what is known but below the target,
         NEW below the target with nothing stored, IMPROVED above, else HELD.
     """
     what = f"The {case.component} graph of {case.model} at {case.optimization}, fused by {case.fuser},"
-    if not sum(target.values()):
+    if not any(target.values()):
         return _judge_unfused(what, counts)
     got = {name: counts.get(name, 0) for name in sorted(target)}
     floor = target if known is None else {name: known.get(name, 0) for name in target}
-    lost, short, more = _below(got, floor), _below(got, target), _above(got, floor if known else target)
-    obtained, expected = float(sum(got.values())), float(sum(target.values()))
+    lost, lacking = {**_short_of(got, floor, target), **_faded(got, floor, target)}, _short_of(got, target, target)
+    more = _more(got, floor if known else target, target)
+    expected = float(sum(target.values()))
     if lost:
-        outcome, code, sentence = Outcome.REGRESSED, "operators-lost", f"{what} lost operators: {lost}."
-    elif short and known is not None and not known:
-        sentence = f"{what} lacks operators that its torch module allows, and nothing is stored to compare it: {short}."
-        outcome, code = Outcome.NEW, "below-target-unknown"
-    elif short:
-        sentence = f"{what} lacks operators that its torch module allows, as it is known to: {short}."
-        outcome, code = Outcome.GAP, "below-target"
+        outcome, code, sentence = Outcome.REGRESSED, "operators-lost", f"{what} lost operators: {_listed(lost)}."
+    elif lacking:
+        known_so = "as it is known to" if known else "and nothing is stored to compare it"
+        outcome, code = (Outcome.GAP, "below-target") if known else (Outcome.NEW, "below-target-unknown")
+        sentence = f"{what} lacks operators that its torch module allows, {known_so}: {_listed(lacking)}."
     elif more:
-        outcome, code, sentence = Outcome.IMPROVED, "more-fused", f"{what} has more operators than known: {more}."
+        sentence = f"{what} has more operators than known: {_listed(more)}."
+        outcome, code = Outcome.IMPROVED, "more-fused"
     else:
         sentence = f"{what} has every operator that its torch module allows ({expected:.0f})."
         outcome, code = Outcome.HELD, "as-derived"
-    return Verdict(outcome, code, sentence, METRIC, obtained, expected)
+    details = _details(explanation, case, first=lost) if explanation and (lost or lacking) else ()
+    return Verdict(outcome, code, sentence, METRIC, float(sum(got.values())), expected, details=details)
+
+
+def _details(explanation: Explanation, case: Case, *, first: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the first problems, those of lost operators before others."""
+    if not explanation.located:
+        return (f"where and why is not known: {'; '.join(explanation.notes) or 'the fuser left no record'}",)
+    ordered = sorted(explanation.unfused, key=lambda one: one.op not in first)
+    return tuple(sentences(ordered, component=case.component, most=SHOWN, all_of_them="--sdperf-explain=FILE"))
 
 
 def _judge_unfused(what: str, counts: Counts) -> Verdict:
@@ -62,15 +78,33 @@ def _judge_unfused(what: str, counts: Counts) -> Verdict:
     return Verdict(Outcome.HELD, "as-derived", f"{what} holds no fused operators, as it must.", METRIC, 0.0, 0.0)
 
 
-def _below(got: Counts, floor: Counts) -> str:
-    return ", ".join(f"{_short(name)} {got[name]} of {floor[name]}" for name in got if got[name] < floor[name])
+def _short_of(got: Counts, floor: Counts, target: Counts) -> dict[str, str]:
+    """Return what there is too little of, or too much where none may be left, and how much."""
+    found = {}
+    for name in got:
+        if target[name] and got[name] < floor[name]:
+            found[name] = f"{short(name)} {got[name]} of {floor[name]}"
+        elif not target[name] and got[name] > floor[name]:
+            found[name] = f"{got[name]} {short(name)} left"
+    return found
 
 
-def _above(got: Counts, ceiling: Counts) -> str:
-    return ", ".join(
-        f"{_short(name)} {got[name]} instead of {ceiling[name]}" for name in got if got[name] > ceiling[name]
-    )
+def _faded(got: Counts, floor: Counts, target: Counts) -> dict[str, str]:
+    """Return what others should have taken in, but did not: it has gone and they have not become more."""
+    gone = {
+        name: floor[name] - got[name]
+        for name in got
+        if not target[name] and got[name] < floor[name] and not name.startswith("::")
+    }
+    gained = sum(max(got[name] - floor[name], 0) for name in got if target[name])
+    return {name: f"{short(name)} {got[name]} of {floor[name]}" for name in gone} if sum(gone.values()) > gained else {}
 
 
-def _short(name: str) -> str:
-    return name.rpartition("::")[2]
+def _more(got: Counts, ceiling: Counts, target: Counts) -> dict[str, str]:
+    """Return what there is more of, or less where none may be left."""
+    better = (name for name in got if (got[name] > ceiling[name] if target[name] else got[name] < ceiling[name]))
+    return {name: f"{short(name)} {got[name]} instead of {ceiling[name]}" for name in better}
+
+
+def _listed(found: Mapping[str, str]) -> str:
+    return ", ".join(text for _, text in sorted(found.items()))

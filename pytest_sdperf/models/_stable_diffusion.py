@@ -77,7 +77,9 @@ class StableDiffusion(Model):
         """Build the component on the meta device and, given a file, put its weights in without a second copy."""
         part = self.part(component)
         module = _weights.skeleton(part)
-        if weights is not None:
+        if weights is None:
+            part.restore_buffers(module, "cpu")
+        else:
             _weights.load(part, module, weights, floating=floating, device=device)
         return module
 

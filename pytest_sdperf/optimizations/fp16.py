@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sdperf.contracts import Optimization
@@ -37,16 +37,14 @@ class Fp16(Optimization):
 
         return (SkipLayerNormalization(), Gelu(), QuickGelu(), BiasGelu())
 
-    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
+    def sites(self, module: torch.nn.Module) -> Mapping[str, Sequence[str]]:
         """Expect a SkipLayerNormalization wherever a residual sum is normalised, and every Gelu as one node."""
         found = norms.layer_norms(module)
-        activations = sites.clip_activations(module)
-        counts = {
-            "com.microsoft::SkipLayerNormalization": sum(norm.after_sum for norm in found),
-            "::LayerNormalization": sum(not norm.after_sum for norm in found),
-            "com.microsoft::Gelu": len(sites.geglus(module)),
-            "com.microsoft::QuickGelu": activations.get("quick_gelu", 0),
+        return {
+            "com.microsoft::SkipLayerNormalization": [norm.path for norm in found if norm.after_sum],
+            "::LayerNormalization": [norm.path for norm in found if not norm.after_sum],
+            "com.microsoft::Gelu": sites.geglus(module),
+            "com.microsoft::QuickGelu": sites.clip_activations(module, "quick_gelu"),
             # The bias of the linear layer before it belongs to the same node.
-            "com.microsoft::BiasGelu": activations.get("gelu", 0),
+            "com.microsoft::BiasGelu": sites.clip_activations(module, "gelu"),
         }
-        return {op: count for op, count in counts.items() if count}

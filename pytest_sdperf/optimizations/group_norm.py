@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sdperf.contracts import Optimization
@@ -29,11 +29,10 @@ class GroupNorm(Optimization):
 
         return (Rewrite(), SkipGroupNorm())
 
-    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
-        """Expect a node for every norm of an image; a norm of a sequence (the attention of a VAE) stays as it is."""
-        found = [norm for norm in norms.group_norms(module) if norm.rank == 4]
-        counts = {
-            "com.microsoft::GroupNorm": sum(not norm.after_sum for norm in found),
-            "com.microsoft::SkipGroupNorm": sum(norm.after_sum for norm in found),
+    def sites(self, module: torch.nn.Module) -> Mapping[str, Sequence[str]]:
+        """Expect a node for every norm of an image, also where it is normalised as a sequence (in a VAE)."""
+        found = norms.group_norms(module)
+        return {
+            "com.microsoft::GroupNorm": [norm.path for norm in found if not norm.after_sum],
+            "com.microsoft::SkipGroupNorm": [norm.path for norm in found if norm.after_sum],
         }
-        return {op: count for op, count in counts.items() if count}

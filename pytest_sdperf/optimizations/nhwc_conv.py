@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sdperf.contracts import Optimization
@@ -21,6 +21,7 @@ class NhwcConv(Optimization):
     position = 40
     title = "FP16 baseline + FMHA + NhwcConv"
     ort_options = ("enable_nhwc_conv",)
+    replaces = ("::Conv",)
 
     def fusions(self) -> tuple[Fusion, ...]:
         """Return the one rewrite."""
@@ -28,7 +29,6 @@ class NhwcConv(Optimization):
 
         return (Rewrite(),)
 
-    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
-        """Expect every two-dimensional convolution as NhwcConv, and no Conv."""
-        count = len(sites.convolutions(module))
-        return {"com.microsoft::NhwcConv": count, "::Conv": 0} if count else {}
+    def sites(self, module: torch.nn.Module) -> Mapping[str, Sequence[str]]:
+        """Expect every two-dimensional convolution."""
+        return {"com.microsoft::NhwcConv": sites.convolutions(module)}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sdperf.contracts import Optimization
+from pytest_sdperf.structure import sites
 
 if TYPE_CHECKING:
     import torch
 
     from pytest_sdperf.fusing.fusion import Fusion
+
+ATTENTION = "com.microsoft::MultiHeadAttention"
 
 
 class PackedQkv(Optimization):
@@ -20,6 +23,7 @@ class PackedQkv(Optimization):
     position = 70
     title = "FP16 baseline + FMHA + NhwcConv + GroupNorm + BiasSplitGelu + Packed QKV"
     ort_options = ("enable_packed_qkv", "enable_packed_kv")
+    takes_in = {f"{ATTENTION}[packed-qkv]": ATTENTION, f"{ATTENTION}[packed-kv]": ATTENTION}
 
     def fusions(self) -> tuple[Fusion, ...]:
         """Return the one rewrite."""
@@ -27,6 +31,7 @@ class PackedQkv(Optimization):
 
         return (Rewrite(),)
 
-    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
-        """Expect no further node: the same MultiHeadAttention nodes have 1 or 2 inputs instead of 3."""
-        return {}
+    def sites(self, module: torch.nn.Module) -> Mapping[str, Sequence[str]]:
+        """Expect the attentions whose projections have no bias: self attention with one input, cross with two."""
+        whole, crossed = sites.packable_attentions(module)
+        return {f"{ATTENTION}[packed-qkv]": whole, f"{ATTENTION}[packed-kv]": crossed}

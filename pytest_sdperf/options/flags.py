@@ -87,14 +87,16 @@ OPTIONS: Sequence[Option] = (
     Option(
         "component",
         "what",
-        "Components of the model, or pipeline for a whole request. Default: unet and pipeline.",
+        "Components of the model, or pipeline for a whole request. Default: unet and pipeline; test_fusions builds "
+        "every component.",
         "NAMES",
     ),
     Option(
         "optimization",
         "what",
         "Rungs of the ladder, each with all below it; fp16+fmha is exactly these, all-fmha is all but one, ladder is "
-        "every rung. Default: what the engine says.",
+        "every rung; as-is is an --onnx-dir unchanged. Default: what the engine says; test_fusions builds fp16 and the "
+        "last rung.",
         "NAMES",
     ),
     Option("batch-size", "what", "Images per request; a UNet runs at twice this. Default: 1.", "NUMBERS"),
@@ -107,8 +109,23 @@ OPTIONS: Sequence[Option] = (
     Option(
         "weights",
         "what",
-        "random (seeded), a diffusers folder, or the id of a repository on the Hugging Face hub. Default: random.",
+        "random (seeded), none (graphs are only looked at), a diffusers folder, or the id of a repository on the "
+        "Hugging Face hub. Default: random.",
         "SOURCE",
+    ),
+    Option(
+        "onnx-dir",
+        "what",
+        "A pipeline that was exported to ONNX already: one COMPONENT/model.onnx per component, as optimum writes it. "
+        "--model says which pipeline it is. Default: none, models are exported.",
+        "FOLDER",
+    ),
+    Option(
+        "onnx-reference",
+        "what",
+        "The same pipeline exported in float32, which an --onnx-dir is compared with where no --weights are given. "
+        "Default: none.",
+        "FOLDER",
     ),
     Option(
         "resolution",
@@ -144,6 +161,13 @@ OPTIONS: Sequence[Option] = (
         short=False,
     ),
     Option("json", "files", "Write every measurement and verdict to this file.", "FILE", short=False),
+    Option(
+        "explain",
+        "files",
+        "Write where each operator of a build was expected, and for each place without it why, to this file.",
+        "FILE",
+        short=False,
+    ),
 )
 BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}
 

@@ -18,7 +18,7 @@ from pytest_sdperf.options import parsing as read
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.flags import Answer
 from pytest_sdperf.options.profiles import Profile
-from pytest_sdperf.options.weights_identity import RANDOM
+from pytest_sdperf.options.weights_identity import NONE, RANDOM
 from pytest_sdperf.schedulers import SCHEDULERS
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
 
@@ -26,6 +26,10 @@ PIPELINE = "pipeline"
 FUSERS = ("native", "ort")
 EXPORTERS = ("dynamo", "torchscript")
 SHAPES = ("static", "dynamic")
+_NEED_WEIGHTS = (
+    ("fuser", "ort", "the optimizer of onnxruntime reads weights"),
+    ("exporter", "torchscript", "the tracer executes the module"),
+)
 _APP = "pytest-sdperf"
 
 T = TypeVar("T")
@@ -80,6 +84,7 @@ class Reader:
             pool=self._said("pool", partial(read.word, noun="a label"), usual.pool),
             in_process=self._said("inprocess", read.switch, usual.in_process),
             json_file=self._said("json", self._path, usual.json_file),
+            explain_file=self._said("explain", self._path, usual.explain_file),
         )
 
     def selection(self) -> Selection:
@@ -105,6 +110,8 @@ class Reader:
             opset=self._said("opset", read.opset, usual.opset),
             shapes=self._said("shapes", partial(read.one_of, kind="kind of shapes", allowed=SHAPES), usual.shapes),
             weights=self._said("weights", self._weights, usual.weights),
+            onnx_dir=self._said("onnx-dir", self._folder, usual.onnx_dir),
+            onnx_reference=self._said("onnx-reference", self._reference, usual.onnx_reference),
             height=height,
             width=width,
             steps=self._said("steps", partial(read.count, noun="a number of steps"), usual.steps),
@@ -123,23 +130,54 @@ class Reader:
         return parse_engines(answer.text, self.catalog, self.profiles, device_kind=self.device_kind)
 
     def _optimizations(self, answer: Answer) -> tuple[str, ...]:
-        return parse_optimizations(answer.text, self.catalog.ladder)
+        return parse_optimizations(answer.text, self.catalog.ladder, as_is="onnx-dir" in self.answers)
 
     def _path(self, answer: Answer) -> Path:
         return path_of(answer, started_in=self.started_in, root=self.root)
 
+    def _folder(self, answer: Answer) -> Path:
+        folder = self._path(answer)
+        if not folder.is_dir():
+            raise OptionError(
+                f"{answer}: there is no folder {folder}. Give a folder with one COMPONENT/model.onnx per component, as "
+                f"`optimum-cli export onnx --model MODEL FOLDER` writes it."
+            )
+        return folder.resolve()
+
+    def _reference(self, answer: Answer) -> Path:
+        if "onnx-dir" not in self.answers:
+            raise OptionError(
+                f"{answer} is what an --onnx-dir is compared with, and none is given. Name the folder to test with "
+                f"--sdperf-onnx-dir=FOLDER, or leave {answer.spelling} out."
+            )
+        return self._folder(answer)
+
     def _weights(self, answer: Answer) -> str:
-        """Return `random`, the absolute path of a folder, or a hub id."""
+        """Return `random`, `none`, the absolute path of a folder, or a hub id."""
         weights = read.text(answer)
         folder = self._path(answer)
-        if weights != RANDOM and folder.is_dir():
+        if weights not in {RANDOM, NONE} and folder.is_dir():
             return str(folder.resolve())
-        if weights == RANDOM or re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", weights):
+        if weights == NONE:
+            self._check_without_weights(answer)
+        if weights in {RANDOM, NONE} or re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", weights):
             return weights
         raise OptionError(
-            f"{answer}: there is no folder {folder}. Allowed: random, a diffusers folder, or OWNER/NAME on the "
-            f"Hugging Face hub; type for example {answer.spelling}=random."
+            f"{answer}: there is no folder {folder}. Allowed: random, none, a diffusers folder, or OWNER/NAME on "
+            f"the Hugging Face hub; type for example {answer.spelling}=random."
         )
+
+    def _check_without_weights(self, answer: Answer) -> None:
+        for name, value, reason in _NEED_WEIGHTS:
+            other = self.answers.get(name)
+            if other is not None and value in read.names(other):
+                raise OptionError(f"{answer} and {other} do not go together: {reason}. Leave one of them out.")
+        other = self.answers.get("onnx-dir")
+        if other is not None:
+            raise OptionError(
+                f"{answer} and {other} do not go together: a graph that is given has its weights. Leave one of them "
+                f"out."
+            )
 
 
 def path_of(answer: Answer, *, started_in: Path, root: Path) -> Path:

@@ -8,25 +8,29 @@ from pathlib import Path
 from pytest_sdperf.options.hub import hub_revision
 
 RANDOM = "random"
+NONE = "none"
+"""Graphs are built without weights; nothing is executed."""
 _SEED = 0
 _SUFFIXES = (".safetensors", ".json", ".txt")
 _EDGE_BYTES = 1 << 20
 
 
 def weights_identity(weights: str) -> str:
-    """Return `random-0`, a fingerprint of a folder, or a hub id with its commit: `owner/name@0123456789ab`.
+    """Return `random-0`, `none`, a fingerprint of a folder, or a hub id with its commit: `owner/name@0123456789ab`.
 
     The fingerprint covers the name, size, first and last mebibyte of every file of weights or configuration: a
     safetensors header holds every tensor's name and place, and collecting tests must not read gigabytes.
 
     Args:
-        weights: `random`, an absolute path, or a hub id.
+        weights: `random`, `none`, an absolute path, or a hub id.
 
     Raises:
         WeightsError: A hub id that is neither on this disk nor known to the hub.
     """
     if weights == RANDOM:
         return f"{RANDOM}-{_SEED}"
+    if weights == NONE:
+        return NONE
     folder = Path(weights)
     if not folder.is_absolute():
         return f"{weights}@{hub_revision(weights)[:12]}"

@@ -19,7 +19,9 @@ Rows = Sequence[tuple[str, Agreement]]
 
 def agreement_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield one row per agreement; rows that fail say where."""
-    rows = [(_label(report, agreement), agreement) for report in reports for agreement in report.agreements]
+    compared = [report for report in reports if report.agreements]
+    several = len({report.case.batch_size for report in compared}) > 1
+    rows = [(_label(report, one, batch=several), one) for report in compared for one in report.agreements]
     if not rows:
         return
     label_width = max(min(max(len(label) for label, _ in rows), width - len(_COLUMNS) * _WIDTH), len("agreement"))
@@ -29,13 +31,14 @@ def agreement_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Li
     yield from wrapped(_legend(rows), width=width, first=_INDENT, rest=_INDENT)
 
 
-def _label(report: CaseReport, agreement: Agreement) -> str:
+def _label(report: CaseReport, agreement: Agreement, *, batch: bool) -> str:
     case = report.case
     options = ",".join(f"{name}={value}" for name, value in case.engine_options)
     engine = f"{case.engine}:{options}" if options else case.engine
     what = case.component if agreement.level in ("component", case.component) else f"{case.component} {agreement.level}"
     fuser = f" ({case.fuser})" if case.fuser else ""
-    return f"{_INDENT}{case.model} {what} {case.optimization}{fuser} {engine}"
+    size = f" batch {case.batch_size}" if batch else ""
+    return f"{_INDENT}{case.model} {what} {case.optimization}{fuser} {engine}{size}"
 
 
 def _legend(rows: Rows) -> str:
@@ -43,7 +46,8 @@ def _legend(rows: Rows) -> str:
     metrics = ", ".join(sorted({agreement.metric for _, agreement in rows}))
     references = ", ".join(sorted({f"{a.floating} against {a.reference}" for _, a in rows}))
     factors = sorted({f"{a.limit / a.yardstick:.3g} x" for _, a in rows if a.yardstick > 0 and math.isfinite(a.limit)})
-    limit = f"; limit: {', '.join(factors)} the error of plain torch in the same type" if factors else ""
+    by = " or ".join(sorted({agreement.by for _, agreement in rows}))
+    limit = f"; limit: {', '.join(factors)} the error of plain {by} in the same type" if factors else ""
     return f"error: {metrics} to the reference ({references}){limit}"
 
 

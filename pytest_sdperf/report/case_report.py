@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.verdict import worst
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.values import Case, Measurement, to_json
@@ -24,6 +25,8 @@ class CaseReport:
         agreements: What was compared with a reference.
         verdicts: What it means.
         counts: `domain::op_type` -> nodes that a test of fusions found; empty for other tests.
+        rungs: Component -> rung -> how it stands, of graphs that were taken as they are; empty for others.
+        explanation: Where these were expected, and why they are not there; None where nobody asked for it.
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
     """
 
@@ -33,6 +36,8 @@ class CaseReport:
     agreements: tuple[Agreement, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    rungs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    explanation: Explanation | None = None
     problem: str = ""
 
     @property
@@ -53,7 +58,7 @@ class CaseReport:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
         """Rebuild a report from JSON data."""
-        measurement = data.get("measurement")
+        measurement, explanation = data.get("measurement"), data.get("explanation")
         return cls(
             nodeid=data["nodeid"],
             case=Case.from_json(data["case"]),
@@ -61,5 +66,7 @@ class CaseReport:
             agreements=tuple(Agreement(**agreement) for agreement in data.get("agreements", ())),
             verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
             counts=data.get("counts", {}),
+            rungs=data.get("rungs", {}),
+            explanation=Explanation.from_json(explanation) if explanation else None,
             problem=data.get("problem", ""),
         )

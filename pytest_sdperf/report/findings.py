@@ -39,7 +39,9 @@ def finding_lines(reports: Sequence[CaseReport], *, width: int, candidates: bool
 
 
 def _sentence(verdict: Verdict, *, width: int) -> Iterator[Line]:
-    return wrapped(f"{verdict.sentence} [{verdict.code}]", width=width, first=_INDENT, rest=_INDENT)
+    yield from wrapped(f"{verdict.sentence} [{verdict.code}]", width=width, first=_INDENT, rest=_INDENT)
+    for detail in verdict.details:
+        yield from wrapped(detail, width=width, first=_INDENT * 2, rest=_INDENT * 3)
 
 
 def count_line(reports: Sequence[CaseReport]) -> Line:

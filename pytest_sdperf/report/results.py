@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +26,8 @@ def results_data(reports: Sequence[CaseReport], run: RunInfo, settings: Settings
         "date": date,
         "run": to_json(run),
         "settings": _settings(settings),
-        "reports": [report.to_json() for report in reports],
+        # A file of its own holds the explanations: they are many times longer than everything else.
+        "reports": [dataclasses.replace(report, explanation=None).to_json() for report in reports],
     }
     clean: dict[str, Any] = privacy.redact(finite(data), privacy.identity())
     return clean

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.baselines.published import Published, beside
+from pytest_sdperf.judging.given import standing_lines
 from pytest_sdperf.report.agreements import agreement_lines
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.findings import count_line, finding_lines
@@ -21,7 +22,7 @@ def report_lines(
     *,
     width: int,
     published: Sequence[Published] = (),
-    acceptance: Sequence[str] = (),
+    written: Sequence[str] = (),
 ) -> Iterator[Line]:
     """Yield the report of a run; its last line is the next command to type.
 
@@ -30,7 +31,7 @@ def report_lines(
         run: The run as a whole.
         width: Columns of the terminal.
         published: Published tables; rows of the same model and GPU family stand below the measured ones.
-        acceptance: What was written to the baseline, from `acceptance.accept`.
+        written: What was written: to the baseline (from `acceptance.accept`), or to a file that was asked for.
     """
     yield from header_lines(run, width=width)
     for model in dict.fromkeys(report.case.model for report in reports):
@@ -39,11 +40,18 @@ def report_lines(
         matches = beside(published, family=run.family, model=model, batch_sizes=batches)
         yield from _section(table_lines(mine, matches, width=width))
     yield from _section(agreement_lines(reports, width=width))
+    yield from _section(_standing(reports, width=width))
     yield from _section(finding_lines(reports, width=width, candidates=not (run.updating or run.in_process)))
-    yield from _section(line for text in acceptance for line in wrapped(text, width=width, rest="  "))
+    yield from _section(line for text in written for line in wrapped(text, width=width, rest="  "))
     yield Line()
     yield count_line(reports)
     yield from next_lines(reports, run, width=width)
+
+
+def _standing(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
+    """Yield which rungs given graphs have, each once."""
+    texts = dict.fromkeys(text for report in reports for text in standing_lines(report.rungs))
+    yield from (line for text in texts for line in wrapped(text, width=width, rest="  "))
 
 
 def _section(lines: Iterator[Line]) -> Iterator[Line]:

@@ -58,7 +58,7 @@ def _graph(case: Case, usual: Case) -> list[str]:
         return []
     words = []
     # A test of a build is about its fuser and exporter, so they are always in its name.
-    if not case.engine or case.fuser != usual.fuser:
+    if case.fuser and (not case.engine or case.fuser != usual.fuser):
         words += ["by", case.fuser]
     if not case.engine or case.exporter != usual.exporter:
         words += ["from", case.exporter]

@@ -16,16 +16,19 @@ from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.errors import UnknownNameError
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
+from pytest_sdperf.options.onnx_folder import OnnxFolder
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.reading import PIPELINE, components_of
-from pytest_sdperf.options.weights_identity import weights_identity
+from pytest_sdperf.options.weights_identity import NONE, weights_identity
 from pytest_sdperf.selection.case_ids import case_id
+from pytest_sdperf.selection.given import GivenCases
 from pytest_sdperf.settings import EngineRequest, Selection
 from pytest_sdperf.values import Case
 
 ENGINE_FIXTURES = frozenset({"engine", "runner", "bench", "agree"})
 CASE_FIXTURES = ENGINE_FIXTURES | {"case", "model", "build"}
 DEVICE_FIXTURES = ENGINE_FIXTURES | {"device"}
+EXECUTING_FIXTURES = frozenset({"runner", "bench", "agree"})
 DEFAULT_MODELS: Mapping[DeviceKind, str] = {"cpu": "sd15-thin", "cuda": "sd15", "rocm": "sd15"}
 DEFAULT_ENGINES: Mapping[DeviceKind, Sequence[str]] = {
     "cpu": ("torch", "ort-cpu"),
@@ -113,15 +116,17 @@ class Selector:
             if axes is Axes.MODEL:
                 yield self._choice(self._blank(model, ""), None, timed=timed)
                 continue
-            for component in self._components(axes, marks):
+            for component in self._components(axes, marks, model):
                 blank = self._blank(model, component)
                 for case, request in self._builds(marks, blank) if axes is Axes.BUILD else self._runs(marks, blank):
                     yield self._choice(case, request, timed=timed)
 
     def _builds(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, None]]:
-        rungs = self._optimizations(marks, self.catalog.ladder)
+        # The baseline of every published table, and everything: `--optimization=ladder` has what lies between.
+        usual = dict.fromkeys(rung for rung in (ladder.HALF, *self.catalog.ladder[-1:]) if rung in self.catalog.ladder)
+        rungs = self._optimizations(marks, tuple(usual))
         for rung, fuser, batch_size in itertools.product(rungs, self._fusers(BUILD_FUSERS), self._batch_sizes(marks)):
-            yield replace(self._graph(blank, fuser), optimization=rung, batch_size=batch_size), None
+            yield self._optimized(replace(self._graph(blank, fuser), batch_size=batch_size), rung), None
 
     def _runs(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, EngineRequest]]:
         for request in self._engines(marks):
@@ -131,7 +136,7 @@ class Selector:
             graphs = [self._graph(case, fuser) for fuser in fusers] or [case]
             rungs = self._optimizations(marks, engine.default_optimizations(self.device_kind))
             for rung, graph, batch_size in itertools.product(rungs, graphs, self._batch_sizes(marks)):
-                yield replace(graph, optimization=rung, batch_size=batch_size), request
+                yield self._optimized(replace(graph, batch_size=batch_size), rung), request
 
     def _blank(self, model: Model, component: str) -> Case:
         asked = self.selection
@@ -155,7 +160,20 @@ class Selector:
 
     def _graph(self, case: Case, fuser: str) -> Case:
         asked = self.selection
+        if self.given is not None:
+            return self.given.described(case, fuser)
         return replace(case, fuser=fuser, exporter=asked.exporter, opset=asked.opset, shapes=asked.shapes)
+
+    def _optimized(self, case: Case, optimization: str) -> Case:
+        if self.given is not None:
+            return self.given.optimized(case, optimization)
+        return replace(case, optimization=optimization)
+
+    @functools.cached_property
+    def given(self) -> GivenCases | None:
+        """What `--onnx-dir` gives; None where models are exported."""
+        folder = self.selection.onnx_dir
+        return None if folder is None else GivenCases(OnnxFolder(folder), self.selection, self.catalog)
 
     def _choice(self, case: Case, request: EngineRequest | None, *, timed: bool) -> Choice:
         model = self.catalog.models.get(case.model)
@@ -180,9 +198,14 @@ class Selector:
     def _why_not(self, case: Case, model: Model, request: EngineRequest | None, *, timed: bool) -> str:
         if case.component not in ("", PIPELINE, *model.components):
             return f"{model.name} has no component {case.component!r}; it has {', '.join(model.components)}"
-        if request is None:
-            return ""
-        engine = self.catalog.engines.get(request.engine)
+        if case.fuser == "ort" and self.selection.weights == NONE:
+            return (
+                "not applicable: the optimizer of onnxruntime reads weights, and here are none (--sdperf-weights=none)"
+            )
+        engine = self.catalog.engines.get(request.engine) if request else None
+        refused = self.given.why_not(case, engine, timed=timed) if self.given and case.component else ""
+        if refused or request is None or engine is None:
+            return refused
         if self.device_kind not in engine.device_kinds:
             return f"{engine.name} runs on {' and '.join(engine.device_kinds)}, not on {self.device_kind}"
         for rung in ladder.rungs(case.optimization, self.catalog.ladder):
@@ -191,12 +214,12 @@ class Selector:
                 return f"not applicable: {refusal}"
         return "" if request.by_name else missing_here(engine, request, self.device_kind) or ""
 
-    def _components(self, axes: Axes, marks: Marks) -> Sequence[str]:
+    def _components(self, axes: Axes, marks: Marks, model: Model) -> Sequence[str]:
         known = components_of(self.catalog)
         for name in marks.components or ():
             if name not in known:
                 raise UnknownNameError("component", name, known)
-        default = ("unet",) if axes is Axes.BUILD else ("unet", PIPELINE)
+        default = model.components if axes is Axes.BUILD else ("unet", PIPELINE)
         chosen = _narrow("component", self.selection.components, marks.components, default)
         if axes is Axes.ENGINE:
             return chosen
@@ -228,7 +251,7 @@ class Selector:
 
     def _optimizations(self, marks: Marks, default: Sequence[str]) -> Sequence[str]:
         marked = (
-            ladder.parse_optimizations(",".join(marks.optimizations), self.catalog.ladder)
+            ladder.parse_optimizations(",".join(marks.optimizations), self.catalog.ladder, as_is=self.given is not None)
             if marks.optimizations
             else None
         )

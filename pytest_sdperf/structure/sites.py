@@ -7,7 +7,6 @@ module may be on the meta device.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,17 +41,25 @@ def convolutions(root: torch.nn.Module) -> list[str]:
     ]
 
 
-def attentions(root: torch.nn.Module) -> list[tuple[str, str]]:
-    """Return path and kind (`self`, `cross`, `causal`) of each multi-head attention that a fused kernel can run.
+def attentions(root: torch.nn.Module) -> list[str]:
+    """Return the paths of the attentions: of transformer blocks, of a VAE's middle block, of CLIP encoders."""
+    return [path for path, _ in modules_of(root, "Attention", "CLIPAttention")]
 
-    The attention of a VAE's middle block has one head as wide as its channels (512), which no fused kernel takes.
+
+def packable_attentions(root: torch.nn.Module) -> tuple[list[str], list[str]]:
+    """Return the paths of self attentions whose three projections can be one, and of cross attentions with two in one.
+
+    A projection with a bias is two nodes, of which a packed one takes in none. A causal attention has biases too.
     """
-    found = []
-    for path, block in modules_of(root, "BasicTransformerBlock"):
-        found.append((join(path, "attn1"), "self"))
-        if getattr(block, "attn2", None) is not None:
-            found.append((join(path, "attn2"), "cross"))
-    return found + [(path, "causal") for path, _ in modules_of(root, "CLIPAttention")]
+    projections = {path: part for path, part in modules_of(root, "Attention") if part.to_k is not None}
+    crossed = {path for path, part in projections.items() if part.is_cross_attention}
+    whole = [path for path, part in projections.items() if path not in crossed and _plain(part, "to_q", "to_k", "to_v")]
+    return whole, [path for path in projections if path in crossed and _plain(projections[path], "to_k", "to_v")]
+
+
+def _plain(part: Any, *names: str) -> bool:
+    """Say whether none of these linear layers has a bias."""
+    return all(getattr(part, name).bias is None for name in names)
 
 
 def last_feed_forwards(root: torch.nn.Module) -> list[str]:
@@ -61,9 +68,10 @@ def last_feed_forwards(root: torch.nn.Module) -> list[str]:
     return [join(blocks[-1][0], "ff") for blocks in stacks if blocks]
 
 
-def clip_activations(root: torch.nn.Module) -> Counter[str]:
-    """Return how often each activation function (`quick_gelu`, `gelu`) occurs in CLIP encoders."""
-    return Counter(str(part.config.hidden_act) for _, part in modules_of(root, "CLIPMLP"))
+def clip_activations(root: torch.nn.Module, name: str) -> list[str]:
+    """Return the paths of an activation function (`quick_gelu`, `gelu`) in CLIP encoders."""
+    found = [path for path, part in modules_of(root, "CLIPMLP") if part.config.hidden_act == name]
+    return [join(path, "activation_fn") for path in found]
 
 
 def remove_unused(root: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> None:

@@ -44,6 +44,24 @@ def complete_options(engine: Engine, given: Mapping[str, str]) -> dict[str, str]
     return {name: given.get(name, option.default) for name, option in engine.options.items()}
 
 
+def usable_engine(part: Mapping[str, Any], arguments: Mapping[str, Any], context: TaskContext) -> Engine:
+    """Return the engine that a job names for one component.
+
+    Args:
+        part: The component's entry in `components` of the job.
+        arguments: The job's, with `device_kind`.
+        context: The task's context.
+
+    Raises:
+        EngineMissingError: This interpreter, which may be that of a profile, lacks what the engine needs.
+    """
+    engine = context.catalog.engines.get(part["engine"])
+    reason = engine.missing(arguments["device_kind"])
+    if reason is not None:
+        raise EngineMissingError(f"engine {engine.name!r} cannot run under {sys.executable}: {reason}")
+    return engine
+
+
 @contextlib.contextmanager
 def loaded_component(arguments: Mapping[str, Any], component: str, context: TaskContext) -> Iterator[LoadedComponent]:
     """Load one component with the engine that the job names for it.
@@ -58,10 +76,7 @@ def loaded_component(arguments: Mapping[str, Any], component: str, context: Task
         EngineMissingError: This interpreter, which may be that of a profile, lacks what the engine needs.
     """
     part = arguments["components"][component]
-    engine = context.catalog.engines.get(part["engine"])
-    reason = engine.missing(arguments["device_kind"])
-    if reason is not None:
-        raise EngineMissingError(f"engine {engine.name!r} cannot run under {sys.executable}: {reason}")
+    engine = usable_engine(part, arguments, context)
     model = context.catalog.models.get(arguments["model"])
     request = LoadRequest(
         build=build_from_json(part["build"]),

@@ -1,33 +1,52 @@
-"""Derive from the torch modules of a model what each rung of the ladder should put into its graphs."""
+"""Derive from the torch modules of a model what each rung of the ladder should put into its graphs, and where."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.structure import sites
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.values import Workload
 
+if TYPE_CHECKING:
+    import torch
+
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Count on the meta device, without weights.
+    """Look at the modules on the meta device, without weights.
 
     Args:
         arguments: `model`; `workload`: fields of a `Workload`, whose shapes do not matter.
         context: The task's context.
 
     Returns:
-        `counts`: component -> rung -> `domain::op_type` -> nodes that the rung adds.
+        `counts`: component -> rung -> `domain::op_type` -> nodes that the rung adds; `sites`: component -> rung ->
+        `domain::op_type` -> module paths where it adds them.
     """
     model = context.catalog.models.get(arguments["model"])
     context.say(f"counting what the modules of {model.name} allow")
     workload = Workload(**arguments["workload"])
-    return {"counts": {component: _per_rung(model, component, workload, context) for component in model.components}}
+    modules = {component: _used(model, component, workload) for component in model.components}
+    rungs = context.catalog.optimizations.items()
+    return {
+        "counts": {
+            component: {name: dict(rung.expected(module)) for name, rung in rungs.items()}
+            for component, module in modules.items()
+        },
+        "sites": {
+            component: {
+                name: {op: list(paths) for op, paths in rung.sites(module).items() if paths}
+                for name, rung in rungs.items()
+            }
+            for component, module in modules.items()
+        },
+    }
 
 
-def _per_rung(model: Model, component: str, workload: Workload, context: TaskContext) -> dict[str, dict[str, int]]:
+def _used(model: Model, component: str, workload: Workload) -> torch.nn.Module:
+    """Return a component without the sub-modules that no output depends on."""
     import torch
 
     module = model.module(component, weights=None).eval()
@@ -37,5 +56,4 @@ def _per_rung(model: Model, component: str, workload: Workload, context: TaskCon
         for spec in specs
     ]
     sites.remove_unused(module, inputs)
-    rungs = context.catalog.optimizations.items()
-    return {name: dict(rung.expected(module)) for name, rung in rungs.items()}
+    return module

@@ -1,9 +1,8 @@
-"""Export one component to ONNX: always float32, one graph file and one data file."""
+"""Export one component to ONNX: always float32, one graph file and one data file, or a graph without weights."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,9 @@ from pytest_sdperf import graph
 from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.disk import disk_errors
-from pytest_sdperf.errors import UnknownNameError
-from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.errors import BuildError, UnknownNameError
+from pytest_sdperf.tasks import TaskContext, _structure
+from pytest_sdperf.tasks._quick_export import quick_export
 from pytest_sdperf.values import TensorSpec, Workload
 
 if TYPE_CHECKING:
@@ -26,9 +26,11 @@ _KEPT_METADATA = "pkg.torch.onnx.name_scopes"
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """Write `model.onnx` and `model.onnx.data` into the task's folder and check them.
 
+    Without weights there is no second file: the graph is the same, and its weights have no data.
+
     Args:
-        arguments: `model`, `component`, `weights` (safetensors), `exporter`, `opset`, `shapes`, `workload`;
-            `cache_dir`: the cache folder, for messages.
+        arguments: `model`, `component`, `weights` (safetensors; empty for none), `exporter`, `opset`, `shapes`,
+            `workload`; `cache_dir`: the cache folder, for messages.
         context: The task's context.
 
     Returns:
@@ -36,10 +38,11 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     Raises:
         UnknownNameError: There is no such exporter.
-        BuildError: The exported model is not valid.
+        BuildError: The exported model is not valid, or cannot be exported without weights.
         CacheError: The disk is full or read-only.
     """
     model, component = context.catalog.models.get(arguments["model"]), arguments["component"]
+    weights = Path(arguments["weights"]) if arguments["weights"] else None
     exporters: dict[str, Callable[..., None]] = {"dynamo": _dynamo, "torchscript": _torchscript}
     if arguments["exporter"] not in exporters:
         raise UnknownNameError("exporter", arguments["exporter"], exporters)
@@ -48,7 +51,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     context.say(f"exporting {model.name} {component} to ONNX ({arguments['exporter']}, opset {arguments['opset']})")
     with disk_errors(Path(arguments["cache_dir"])):
         exporters[arguments["exporter"]](
-            model, component, path, weights=Path(arguments["weights"]), opset=arguments["opset"],
+            model, component, path, weights=weights, opset=arguments["opset"],
             dynamic=arguments["shapes"] == "dynamic", workload=Workload(**arguments["workload"]),
         )  # fmt: skip
     seconds = monotonic_s() - start_s
@@ -57,13 +60,16 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
 
 def _dynamo(
-    model: Model, component: str, path: Path, *, weights: Path, opset: int, dynamic: bool, workload: Workload
+    model: Model, component: str, path: Path, *, weights: Path | None, opset: int, dynamic: bool, workload: Workload
 ) -> None:
+    import onnx_ir as ir
     import torch
 
     inputs, outputs = model.inputs(component, workload), model.outputs(component, workload)
     module = model.module(component, weights=weights).eval()
-    with torch.no_grad(), _without_quadratic_rule():
+    if weights is None:
+        _structure.hollow(module, f"{model.name} {component}")
+    with torch.no_grad(), quick_export():
         program = torch.onnx.export(
             module,
             _example(model, component, workload),
@@ -73,31 +79,16 @@ def _dynamo(
             output_names=[spec.name for spec in outputs],
             dynamic_shapes=tuple(dict(spec.axes) for spec in inputs) if dynamic else None,
             verbose=False,
+            optimize=weights is not None,
         )
-    assert program is not None
+        assert program is not None
+        if weights is None:
+            _structure.optimize(program)
     _strip(program.model)
-    program.save(path, external_data=True)
-
-
-@contextlib.contextmanager
-def _without_quadratic_rule() -> Iterator[None]:
-    """Leave out the exporter's rule `SlicesSplit`, which rescans the whole graph for every node.
-
-    It never applies to these models (the counts are the same without it) and takes 84 of 110 seconds for SDXL. It
-    sits in a private list of onnxscript; where that has gone, the export is slower and otherwise the same.
-    """
-    from onnxscript import rewriter
-
-    name = "_DEFAULT_REWRITE_RULES"
-    rules = getattr(rewriter, name, None)
-    if rules is None:
-        yield
-        return
-    setattr(rewriter, name, tuple(rule for rule in rules if rule.name != "SlicesSplit"))
-    try:
-        yield
-    finally:
-        setattr(rewriter, name, rules)
+    if weights is None:
+        ir.save(program.model, path)
+    else:
+        program.save(path, external_data=True)
 
 
 def _strip(model: Any) -> None:
@@ -111,7 +102,7 @@ def _strip(model: Any) -> None:
 
 
 def _torchscript(
-    model: Model, component: str, path: Path, *, weights: Path, opset: int, dynamic: bool, workload: Workload
+    model: Model, component: str, path: Path, *, weights: Path | None, opset: int, dynamic: bool, workload: Workload
 ) -> None:
     """Export by tracing, with the classic attention processor: the form that older optimizers were made for."""
     import warnings
@@ -119,6 +110,8 @@ def _torchscript(
     import onnx
     import torch
 
+    if weights is None:
+        raise BuildError("the exporter torchscript executes the module, which needs weights. Use the exporter dynamo.")
     inputs, outputs = model.inputs(component, workload), model.outputs(component, workload)
     module = model.module(component, weights=weights).eval()
     _use_classic_attention(module)

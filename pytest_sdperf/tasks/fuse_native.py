@@ -20,6 +20,8 @@ SITES = "sites.json"
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """Write the optimized `model.onnx` and `model.onnx.data`, and `sites.json`: what each fusion did where.
 
+    A graph whose weights have no data is fused like any other, and its weights have none afterwards.
+
     Args:
         arguments: `source` (exported graph), `component`, `rungs` (names), `floating` (`float32` or `float16`),
             `float32` (inputs and outputs of the graph that keep this type); `cache_dir`: the cache folder, for
@@ -37,6 +39,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     from pytest_sdperf.fusing.limits import find_limits
     from pytest_sdperf.fusing.native import fuse
+    from pytest_sdperf.fusing.weightless import is_weightless
 
     component, rungs = arguments["component"], arguments["rungs"]
     path = context.out_dir / FILE
@@ -47,7 +50,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     to_float16 = arguments["floating"] == "float16"
     report = fuse(model, fusions, to_float16=to_float16, float32=arguments["float32"])
     with disk_errors(Path(arguments["cache_dir"])):
-        ir.save(model, path, external_data=f"{FILE}.data")
+        ir.save(model, path, external_data=None if is_weightless(model) else f"{FILE}.data")
         sites = [dataclasses.asdict(site) for site in report.sites]
         (context.out_dir / SITES).write_text(json.dumps(sites), encoding="utf-8")
     seconds = monotonic_s() - start_s

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
+import json
 import logging
 import os
 import re
@@ -19,6 +21,7 @@ from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.disk import disk_errors
 from pytest_sdperf.errors import BuildError
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks.fuse_native import SITES
 
 FILE = "model.onnx"
 # Which optimizer of onnxruntime knows the component.
@@ -31,10 +34,15 @@ MODEL_TYPES = {
 }
 _FAILURE = re.compile(r"fail|error|exception|unable|cannot|could not", re.IGNORECASE)
 _MAX_NOTES = 20
+# What raises when code that walks graphs meets one that it was not made for.
+_MISHAPS = (TypeError, ValueError, KeyError, IndexError, AssertionError, AttributeError, RuntimeError)
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """Write the optimized `model.onnx` and `model.onnx.data` into the task's folder and check them.
+
+    Beside them goes `sites.json`: every fused node, and every place where the fuser `native` makes one of the same
+    export and onnxruntime did not.
 
     Args:
         arguments: `source` (exported float32 graph), `component`, `rungs` (names), `floating` (`float32` or
@@ -43,12 +51,17 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         context: The task's context.
 
     Returns:
-        `seconds`, `notes` (what the optimizer logged as a failure), and what `graph.describe` says about the graph.
+        `seconds` (of the optimizer); `notes` (what it logged as a failure); `limits`: what a CUDA GPU would throw on;
+        and what `graph.describe` says about the graph.
 
     Raises:
         BuildError: The optimizer raised, lacks a fusion that a rung asks for, or produced an invalid model.
         CacheError: The disk is full or read-only.
     """
+    import onnx_ir as ir
+
+    from pytest_sdperf.fusing.limits import find_limits
+
     component, rungs = arguments["component"], arguments["rungs"]
     path = context.out_dir / FILE
     start_s = monotonic_s()
@@ -64,7 +77,30 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         )
     seconds = monotonic_s() - start_s
     context.say(f"checking the optimized graph of {component}")
-    return {"seconds": seconds, "notes": summary(notes), **graph.describe(path)}
+    problems = _write_sites(arguments, path, context)
+    return {
+        "seconds": seconds,
+        "notes": [*summary(notes), *problems],
+        "limits": find_limits(ir.load(path)),
+        **graph.describe(path),
+    }
+
+
+def _write_sites(arguments: Mapping[str, Any], path: Path, context: TaskContext) -> list[str]:
+    """Write what was fused and what was left; where that cannot be found out, say so in a note."""
+    import onnx_ir as ir
+
+    from pytest_sdperf.fusing.leftovers import find_leftovers
+
+    rungs = map(context.catalog.optimizations.get, arguments["rungs"])
+    fusions = [fusion for rung in rungs for fusion in rung.fusions()]
+    try:
+        sites = find_leftovers(ir.load(arguments["source"]), ir.load(path), fusions)
+    except (*_MISHAPS, BuildError) as error:
+        return [f"what the optimizer left was not found out: {type(error).__name__}: {error}"]
+    with disk_errors(Path(arguments["cache_dir"])):
+        (path.parent / SITES).write_text(json.dumps([dataclasses.asdict(site) for site in sites]), encoding="utf-8")
+    return []
 
 
 def ort_options(rungs: Sequence[str], catalog: Catalog) -> tuple[str, ...]:
@@ -108,14 +144,32 @@ def _optimize(
             str(source), model_type=model_type, opt_level=0, optimization_options=options, use_gpu=True
         )
         if half:
+            add_types(model.model.graph, source)
             model.convert_float_to_float16(
                 keep_io_types=list(float32), node_block_list=_float32_nodes(model.model.graph)
             )
             drop_repeated_nodes(model.model.graph)
             drop_round_trips(model.model.graph)
         model.save_model_to_file(str(path), use_external_data_format=True)
-    except (TypeError, ValueError, KeyError, IndexError, AssertionError, AttributeError, RuntimeError) as error:
+    except _MISHAPS as error:
         raise BuildError(f"the optimizer of onnxruntime failed: {type(error).__name__}: {error}") from error
+
+
+def add_types(proto: Any, source: Path) -> None:
+    """Say which type the values of the exported graph have, where the optimized one does not.
+
+    The converter puts casts around what stays in float32, but only where it knows the types. A traced export says
+    none, and onnxruntime's own inference of them fails at NhwcConv.
+    """
+    import onnx
+
+    inferred = onnx.shape_inference.infer_shapes(onnx.load(source, load_external_data=False)).graph.value_info
+    typed = {value.name for value in proto.value_info}
+    made = {name for node in _nodes(proto) for name in node.output}
+    for value in inferred:
+        if value.name in made - typed:
+            value.type.tensor_type.ClearField("shape")
+            proto.value_info.append(value)
 
 
 def _float32_nodes(proto: Any) -> list[str]:

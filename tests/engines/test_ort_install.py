@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import shutil
 import sys
 
 import pytest
@@ -30,6 +31,7 @@ def site(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(tmp_path), *(entry for entry in sys.path if "site-packages" not in entry)])
     for name in [name for name in sys.modules if name.partition(".")[0] == "onnxruntime"]:
         monkeypatch.delitem(sys.modules, name)
+    record(tmp_path, "pytest-sdperf", "0.1.0", "pytest_sdperf/__init__.py")
     importlib.invalidate_caches()
     return tmp_path
 
@@ -77,6 +79,20 @@ def test_a_build_for_cpus_serves_the_cpu_only(site):
 def test_a_build_for_another_vendor_is_named(site):
     install(site, ("onnxruntime-migraphx", "1.27.1"))
     assert messages()[1] == NOT_FOR_CUDA.format("onnxruntime-migraphx 1.27.1", "onnxruntime-migraphx")
+
+
+def test_where_the_suite_is_not_installed_the_package_is_named_with_the_pip_of_that_interpreter(site):
+    shutil.rmtree(site / "pytest_sdperf-0.1.0.dist-info")
+    python = f"{sys.executable} -m pip"
+    assert messages() == tuple(
+        f"package 'onnxruntime' is not installed; type: {python} install {package}"
+        for package in ("onnxruntime", "onnxruntime-gpu")
+    )
+    install(site, CPU)
+    assert messages()[1] == NOT_FOR_CUDA.format("onnxruntime 1.32.0", "onnxruntime").replace(
+        f"pip uninstall --yes onnxruntime && {CUDA_COMMAND}",
+        f"{python} uninstall --yes onnxruntime && {python} install onnxruntime-gpu",
+    )
 
 
 def test_two_builds_in_one_folder_serve_nobody(site):

@@ -10,7 +10,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from user_project import ACME
+from user_project import ACME, SPEED_TEST
 
 # A wheel keeps its shared libraries beside its package.
 PACKAGES = ("numpy", "numpy.libs", "onnxruntime")
@@ -35,19 +35,22 @@ def environment(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
+def environment_with(folder: Path, *packages: str) -> Path:
+    """Create one with packages; links stand for an installation, which would take a minute and the network."""
+    python = environment(folder / "venv")
+    installed, linked = Path(sysconfig.get_paths()["purelib"]), folder / "packages"
+    linked.mkdir()
+    for name in packages:
+        if (installed / name).exists():
+            (linked / name).symlink_to(installed / name, target_is_directory=True)
+    (site,) = (path for path in (folder / "venv").rglob("site-packages") if path.is_dir())
+    (site / "links.pth").write_text(f"{linked}\n")
+    return python
+
+
 @pytest.fixture(scope="session")
 def foreign_python(tmp_path_factory) -> Path:
-    """An environment with two packages; links stand for an installation, which would take a minute and the network."""
-    folder = tmp_path_factory.mktemp("foreign")
-    python = environment(folder / "venv")
-    installed, packages = Path(sysconfig.get_paths()["purelib"]), folder / "packages"
-    packages.mkdir()
-    for name in PACKAGES:
-        if (installed / name).exists():
-            (packages / name).symlink_to(installed / name, target_is_directory=True)
-    (site,) = (path for path in (folder / "venv").rglob("site-packages") if path.is_dir())
-    (site / "links.pth").write_text(f"{packages}\n")
-    return python
+    return environment_with(tmp_path_factory.mktemp("foreign"), *PACKAGES)
 
 
 def profile(python: Path | str, **env: str) -> str:
@@ -82,19 +85,68 @@ def test_an_engine_runs_there_with_the_profiles_environment(user, foreign_python
     assert other["agreements"][0]["error"] <= other["agreements"][0]["limit"]
 
 
-@pytest.mark.slow
-def test_an_engine_whose_package_is_missing_there_is_invalid(user, tmp_path):
-    bare = environment(tmp_path / "bare")
-    user.project(profiles=profile(bare))
+@pytest.mark.parametrize(
+    ("packages", "component", "problem"),
+    [
+        ([], "unet", "{python} lacks numpy, which every worker needs; type: {python} -m pip install numpy"),
+        (
+            PACKAGES[:2],
+            "unet",
+            (
+                "engine 'ort-cpu' cannot run under {python}: package 'onnxruntime' is not installed; type: {python} -m "
+                "pip install onnxruntime"
+            ),
+        ),
+        (
+            PACKAGES,
+            "pipeline",
+            (
+                "a pipeline needs torch, diffusers, transformers beside its engine, and {python} lacks torch, "
+                "diffusers, transformers; type: {python} -m pip install torch diffusers transformers"
+            ),
+        ),
+    ],
+)
+def test_a_package_that_is_missing_there_is_asked_for_before_the_first_test(
+    user, tmp_path, packages, component, problem
+):
+    python = environment_with(tmp_path, *packages)
+    user.project(tests=SPEED_TEST.replace("unet", component), profiles=profile(python))
     result = user.run("--sdperf-engine=other")
-    result.assert_outcomes(failed=1)
-    assert result.ret == 10
-    (verdict,) = user.verdicts("measurement")
-    assert (verdict["outcome"], verdict["code"]) == ("INVALID", "refused")
-    assert verdict["sentence"] == (
-        f"Engine 'ort-cpu' cannot run under {bare}: package 'onnxruntime' is not installed; type: pip install "
-        f"'pytest-sdperf[cpu]'."
-    )
+    assert result.ret == 4
+    assert result.errlines[0] == f"ERROR: engine 'other' was asked for, but {problem.format(python=python)}"
+
+
+@pytest.mark.parametrize(
+    ("program", "mode", "problem"),
+    [
+        (
+            "no program",
+            0o644,
+            (
+                "the interpreter {python} cannot be started (Permission denied). Check the 'python' of the profile in "
+                "[tool.sdperf.engines]."
+            ),
+        ),
+        (
+            "#!/bin/sh\necho 'libpython3.so: no such file' >&2\nexit 127\n",
+            0o755,
+            (
+                "{python} cannot run a worker: the worker ended with exit status 127 and no answer; libpython3.so: no "
+                "such file"
+            ),
+        ),
+    ],
+)
+@pytest.mark.skipif(os.name == "nt", reason="a script stands for the interpreter")
+def test_a_file_that_is_no_interpreter_is_refused_before_the_first_test(acme, program, mode, problem):
+    python = acme.path / "python"
+    python.write_text(program)
+    python.chmod(mode)
+    acme.project(conftest=ACME, profiles=profile(python).replace("ort-cpu", "acme"))
+    result = acme.run("--sdperf-engine=other")
+    assert result.ret == 4
+    assert result.errlines[0] == f"ERROR: engine 'other' was asked for, but {problem.format(python=python)}"
 
 
 def test_an_interpreter_that_does_not_exist_is_refused_before_the_first_test(user):
@@ -104,17 +156,4 @@ def test_an_interpreter_that_does_not_exist_is_refused_before_the_first_test(use
     assert result.errlines[0] == (
         f"ERROR: profile 'other' names the interpreter {user.path}/venvs/nightly/bin/python, which does not exist. "
         f"Create that environment, or correct python in [tool.sdperf.engines.other]."
-    )
-
-
-def test_a_file_that_is_no_interpreter_is_invalid(acme):
-    python = acme.path / "python"
-    python.write_text("no program")
-    acme.project(conftest=ACME, profiles=profile(python).replace("ort-cpu", "acme"))
-    result = acme.run("--sdperf-engine=other")
-    assert result.ret == 10
-    (verdict,) = acme.verdicts("measurement")
-    assert verdict["sentence"] == (
-        "The interpreter ~/python cannot be started (Permission denied). Check the 'python' of the profile in "
-        "[tool.sdperf.engines]."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from user_project import report_of
+from user_project import ACME, report_of
 
 pytestmark = pytest.mark.slow
 
@@ -31,6 +31,10 @@ DEATHS = {
         "The worker ended with exit status 3 and no answer. Its last words:\nacme: license server not found",
     ),
 }
+TOO_LATE = (
+    "The worker gave no answer within 2 s and was ended while building (weights). Allow more with "
+    "--sdperf-build-timeout=TIME. It wrote nothing to stderr."
+)
 FULL = ["acme-host-full", "acme-device-full"]
 
 
@@ -111,12 +115,50 @@ def test_a_build_that_hangs_is_tried_once_and_names_the_option(acme):
     model.write_text(model.read_text().replace("drawn = {}", "import time; time.sleep(600)"))
     result = acme.run("--sdperf-build-timeout=2")
     result.assert_outcomes(failed=1)
-    assert result.ret == 1
-    assert acme.failures() == [
-        (
-            "the worker gave no answer within 2 s and was ended while building (weights). Allow more with "
-            "--sdperf-build-timeout=TIME."
-        )
-    ]
+    assert result.ret == 10
+    assert acme.failures() == [f"INVALID: {TOO_LATE} [worker-timeout]"]
+    (verdict,) = acme.verdicts("run")
+    assert (verdict["outcome"], verdict["code"], verdict["sentence"]) == ("INVALID", "worker-timeout", TOO_LATE)
     assert result.outlines.count("drawing the weights of dense unet") == 1
-    assert "next, run what failed again, once its reason is gone:" in report_of(result)
+    assert "next, measure what was invalid again, once its reason is gone:" in report_of(result)
+
+
+def test_a_build_that_hangs_is_invalid_also_where_nothing_is_measured(acme):
+    acme.project(
+        conftest=ACME,
+        tests="""
+            import pytest
+
+            @pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
+            def test_size(build, engine):
+                assert build.size_bytes > 0
+        """,
+        options={"engine": "acme"},
+    )
+    model = acme.path / "dense_model.py"
+    model.write_text(model.read_text().replace("drawn = {}", "import time; time.sleep(600)"))
+    result = acme.run("--sdperf-build-timeout=2")
+    result.assert_outcomes(errors=1)
+    assert result.ret == 10
+    (verdict,) = acme.verdicts("run")
+    assert (verdict["outcome"], verdict["code"], verdict["sentence"]) == ("INVALID", "worker-timeout", TOO_LATE)
+
+
+def test_an_agreement_that_hangs_is_invalid(acme):
+    acme.project(
+        conftest=ACME,
+        tests="""
+            import pytest
+
+            @pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
+            def test_right(runner, agree):
+                agree(runner)
+        """,
+    )
+    assert acme.run("--sdperf-engine=acme").ret == 0  # its references are kept
+    result = acme.run("--sdperf-engine=acme-hangs", "--sdperf-worker-timeout=5")
+    result.assert_outcomes(failed=1)
+    assert result.ret == 10
+    code, sentence = DEATHS["acme-hangs"]
+    assert acme.failures() == [f"INVALID: {sentence} [{code}]"]
+    assert result.outlines.count("running dense unet at fp32 on acme-hangs") == 1

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_sdperf import ladder
+from pytest_sdperf.building.expectations import total_counts, total_sites
+from pytest_sdperf.contracts import Optimization
 from pytest_sdperf.optimizations import LADDER
 from pytest_sdperf.structure import norms, sites
 
@@ -66,24 +68,25 @@ def modules():
     return {name: make() for name, make in MODULES.items()}
 
 
-def _counts(*values):
-    names = (
-        "::LayerNormalization", "SkipLayerNormalization", "Gelu", "QuickGelu", "BiasGelu", "MultiHeadAttention",
-        "NhwcConv", "GroupNorm", "SkipGroupNorm", "BiasSplitGelu", "BiasAdd",
-    )  # fmt: skip
-    ops = (name if "::" in name else f"com.microsoft::{name}" for name in names)
-    return dict(zip(ops, values, strict=True))
+NAMES = (
+    "::LayerNormalization", "SkipLayerNormalization", "Gelu", "QuickGelu", "BiasGelu", "MultiHeadAttention",
+    "MultiHeadAttention[packed-qkv]", "MultiHeadAttention[packed-kv]", "NhwcConv", "GroupNorm", "SkipGroupNorm",
+    "BiasSplitGelu", "BiasAdd",
+)  # fmt: skip
+OPS = tuple(name if "::" in name else f"com.microsoft::{name}" for name in NAMES)
 
-
-# Columns as in `_counts`; Gelu is what the fp16 rung forms, before BiasSplitGelu takes it in.
+# Columns as in `NAMES`; Gelu is what the fp16 rung forms, before BiasSplitGelu takes it in, and MultiHeadAttention what
+# fmha forms, before it is packed. The VAEs stand without the convolution outside of decoder and encoder.
 KNOWN = {
-    "sd15": _counts(16, 32, 16, 0, 0, 32, 98, 16, 45, 16, 16),
-    "sd21": _counts(16, 32, 16, 0, 0, 32, 66, 16, 45, 16, 16),
-    "sdxl": _counts(11, 199, 70, 0, 0, 140, 51, 12, 34, 70, 11),
-    "vae-decoder": _counts(0, 0, 0, 0, 0, 0, 35, 18, 11, 0, 0),
-    "clip-l": _counts(1, 24, 0, 12, 0, 12, 0, 0, 0, 0, 0),
-    "openclip-h": _counts(1, 46, 0, 0, 23, 23, 0, 0, 0, 0, 0),
+    "sd15": (16, 32, 16, 0, 0, 32, 16, 16, 98, 16, 45, 16, 16),
+    "sd21": (16, 32, 16, 0, 0, 32, 16, 16, 66, 16, 45, 16, 16),
+    "sdxl": (11, 199, 70, 0, 0, 140, 70, 70, 51, 12, 34, 70, 11),
+    "vae-decoder": (0, 0, 0, 0, 0, 1, 0, 0, 35, 18, 12, 0, 0),
+    "vae-encoder": (0, 0, 0, 0, 0, 1, 0, 0, 27, 14, 8, 0, 0),
+    "clip-l": (1, 24, 0, 12, 0, 12, 0, 0, 0, 0, 0, 0, 0),
+    "openclip-h": (1, 46, 0, 0, 23, 23, 0, 0, 0, 0, 0, 0, 0),
 }
+SELECTIONS = (*RUNGS, *(f"all-{name}" for name in RUNGS), "fp16+packed-qkv", "bias-split-gelu+bias-add")
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -91,7 +94,84 @@ def test_derived_counts_are_the_known_ones(modules, name):
     derived: dict[str, int] = {}
     for rung in LADDER:
         derived.update({op: count for op, count in rung.expected(modules[name]).items() if count > 0})
-    assert derived == {op: count for op, count in KNOWN[name].items() if count}
+    assert derived == {op: count for op, count in zip(OPS, KNOWN[name], strict=True) if count}
+
+
+def _totals(module, selection):
+    rungs = [RUNGS[name] for name in ladder.rungs(selection, tuple(RUNGS))]
+    counts = total_counts([(rung.expected(module), rung.takes_in) for rung in rungs])
+    return counts, total_sites([(rung.sites(module), rung.takes_in) for rung in rungs])
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("name", KNOWN)
+def test_there_are_as_many_sites_as_nodes_in_every_selection(modules, name, selection):
+    counts, found = _totals(modules[name], selection)
+    assert {op: len(paths) for op, paths in found.items()} == {op: count for op, count in counts.items() if count}
+    paths = dict(modules[name].named_modules())
+    for op, places in found.items():
+        assert len(set(places)) == len(places), op
+        assert set(places) <= set(paths), op
+
+
+def test_the_packed_forms_take_in_the_plain_attention(modules):
+    counts, found = _totals(modules["sd15"], "packed-qkv")
+    assert counts["com.microsoft::MultiHeadAttention"] == 0
+    assert "com.microsoft::MultiHeadAttention" not in found
+    assert found["com.microsoft::MultiHeadAttention[packed-qkv]"][0] == (
+        "down_blocks.0.attentions.0.transformer_blocks.0.attn1"
+    )
+    assert found["com.microsoft::MultiHeadAttention[packed-kv]"][-1] == (
+        "mid_block.attentions.0.transformer_blocks.0.attn2"
+    )
+
+
+def test_without_attention_there_is_nothing_to_pack(modules):
+    counts, found = _totals(modules["sd15"], "all-fmha")
+    assert {op.rpartition("::")[2]: count for op, count in counts.items() if "Attention" in op} == {
+        "MultiHeadAttention": 0, "MultiHeadAttention[packed-qkv]": 0, "MultiHeadAttention[packed-kv]": 0
+    }  # fmt: skip
+    assert not [op for op in found if "Attention" in op]
+
+
+def test_without_gelu_the_bias_split_gelu_is_expected_all_the_same(modules):
+    assert _totals(modules["sd15"], "all-fp16")[0]["com.microsoft::BiasSplitGelu"] == 16
+
+
+def test_sites_stand_in_the_order_of_the_ladder(modules):
+    assert [op.rpartition("::")[2] for op in _totals(modules["sd15"], "bias-add")[1]] == [
+        "LayerNormalization", "SkipLayerNormalization", "MultiHeadAttention[packed-kv]",
+        "MultiHeadAttention[packed-qkv]", "NhwcConv", "GroupNorm", "SkipGroupNorm", "BiasSplitGelu", "BiasAdd",
+    ]  # fmt: skip
+
+
+def _block(**config):
+    import torch
+    from diffusers.models.attention import BasicTransformerBlock
+
+    with torch.device("meta"):
+        return BasicTransformerBlock(16, 2, 8, cross_attention_dim=32, **config)
+
+
+def test_projections_with_a_bias_stay_apart(modules):
+    assert sites.packable_attentions(modules["vae-decoder"]) == ([], [])
+    assert sites.packable_attentions(_block()) == (["attn1"], ["attn2"])
+    assert sites.packable_attentions(_block(attention_bias=True)) == ([], [])
+    assert sites.packable_attentions(_block(only_cross_attention=True)) == ([], ["attn1", "attn2"])
+    assert sites.packable_attentions(_block(double_self_attention=True)) == (["attn1", "attn2"], [])
+
+
+class Older(Optimization):
+    """A rung that somebody wrote before there were sites."""
+
+    name, position, title = "older", 1, "Older"
+
+    def expected(self, module):
+        return {"acme::Op": 3}
+
+
+def test_a_rung_that_counts_for_itself_has_no_sites():
+    assert (Older().expected(None), Older().sites(None)) == ({"acme::Op": 3}, {})
 
 
 @pytest.mark.parametrize("name", ["sd15", "sdxl"])

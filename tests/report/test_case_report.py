@@ -6,6 +6,7 @@ import json
 import pytest
 from sample_values import CASE, COUNTS, failed, measurement, stored
 
+from pytest_sdperf.fusing.explain import Explanation, Unfused
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
@@ -19,6 +20,13 @@ REPORTS = [
     CaseReport("a::b", CASE, MEASURED, (AGREEMENT,), judge(MEASURED, stored(), policy=Policy())),
     CaseReport("a::b", CASE, measurement(), (), judge(measurement(), stored(), policy=Policy()), "assert False"),
     CaseReport("a::b", dataclasses.replace(CASE, engine_options=(("threads", "2"),)), failed("crash", "x", "tail")),
+    CaseReport(
+        "a::b",
+        CASE,
+        counts={"a::B": 1},
+        explanation=Explanation({"a::B": ["x"]}, (Unfused("a::B", "x", "no"),)),
+        verdicts=(Verdict(Outcome.GAP, "below-target", "It lacks B.", "fusions", details=("B at x: no",)),),
+    ),
 ]
 
 

@@ -203,7 +203,7 @@ def test_a_run_that_needed_no_device_names_none():
 
 
 def test_what_was_accepted_stands_before_the_verdicts():
-    lines = text(report_lines(REPORTS[:1], RUN, width=80, acceptance=["~ key: 1 -> 2"])).splitlines()
+    lines = text(report_lines(REPORTS[:1], RUN, width=80, written=["~ key: 1 -> 2"])).splitlines()
     assert lines[lines.index("~ key: 1 -> 2") + 1 :][:2] == ["", "verdicts of 1 case: 1 HELD"]
 
 

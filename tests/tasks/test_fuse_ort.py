@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +18,33 @@ from pytest_sdperf.tasks import TaskContext, fuse_ort
 WIDTH = 32
 
 
-def _source(folder: Path, timestep: int) -> Path:
+def _gelu(*, divisor: float = math.sqrt(2)):
+    """The activation of the second half of the last value; onnxruntime takes it only for the first output of a node."""
+    scope = "['', 'block.0.act', 'gelu']"
+    nodes = [
+        helper.make_node("Split", ["y"], ["first", "second"], axis=-1, num_outputs=2),
+        helper.make_node("Div", ["second", "divisor"], ["z"]),
+        helper.make_node("Erf", ["z"], ["e"]),
+        helper.make_node("Add", ["e", "one"], ["p"]),
+        helper.make_node("Mul", ["half", "p"], ["h"]),
+        helper.make_node("Mul", ["second", "h"], ["activated"]),
+        helper.make_node("Concat", ["first", "activated"], ["out_sample"], axis=-1),
+    ]
+    for index, node in enumerate(nodes):
+        node.name = f"gelu_{index}"
+        node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scope)
+    return nodes, {"divisor": np.array(divisor), "one": np.array(1.0), "half": np.array(0.5)}
+
+
+def _source(folder: Path, timestep: int, extra=((), {})) -> Path:
     """A timestep embedding added to a sample, then two residual sums, each normalised: as an exporter emits it."""
+    more, constants = extra
     rng = np.random.default_rng(0)
     floats = {
         "frequencies": np.exp(-np.arange(WIDTH) / 4),
         "weight": rng.standard_normal((WIDTH, WIDTH)) / 8,
         **{name: rng.standard_normal(WIDTH) for name in ("g0", "b0", "g1", "b1")},
+        **constants,
     }
     nodes = [
         helper.make_node("Cast", ["timestep"], ["t"], to=TensorProto.FLOAT),
@@ -35,10 +56,13 @@ def _source(folder: Path, timestep: int) -> Path:
         helper.make_node("Add", ["m0", "x0"], ["x1"]),
         helper.make_node("LayerNormalization", ["x1", "g1", "b1"], ["n1"], axis=-1),
         helper.make_node("MatMul", ["n1", "weight"], ["m1"]),
-        helper.make_node("Add", ["m1", "x1"], ["out_sample"]),
+        helper.make_node("Add", ["m1", "x1"], ["y" if more else "out_sample"]),
     ]
     for index, node in enumerate(nodes):
         node.name = f"node_{index}"
+    for node, name in ((nodes[4], "norm1"), (nodes[7], "norm2")):
+        node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=f"['', 'block.0.{name}', 'layer_norm']")
+    nodes.extend(more)
     graph = helper.make_graph(
         nodes,
         "g",
@@ -56,13 +80,14 @@ def _source(folder: Path, timestep: int) -> Path:
 
 
 def _fuse(
-    folder: Path, rungs=("fp32", "fp16"), floating="float16", *, timestep=TensorProto.INT64, float32=("timestep",)
-):
+    folder: Path, rungs=("fp32", "fp16"), floating="float16", *, timestep=TensorProto.INT64, float32=("timestep",),
+    extra=((), {}),
+):  # fmt: skip
     out = folder / "out"
     out.mkdir()
     arguments = {
-        "source": str(_source(folder, timestep)), "component": "unet", "rungs": list(rungs), "floating": floating,
-        "float32": list(float32), "cache_dir": "c",
+        "source": str(_source(folder, timestep, extra)), "component": "unet", "rungs": list(rungs),
+        "floating": floating, "float32": list(float32), "cache_dir": "c",
     }  # fmt: skip
     answer = fuse_ort.run(arguments, TaskContext(out, make_catalog(), Silent(), lambda text: None))
     return out / fuse_ort.FILE, answer
@@ -89,7 +114,41 @@ def test_fp16_rung_fuses_residual_sums_and_converts_inputs_and_outputs(tmp_path)
     assert kinds == {
         "sample": TensorProto.FLOAT16, "timestep": TensorProto.INT64, "out_sample": TensorProto.FLOAT16
     }  # fmt: skip
-    assert sorted(p.name for p in path.parent.iterdir()) == ["model.onnx", "model.onnx.data"]
+    assert sorted(p.name for p in path.parent.iterdir()) == ["model.onnx", "model.onnx.data", "sites.json"]
+
+
+def test_what_was_fused_and_what_was_left_is_written_beside_the_model(tmp_path):
+    from pytest_sdperf.fusing.leftovers import LEFT
+
+    path, _ = _fuse(tmp_path, extra=_gelu())
+    sites = json.loads(path.with_name("sites.json").read_text(encoding="utf-8"))
+    assert [(site["op"], site["path"], site["op_type"], site["reason"]) for site in sites] == [
+        ("::LayerNormalization", "block.0.norm1", "LayerNormalization", ""),
+        ("com.microsoft::SkipLayerNormalization", "block.0.norm2", "SkipLayerNormalization", ""),
+        ("com.microsoft::Gelu", "block.0.act", "Erf", LEFT),
+    ]
+
+
+def test_a_place_that_no_fuser_can_take_has_the_reason_of_native(tmp_path):
+    path, answer = _fuse(tmp_path, extra=_gelu(divisor=1.5))
+    sites = json.loads(path.with_name("sites.json").read_text(encoding="utf-8"))
+    (site,) = (site for site in sites if site["op"] == "com.microsoft::Gelu")
+    assert (site["path"], site["op_type"], site["reason"]) == (
+        "block.0.act", "Div", "its argument is not divided by the square root of 2"
+    )  # fmt: skip
+    assert answer["limits"] == []
+
+
+def test_where_the_leftovers_cannot_be_found_out_a_note_says_so(tmp_path, monkeypatch):
+    from pytest_sdperf.fusing import leftovers
+
+    def crash(*arguments):
+        raise KeyError("x")
+
+    monkeypatch.setattr(leftovers, "find_leftovers", crash)
+    path, answer = _fuse(tmp_path)
+    assert answer["notes"][-1] == "what the optimizer left was not found out: KeyError: 'x'"
+    assert not path.with_name("sites.json").exists()
 
 
 def test_the_sinusoids_of_the_timestep_stay_exact(tmp_path):
@@ -128,6 +187,34 @@ def test_exactly_the_declared_inputs_and_outputs_keep_float32(tmp_path, float32)
     inputs = {"sample": np.ones((2, 16, WIDTH), read["sample"]), "timestep": np.array(3, read["timestep"])}
     (obtained,) = _session(path).run(None, inputs)
     assert _distance(obtained, _run(tmp_path / "source.onnx", np.ones_like(obtained, "float32"), 3, np.float32)) < 3e-3
+
+
+def test_a_traced_export_which_says_no_types_is_converted_all_the_same(tmp_path):
+    nodes = [
+        helper.make_node("Conv", ["sample", "weight"], ["image"], name="/conv/Conv"),
+        helper.make_node("Constant", [], ["scales"], value=numpy_helper.from_array(np.float32([1, 1, 2, 2]))),
+        helper.make_node("Resize", ["image", "", "scales"], ["out_sample"], name="/up/Resize", mode="nearest"),
+    ]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "g", [value("sample", TensorProto.FLOAT, [2, 4, 8, 8])],
+        [value("out_sample", TensorProto.FLOAT, [2, 8, 16, 16])],
+        [numpy_helper.from_array(np.ones((8, 4, 1, 1), np.float32), "weight")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], producer_name="pytorch")
+    model.ir_version = 10
+    onnx.save(model, tmp_path / "source.onnx")
+    (tmp_path / "out").mkdir()
+    arguments = {
+        "source": str(tmp_path / "source.onnx"), "component": "vae_decoder", "rungs": ["fp32", "fp16", "nhwc-conv"],
+        "floating": "float16", "float32": [], "cache_dir": "c",
+    }  # fmt: skip
+    answer = fuse_ort.run(arguments, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
+    assert answer["counts"]["com.microsoft::NhwcConv"] == 1
+    assert answer["without_cpu_kernel"] == ("com.microsoft::NhwcConv",)
+    # Its fused node has another name, and so has what it returns.
+    (site,) = json.loads((tmp_path / "out" / "sites.json").read_text(encoding="utf-8"))
+    assert (site["op"], site["path"], site["reason"]) == ("com.microsoft::NhwcConv", "conv", "")
 
 
 def _half_of_t(name: str):

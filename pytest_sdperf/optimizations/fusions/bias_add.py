@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from pytest_sdperf.fusing.fusion import Fusion, Refused
+from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph
 from pytest_sdperf.fusing.sums import bias_of
 
@@ -38,7 +38,7 @@ class BiasAdd(Fusion):
         activation, bias, skip = found
         shape = graph.shapes.fixed(skip)
         if shape is None or len(shape) != 3 or not graph.shapes.same(activation, skip):
-            raise Refused("it adds no sequences (B, S, C) of the same shape", node)
+            raise RefusalError("it adds no sequences (B, S, C) of the same shape", node)
         return Match(node, activation, bias, skip)
 
     def apply(self, match: Match, graph: FusionGraph) -> ir.Node:

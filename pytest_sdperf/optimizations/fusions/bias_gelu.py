@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from pytest_sdperf.fusing.fusion import Fusion, Refused
+from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph
 from pytest_sdperf.fusing.sums import bias_of
 
@@ -37,7 +37,7 @@ class BiasGelu(Fusion):
         assert node.inputs[0] is not None
         activation, bias = bias_of(node.inputs[0], graph)
         if bias is None:
-            raise Refused("its argument is no sum of an activation and a bias that nobody else reads", node)
+            raise RefusalError("its argument is no sum of an activation and a bias that nobody else reads", node)
         return Match(node, activation, bias)
 
     def apply(self, match: Match, graph: FusionGraph) -> ir.Node:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
-from pytest_sdperf.fusing.fusion import Fusion, Refused
+from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph
-from pytest_sdperf.fusing.gelus import find_gelu
+from pytest_sdperf.fusing.gelus import find_argument, find_gelu
 from pytest_sdperf.fusing.sums import bias_of
 
 
@@ -41,18 +40,22 @@ class BiasSplitGelu(Fusion):
         half = _half(argument, graph)
         product = graph.user(activated, "Mul")
         if product is None or half is None:
-            raise Refused("its result is not multiplied with the other half", node)
-        other = _half(graph.other(product, activated), graph)
+            raise RefusalError("its result is not multiplied with the other half alone", node)
+        gate = graph.other(product, activated)
+        other = _half(gate, graph)
         if other is None or other[0] is not half[0]:
-            raise Refused("its result is not multiplied with the other half", product)
+            raise RefusalError("its result is not multiplied with the other half alone", product)
         if (other[1], half[1]) != (0, 1):
-            raise Refused("the Gelu is applied to the first half, the operator applies it to the second", product)
-        cuts = {graph.producer(value, "Split", "Slice") for value in (argument, graph.other(product, activated))}
-        if not set(graph.users(half[0])) <= {*cuts, *_sizes_of(half[0], graph)}:
-            raise Refused("what is split is read by others too", half[0].producer())
+            raise RefusalError("the Gelu is applied to the first half, the operator applies it to the second", product)
+        cuts = [graph.producer(value, "Split", "Slice") for value in (argument, gate)]
+        others = [user for user in graph.users(half[0]) if user not in cuts and user.op_type != "Shape"]
+        if others or graph.is_output(half[0]):
+            raise RefusalError("what is split is read by others too", others[0] if others else product)
         whole, bias = bias_of(half[0], graph, shared=True)
         if bias is None:
-            raise Refused("what is split is no sum of an activation and a bias", half[0].producer())
+            raise RefusalError("what is split is no sum of an activation and a bias", graph.producer(half[0]) or node)
+        if len(graph.shapes.fixed(whole) or ()) != 3:
+            raise RefusalError("what is split is no sequence (B, S, 2 x C)", graph.producer(half[0]))
         return Match(whole, bias, product.outputs[0])
 
     def apply(self, match: Match, graph: FusionGraph) -> ir.Node:
@@ -67,11 +70,7 @@ class BiasSplitGelu(Fusion):
 
 
 def _argument(node: ir.Node, graph: FusionGraph) -> ir.Value | None:
-    value = node.inputs[0]
-    if node.op_type == "Erf":
-        scaled = graph.producer(value, "Div", "Mul")
-        value = None if scaled is None else scaled.inputs[0]
-    return value
+    return find_argument(node, graph) if node.op_type == "Erf" else node.inputs[0]
 
 
 def _half(value: ir.Value | None, graph: FusionGraph) -> tuple[ir.Value, int] | None:
@@ -87,16 +86,14 @@ def _half(value: ir.Value | None, graph: FusionGraph) -> tuple[ir.Value, int] | 
         return None
     if node.op_type == "Split":
         return (whole, node.outputs.index(value)) if len(node.outputs) == 2 else None
-    starts = None if len(node.inputs) < 2 or node.inputs[1] is None else graph.shapes.constant(node.inputs[1])
-    steps = np.ones(1) if len(node.inputs) < 5 or node.inputs[4] is None else graph.shapes.constant(node.inputs[4])
-    if starts is None or steps is None or starts.size != 1 or np.any(steps != 1):
-        return None
-    start = int(starts[0]) % shapes[0][-1]
-    if start not in (0, shapes[0][-1] // 2):
-        return None
-    return whole, int(start > 0)
+    start = _start(node, shapes[0][-1], graph)
+    return None if start is None else (whole, start)
 
 
-def _sizes_of(value: ir.Value, graph: FusionGraph) -> list[ir.Node]:
-    """Return the nodes that read the shape of a value alone: they find out where to cut it."""
-    return [node for node in graph.users(value) if node.op_type == "Shape"]
+def _start(cut: ir.Node, size: int, graph: FusionGraph) -> int | None:
+    """Return the half at which a Slice begins: 0 or 1."""
+    starts = None if cut.inputs[1] is None else graph.shapes.constant(cut.inputs[1])
+    steps = cut.inputs[4] if len(cut.inputs) > 4 else None
+    if starts is None or starts.size != 1 or (steps is not None and graph.scalar(steps) != 1):
+        return None
+    return {0: 0, size // 2: 1}.get(int(starts[0]) % size)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from pytest_sdperf.fusing.fusion import Fusion, Refused
+from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph
 from pytest_sdperf.fusing.layout import to_nchw, to_nhwc
 
@@ -21,6 +21,7 @@ class Match:
         result: Its result, after SiLU if there is one.
         shape: Where the result is a sequence (N, C, H x W): the value that has its shape; else None.
         scale, offset: Weights with C elements.
+        channels: C.
         groups, epsilon, silu: Attributes of the fused node.
     """
 
@@ -29,6 +30,7 @@ class Match:
     shape: ir.Value | None
     scale: ir.Value
     offset: ir.Value
+    channels: int
     groups: int
     epsilon: float
     silu: bool
@@ -47,24 +49,26 @@ class GroupNorm(Fusion):
         """Find the image, the weights and the activation."""
         split = graph.producer(node.inputs[0], "Reshape")
         if split is None:
-            raise Refused("its input is not split into groups by Reshape", node)
-        groups = (graph.shapes.fixed(split.outputs[0]) or (None, None))[1]
-        joined = graph.user(node.outputs[0], "Reshape")
+            raise RefusalError("its input is not split into groups by Reshape", node)
         source = split.inputs[0]
         assert source is not None
-        if groups is None or joined is None or not graph.shapes.same(source, joined.outputs[0]):
-            raise Refused("its groups are not put together to the shape that they had", joined or node)
-        if graph.scalar(node.inputs[1]) != 1 or graph.scalar(node.inputs[2]) != 0:
-            raise Refused("it scales or shifts its groups", node)
         image = _image(source, graph)
         shape = graph.shapes.fixed(image)
         if shape is None or len(shape) != 4 or shape[1] is None:
-            raise Refused("it normalises no image (N, C, H, W)", split)
-        scaled, scale = _weighted(joined.outputs[0], "Mul", shape[1], graph)
-        shifted, offset = _weighted(scaled, "Add", shape[1], graph)
+            raise RefusalError("it normalises no image (N, C, H, W)", split)
+        channels, groups = shape[1], _groups(source, split.outputs[0], graph)
+        if groups is None or channels % groups:
+            raise RefusalError("its channels are not split into groups of equal size", split)
+        joined = graph.user(node.outputs[0], "Reshape")
+        if joined is None or not graph.shapes.same(source, joined.outputs[0]):
+            raise RefusalError("its groups are not put together to the shape that they had", joined or node)
+        if graph.scalar(node.inputs[1]) != 1 or graph.scalar(node.inputs[2]) != 0:
+            raise RefusalError("it scales or shifts its groups", node)
+        scaled, scale = _weighted(joined.outputs[0], "Mul", channels, graph)
+        shifted, offset = _weighted(scaled, "Add", channels, graph)
         activated = _silu(shifted, graph)
         return Match(
-            image, activated or shifted, None if image is source else source, scale, offset, groups,
+            image, activated or shifted, None if image is source else source, scale, offset, channels, groups,
             node.attributes["epsilon"].as_float() if "epsilon" in node.attributes else 1e-5, activated is not None,
         )  # fmt: skip
 
@@ -72,24 +76,22 @@ class GroupNorm(Fusion):
         """Transpose, normalise, transpose back."""
         last = match.result.producer()
         assert last is not None
-        channels = (graph.shapes.fixed(match.image) or (0, 0))[1]
         weights = [
             # Its kernel takes float32 alone, whatever the type of the image.
-            graph.weight(value, "channels", (channels or 0,), lambda w: w.reshape(-1), dtype=ir.DataType.FLOAT)
+            graph.weight(
+                value, "channels", (match.channels,), lambda weight: weight.reshape(-1), dtype=ir.DataType.FLOAT
+            )
             for value in (match.scale, match.offset)
         ]
-        fused = graph.add(
-            "GroupNorm", [to_nhwc(match.image, graph, before=last), *weights],
-            {
-                "epsilon": match.epsilon, "groups": match.groups, "activation": int(match.silu), "channels_last": 1,
-            },
-            before=last, domain=MICROSOFT,
-        )  # fmt: skip
+        attributes = {
+            "epsilon": match.epsilon, "groups": match.groups, "activation": int(match.silu), "channels_last": 1,
+        }  # fmt: skip
+        image = to_nhwc(match.image, graph, before=last)
+        fused = graph.add("GroupNorm", [image, *weights], attributes, before=last, domain=MICROSOFT)
         result = to_nchw(fused.outputs[0], graph, before=last)
         if match.shape is not None:
-            shape = graph.add("Shape", [match.shape], before=last)
-            shape.outputs[0].dtype = ir.DataType.INT64
-            result = graph.add("Reshape", [result, shape.outputs[0]], before=last, like=match.result).outputs[0]
+            shape = graph.add("Shape", [match.shape], before=last).outputs[0]
+            result = graph.add("Reshape", [result, shape], before=last, like=match.result).outputs[0]
         graph.replace(match.result, result)
         return fused
 
@@ -108,17 +110,27 @@ def _image(source: ir.Value, graph: FusionGraph) -> ir.Value:
     return image if same else source
 
 
+def _groups(source: ir.Value, split: ir.Value, graph: FusionGraph) -> int | None:
+    """Return the number of groups into which samples are split; None if samples are mixed or it is not fixed."""
+    shapes, parts = graph.shapes.of(source), graph.shapes.of(split)
+    if shapes is None or parts is None or any(len(part) < 3 for part in parts):
+        return None
+    numbers = {part[1] if part[0] == shape[0] else None for shape, part in zip(shapes, parts, strict=True)}
+    return numbers.pop() if len(numbers) == 1 else None
+
+
 def _weighted(value: ir.Value, op_type: str, channels: int, graph: FusionGraph) -> tuple[ir.Value, ir.Value]:
+    """Return the product or sum of a value and a weight of its channels, and the weight."""
     node = graph.user(value, op_type)
     what = "scaled" if op_type == "Mul" else "shifted"
     if node is None:
-        raise Refused(f"its result is not {what} by a weight of its channels", value.producer())
+        raise RefusalError(f"its result is not {what} by a weight of its channels", value.producer())
     weight = graph.other(node, value)
-    rank = len((graph.shapes.fixed(value)) or ())
+    rank = len(graph.shapes.fixed(value) or ())
     shape = graph.shapes.fixed(weight) or ()
     padded = (1,) * (rank - len(shape)) + tuple(shape)
     if not graph.is_weight(weight) or padded != (1, channels, *(1,) * (rank - 2)):
-        raise Refused(f"its result is not {what} by a weight of its channels", node)
+        raise RefusalError(f"its result is not {what} by a weight of its channels", node)
     return node.outputs[0], weight
 
 

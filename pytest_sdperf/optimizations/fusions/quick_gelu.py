@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import onnx_ir as ir
 
-from pytest_sdperf.fusing.fusion import Fusion, Refused
+from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph
-from pytest_sdperf.fusing.gelus import Activation
+from pytest_sdperf.fusing.gelus import Activation, is_number
 
 _ALPHA = 1.702
 
@@ -28,7 +27,9 @@ class QuickGelu(Fusion):
         source = _source(node, graph)
         product = graph.user(node.outputs[0], "Mul")
         if source is None or product is None or graph.other(product, node.outputs[0]) is not source:
-            raise Refused("it is not multiplied with its argument", product or node)
+            raise RefusalError("it is not multiplied with its argument alone", product or node)
+        if not graph.shapes.same(source, product.outputs[0]):
+            raise RefusalError("its constant changes the shape of its argument", product)
         return Activation(source, product.outputs[0])
 
     def apply(self, match: Activation, graph: FusionGraph) -> ir.Node:
@@ -47,7 +48,6 @@ def _source(sigmoid: ir.Node, graph: FusionGraph) -> ir.Value | None:
     if scaled is None:
         return None
     first, second = scaled.inputs
-    for source, number in ((first, graph.scalar(second)), (second, graph.scalar(first))):
-        if number is not None and math.isclose(number, _ALPHA, rel_tol=1e-3):
-            return source
-    return None
+    if is_number(second, _ALPHA, graph):
+        return first
+    return second if is_number(first, _ALPHA, graph) else None

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from pytest_sdperf.fusing.fusion import Fusion, Refused
+from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph
-from pytest_sdperf.fusing.layout import nhwc_of, to_nchw, to_nhwc
+from pytest_sdperf.fusing.layout import NHWC_TO_NCHW, is_transpose, nhwc_of, to_nchw, to_nhwc
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,8 @@ class SkipGroupNorm(Fusion):
     def requires(self, node: ir.Node, graph: FusionGraph) -> Match:
         """Find two images of the same shape, or an image and a vector of its channels."""
         add = _sum(node, graph)
-        assert add is not None
+        if add is None:
+            raise RefusalError("another norm has taken in the sum that it normalises", node)
         total = add.outputs[0]
         first, second = add.inputs
         assert first is not None
@@ -51,39 +52,35 @@ class SkipGroupNorm(Fusion):
                 continue
             if graph.shapes.same(skip, total):
                 # The bias of a convolution can move into the norm: take that operand as the activation.
-                if _biased(skip, graph) is not None and _biased(activation, graph) is None:
-                    activation, skip = skip, activation  # noqa: PLW2901
-                return Match(node, total, activation, skip)
-            vector = _vector(skip, graph)
+                other = _biased(skip, graph) is not None and _biased(activation, graph) is None
+                return Match(node, total, skip, activation) if other else Match(node, total, activation, skip)
+            vector = _vector(skip, total, graph)
             if vector is not None:
                 return Match(node, total, activation, vector)
-        raise Refused("the sum that it normalises is one of shapes that the operator does not add", add)
+        raise RefusalError("the sum that it normalises is one of shapes that the operator does not add", add)
 
     def apply(self, match: Match, graph: FusionGraph) -> ir.Node:
         """Put one node in place of norm and sum."""
         norm = match.norm
-        conv = _biased(match.activation, graph)
-        image = to_nhwc(match.activation, graph, before=norm)
         vector = len(graph.shapes.fixed(match.skip) or ()) == 2
+        image = to_nhwc(match.activation, graph, before=norm)
         skip = match.skip if vector else to_nhwc(match.skip, graph, before=norm)
         inputs = [image, norm.inputs[1], norm.inputs[2], skip]
+        conv = None if match.activation is match.skip else _biased(match.activation, graph)
         if conv is not None:
             inputs.append(conv.inputs[2])
-            conv.replace_input_with(2, None)
             conv.resize_inputs(2)
-        attributes = {name: attribute.value for name, attribute in norm.attributes.items()}
         fused = graph.add(
-            "SkipGroupNorm", inputs, attributes, before=norm, domain=MICROSOFT, outputs=2, like=norm.outputs[0]
+            "SkipGroupNorm", inputs, norm.attributes, before=norm, domain=MICROSOFT, outputs=2, like=norm.outputs[0]
         )
         graph.replace(norm.outputs[0], fused.outputs[0])
-        if match.total.uses() or graph.is_output(match.total):
-            total = fused.outputs[1]
-            total.dtype = match.total.dtype
-            graph.shapes.copy(fused.outputs[0], total)
-            first = next(iter(graph.users(match.total)), None)
-            graph.replace(match.total, to_nchw(total, graph, before=first or fused))
-        else:
+        if not match.total.uses() and not graph.is_output(match.total):
             fused.resize_outputs(1)
+            return fused
+        total = fused.outputs[1]
+        graph.adopt(total, fused.outputs[0])
+        first = next(iter(graph.users(match.total)), fused)
+        graph.replace(match.total, to_nchw(total, graph, before=first))
         return fused
 
 
@@ -97,24 +94,26 @@ def _sum(norm: ir.Node, graph: FusionGraph) -> ir.Node | None:
 
 def _biased(value: ir.Value, graph: FusionGraph) -> ir.Node | None:
     """Return the convolution in channels-last layout that alone computes a value and adds a bias to it."""
-    if graph.user(value, "Add") is None:
-        return None
     back = graph.producer(value, "Transpose")
-    conv = None if back is None else graph.producer(back.inputs[0], "NhwcConv", domain=MICROSOFT)
-    if conv is None or len(conv.inputs) < 3 or conv.inputs[2] is None or len(graph.users(conv.outputs[0])) != 1:
+    if back is None or not is_transpose(back, NHWC_TO_NCHW) or graph.user(value, "Add") is None:
         return None
-    return conv
+    source = back.inputs[0]
+    conv = graph.producer(source, "NhwcConv", domain=MICROSOFT)
+    if source is None or conv is None or len(graph.users(source)) != 1 or graph.is_output(source):
+        return None
+    return conv if len(conv.inputs) > 2 and conv.inputs[2] is not None else None
 
 
-def _vector(value: ir.Value, graph: FusionGraph) -> ir.Value | None:
-    """Return (N, C) if a value is that, with two axes of size 1 behind."""
-    shape = graph.shapes.fixed(value)
-    if shape is None or len(shape) != 4 or shape[2:] != (1, 1):
+def _vector(value: ir.Value, total: ir.Value, graph: FusionGraph) -> ir.Value | None:
+    """Return (N, C) if a value is that, with two axes of size 1 behind, for a sum (N, C, H, W)."""
+    whole = graph.shapes.of(total)
+    shapes = graph.shapes.of(value)
+    if whole is None or shapes != tuple((*shape[:2], 1, 1) for shape in whole):
         return None
+    wanted = tuple(shape[:2] for shape in whole)
     while (node := graph.producer(value, "Unsqueeze", "Reshape")) is not None:
         assert node.inputs[0] is not None
         value = node.inputs[0]
-        inner = graph.shapes.of(value)
-        if inner is not None and all(len(sizes) == 2 for sizes in inner):
+        if graph.shapes.of(value) == wanted:
             return value
     return None

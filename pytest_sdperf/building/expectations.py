@@ -1,0 +1,72 @@
+"""What a build should hold, from what each rung adds and takes in, and why it does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_sdperf.fusing.explain import Explanation, Seen, assign, explain
+from pytest_sdperf.tasks.fuse_native import SITES
+from pytest_sdperf.values import Build
+
+Counts = Mapping[str, int]
+Paths = Mapping[str, Sequence[str]]
+TakesIn = Mapping[str, str]
+
+
+def total_counts(rungs: Iterable[tuple[Counts, TakesIn]]) -> dict[str, int]:
+    """Return `domain::op_type` -> nodes of a build; 0 means that none may be left.
+
+    Args:
+        rungs: What each rung of the build adds and what its operators take in, lowest first.
+    """
+    total: Counter[str] = Counter()
+    for counts, takes_in in rungs:
+        total.update(counts)
+        for op, plain in takes_in.items():
+            if op != plain and op.partition("[")[0] == plain and total[plain] < 0:
+                # A form of an operator cannot come to be where nobody made the plain one.
+                missing = min(total[op], -total[plain])
+                total[op] -= missing
+                total[plain] += missing
+    # Of other operators a rung takes in what a lower one made; without the lower one there is nothing to take in.
+    return {op: max(nodes, 0) for op, nodes in sorted(total.items())}
+
+
+def total_sites(rungs: Iterable[tuple[Paths, TakesIn]]) -> dict[str, list[str]]:
+    """Return `domain::op_type` -> module paths where a build should hold it; operators without any are left out.
+
+    They stand in the order of the ladder, a form of an operator where the plain one stands.
+
+    Args:
+        rungs: What each rung of the build adds where, and what its operators take in, lowest first.
+    """
+    total: dict[str, list[str]] = {}
+    for sites, takes_in in rungs:
+        for op, paths in sorted(sites.items()):
+            lower = total.get(takes_in.get(op, ""), [])
+            taken = assign(paths, lower, neighbours=False)
+            form = op in takes_in and op.partition("[")[0] == takes_in[op]
+            total.setdefault(op, []).extend(path for i, path in enumerate(paths) if i in taken or not form)
+            gone = set(taken.values())
+            lower[:] = [path for j, path in enumerate(lower) if j not in gone]
+    order = list(dict.fromkeys(op.partition("[")[0] for op in total))
+    return {op: total[op] for op in sorted(total, key=lambda op: order.index(op.partition("[")[0])) if total[op]}
+
+
+def explain_build(build: Build, expected: Paths) -> Explanation:
+    """Say what a build lacks and why.
+
+    Args:
+        build: With its counts.
+        expected: `domain::op_type` -> module paths, as from `total_sites`.
+    """
+    path = build.path.parent / SITES
+    if expected and not path.exists():
+        return Explanation(expected, limits=build.limits, notes=build.notes, located=False)
+    seen: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    explanation = explain(expected, [Seen(**site) for site in seen], build.counts)
+    return dataclasses.replace(explanation, limits=build.limits, notes=build.notes)

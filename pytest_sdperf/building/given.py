@@ -1,0 +1,179 @@
+"""Builds of a pipeline that somebody exported: the first step takes its graph instead of exporting one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pytest_sdperf import ladder
+from pytest_sdperf.building.cache import Entry
+from pytest_sdperf.building.fingerprint import library_versions, source_hash
+from pytest_sdperf.building.interface import fit
+from pytest_sdperf.building.steps import onnx_build
+from pytest_sdperf.catalog import Catalog, Registrar
+from pytest_sdperf.components import PIPELINE, component_floating, needed_components
+from pytest_sdperf.contracts import Model
+from pytest_sdperf.errors import BuildError
+from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
+from pytest_sdperf.tasks import adopt, fuse_native
+from pytest_sdperf.values import Build, Workload, to_json
+
+Make = Callable[[str, Mapping[str, Any], str, Mapping[str, Any], list[Registrar]], Entry]
+_LIBRARIES = ("onnx", "onnxruntime", "onnx_ir")
+_SURVEY = "pytest_sdperf.tasks.survey"
+
+
+@dataclasses.dataclass(frozen=True)
+class Given:
+    """The graphs of one folder.
+
+    Attributes:
+        folder: The folder.
+        catalog: What is registered.
+        make: Makes an entry of the cache: step, parts of its key, task, arguments, registrars.
+    """
+
+    folder: OnnxFolder
+    catalog: Catalog
+    make: Make
+
+    def floating(self, model: Model, component: str, optimization: str) -> str:
+        """Return the floating type of a build of one component; of a pipeline, that of its latents."""
+        if optimization == ladder.AS_IS:
+            return self.folder.graph("unet" if component == PIPELINE else component).floating
+        asked = ladder.floating(optimization, self.catalog.ladder)
+        return asked if component == PIPELINE else component_floating(model, component, asked)
+
+    def rungs(self, model: Model, component: str, optimization: str) -> tuple[str, ...]:
+        """Return the rungs whose operators a build holds: what is asked for, and what a graph brings along."""
+        asked = ladder.rungs(optimization, self.catalog.ladder)
+        parts = needed_components(model) if component == PIPELINE else (component,)
+        held = {rung for part in parts for rung in self.folder.graph(part).rungs(self.catalog.optimizations.items())}
+        return tuple(rung for rung in self.catalog.ladder if rung in held or rung in asked)
+
+    def is_alone(self, component: str, optimization: str, *, has_module: bool) -> bool:
+        """Say whether only the structure of a graph can tell what a build of it should hold.
+
+        A torch module tells it where there is one, but nothing about a graph that was fused further than is asked.
+        """
+        held = self.folder.graph(component).rungs(self.catalog.optimizations.items())
+        asked = ladder.rungs(optimization, self.catalog.ladder)
+        return not has_module or optimization == ladder.AS_IS or not set(held) <= set(asked)
+
+    def adopt(self, model: Model, component: str, workload: Workload, *, floating: str) -> Entry:
+        """Return the entry of a given graph, checked and with the names and shapes of the model.
+
+        Raises:
+            OnnxFolderError: There is no such component, or its files cannot be used.
+            BuildError: It does not fit the model or the floating type, or is not valid.
+        """
+        graph = self.folder.graph(component)
+        if floating == "float32" and graph.floating != floating:
+            raise BuildError(
+                f"{graph.path} has {graph.floating} weights, and a float32 build was asked for. Type "
+                f"--optimization={ladder.AS_IS} to take it as it is or --optimization={ladder.HALF} (or a later rung) "
+                f"to fuse it, or give a float32 export."
+            )
+        return self._adopt(model, component, workload)
+
+    def unfused(self, model: Model, component: str, workload: Workload, *, floating: str) -> Build:
+        """Return a float32 graph in some floating type, nothing fused: what a build of another folder is compared with.
+
+        Raises:
+            BuildError: The graph is not float32, does not fit the model, or is not valid.
+        """
+        graph = self.folder.graph(component)
+        if graph.floating != "float32":
+            raise BuildError(
+                f"{graph.path} has {graph.floating} weights and cannot be a reference. Give a float32 export with "
+                f"{ONNX_REFERENCE}=FOLDER, or torch weights with --sdperf-weights=FOLDER."
+            )
+        entry = self._adopt(model, component, workload)
+        if floating == "float32":
+            return onnx_build(entry, floating, seconds=entry.metadata["seconds"])
+        specs = (*model.inputs(component, workload), *model.outputs(component, workload))
+        arguments: dict[str, Any] = {
+            "component": component,
+            "rungs": [],
+            "floating": floating,
+            "float32": [spec.name for spec in specs if spec.dtype == "float32"],
+        }
+        parts = {
+            **arguments,
+            "export": entry.digest,
+            "code": source_hash(fuse_native.__name__, "pytest_sdperf.fusing.native"),
+            "versions": library_versions(*_LIBRARIES, "numpy"),
+        }
+        arguments["source"] = str(entry.path / adopt.FILE)
+        half = self.make("fuse-native", parts, f"{fuse_native.__name__}:run", arguments, [])
+        return onnx_build(half, floating, seconds=half.metadata["seconds"])
+
+    def _adopt(self, model: Model, component: str, workload: Workload) -> Entry:
+        graph = self.folder.graph(component)
+        interface = fit(graph, model, component, workload, others=self.catalog.models.items().values())
+        arguments: dict[str, Any] = {"component": component, "data": list(graph.data), **to_json(interface)}
+        parts = {
+            **arguments,
+            "files": graph.digest,
+            "code": source_hash(adopt.__name__),
+            "versions": library_versions(*_LIBRARIES),
+        }
+        return self.make("adopt", parts, f"{adopt.__name__}:run", {**arguments, "source": str(graph.path)}, [])
+
+    def survey(self, component: str, optimization: str) -> Mapping[str, Any]:
+        """Return `counts`, `sites` and `rungs` of a graph, from its own structure (see `tasks.survey`).
+
+        Args:
+            component: One of the folder.
+            optimization: A selection of rungs; `as-is` looks at all of them.
+        """
+        as_is = optimization == ladder.AS_IS
+        rungs = self.catalog.ladder if as_is else ladder.rungs(optimization, self.catalog.ladder)
+        graph = self.folder.graph(component)
+        things = [self.catalog.optimizations.get(rung) for rung in rungs]
+        arguments = {"component": component, "rungs": list(rungs)}
+        parts = {
+            **arguments,
+            "files": graph.digest,
+            "code": source_hash(_SURVEY, "pytest_sdperf.fusing.survey", *_modules(things)),
+            "versions": library_versions("onnx_ir", "numpy"),
+        }
+        owners = [self.catalog.optimizations.owner(rung) for rung in rungs]
+        entry = self.make("survey", parts, f"{_SURVEY}:run", {**arguments, "source": str(graph.path)}, owners)
+        return entry.metadata
+
+    def standing(self, model: Model, component: str) -> dict[str, dict[str, str]]:
+        """Return component -> rung -> how it stands in the graph as it is; all components of a pipeline."""
+        parts = needed_components(model) if component == PIPELINE else (component,)
+        return {
+            part: {
+                rung: _standing(self.folder.graph(part).floating if rung == ladder.HALF else "", found)
+                for rung, found in self.survey(part, ladder.AS_IS)["rungs"].items()
+            }
+            for part in parts
+        }
+
+    def tokenizers(self) -> list[list[object]]:
+        """Return what identifies the tokenizers that the folder may hold."""
+        files = sorted(path for path in self.folder.path.glob("tokenizer*/*") if path.is_file())
+        names = [path.relative_to(self.folder.path).as_posix() for path in files]
+        return [[name, path.stat().st_size, path.stat().st_mtime_ns] for name, path in zip(names, files, strict=True)]
+
+
+def _modules(things: Sequence[object]) -> list[str]:
+    return [type(thing).__module__ for thing in things]
+
+
+def _standing(floating: str, found: Mapping[str, Any]) -> str:
+    """Say how a rung stands: `yes`, `no (98 Conv left)`, `partly (...)` or `has nothing to fuse`.
+
+    Args:
+        floating: Floating type of the graph, for the rung that converts it; else empty.
+        found: `present` and `left`, as from `tasks.survey`.
+    """
+    left = [f"{nodes} {op_type} left" for op_type, nodes in found["left"].items()]
+    left = [f"{floating} weights", *left] if floating not in ("", "float16") else left
+    if not left:
+        return "yes" if found["present"] or floating else "has nothing to fuse"
+    return f"{'partly' if found['present'] else 'no'} ({', '.join(left)})"

@@ -1,0 +1,74 @@
+"""Small parts of the steps of a build."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_sdperf.building.cache import Entry
+from pytest_sdperf.building.fingerprint import source_hash
+from pytest_sdperf.contracts import Model
+from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
+from pytest_sdperf.tasks import export
+from pytest_sdperf.values import Build, Workload
+
+
+@contextlib.contextmanager
+def as_part_of_building(step: str) -> Iterator[None]:
+    """Say in an error of a worker which step of the build it was."""
+    try:
+        yield
+    except OutOfMemoryError as error:
+        # Memory of the machine that builds: no value of an engine, which would be stored and compared.
+        raise BuildError(f"memory ran out while building ({step}): {error}") from error
+    except WorkerError as error:
+        if error.reason != "timeout":
+            raise
+        message = f"{error} while building ({step}). Allow more with --sdperf-build-timeout=TIME."
+        raise WorkerError(message, reason=error.reason, tail=error.tail) from error
+
+
+def identity(model: Model, component: str) -> dict[str, Any]:
+    """Return what identifies a component without its weights, for a cache key."""
+    return {
+        "component": component,
+        "config": model.config(component),
+        "model_code": source_hash(type(model).__module__),
+    }
+
+
+def modules(things: Mapping[str, Any]) -> list[str]:
+    """Return the modules in which the classes of these things are defined."""
+    return [type(thing).__module__ for thing in things.values()]
+
+
+def shapes_only(workload: Workload) -> Workload:
+    """Return the workload without steps and scheduler, which no component sees."""
+    return dataclasses.replace(workload, steps=0, scheduler="")
+
+
+def open_shapes(model: Model) -> Workload:
+    """Return the example of a dynamic export: no extent is 1 and no two are equal, or the exporter ties them."""
+    return Workload(batch_size=2, height=model.height, width=model.width + 64, steps=0, scheduler="")
+
+
+def onnx_build(entry: Entry, floating: str, *, seconds: float) -> Build:
+    """Return what the cache entry of a graph holds."""
+    notes = tuple(entry.metadata.get("notes", ()))
+    without = entry.metadata["without_cpu_kernel"]
+    if without:
+        notes = (*notes, f"no kernel on the CPU for {', '.join(without)}: checked, but not loaded here")
+    return Build(
+        entry.key,
+        "onnx",
+        entry.path / export.FILE,
+        floating,
+        counts=entry.metadata["counts"],
+        graph_hash=entry.metadata["graph_hash"],
+        size_bytes=entry.size_bytes,
+        seconds=seconds,
+        notes=notes,
+        limits=tuple(entry.metadata.get("limits", ())),
+    )

@@ -1,0 +1,118 @@
+"""Child processes that speak in lines: started in a group of their own, ended with everything that they started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from pytest_sdperf import clock
+
+_END_S = 10.0
+
+
+@contextlib.contextmanager
+def opened(command: Sequence[str], *, env: Mapping[str, str], stderr: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process with pipes on stdin and stdout; leaving the context ends it and its children.
+
+    Args:
+        command: Program and arguments.
+        env: Its whole environment.
+        stderr: File that takes what it says.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    with stderr.open("wb") as said:
+        process = subprocess.Popen(  # noqa: S603 - the interpreter is the user's own choice
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, env=env, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        kill(process)
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its children; whatever it started must not disturb the next measurement."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            _kill_tree(process)
+    process.wait()
+
+
+def _kill_tree(process: subprocess.Popen[bytes]) -> None:
+    """End a process and its children where there are no process groups."""
+    import psutil
+
+    try:
+        children = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        # On Windows they keep the id of their parent, and nobody else gets it while we hold the parent's handle.
+        children = [child for child in psutil.process_iter(["ppid"]) if child.info["ppid"] == process.pid]
+        for child in tuple(children):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                children += child.children(recursive=True)
+    process.kill()
+    for child in children:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+    psutil.wait_procs(children, timeout=_END_S)
+
+
+class Lines:
+    """The lines that a stream delivers, with a time limit on waiting for them.
+
+    A thread reads, because Windows cannot wait for a pipe with a time limit.
+    """
+
+    def __init__(self, stream: IO[bytes], *, is_signal: Callable[[bytes], bool]) -> None:
+        """Begin to read.
+
+        Args:
+            stream: Read until its end.
+            is_signal: Says of a line that it is no content but the signal that `wait_for_signal` waits for.
+        """
+        self._stream, self._is_signal = stream, is_signal
+        self._arrived: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._signalled = threading.Event()
+        threading.Thread(target=self._read, daemon=True, name="sdperf-worker-reader").start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            for line in self._stream:
+                if self._is_signal(line):
+                    self._signalled.set()
+                else:
+                    self._arrived.put(line)
+        self._arrived.put(None)
+        self._signalled.set()
+
+    def wait_for_signal(self, timeout_s: float) -> bool:
+        """Return True when the signal came or the stream ended, False when the time is over."""
+        return self._signalled.wait(timeout_s)
+
+    def until(self, timeout_s: float) -> Iterator[bytes | None]:
+        """Yield complete lines as they come; None when the time is over."""
+        deadline = clock.monotonic_s() + timeout_s
+        while True:
+            try:
+                line = self._arrived.get(timeout=max(0.0, deadline - clock.monotonic_s()))
+            except queue.Empty:
+                yield None
+                return
+            if line is None:
+                return
+            yield line

@@ -1,0 +1,209 @@
+"""What a graph holds and what could be fused in it, from its own structure: for graphs that no torch module stands for.
+
+Every candidate of every fusion counts, also where the fusion is refused; what is refused because the operator does not
+apply there (an attention whose projections have biases cannot be packed) does not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import onnx_ir as ir
+
+from pytest_sdperf import graph as graphs
+from pytest_sdperf.fusing import decompositions, tidy
+from pytest_sdperf.fusing.fusion import Fusion, RefusalError
+from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph, path_of
+from pytest_sdperf.optimization import Optimization
+
+ATTENTION = f"{MICROSOFT}::MultiHeadAttention"
+LAYER_NORM = "::LayerNormalization"
+_SKIP_LAYER_NORM = f"{MICROSOFT}::SkipLayerNormalization"
+_BIAS_GELU = f"{MICROSOFT}::BiasGelu"
+_VIEWS = ("Reshape", "Transpose", "Cast", "Identity", "Squeeze", "Unsqueeze")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node where a fusion may begin.
+
+    Attributes:
+        op: `domain::op_type[form]` that the fusion makes there.
+        path: Path of the torch module, as far as the exporter said it.
+        origin: The node of the given graph that it began with, at the first fusion that touched it.
+        node: Name under which it is counted.
+        fused: Whether it was applied.
+    """
+
+    op: str
+    path: str
+    origin: ir.Node
+    node: str
+    fused: bool
+
+
+@dataclass
+class Survey:
+    """What was found in a graph.
+
+    Attributes:
+        present: `domain::op_type` -> nodes before anything was fused.
+        places: Rung -> places that its fusions looked at, lowest rung first.
+        final: `domain::op_type` -> module paths of the nodes after every fusion was applied.
+    """
+
+    present: Mapping[str, int]
+    places: dict[str, list[Place]] = field(default_factory=dict)
+    final: dict[str, list[str]] = field(default_factory=dict)
+
+
+def survey(model: ir.Model, rungs: Mapping[str, Optimization]) -> Survey:
+    """Apply the fusions of some rungs to a model, in place, and return every place that they looked at.
+
+    Args:
+        model: Its weights are not read.
+        rungs: By name, lowest first.
+
+    Raises:
+        BuildError: The model holds an operator in a form that no exporter emits.
+    """
+    tidy.unify(model)
+    found = Survey(Counter(map(_counted, model.graph.all_nodes())))
+    graph = FusionGraph(model)
+    decompositions.decompose(graph)
+    tidy.simplify(graph)
+    origins: dict[ir.Node, ir.Node] = {}
+    for name, rung in rungs.items():
+        found.places[name] = [place for fusion in rung.fusions() for place in _look(fusion, graph, origins)]
+    for node in model.graph.all_nodes():
+        found.final.setdefault(_counted(node), []).append(path_of(node))
+    for node in _decomposed_layer_norms(graph):
+        found.final.setdefault(LAYER_NORM, []).append(path_of(node))
+    return found
+
+
+def expected_sites(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str, list[str]]:
+    """Return `domain::op_type` -> module paths where a graph should hold it after these rungs; empty means nowhere.
+
+    Args:
+        found: From `survey`, with the same rungs.
+        rungs: By name, lowest first.
+    """
+    wanted: dict[str, list[str]] = {}
+    for rung in rungs.values():
+        ops = [*(fusion.op for fusion in rung.fusions()), *rung.takes_in, *rung.takes_in.values()]
+        wanted.update({op: list(found.final.get(op, ())) for op in ops})
+    if _SKIP_LAYER_NORM in wanted:
+        wanted[LAYER_NORM] = list(found.final.get(LAYER_NORM, ()))
+    for places in found.places.values():
+        for place in places:
+            if place.fused:
+                continue
+            wanted.setdefault(place.op, []).append(place.path)
+            if place.path in wanted.get(place.node, ()):
+                wanted[place.node].remove(place.path)
+    for rung in rungs.values():
+        if any(wanted.get(fusion.op) for fusion in rung.fusions()):
+            wanted.update({op: [] for op in rung.replaces})
+    # What was never there and cannot be is not worth a line, unless another one has to take it in.
+    taken = {op for rung in rungs.values() for op in (*rung.takes_in.values(), *rung.replaces)}
+    return {op: paths for op, paths in wanted.items() if paths or (op in taken and _made(op, wanted, rungs))}
+
+
+def standing(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str, dict[str, Any]]:
+    """Return rung -> `present`: fused nodes that the graph had; `left`: type of node -> where more could be fused.
+
+    A rung that fuses nothing by itself is left out.
+
+    Args:
+        found: From `survey` of every rung.
+        rungs: Every rung by name, lowest first.
+    """
+    takers: dict[str, list[str]] = {}
+    for rung in rungs.values():
+        for op, taken in rung.takes_in.items():
+            takers.setdefault(taken, []).append(op)
+    result = {}
+    for name, rung in rungs.items():
+        made = set(rung.operators)
+        taking = [taker for op in made for taker in takers.get(op, ()) if taker not in made]
+        left = Counter({place.origin: place.origin.op_type for place in found.places[name]}.values())
+        present = sum(found.present.get(op, 0) for op in (*made, *taking))
+        if rung.operators:
+            result[name] = {"present": present, "left": dict(sorted(left.items()))}
+    return result
+
+
+def _made(op: str, wanted: Mapping[str, Sequence[str]], rungs: Mapping[str, Optimization]) -> bool:
+    """Say whether something is expected that takes in an operator, or that replaces it."""
+    takers = [one for rung in rungs.values() for one, taken in rung.takes_in.items() if taken == op]
+    replacers = [fusion.op for rung in rungs.values() if op in rung.replaces for fusion in rung.fusions()]
+    return any(wanted.get(one) for one in (*takers, *replacers))
+
+
+def _look(fusion: Fusion, graph: FusionGraph, origins: dict[ir.Node, ir.Node]) -> list[Place]:
+    places = []
+    for node in list(fusion.candidates(graph)):
+        if node.graph is None:
+            continue  # the fusion of an earlier candidate took it in
+        path, counted, origin = path_of(node), _counted(node), origins.get(node, node)
+        applies = _applies(fusion, node, graph)
+        op = _form(node, graph) if counted == ATTENTION == fusion.op else fusion.op
+        try:
+            match = fusion.requires(node, graph)
+        except RefusalError:
+            if applies:
+                places.append(Place(op, path, origin, counted, fused=False))
+            continue
+        fused = fusion.apply(match, graph)
+        origins[fused] = origin
+        places.append(Place(_counted(fused), path, origin, counted, fused=True))
+    return places
+
+
+def _applies(fusion: Fusion, node: ir.Node, graph: FusionGraph) -> bool:
+    """Say whether a candidate is one of which the operator can be made at all, however it is written."""
+    if fusion.op == ATTENTION and _counted(node) == ATTENTION:
+        causal = node.attributes.get("unidirectional")
+        key, value = (_projection(operand, graph) for operand in node.inputs[1:3])
+        same = key is not None and value is not None and key.inputs[0] is value.inputs[0]
+        return same and not (causal is not None and causal.as_int())
+    if fusion.op == _BIAS_GELU:
+        add = graph.producer(node.inputs[0], "Add")
+        return add is not None and any(graph.is_weight(value, 1) for value in add.inputs)
+    return True
+
+
+def _form(attention: ir.Node, graph: FusionGraph) -> str:
+    """Return the form that an attention takes when it is packed."""
+    query, key = (_projection(operand, graph) for operand in attention.inputs[:2])
+    itself = query is not None and key is not None and query.inputs[0] is key.inputs[0]
+    return f"{ATTENTION}[{'packed-qkv' if itself else 'packed-kv'}]"
+
+
+def _projection(value: ir.Value | None, graph: FusionGraph) -> ir.Node | None:
+    """Return the product with a weight that a value is, seen through what only moves it."""
+    node = graph.producer(value)
+    while node is not None and not node.domain and node.op_type in _VIEWS:
+        node = graph.producer(node.inputs[0])
+    if node is None or node.domain or node.op_type not in ("MatMul", "Gemm"):
+        return None
+    return node if graph.is_weight(node.inputs[1], 2) and (len(node.inputs) < 3 or node.inputs[2] is None) else None
+
+
+def _decomposed_layer_norms(graph: FusionGraph) -> list[ir.Node]:
+    """Return the divisions by a deviation: before opset 17 exporters wrote LayerNormalization as its parts."""
+    found = []
+    for root in graph.nodes("Sqrt"):
+        variance = graph.producer(root.inputs[0], "Add")
+        sources = variance.inputs if variance is not None else ()
+        if any(graph.producer(value, "ReduceMean") is not None for value in sources):
+            found += [node for node in graph.users(root.outputs[0]) if node.op_type == "Div"]
+    return found
+
+
+def _counted(node: ir.Node) -> str:
+    return graphs.counted_name(node.domain, node.op_type, [value is not None for value in node.inputs])

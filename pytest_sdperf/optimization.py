@@ -1,0 +1,68 @@
+"""What one rung of the ladder promises.
+
+Standard library only at import time: workers import this under foreign interpreters.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from pytest_sdperf.fusing.fusion import Fusion
+
+
+class Optimization(ABC):
+    """One rung of the ladder.
+
+    Attributes:
+        name: Name on the command line.
+        position: Place on the ladder; a cumulative build holds every rung up to this one.
+        title: Row title as in the seeds' tables.
+        ort_options: Attributes of `onnxruntime.transformers.fusion_options.FusionOptions` that this rung switches on.
+        takes_in: Operator of this rung -> operator of a lower rung, of which each takes in one. `domain::op[form]` is
+            a form of `domain::op`: it cannot come to be where no lower rung makes the latter.
+        replaces: Operators of which this rung leaves none, where it makes any of its own.
+    """
+
+    name: str
+    position: int
+    title: str
+    ort_options: tuple[str, ...] = ()
+    takes_in: Mapping[str, str] = {}
+    replaces: tuple[str, ...] = ()
+
+    def fusions(self) -> tuple[Fusion, ...]:
+        """Return the rewrites of the fuser `native`, in the order in which they are applied; none by default."""
+        return ()
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators by which this rung is known in a graph: forms of one instead of the plain one."""
+        forms = [op for op in self.takes_in if "[" in op]
+        made = [fusion.op for fusion in self.fusions()]
+        plain = [op for op in made if not any(form.startswith(f"{op}[") for form in forms)]
+        return tuple(dict.fromkeys([*forms, *plain]))
+
+    def sites(self, module: torch.nn.Module) -> Mapping[str, Sequence[str]]:
+        """Derive `domain::op_type` -> paths of the sub-modules where this rung makes that operator; none by default.
+
+        Args:
+            module: A component, as `Model.module` returns it; it may be on the meta device.
+        """
+        return {}
+
+    def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Derive `domain::op_type` -> nodes that this rung adds to the graph of `module` (which may be on meta).
+
+        By default as many as there are `sites`, less what they take in, and 0 of what they replace.
+        """
+        counts = {op: len(paths) for op, paths in self.sites(module).items() if paths}
+        total = dict(counts)
+        for op, taken in self.takes_in.items():
+            if op in counts:
+                total[taken] = total.get(taken, 0) - counts[op]
+        return {**total, **(dict.fromkeys(self.replaces, 0) if counts else {})}

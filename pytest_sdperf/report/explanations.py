@@ -1,0 +1,59 @@
+"""`--sdperf-explain`: where each operator of a build was expected, and for each place without it why."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.baselines import privacy
+from pytest_sdperf.baselines.files import write_atomically
+from pytest_sdperf.errors import OptionError
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.units import plural
+from pytest_sdperf.values import to_json
+
+SCHEMA = 1
+OPTION = "--sdperf-explain"
+
+
+def explanations_data(reports: Sequence[CaseReport], *, command: str, date: str) -> dict[str, Any]:
+    """Return the content of the file: plain JSON data without private text."""
+    cases = [_case(report) for report in reports if report.explanation is not None]
+    data = {"schema": SCHEMA, "date": date, "command": command, "cases": cases}
+    clean: dict[str, Any] = privacy.redact(data, privacy.identity())
+    return clean
+
+
+def _case(report: CaseReport) -> dict[str, Any]:
+    explanation = report.explanation
+    assert explanation is not None
+    verdicts = [{"outcome": one.outcome.value, "code": one.code, "sentence": one.sentence} for one in report.verdicts]
+    return {
+        "test": report.nodeid,
+        "case": to_json(report.case),
+        "verdicts": verdicts,
+        "counts": dict(report.counts),
+        **to_json(explanation),
+        "fused": explanation.fused,
+    }
+
+
+def write_explanations(path: Path, reports: Sequence[CaseReport], *, command: str, date: str) -> str:
+    """Write the file, whole or not at all; return a sentence about what is in it.
+
+    Raises:
+        OptionError: It cannot be written.
+    """
+    text = json.dumps(explanations_data(reports, command=command, date=date), indent=1, sort_keys=True)
+    try:
+        write_atomically(path, text + "\n")
+    except OSError as error:
+        raise OptionError(
+            f"cannot write the explanation to {path}: {error.strerror}. Name a file in a writable folder with "
+            f"{OPTION}=FILE."
+        ) from error
+    found = [report.explanation for report in reports if report.explanation is not None]
+    missing = sum(len(explanation.unfused) for explanation in found)
+    return f"{path} explains {plural(len(found), 'build')}: {plural(missing, 'operator')} not fused where expected."

@@ -1,0 +1,148 @@
+"""Take a graph that somebody exported into the cache: checked, with the names and shapes of the model's requests."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf import graph
+from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.disk import disk_errors
+from pytest_sdperf.errors import BuildError
+from pytest_sdperf.tasks import TaskContext
+
+if TYPE_CHECKING:
+    import onnx
+
+FILE = "model.onnx"
+
+
+def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Write `model.onnx`, and beside it copies of its data under the names that they have.
+
+    Args:
+        arguments: `source` (graph of the folder), `data` (names of the files beside it), `inputs` and `outputs`
+            (fields of `building.interface.Port`), `component`; `cache_dir`: the cache folder, for messages.
+        context: The task's context.
+
+    Returns:
+        `seconds`; `notes`: what was changed at the edge of the graph; `limits`: what a CUDA GPU would throw on; and
+        what `graph.describe` says about the graph.
+
+    Raises:
+        BuildError: The graph is not valid.
+        CacheError: The disk is full or read-only.
+    """
+    import onnx
+    import onnx_ir as ir
+
+    from pytest_sdperf.fusing.limits import find_limits
+
+    source, path = Path(arguments["source"]), context.out_dir / FILE
+    start_s = monotonic_s()
+    context.say(f"taking {arguments['component']} from {source}")
+    proto = onnx.load(source, load_external_data=False)
+    notes = [*_keep_outputs(proto.graph, arguments["outputs"]), *_adapt_inputs(proto.graph, arguments["inputs"])]
+    with disk_errors(Path(arguments["cache_dir"])):
+        for name in arguments["data"]:
+            (context.out_dir / name).parent.mkdir(parents=True, exist_ok=True)
+            # No link: the ONNX checker refuses data that has a second name, and a symbolic one may be changed.
+            shutil.copyfile(source.parent / name, context.out_dir / name)
+        onnx.save_model(proto, path)
+    seconds = monotonic_s() - start_s
+    context.say(f"checking the graph of {arguments['component']}")
+    try:
+        described = graph.describe(path)
+    except BuildError as error:
+        raise BuildError(f"{source} cannot be used: {error}. Export it again.") from error
+    return {"seconds": seconds, "notes": notes, "limits": find_limits(ir.load(path)), **described}
+
+
+def _keep_outputs(proto: onnx.GraphProto, ports: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Leave the outputs that the model needs, under its names and in its order."""
+    by_name = {value.name: value for value in proto.output}
+    kept = [by_name[port["given"]] for port in ports]
+    dropped = sorted(set(by_name) - {port["given"] for port in ports})
+    # Before names change: an output may be what a node reads.
+    copies = [type(value).FromString(value.SerializeToString()) for value in kept]
+    del proto.output[:]
+    proto.output.extend(copies)
+    notes = [f"outputs {', '.join(dropped)} were left out"] if dropped else []
+    for port in ports:
+        if port["given"] != port["name"]:
+            _rename(proto, port["given"], port["name"])
+            notes.append(f"output {port['given']} is called {port['name']}")
+    return notes
+
+
+def _adapt_inputs(proto: onnx.GraphProto, ports: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Put the inputs into the model's order, under its names and in its shapes; drop those that nobody reads."""
+    initialized = {tensor.name for tensor in proto.initializer}
+    by_name = {value.name: value for value in proto.input}
+    kept = [type(value).FromString(value.SerializeToString()) for value in (by_name[port["given"]] for port in ports)]
+    overridable = [value for value in proto.input if value.name in initialized]
+    overridable = [type(value).FromString(value.SerializeToString()) for value in overridable]
+    dropped = sorted(set(by_name) - {port["given"] for port in ports} - initialized)
+    del proto.input[:]
+    proto.input.extend([*kept, *overridable])
+    notes = [f"inputs {', '.join(dropped)}, which nothing reads, were left out"] if dropped else []
+    for port in ports:
+        if port["given"] != port["name"]:
+            _rename(proto, port["given"], port["name"])
+            notes.append(f"input {port['given']} is called {port['name']}")
+    for index, port in enumerate(ports):
+        if port["wanted"] is not None:
+            _reshape(proto, index, shape=port["shape"], wanted=port["wanted"])
+            notes.append(f"input {port['name']} is given as {list(port['shape'])} and used as {list(port['wanted'])}")
+    return notes
+
+
+def _rename(proto: onnx.GraphProto, old: str, new: str) -> None:
+    """Give a value another name wherever it is used; what has that name already gets another one."""
+    if any(new in (*node.input, *node.output) for node in graph.all_nodes(proto)):
+        _rename(proto, new, _unused(proto, f"{new}_inner"))
+    for node in graph.all_nodes(proto):
+        node.input[:] = [new if name == old else name for name in node.input]
+        node.output[:] = [new if name == old else name for name in node.output]
+    for value in (*proto.input, *proto.output, *proto.value_info, *proto.initializer):
+        if value.name == old:
+            value.name = new
+
+
+def _reshape(proto: onnx.GraphProto, index: int, *, shape: Sequence[int], wanted: Sequence[int]) -> None:
+    """Let an input have one shape where its readers want another one: the same number, once or repeated."""
+    import numpy as np
+    import onnx
+    from onnx import helper, numpy_helper
+
+    value = proto.input[index]
+    inner = _unused(proto, f"{value.name}_inner")
+    for node in graph.all_nodes(proto):
+        node.input[:] = [inner if name == value.name else name for name in node.input]
+    sizes = numpy_helper.from_array(np.array([1] * len(wanted), dtype=np.int64), _unused(proto, f"{value.name}_shape"))
+    proto.initializer.append(sizes)
+    single = inner if all(size == 1 for size in wanted) else _unused(proto, f"{value.name}_single")
+    nodes = [helper.make_node("Reshape", [value.name, sizes.name], [single], name=f"{single}_reshape")]
+    if single != inner:
+        target = numpy_helper.from_array(np.array(wanted, dtype=np.int64), _unused(proto, f"{value.name}_repeats"))
+        proto.initializer.append(target)
+        nodes.append(helper.make_node("Expand", [single, target.name], [inner], name=f"{inner}_expand"))
+    for offset, node in enumerate(nodes):
+        proto.node.insert(offset, node)
+    kind: onnx.TypeProto.Tensor = value.type.tensor_type
+    del kind.shape.dim[:]
+    kind.shape.dim.extend(onnx.TensorShapeProto.Dimension(dim_value=size) for size in shape)
+    kind.shape.SetInParent()
+
+
+def _unused(proto: onnx.GraphProto, stem: str) -> str:
+    taken = {name for node in graph.all_nodes(proto) for name in (*node.input, *node.output)}
+    taken.update(tensor.name for tensor in proto.initializer)
+    taken.update(value.name for value in proto.input)
+    name, number = stem, 0
+    while name in taken:
+        number += 1
+        name = f"{stem}_{number}"
+    return name

@@ -1,0 +1,37 @@
+"""Find out what a graph holds, and what each rung of the ladder could make in it, from its own structure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_sdperf.tasks import TaskContext
+
+
+def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Look at a graph; its weights are not read.
+
+    Args:
+        arguments: `source` (graph), `component`, `rungs` (names, lowest first).
+        context: The task's context.
+
+    Returns:
+        `counts`: `domain::op_type` -> nodes that a graph with these rungs should hold; `sites`: the same with module
+        paths instead of numbers, and nothing for 0; `rungs`: as `fusing.survey.standing` says.
+
+    Raises:
+        BuildError: The graph holds an operator in a form that no exporter emits.
+    """
+    import onnx_ir as ir
+
+    from pytest_sdperf.fusing.survey import expected_sites, standing, survey
+
+    context.say(f"looking at the structure of {arguments['component']}")
+    rungs = {name: context.catalog.optimizations.get(name) for name in arguments["rungs"]}
+    found = survey(ir.load(arguments["source"]), rungs)
+    sites = expected_sites(found, rungs)
+    return {
+        "counts": {op: len(paths) for op, paths in sites.items()},
+        "sites": {op: paths for op, paths in sites.items() if paths},
+        "rungs": standing(found, rungs),
+    }

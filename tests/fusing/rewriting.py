@@ -1,0 +1,120 @@
+"""Graphs to fuse: where they come from, how they are fused rung by rung, run on a CPU, and compared."""
+
+from __future__ import annotations
+
+import collections
+import functools
+
+import exact
+import graph_zoo
+import numpy as np
+import onnx_ir as ir
+import torch
+from one_op import execute
+from onnx_ir.passes import common as passes
+
+from pytest_sdperf import ladder
+from pytest_sdperf.fusing.fusion_graph import path_of
+from pytest_sdperf.fusing.lowering import lower
+from pytest_sdperf.fusing.native import fuse
+from pytest_sdperf.optimizations import LADDER
+
+RUNGS = {rung.name: rung for rung in LADDER}
+LAST = LADDER[-1].name
+
+# How far an optimized build may be from float64, in errors of the plain graph in the same type.
+ALLOWED = 2.0
+
+SIZES = (
+    {"batch": 2, "latent_height": 16, "latent_width": 16},
+    {"batch": 3, "latent_height": 8, "latent_width": 24},
+)
+
+
+def fusions_of(selection):
+    names = ladder.rungs(selection, tuple(RUNGS))
+    return names, [fusion for name in names for fusion in RUNGS[name].fusions()]
+
+
+def build(model, selection, *, floating=None):
+    """Fuse a model in place; in the type of the selection, unless another one is named."""
+    names, fusions = fusions_of(selection)
+    return fuse(model, fusions, to_float16=floating == "float16" if floating else "fp16" in names)
+
+
+def counts(model):
+    """How many nodes there are, by operator; those of ONNX itself without a domain."""
+    return collections.Counter(
+        f"{node.domain}::{node.op_type}" if node.domain else node.op_type for node in model.graph.all_nodes()
+    )
+
+
+def draw_inputs(model, sizes, seed=0):
+    random = np.random.default_rng(seed)
+    inputs = {}
+    for value in model.graph.inputs:
+        shape = [size if isinstance(size, int) else sizes[size.value] for size in value.shape]
+        if value.dtype in (ir.DataType.INT64, ir.DataType.INT32):
+            array = random.integers(0, 900, shape)
+        elif "timestep" in value.name:
+            array = np.full(shape, 501)
+        else:
+            array = random.standard_normal(shape)
+        inputs[value.name] = array.astype(value.dtype.numpy())
+    return inputs
+
+
+def run(model, inputs):
+    """Lower a model in place and return what it computes, node by node as it is written."""
+    lower(model)
+    typed = {value.name: inputs[value.name].astype(value.dtype.numpy()) for value in model.graph.inputs}
+    return execute(model, typed, optimized=False)
+
+
+def cut(model, path):
+    """Leave of a model what is computed up to the last node of a module, in place."""
+    last = [node for node in model.graph if path_of(node).startswith(path)][-1]
+    model.graph.outputs[:] = last.outputs
+    passes.RemoveUnusedNodesPass()(model)
+    return model
+
+
+def load(name, path=""):
+    """A graph of the zoo with weights, or the part of it that ends with a module."""
+    model = graph_zoo.load(name)
+    return cut(model, path) if path else model
+
+
+def error(obtained, expected):
+    """The largest relative error (L2) of all outputs."""
+    for one, other in zip(obtained, expected, strict=True):
+        assert one.shape == other.shape
+        assert np.isfinite(one).all()
+    return max(
+        float(np.linalg.norm(one.astype(np.float64) - other) / np.linalg.norm(other))
+        for one, other in zip(obtained, expected, strict=True)
+    )
+
+
+@functools.cache
+def reference(name, size=0, path=""):
+    """Inputs of a graph and its outputs in float64."""
+    torch.set_num_threads(1)
+    model = load(name, path)
+    inputs = draw_inputs(model, SIZES[size], seed=size)
+    return inputs, exact.evaluate(model, inputs)
+
+
+@functools.cache
+def tolerance(name, floating, size=0, path=""):
+    """What an optimized build may be off by: a multiple of what rounding does to the plain graph in the same type.
+
+    Nothing is typed in: a graph of more sums, or of longer ones, is rounded more.
+    """
+    inputs, expected = reference(name, size, path)
+    model = load(name, path)
+    if floating == "float32":
+        return ALLOWED * error(run(model, inputs), expected)
+    # onnxruntime has few kernels for float16 on a CPU, and rounds nothing between two nodes without one.
+    fuse(model, (), to_float16=True)
+    return ALLOWED * error(exact.evaluate(model, inputs, rounded=True), expected)

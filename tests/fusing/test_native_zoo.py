@@ -1,0 +1,311 @@
+"""The fuser on every graph of the zoo: how often each fusion fires, what is left behind, and what the result computes."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import graph_zoo
+import onnx
+import onnx_ir as ir
+import pytest
+import rewriting
+from rewriting import LAST, RUNGS, SIZES, build, counts, reference, tolerance
+
+from pytest_sdperf.fusing.layout import NCHW_TO_NHWC, NHWC_TO_NCHW, is_transpose
+from pytest_sdperf.fusing.weightless import is_weightless
+
+NAMES = graph_zoo.NAMES
+UNET = "torch-2.13/sd15-thin-unet-dynamo-18"
+
+
+def attention(layers, activation):
+    """A text encoder: per layer one attention, one activation and two norms that take in the sum before them."""
+    return {
+        "MultiHeadAttention": layers, "SkipLayerNormalization": 2 * layers, "LayerNormalization": 1, activation: layers,
+    }  # fmt: skip
+
+
+def unet(attentions, norms, geglus, adds, convs):
+    names = ("GroupNorm", "SkipGroupNorm", "LayerNormalization", "SkipLayerNormalization")
+    fused = {"MultiHeadAttention": attentions, "BiasSplitGelu": geglus, "BiasAdd": adds, "NhwcConv": convs}
+    return {**dict(zip(names, norms, strict=True)), **fused}
+
+
+# At the last rung. Adds are the residual sums of feed-forwards that no norm takes in: one per transformer.
+KNOWN = {
+    "sd15-thin-unet": unet(32, (16, 45, 16, 32), 16, 16, 98),
+    "sd21-thin-unet": unet(32, (16, 45, 16, 32), 16, 16, 66),
+    "sdxl-thin-unet": unet(140, (12, 34, 11, 199), 70, 11, 51),
+    "sdxl-refiner-thin-unet": unet(88, (16, 40, 11, 121), 44, 11, 66),
+    "sd15-thin-vae_decoder": {"NhwcConv": 36, "GroupNorm": 18, "SkipGroupNorm": 12, "MultiHeadAttention": 1},
+    "sd15-thin-vae_encoder": {"NhwcConv": 28, "GroupNorm": 14, "SkipGroupNorm": 8, "MultiHeadAttention": 1},
+    "sd15-thin-text_encoder": attention(12, "QuickGelu"),
+    "sd21-thin-text_encoder": attention(23, "BiasGelu"),
+    "sdxl-thin-text_encoder_2": attention(32, "BiasGelu"),
+}
+FUSED = sorted({name for known in KNOWN.values() for name in known} | {"Gelu"})
+# What the fusions leave nothing of.
+GONE = (
+    "Softmax", "InstanceNormalization", "GroupNormalization", "Attention", "Erf", "Conv", "IsNaN", "Identity", "Dropout",
+)  # fmt: skip
+
+
+def family(name):
+    return re.search(r"/(.*-thin-[a-z_0-9]+)-", name).group(1)
+
+
+@functools.cache
+def fused(name, selection=LAST):
+    """A fused graph without weights, and its report."""
+    model = graph_zoo.load_structure(name)
+    return model, build(model, selection)
+
+
+def fused_counts(model):
+    found = counts(model)
+    wanted = {name: found[f"com.microsoft::{name}"] or found[name] for name in FUSED}
+    return {name: count for name, count in wanted.items() if count}
+
+
+# ------------------------------------------------------------------------------------------------- what is there
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_graph_reaches_its_counts(name):
+    model, _ = fused(name)
+    assert fused_counts(model) == KNOWN[family(name)]
+    assert not any(counts(model)[left] for left in GONE)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "unet" in name])
+def test_attention_of_a_unet_is_packed(name):
+    model, _ = fused(name)
+    inputs = [
+        sum(value is not None for value in node.inputs) for node in model.graph if node.op_type == "MultiHeadAttention"
+    ]
+    half = KNOWN[family(name)]["MultiHeadAttention"] // 2
+    assert (inputs.count(1), inputs.count(2), len(inputs)) == (half, half, 2 * half)
+
+
+# Rung by rung what is added to the counts, and what a fusion takes in of an earlier one.
+STEPS = {
+    "fp32": {},
+    "fp16": {"SkipLayerNormalization": 32, "Gelu": 16},
+    "fmha": {"MultiHeadAttention": 32},
+    "nhwc-conv": {"NhwcConv": 98},
+    "group-norm": {"GroupNorm": 16, "SkipGroupNorm": 45},
+    "bias-split-gelu": {"BiasSplitGelu": 16, "Gelu": -16},
+    "packed-qkv": {},
+    "bias-add": {"BiasAdd": 16},
+}
+PLAIN = {"LayerNormalization": 48}
+
+
+def microsoft(model):
+    return {name.partition("::")[2]: count for name, count in counts(model).items() if "::" in name}
+
+
+@pytest.mark.parametrize("shapes", ["static", "dynamic"])
+@pytest.mark.parametrize("rung", STEPS)
+def test_every_rung_adds_its_own_to_those_below(rung, shapes):
+    expected = {}
+    for name, added in STEPS.items():
+        for op, count in added.items():
+            expected[op] = expected.get(op, 0) + count
+        if name == rung:
+            break
+    model, _ = fused(f"{UNET}-{shapes}", rung)
+    assert microsoft(model) == {op: count for op, count in expected.items() if count}
+
+
+WITHOUT_LAYERS = {"LayerNormalization": 48, "Gelu": 0, "SkipLayerNormalization": 0}
+ALL = {"MultiHeadAttention": 32, **{op: count for op, count in KNOWN["sd15-thin-unet"].items()}, "Gelu": 0}
+SELECTIONS = {
+    "fp16+group-norm": {"SkipLayerNormalization": 32, "Gelu": 16, "GroupNorm": 16, "SkipGroupNorm": 45},
+    "fp32+group-norm": {"GroupNorm": 16, "SkipGroupNorm": 45},
+    "fp16+packed-qkv": {"SkipLayerNormalization": 32, "Gelu": 16},
+    "fp16+bias-add": {"SkipLayerNormalization": 32, "Gelu": 16, "BiasAdd": 16},
+    "fmha+nhwc-conv": {"MultiHeadAttention": 32, "NhwcConv": 98},
+    "all-fp16": {**ALL, **WITHOUT_LAYERS},
+    "all-fmha": {**ALL, "MultiHeadAttention": 0},
+    "all-nhwc-conv": {**ALL, "NhwcConv": 0},
+    "all-group-norm": {**ALL, "GroupNorm": 0, "SkipGroupNorm": 0},
+    "all-bias-split-gelu": {**ALL, "BiasSplitGelu": 0, "Gelu": 16},
+    "all-packed-qkv": ALL,
+    "all-bias-add": {**ALL, "BiasAdd": 0},
+}
+
+
+@pytest.mark.parametrize("shapes", ["static", pytest.param("dynamic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("selection", SELECTIONS)
+def test_rungs_are_composed_and_left_out_one_by_one(selection, shapes):
+    model, _ = fused(f"{UNET}-{shapes}", selection)
+    expected = {op: count for op, count in SELECTIONS[selection].items() if count and op != "LayerNormalization"}
+    assert microsoft(model) == expected
+    halves = any(value.dtype == ir.DataType.FLOAT16 for value in model.graph.inputs)
+    assert halves == ("fp16" in rewriting.fusions_of(selection)[0])
+
+
+def test_every_rung_has_its_step():
+    assert list(STEPS) == list(RUNGS)
+    assert {f"all-{name}" for name in RUNGS} - set(SELECTIONS) == {"all-fp32"}
+
+
+# ----------------------------------------------------------------------------------------------- what is left
+
+
+def timestep_casts(name):
+    """A timestep and what tells the size of an image become float32 for their sinusoids, and these float16 again."""
+    return {"sdxl-thin-unet": 4, "sdxl-refiner-thin-unet": 4}.get(family(name), 2 if "unet" in name else 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_cast_is_left_but_those_of_sinusoids(name):
+    model, _ = fused(name)
+    casts = [node for node in model.graph if node.op_type == "Cast"]
+    floating = [node for node in casts if node.outputs[0].dtype.is_floating_point()]
+    assert len(floating) == timestep_casts(name)
+    assert all(node.inputs[0].dtype != node.outputs[0].dtype for node in casts)
+    # Tokens are searched for the last one in int32.
+    assert len(casts) - len(floating) == (1 if "text_encoder_2" in name else 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_transposes_are_left_at_inputs_and_outputs_only(name):
+    model, report = fused(name)
+    transposes = [node for node in model.graph if node.op_type == "Transpose"]
+    first = [node for node in transposes if is_transpose(node, NCHW_TO_NHWC)]
+    last = [node for node in transposes if is_transpose(node, NHWC_TO_NCHW)]
+    images = 0 if "text" in name else 1
+    assert (len(first), len(last), len(transposes)) == (images, images, 2 * images)
+    assert all(node.inputs[0].is_graph_input() for node in first)
+    assert all(node.outputs[0].is_graph_output() for node in last)
+    assert (report.transposes > 0) == bool(images)
+
+
+# Exporters and opsets, each once; the other graphs take their turn in the slow tests.
+VARIED = {
+    f"{UNET}-dynamic",
+    "torch-2.13/sd15-thin-unet-dynamo-23-static",
+    "torch-2.13/sd15-thin-vae_decoder-torchscript-17-static",
+    "torch-2.13/sd15-thin-text_encoder-dynamo-23-static",
+    "torch-2.13/sd15-thin-text_encoder-torchscript-17-static",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "selection"),
+    [
+        pytest.param(name, selection, marks=[] if selection == LAST or name in VARIED else [pytest.mark.slow])
+        for name in NAMES
+        for selection in ("fp32", LAST)
+    ],
+)
+def test_the_model_is_valid_and_its_opset_has_kernels(name, selection):
+    model, _ = fused(name, selection)
+    assert 18 <= model.opset_imports[""] <= 20
+    assert set(model.opset_imports) <= {"", "com.microsoft"}
+    assert any(node.domain for node in model.graph) == (selection == LAST)
+    proto = ir.to_proto(model)
+    for tensor in [*proto.graph.initializer]:
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            proto.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+            proto.graph.initializer.remove(tensor)
+    onnx.checker.check_model(proto, full_check=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_are_unique_and_nothing_is_unused(name):
+    model, _ = fused(name)
+    names = [value.name for node in model.graph for value in node.outputs if value.name]
+    names += [*model.graph.initializers, *(value.name for value in model.graph.inputs)]
+    assert len(names) == len(set(names))
+    assert all(value.uses() for value in model.graph.initializers.values())
+    assert all(any(v.uses() or v.is_graph_output() for v in node.outputs) for node in model.graph)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_interface_stays(name):
+    model, plain = fused(name)[0], graph_zoo.load_structure(name)
+    for side in ("inputs", "outputs"):
+        now, before = getattr(model.graph, side), getattr(plain.graph, side)
+        assert [value.name for value in now] == [value.name for value in before]
+        assert [str(value.shape) for value in now] == [str(value.shape) for value in before]
+        assert not any(value.dtype == ir.DataType.FLOAT for value in now)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "text" not in name])
+def test_scales_and_offsets_of_group_norms_stay_float32(name):
+    model, _ = fused(name)
+    norms = [node for node in model.graph if node.op_type in ("GroupNorm", "SkipGroupNorm")]
+    assert {value.dtype for node in norms for value in node.inputs[1:3]} == {ir.DataType.FLOAT}
+    assert {value.dtype for node in norms for value in (*node.inputs[:1], *node.inputs[3:])} == {ir.DataType.FLOAT16}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_fused_node_says_which_module_it_comes_from(name):
+    model, report = fused(name)
+    plain = graph_zoo.load_structure(name)
+    modules = {rewriting.path_of(node) for node in plain.graph}
+    assert {site.path for site in report.sites} <= modules
+    nodes = [node for node in model.graph if node.domain]
+    assert {rewriting.path_of(node) for node in nodes} <= modules | {""}
+    assert sum(bool(rewriting.path_of(node)) for node in nodes) > 0.9 * len(nodes) or "torchscript" in name
+
+
+def test_weights_without_data_stay_without():
+    model, _ = fused(f"{UNET}-static")
+    assert is_weightless(model)
+
+
+# -------------------------------------------------------------------------------------------- what it computes
+
+
+# A graph, and the module up to which it is computed; what is quick for every rung, and one UNet as a whole.
+BLOCK = (f"{UNET}-dynamic", "unet.down_blocks.0")
+QUICK = {
+    BLOCK,
+    ("torch-2.13/sd15-thin-text_encoder-dynamo-18-dynamic", ""),
+    ("torch-2.13/sd15-thin-vae_decoder-dynamo-18-dynamic", ""),
+}
+WHOLE = {
+    (f"{UNET}-dynamic", ""),
+    ("torch-2.13/sd15-thin-vae_encoder-dynamo-18-static", ""),
+    ("torch-2.13/sd15-thin-text_encoder-dynamo-23-static", ""),
+    ("torch-2.13/sd15-thin-text_encoder-torchscript-17-static", ""),
+    ("torch-2.13/sd15-thin-text_encoder-dynamo-18-static-float16", ""),
+    ("torch-2.13/sd21-thin-text_encoder-dynamo-18-static", ""),
+}
+CASES = [*QUICK, *((name, "") for name in NAMES if (name, "") not in QUICK)]
+
+
+def agreement_cases():
+    cases = []
+    for name, path in sorted(CASES):
+        floatings = ("float16",) if name.endswith("float16") else ("float32", "float16")
+        for floating in floatings:
+            for rung in STEPS:
+                if rung == "fp32" and floating == "float16":
+                    continue
+                for size in range(1 if "static" in name else 2):
+                    whole = (name, path) in WHOLE and rung == LAST and size == len(floatings) % 2
+                    every = (name, path) in QUICK and (size == 0 or rung == LAST)
+                    marks = [] if every or whole else [pytest.mark.slow]
+                    label = f"{name.partition('/')[2]}{path and '-' + path}-{floating}-{rung}-{size}"
+                    cases.append(pytest.param(name, path, floating, rung, size, marks=marks, id=label))
+    return cases
+
+
+@pytest.mark.parametrize(("name", "path", "floating", "rung", "size"), agreement_cases())
+def test_every_rung_agrees_with_float64(name, path, floating, rung, size):
+    inputs, expected = reference(name, size, path)
+    model = rewriting.load(name, path)
+    build(model, rung, floating=floating)
+    assert rewriting.error(rewriting.run(model, inputs), expected) <= tolerance(name, floating, size, path)
+
+
+def test_sizes_differ():
+    first, second = SIZES
+    assert not set(first.values()) & set(second.values())
+    assert all(first[name] != second[name] for name in first)

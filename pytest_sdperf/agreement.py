@@ -69,6 +69,11 @@ def by_torch(runner: CaseRunner) -> bool:
     return not runner.case.exporter or runner.workbench.settings.selection.has_module
 
 
+def is_comparable(runner: CaseRunner) -> bool:
+    """Whether there is anything that a case can be compared with."""
+    return by_torch(runner) or runner.workbench.builder.reference is not None
+
+
 def floating_of(runner: CaseRunner) -> str:
     """Return the floating type in which a case is compared: that of its component, or of its pipeline."""
     given = runner.workbench.builder.given
@@ -215,8 +220,8 @@ def sentence(agreement: Agreement) -> str:
     )
     if not math.isfinite(agreement.limit):
         return (
-            f"The {agreement.level} has no yardstick: plain {agreement.by} {agreement.floating} is not finite on these weights "
-            f"and inputs, so nothing can be called right in this precision."
+            f"The {agreement.level} has no yardstick: plain {agreement.by} {agreement.floating} is not finite on these "
+            f"weights and inputs, so nothing can be called right in this precision."
         )
     if agreement.error == float("inf"):
         return f"The {agreement.level} is not comparable: {agreement.culprit}."

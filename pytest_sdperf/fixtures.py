@@ -20,13 +20,13 @@ from pytest_sdperf.building.expectations import explain_build
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.delivery import DisagreementFailed, Recorder, deliver
 from pytest_sdperf.device import Device
-from pytest_sdperf.errors import NoReferenceError
+from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError
 from pytest_sdperf.judging.given import judge_as_is
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.target import judge_against_target
 from pytest_sdperf.measure import measure
 from pytest_sdperf.options.marks import MARKER, read_marks
-from pytest_sdperf.outcomes import Agreement, Verdict
+from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session, session_of
 from pytest_sdperf.turns import measuring_alone
@@ -127,6 +127,13 @@ def agree(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
             agreement = agreements.agree(runner)
         except NoReferenceError as error:
             pytest.skip(str(error))
+        except OutOfMemoryError as error:
+            # What fits into memory is judged where it is measured; here is nothing to compare, and that is said.
+            sentence = f"Memory ran out, so nothing was compared: {error}"
+            verdicts = [Verdict(Outcome.INCONCLUSIVE, "out-of-memory", sentence, "agreement")]
+            recorder.verdicts(verdicts)
+            deliver(verdicts, sdperf_session.policy(None))
+            raise
         recorder.agreement(agreement)
         if not agreement.passed:
             raise DisagreementFailed(agreements.sentence(agreement), pytrace=False)

@@ -131,6 +131,8 @@ def _runs(session: Session, needs: Sequence[Needs]) -> list[list[Step]]:
 
 def _run(session: Session, case: Case) -> Step:
     def step() -> None:
+        if not agreement.is_comparable(session.runner(case)):
+            return
         session.say(f"running {case.model} {case.component} at {case.optimization} on {case.engine}")
         session.runner(case).run_ahead()
 

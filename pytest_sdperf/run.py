@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.device_choice import Found, choose_device, describe, named_kind
 from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, WorkerError
@@ -22,6 +23,7 @@ from pytest_sdperf.options.reading import PIPELINE, Reader
 from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.process import run_task
 from pytest_sdperf.registration import fill_catalog
+from pytest_sdperf.selection.given import no_module
 from pytest_sdperf.selection.selector import Selector, missing_here
 from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.units import plural
@@ -226,7 +228,28 @@ def asked_kind(gpu: str, catalog: Catalog) -> tuple[DeviceKind, Found | None]:
     return found.device.kind, found
 
 
+def _check_given(run: Run) -> None:
+    """Refuse a folder of graphs that cannot serve what was named.
+
+    Raises:
+        OnnxFolderError: It holds no graphs, or lacks a component.
+        OptionError: An engine that runs torch modules was named, and no weights were.
+    """
+    selection, given = run.settings.selection, run.selector.given
+    if given is None:
+        return
+    _ = given.folder.components  # raises where there are none
+    for name in selection.components:
+        if name != PIPELINE:
+            given.folder.graph(name)
+    for request in selection.engines:
+        engine = run.catalog.engines.get(request.engine)
+        if request.by_name and engine.consumes != "onnx" and not selection.has_module:
+            raise OptionError(f"{no_module(engine.name, given.folder)}, or leave the engine out.")
+
+
 def _check_fit(run: Run) -> None:
+    _check_given(run)
     for request in run.settings.selection.engines:
         engine = run.catalog.engines.get(request.engine)
         if request.by_name and run.device_kind not in engine.device_kinds:

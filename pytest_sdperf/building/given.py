@@ -174,6 +174,7 @@ def _standing(floating: str, found: Mapping[str, Any]) -> str:
     """
     left = [f"{nodes} {op_type} left" for op_type, nodes in found["left"].items()]
     left = [f"{floating} weights", *left] if floating not in ("", "float16") else left
+    present = found["present"] or floating == "float16"
     if not left:
-        return "yes" if found["present"] or floating else "has nothing to fuse"
-    return f"{'partly' if found['present'] else 'no'} ({', '.join(left)})"
+        return "yes" if present else "has nothing to fuse"
+    return f"{'partly' if present else 'no'} ({', '.join(left)})"

@@ -99,6 +99,8 @@ def _exact_nodes(graph: FusionGraph) -> dict[ir.Node, None]:
     for node in graph.graph:
         sources = [value for value in node.inputs if value is not None and not graph.is_fixed(value)]
         follows = node.op_type in _MOVES and sources and all(value.producer() in exact for value in sources)
+        # A graph that was converted before goes on in float16 there.
+        follows = follows and node.outputs[0].dtype != HALF
         if follows or 0 in _float_inputs(node, graph):
             exact.add(node)
     return {node: None for node in graph.graph if node in exact}

@@ -155,8 +155,7 @@ def merged(value: ir.Value, heads: int, graph: FusionGraph) -> ir.Value:
         RefusalError: It is not put together that way, or read by others on the way.
     """
     shapes = graph.shapes.of(value)
-    if shapes is None:
-        raise RefusalError("the shape of its result is not known", value.producer())
+    assert shapes is not None
     states = []
     for shape in shapes:
         batch = shape[0] if len(shape) == 4 else shape[0] // heads

@@ -25,7 +25,7 @@ def output_shapes(node: ir.Node, inputs: Inputs) -> Sequence[Shape | None]:
         onnx.shape_inference.InferenceError, onnx.defs.SchemaError, onnx.checker.ValidationError: Likewise.
     """
     if node.domain:
-        return [_shape(inputs, 0)] if node.op_type in _FUSED_LIKE_FIRST else []
+        return _fused(node, inputs)
     if node.op_type in _LIKE_FIRST:
         return [_shape(inputs, 0)]
     if node.op_type in _BROADCAST:
@@ -43,6 +43,56 @@ _LIKE_FIRST = frozenset(
 _FUSED_LIKE_FIRST = frozenset(
     {"GroupNorm", "SkipGroupNorm", "SkipLayerNormalization", "Gelu", "QuickGelu", "BiasGelu", "BiasAdd"}
 )
+
+
+# Which outputs have the shape of the first input: further ones return the sum that is normalised.
+_SUMS: Mapping[str, tuple[int, ...]] = {"SkipLayerNormalization": (0, 3), "SkipGroupNorm": (0, 1)}
+
+
+def _fused(node: ir.Node, inputs: Inputs) -> list[Shape | None]:
+    """Return the shapes of an operator of ONNX Runtime, which a graph that was fused before may hold."""
+    if node.op_type in _FUSED_RULES:
+        return [_FUSED_RULES[node.op_type](node, inputs)]
+    if node.op_type not in _FUSED_LIKE_FIRST:
+        return []
+    like = _SUMS.get(node.op_type, (0,))
+    return [_shape(inputs, 0) if index in like else None for index in range(len(node.outputs))]
+
+
+def _nhwc_conv(node: ir.Node, inputs: Inputs) -> Shape:
+    (batch, *sizes, _), (outputs, *kernel, _) = _shape(inputs, 0), _shape(inputs, 1)
+    strides, dilations = (_integers(node, name, (1,) * len(sizes)) for name in ("strides", "dilations"))
+    pads = _integers(node, "pads", (0, 0) * len(sizes))
+    if "auto_pad" in node.attributes and node.attributes["auto_pad"].as_string() not in ("NOTSET", ""):
+        raise ValueError("the padding is chosen by the operator")
+    whole = [size + sum(pads[axis :: len(sizes)]) for axis, size in enumerate(sizes)]
+    windows = zip(whole, kernel, dilations, strides, strict=True)
+    return (batch, *((size - (width - 1) * gap - 1) // step + 1 for size, width, gap, step in windows), outputs)
+
+
+def _integers(node: ir.Node, name: str, default: Sequence[int]) -> Sequence[int]:
+    return node.attributes[name].as_ints() if name in node.attributes else default
+
+
+def _bias_split_gelu(_: ir.Node, inputs: Inputs) -> Shape:
+    *sizes, channels = _shape(inputs, 0)
+    return (*sizes, channels // 2)
+
+
+def _attention(_: ir.Node, inputs: Inputs) -> Shape:
+    query = _shape(inputs, 0)
+    if len(query) == 5:  # query, key and value of every head
+        batch, length, heads, _count, size = query
+        return (batch, length, heads * size)
+    value = inputs[2] if len(inputs) > 2 else None
+    return query if value is None or len(value[0]) != 3 else (*query[:-1], value[0][-1])
+
+
+_FUSED_RULES: Mapping[str, Callable[[ir.Node, Inputs], Shape]] = {
+    "BiasSplitGelu": _bias_split_gelu,
+    "MultiHeadAttention": _attention,
+    "NhwcConv": _nhwc_conv,
+}
 
 
 def _shape(inputs: Inputs, index: int) -> Shape:

@@ -172,7 +172,8 @@ def _reshape(node: ir.Node, graph: FusionGraph) -> None:
     wanted = node.inputs[1]
     assert wanted is not None
     values = graph.shapes.values(wanted)
-    if values is None or any(np.any(array == 0) for array in values):
+    # A 0 keeps a size where it is; the first axis is the only one that stays there.
+    if values is None or any(np.any(array[1:] == 0) for array in values):
         return
     moved = graph.add("Reshape", [sequence, _permuted(wanted, graph, before=node)], before=node)
     _finish(node, moved, graph)

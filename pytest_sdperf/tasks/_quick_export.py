@@ -10,30 +10,28 @@ import contextlib
 import copy
 import functools
 import gc
-import importlib
+import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-_SIGNATURE_HOLDERS = ("torch._export.utils", "torch.export.exported_program", "torch.export._trace")
+_POPULATE = "_populate_param_buffer_metadata_to_new_gm"
 
 
 @contextlib.contextmanager
 def quick_export() -> Iterator[None]:
     """Make exports and optimizations of the graph quick inside."""
-    import onnx_ir.schemas
-    import torch.fx.config
-    from onnxscript import rewriter
-
+    places: Sequence[tuple[str, str, Callable[[Any], Any]]] = (
+        # Paths of this machine, one stack per node; the export removes them from its result.
+        ("torch.fx.config", "do_not_emit_stack_traces", lambda before: True),
+        ("onnxscript.rewriter", "_DEFAULT_REWRITE_RULES", _quick_rules),
+        ("onnx_ir.schemas.OpSignature", "from_op_schema", _remembered),
+        ("torch.export.exported_program", _POPULATE, _with_listed_parameters),
+        ("torch.export._trace", _POPULATE, _with_listed_parameters),
+    )
     with contextlib.ExitStack() as stack:
         stack.enter_context(_collector_paused())
-        # Paths of this machine, one stack per node; the export removes them from its result.
-        stack.enter_context(_replaced(torch.fx.config, "do_not_emit_stack_traces", lambda before: True))
-        stack.enter_context(_replaced(rewriter, "_DEFAULT_REWRITE_RULES", _quick_rules))
-        signatures = getattr(onnx_ir.schemas, "OpSignature", None)
-        stack.enter_context(_replaced(signatures, "from_op_schema", _remembered))
-        for name in _SIGNATURE_HOLDERS:
-            module = importlib.import_module(name)
-            stack.enter_context(_replaced(module, "_populate_param_buffer_metadata_to_new_gm", _with_listed_parameters))
+        for owner, name, change in places:
+            stack.enter_context(_replaced(_found(owner), name, change))
         yield
 
 
@@ -49,10 +47,18 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+def _found(name: str) -> Any:
+    """Return a module, or a class of a module; None if there is none of this name."""
+    try:
+        return pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return None
+
+
 @contextlib.contextmanager
 def _replaced(owner: Any, name: str, change: Callable[[Any], Any]) -> Iterator[None]:
     """Set an attribute to something made from what it was; do nothing where there is no such attribute."""
-    if name not in vars(owner or object()):
+    if owner is None or name not in vars(owner):
         yield
         return
     before = vars(owner)[name]

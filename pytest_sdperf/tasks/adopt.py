@@ -56,7 +56,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     try:
         described = graph.describe(path)
     except BuildError as error:
-        raise BuildError(f"{source} cannot be used: {error}. Export it again.") from error
+        raise BuildError(f"{source} cannot be used: {str(error).rstrip('.')}. Export it again.") from error
     return {"seconds": seconds, "notes": notes, "limits": find_limits(ir.load(path)), **described}
 
 

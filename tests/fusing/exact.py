@@ -63,7 +63,7 @@ def _divide(a, b):
     return a / b if a.is_floating_point() else torch.div(a, b, rounding_mode="trunc")
 
 
-def _conv(x, w, b=None, *, pads, strides, dilations, group, **_):
+def _conv(x, w, b=None, *, pads=(0, 0, 0, 0), strides=(1, 1), dilations=(1, 1), group=1, **_):
     top, left, bottom, right = pads
     return F.conv2d(F.pad(x, (left, right, top, bottom)), w, b, strides, 0, dilations, group)
 
@@ -103,10 +103,14 @@ def _split(x, sizes=None, *, axis=0, num_outputs=2):
     return torch.split(x, _ints(sizes), axis) if sizes is not None else torch.chunk(x, num_outputs, axis)
 
 
-def _enlarge(x, corners, scales, *, mode, nearest_mode, coordinate_transformation_mode, **_):
-    assert (mode, nearest_mode, coordinate_transformation_mode) == ("nearest", "floor", "asymmetric")
-    assert scales.tolist() == [1, 1, 2, 2]
-    return x.repeat_interleave(2, 2).repeat_interleave(2, 3)
+def _enlarge(x, corners=None, scales=None, sizes=None, *, mode="nearest", **says):
+    height, width = _ints(sizes)[2:] if sizes is not None else _ints(scales[2:] * torch.tensor(x.shape[2:]))
+    if mode == "linear":
+        assert says["coordinate_transformation_mode"] == "half_pixel"
+        return F.interpolate(x, (height, width), mode="bilinear", align_corners=False)
+    assert (says["nearest_mode"], says["coordinate_transformation_mode"]) == ("floor", "asymmetric")
+    rows = torch.arange(height) * x.shape[2] // height
+    return x[:, :, rows][:, :, :, torch.arange(width) * x.shape[3] // width]
 
 
 def _attention(q, k, v, mask=None, *, scale=None, is_causal=0, softcap=0.0, qk_matmul_output_mode=0):
@@ -119,31 +123,47 @@ def _filled(shape, *, value):
     return _exact(value.numpy()).expand(_ints(shape)).clone()
 
 
+def _pad(x, pads, value=None, *, mode="constant"):
+    sizes = [size for pair in list(zip(*np.split(np.array(_ints(pads)), 2), strict=True))[::-1] for size in pair]
+    return F.pad(x, sizes, value=float(value or 0)) if mode == "constant" else F.pad(x, sizes[: 2 * x.ndim - 4], mode)
+
+
 _OPS = {
+    "Abs": torch.abs,
     "Add": torch.add,
     "ArgMax": lambda x, *, axis, keepdims, select_last_index: x.argmax(axis, keepdim=bool(keepdims)),
     "Attention": _attention,
     "Cast": _cast,
+    "Clip": lambda x, low=None, high=None: torch.clamp(x, low, high),
     "Concat": lambda *arrays, axis: torch.cat(arrays, axis),
     "ConstantOfShape": _filled,
     "Conv": _conv,
     "Cos": torch.cos,
     "Div": _divide,
+    "Dropout": lambda x, *_: x,
     "Equal": torch.eq,
     "Erf": torch.erf,
     "Expand": lambda x, shape: x * torch.ones(_ints(shape), dtype=x.dtype),
     "Gather": lambda x, indices, *, axis=0: x[(slice(None),) * axis + (indices,)],
     "GatherND": lambda x, indices, *, batch_dims: x[tuple(indices.movedim(-1, 0))],
-    "Gelu": lambda x, *, approximate: F.gelu(x, approximate=approximate),
+    "Gelu": lambda x, *, approximate="none": F.gelu(x, approximate=approximate),
     "Gemm": _gemm,
     "GroupNormalization": lambda x, w, b, *, num_groups, epsilon, stash_type: F.group_norm(
         x, num_groups, w, b, epsilon
     ),
+    "Identity": lambda x: x,
     "InstanceNormalization": _instances,
     "IsNaN": torch.isnan,
-    "LayerNormalization": lambda x, w, b, *, epsilon, **_: F.layer_norm(x, w.shape, w, b, epsilon),
+    "LayerNormalization": lambda x, w, b=None, *, epsilon=1e-5, **_: F.layer_norm(x, w.shape, w, b, epsilon),
     "MatMul": torch.matmul,
+    "Max": torch.maximum,
     "Mul": torch.mul,
+    "Neg": torch.neg,
+    "Pad": _pad,
+    "Pow": torch.pow,
+    "Range": lambda start, limit, delta: torch.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype),
+    "ReduceMean": lambda x, axes=None, *, keepdims=1: x.mean(_ints(axes) if axes is not None else None, bool(keepdims)),
+    "Relu": torch.relu,
     "Reshape": _reshape,
     "Resize": _enlarge,
     "Shape": lambda x, *, start=0, end=None: torch.tensor(x.shape[start:end]),
@@ -154,6 +174,8 @@ _OPS = {
     "Split": _split,
     "Sqrt": torch.sqrt,
     "Squeeze": _squeeze,
+    "Sub": torch.sub,
+    "Tanh": torch.tanh,
     "Transpose": lambda x, *, perm: x.permute(perm),
     "Trilu": lambda x, k=None, *, upper=1: (torch.triu if upper else torch.tril)(x, int(k or 0)),
     "Unsqueeze": _unsqueeze,

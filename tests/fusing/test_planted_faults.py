@@ -275,7 +275,6 @@ def offsets_of_group_norms_rotated(model):
 
 
 def image_enlarged_late(model):
-    """The same sizes, but what an enlarged image repeats is a pixel of its transposed neighbourhood."""
     node = find(model, "Resize")[0]
     node.attributes["coordinate_transformation_mode"] = ir.AttrString("coordinate_transformation_mode", "half_pixel")
     node.attributes["nearest_mode"] = ir.AttrString("nearest_mode", "ceil")
@@ -296,8 +295,8 @@ FAULTS = {
         epsilon_of_layer_norms_ten_times, number_of_groups_halved, activation_of_group_norm_dropped,
         activation_of_group_norm_added, skip_of_group_norm_from_elsewhere, skip_of_layer_norm_from_elsewhere,
         norm_read_in_place_of_sum, bias_of_layer_norm_dropped, halves_of_geglu_swapped, bias_of_geglu_negated,
-        bias_add_bypassed, skip_of_bias_add_from_elsewhere, bias_of_bias_add_from_another, silu_bypassed, sine_and_cosine_swapped,
-        height_and_width_swapped,
+        bias_add_bypassed, skip_of_bias_add_from_elsewhere, bias_of_bias_add_from_another, silu_bypassed,
+        sine_and_cosine_swapped, height_and_width_swapped,
     ),
     TEXT: (causal_flag_dropped, number_of_heads_halved, quick_gelu_of_another_slope, gelu_in_place_of_quick_gelu),
     OPEN_TEXT: (bias_of_gelu_dropped,),

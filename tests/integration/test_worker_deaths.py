@@ -144,17 +144,29 @@ def test_a_build_that_hangs_is_invalid_also_where_nothing_is_measured(acme):
     assert (verdict["outcome"], verdict["code"], verdict["sentence"]) == ("INVALID", "worker-timeout", TOO_LATE)
 
 
-def test_an_agreement_that_hangs_is_invalid(acme):
-    acme.project(
-        conftest=ACME,
-        tests="""
-            import pytest
+AGREES = """
+    import pytest
 
-            @pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
-            def test_right(runner, agree):
-                agree(runner)
-        """,
-    )
+    @pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
+    def test_right(runner, agree):
+        agree(runner)
+"""
+
+
+def test_an_agreement_without_memory_is_inconclusive(acme, monkeypatch):
+    acme.project(conftest=ACME, tests=AGREES)
+    monkeypatch.setenv("ACME", "oom")
+    result = acme.run("--sdperf-engine=acme", "-rs")
+    result.assert_outcomes(skipped=1)
+    assert result.ret == 0
+    (verdict,) = acme.verdicts("agreement")
+    assert (verdict["outcome"], verdict["code"]) == ("INCONCLUSIVE", "out-of-memory")
+    assert verdict["sentence"].startswith("Memory ran out, so nothing was compared: RuntimeError: CUDA out of memory.")
+    assert acme.run("--sdperf-engine=acme", "--sdperf-fail-on=inconclusive").ret == 11
+
+
+def test_an_agreement_that_hangs_is_invalid(acme):
+    acme.project(conftest=ACME, tests=AGREES)
     assert acme.run("--sdperf-engine=acme").ret == 0  # its references are kept
     result = acme.run("--sdperf-engine=acme-hangs", "--sdperf-worker-timeout=5")
     result.assert_outcomes(failed=1)

@@ -1,0 +1,42 @@
+"""Graphs that a fusion refuses: what it says, and at which node it stopped."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import by_hand
+import pytest
+import refused_attentions
+import refused_images
+import refused_layers
+
+import pytest_sdperf
+
+CASES = {**refused_attentions.CASES, **refused_images.CASES, **refused_layers.CASES}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_refusal(name):
+    fusions, build, expected = CASES[name]
+    report = by_hand.fuse(build(), *fusions)
+    assert by_hand.refusals(report, fusions[-1]) == expected
+
+
+def reasons_in_the_code():
+    """Every reason in a RefusalError, as a pattern: what is filled in can be anything."""
+    package = Path(pytest_sdperf.__file__).parent
+    for path in [*package.glob("fusing/*.py"), *package.glob("optimizations/fusions/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "RefusalError":
+                text = node.args[0]
+                parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+                yield "".join(re.escape(part.value) if isinstance(part, ast.Constant) else ".+" for part in parts)
+
+
+def test_every_reason_in_the_code_is_among_these():
+    reached = {reason for _, _, expected in CASES.values() for _, _, reason in expected}
+    patterns = set(reasons_in_the_code())
+    assert len(patterns) > 40
+    assert [pattern for pattern in sorted(patterns) if not any(re.fullmatch(pattern, each) for each in reached)] == []

@@ -1,0 +1,104 @@
+"""The processes of a case: which of them run beside others, and which alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from user_project import ACME, SPEED_TEST
+
+pytestmark = pytest.mark.slow
+
+# An engine that writes down when it does what.
+WITNESS = """
+    import json, os, time
+    from contextlib import contextmanager
+    from pathlib import Path
+
+    import acme_engines
+    import dense_model
+
+    LOG = Path(__file__).with_name("log.jsonl")
+
+    def note(what):
+        with LOG.open("a") as log:
+            log.write(json.dumps([what, os.getpid(), time.monotonic()]) + "\\n")
+
+    class Witness(acme_engines.AcmeEngine):
+        def preload(self, model, component):
+            time.sleep(0.3)
+            note("ready")
+
+        @contextmanager
+        def load(self, request):
+            note("load")
+            with super().load(request) as runner:
+                yield runner
+            note("done")
+
+    def pytest_sdperf_register(catalog):
+        dense_model.pytest_sdperf_register(catalog)
+        catalog.add_engine(Witness("acme"))
+"""
+RIGHT = """
+    import pytest
+
+    @pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
+    def test_right(runner, agree):
+        agree(runner)
+"""
+
+
+@pytest.fixture
+def witness(user):
+    def log(tests: str, *arguments: str) -> list[list]:
+        user.project(conftest=WITNESS, tests=tests, options={"engine": "acme"})
+        (user.path / "log.jsonl").unlink(missing_ok=True)
+        result = user.run(*arguments)
+        assert result.ret == 0
+        return [json.loads(line) for line in (user.path / "log.jsonl").read_text().splitlines()]
+
+    return log
+
+
+def test_processes_get_ready_together_and_measure_alone(witness):
+    log = witness(SPEED_TEST, "--sdperf-processes=3")
+    assert [what for what, _, _ in log] == ["ready"] * 3 + ["load", "done"] * 3
+    pids = [pid for what, pid, _ in log if what == "load"]
+    assert len(set(pids)) == 3
+    assert sorted(pids) == sorted(pid for what, pid, _ in log if what == "ready")
+
+
+def test_no_more_than_four_wait_at_a_time(witness):
+    log = witness(SPEED_TEST, "--sdperf-processes=5")
+    assert [what for what, _, _ in log] == ["ready"] * 4 + ["load", "done"] * 4 + ["ready", "load", "done"]
+
+
+def test_an_agreement_runs_its_case_once(witness):
+    log = witness(RIGHT)
+    assert [what for what, _, _ in log] == ["ready", "load", "done"]
+
+
+def test_two_runs_of_one_case_are_two_processes(witness):
+    log = witness(
+        """
+        import pytest
+
+        @pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
+        def test_right(runner, agree):
+            outputs = runner.run()
+            agree(runner)
+            assert set(outputs) == {"out_sample"}
+        """
+    )
+    assert [what for what, _, _ in log] == ["ready", "load", "done"] * 2
+    assert len({pid for _, pid, _ in log}) == 2
+
+
+def test_an_agreement_that_fails_ahead_fails_at_its_test(acme):
+    acme.project(conftest=ACME, tests=RIGHT)
+    result = acme.run("--sdperf-engine=acme-refuses")
+    result.assert_outcomes(failed=1)
+    assert result.ret == 1
+    assert acme.failures()[0].splitlines()[0] == "ValueError: acme: this shape has no kernel"
+    assert result.outlines.count("running dense unet at fp32 on acme-refuses") == 1

@@ -1,0 +1,203 @@
+"""Exporting and fusing without weights: the same graph, and not a byte of a weight."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+import torch
+from tiny_model import TinyModel, make_catalog
+
+from pytest_sdperf import ladder
+from pytest_sdperf.contracts import Silent
+from pytest_sdperf.errors import BuildError
+from pytest_sdperf.fusing.weightless import is_missing
+from pytest_sdperf.tasks import TaskContext, _structure, export, fuse_native
+from pytest_sdperf.tasks import weights as weights_task
+
+pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
+
+
+def context(folder, catalog=None):
+    folder.mkdir()
+    return TaskContext(folder, catalog or make_catalog(), Silent(), lambda text: None)
+
+
+def exported(folder, *, model="tiny", component="unet", weights="", catalog=None, **changes):
+    arguments = {
+        "model": model, "component": component, "weights": str(weights), "exporter": "dynamo", "opset": 18,
+        "shapes": "static", "workload": {"batch_size": 2, "height": 128, "width": 192}, "cache_dir": "c",
+    }  # fmt: skip
+    return export.run({**arguments, **changes}, context(folder, catalog))
+
+
+def drawn(folder, *, model="tiny", component="unet", catalog=None):
+    arguments = {"model": model, "component": component, "folder": "", "seed": 0, "cache_dir": "c"}
+    weights_task.run(arguments, context(folder, catalog))
+    return folder / weights_task.FILE
+
+
+def fused(folder, source, rungs, *, component="unet", floating="float16"):
+    arguments = {
+        "source": str(source / export.FILE), "component": component, "rungs": list(rungs), "floating": floating,
+        "float32": ["timestep"], "cache_dir": "c",
+    }  # fmt: skip
+    return fuse_native.run(arguments, context(folder))
+
+
+def comparable(answer):
+    return {name: value for name, value in answer.items() if name != "seconds"}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("structure")
+    answers = {
+        "with": exported(folder / "with", weights=drawn(folder / "weights")),
+        "without": exported(folder / "without"),
+    }
+    return folder, answers
+
+
+def test_the_graph_is_that_of_an_export_with_weights(tiny):
+    folder, answers = tiny
+    assert comparable(answers["without"]) == comparable(answers["with"])
+    assert [path.name for path in (folder / "without").iterdir()] == ["model.onnx"]
+    assert b".py" not in (folder / "without" / "model.onnx").read_bytes()
+    json.dumps(answers["without"])
+
+
+@pytest.mark.parametrize(("shapes", "opset"), [("dynamic", 18), ("static", 23)])
+def test_also_with_other_shapes_and_opsets(tiny, tmp_path, shapes, opset):
+    weights = tiny[0] / "weights" / weights_task.FILE
+    given = exported(tmp_path / "with", weights=weights, shapes=shapes, opset=opset)
+    assert comparable(exported(tmp_path / "without", shapes=shapes, opset=opset)) == comparable(given)
+
+
+def test_weights_have_no_data_and_everything_else_has(tiny):
+    model = ir.load(tiny[0] / "without" / "model.onnx")
+    tensors = [value.const_value for value in model.graph.initializers.values()]
+    missing = [tensor for tensor in tensors if is_missing(tensor)]
+    module = TinyModel().module("unet", weights=None)
+    assert sum(tensor.size for tensor in missing) == sum(parameter.numel() for parameter in module.parameters())
+    kept = [tensor.numpy() for tensor in tensors if not is_missing(tensor)]
+    assert any(np.allclose(array.reshape(-1), np.exp(-np.arange(16) / 4)) for array in kept if array.size == 16)
+    assert all(np.isfinite(array).all() for array in kept)
+
+
+@pytest.mark.parametrize("floating", ["float16", "float32"])
+def test_fused_without_weights_it_is_the_same_graph_too(tiny, tmp_path, floating):
+    rungs = ladder.rungs("bias-add", make_catalog().ladder)
+    given = fused(tmp_path / "with", tiny[0] / "with", rungs, floating=floating)
+    bare = fused(tmp_path / "without", tiny[0] / "without", rungs, floating=floating)
+    assert comparable(bare) == comparable(given)
+    assert bare["counts"]["com.microsoft::SkipLayerNormalization"] == 5
+    assert sorted(path.name for path in (tmp_path / "without").iterdir()) == ["model.onnx", "sites.json"]
+    assert (tmp_path / "without/sites.json").read_text() == (tmp_path / "with/sites.json").read_text()
+
+
+def test_a_faulty_graph_is_refused_also_without_weights(tiny, tmp_path):
+    model = onnx.load(tiny[0] / "without" / "model.onnx", load_external_data=False)
+    (node,) = [node for node in model.graph.node if node.op_type == "MatMul"][:1]
+    node.input[1] = "nobody"
+    (tmp_path / "source").mkdir()
+    onnx.save(model, tmp_path / "source" / "model.onnx")
+    from pytest_sdperf import graph
+
+    with pytest.raises(
+        BuildError, match=r"^the ONNX checker refuses model\.onnx: Nodes in a graph must be topologically"
+    ):
+        graph.describe(tmp_path / "source" / "model.onnx")
+
+
+def test_shapes_that_do_not_fit_are_refused_also_without_weights(tiny, tmp_path):
+    from pytest_sdperf import graph
+
+    model = onnx.load(tiny[0] / "without" / "model.onnx", load_external_data=False)
+    node = next(node for node in model.graph.node if node.op_type == "MatMul")
+    weight = next(tensor for tensor in model.graph.initializer if tensor.name == node.input[1])
+    weight.dims[0] += 1
+    onnx.save(model, tmp_path / "model.onnx")
+    with pytest.raises(BuildError, match=r"^onnxruntime [\d.]+ refuses model.onnx: .*Incompatible dimensions"):
+        graph.describe(tmp_path / "model.onnx")
+
+
+def test_the_tracer_needs_weights(tmp_path):
+    with pytest.raises(BuildError) as raised:
+        exported(tmp_path / "out", exporter="torchscript")
+    assert str(raised.value) == (
+        "the exporter torchscript executes the module, which needs weights. Use the exporter dynamo."
+    )
+
+
+class Part(torch.nn.Module):
+    def __init__(self, *, device):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.empty(3, device="meta"))
+        self.same = self.scale
+        self.register_buffer("steps", torch.arange(3, device=device), persistent=False)
+
+
+def test_a_hollow_module_is_on_the_cpu_and_shares_what_it_shared():
+    part = torch.nn.ModuleDict({"a": Part(device="cpu")})
+    part["b"] = torch.nn.ParameterList([part["a"].scale])
+    _structure.hollow(part, "a part")
+    assert part["a"].scale is part["b"][0]
+    assert (part["a"].scale.device.type, part["a"].scale.requires_grad) == ("cpu", False)
+    assert part["a"].steps.tolist() == [0, 1, 2]
+
+
+def test_a_buffer_without_values():
+    with pytest.raises(BuildError) as raised:
+        _structure.hollow(torch.nn.ModuleDict({"a": Part(device="meta")}), "tiny unet")
+    assert str(raised.value) == (
+        "buffers of tiny unet have no values without weights: a.steps. `module` of the model must fill what no weights "
+        "file stores, also when it is called with weights=None."
+    )
+
+
+THIN = [
+    pytest.param("text_encoder", "static", 18),
+    pytest.param("text_encoder", "dynamic", 18, marks=pytest.mark.slow),
+    pytest.param("text_encoder", "static", 23, marks=pytest.mark.slow),
+    pytest.param("vae_decoder", "dynamic", 20, marks=pytest.mark.slow),
+    pytest.param("unet", "static", 18, marks=pytest.mark.slow),
+    pytest.param("unet", "dynamic", 18, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("component", "shapes", "opset"), THIN)
+def test_real_topologies_are_the_same_without_weights(tmp_path, component, shapes, opset):
+    from pytest_sdperf import builtins
+    from pytest_sdperf.catalog import Catalog
+
+    catalog = Catalog()
+    builtins.pytest_sdperf_register(catalog)
+    what = {"model": "sd15-thin", "component": component, "catalog": catalog}
+    weights = drawn(tmp_path / "weights", **what)
+    given = exported(tmp_path / "with", weights=weights, shapes=shapes, opset=opset, **what)
+    assert comparable(exported(tmp_path / "without", shapes=shapes, opset=opset, **what)) == comparable(given)
+
+
+@pytest.mark.slow
+def test_a_unet_of_released_size_needs_no_memory_for_weights(tmp_path):
+    import subprocess
+    import sys
+
+    program = (
+        "import resource, sys; from pathlib import Path\n"
+        "from pytest_sdperf import builtins; from pytest_sdperf.catalog import Catalog\n"
+        "from pytest_sdperf.tasks import export; from pytest_sdperf.values import Workload\n"
+        "catalog = Catalog(); builtins.pytest_sdperf_register(catalog)\n"
+        "export._dynamo(catalog.models.get('sd15'), 'unet', Path(sys.argv[1]), weights=None, opset=18, dynamic=False,"
+        " workload=Workload(1, 512, 512))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    path = tmp_path / "model.onnx"
+    answer = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+    assert int(re.findall(r"\d+", answer.stdout)[-1]) * 1024 < 1.2e9, "the weights alone take 3.4 GB"
+    assert path.stat().st_size < 2e6

@@ -45,7 +45,8 @@ def main() -> None:
         print(json.dumps({"native": fuse_native, "ort": fuse_with_ort}[fuser](Path(source))))
         return
     names = ", ".join(f"{name} {version(name)}" for name in ("onnx_ir", "onnx", "onnxruntime", "torch"))
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}; {names}")
+    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
+    print(f"{machine}, Python {platform.python_version()}; {names}")
     with tempfile.TemporaryDirectory() as scratch:
         for name in arguments.models:
             compare(name, arguments.fusers.split(","), exported(name, arguments.folder or Path(scratch)))

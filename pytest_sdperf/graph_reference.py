@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
-from pytest_sdperf.components import component_floating
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE
 from pytest_sdperf.runner import CaseRunner
@@ -49,11 +48,15 @@ def graph_reference(runner: CaseRunner, floating: str) -> tuple[Arrays, Arrays]:
             f"--sdperf-weights=FOLDER with the torch weights that they were exported from, or {ONNX_REFERENCE}=FOLDER "
             f"with a float32 export of them."
         )
-    exact = _outputs(runner, "float32", optimizations="off")
-    return exact, _outputs(runner, floating, optimizations="all" if floating == "float32" else "off")
+    exact = _outputs(runner, "float32", {}, optimizations="off")
+    given = runner.workbench.builder.given
+    assert given is not None
+    # A component may be wider than the others of its pipeline, and one that is taken as it is has its own type.
+    own = {name: given.floating(runner.model, name, runner.case.optimization) for name in runner.components}
+    return exact, _outputs(runner, floating, own, optimizations="all" if floating == "float32" else "off")
 
 
-def _outputs(runner: CaseRunner, floating: str, *, optimizations: str) -> Arrays:
+def _outputs(runner: CaseRunner, floating: str, own: Mapping[str, str], *, optimizations: str) -> Arrays:
     on_gpu = runner.workbench.device.kind == "cuda"
     engine = "ort-cuda" if on_gpu else "ort-cpu"
     options = {"graph_optimizations": optimizations}
@@ -61,7 +64,7 @@ def _outputs(runner: CaseRunner, floating: str, *, optimizations: str) -> Arrays
         runner.case, engine=engine, engine_options=tuple(options.items()), optimization="as-is", fuser="", weights=""
     )
     plain = dataclasses.replace(runner, case=case, request=EngineRequest(engine, engine, tuple(options.items())))
-    builds = {name: _build(runner, name, floating) for name in runner.components}
+    builds = {name: _build(runner, name, own.get(name, floating)) for name in runner.components}
     parts = {
         "case": case.key,
         "builds": {name: build.key for name, build in builds.items()},
@@ -85,5 +88,4 @@ def _outputs(runner: CaseRunner, floating: str, *, optimizations: str) -> Arrays
 def _build(runner: CaseRunner, component: str, floating: str) -> Build:
     reference = runner.workbench.builder.reference
     assert reference is not None
-    own = component_floating(runner.model, component, floating)
-    return reference.unfused(runner.model, component, runner.case.workload, floating=own)
+    return reference.unfused(runner.model, component, runner.case.workload, floating=floating)

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.device_choice import Found, choose_device, describe, named_kind
 from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, WorkerError
 from pytest_sdperf.options.engine_requests import check_profiles
 from pytest_sdperf.options.flags import Answer, read_answers
+from pytest_sdperf.options.onnx_folder import ONNX_DIR
 from pytest_sdperf.options.profiles import Profile, read_project
 from pytest_sdperf.options.reading import PIPELINE, Reader
 from pytest_sdperf.options.weights_identity import NONE
@@ -25,7 +25,7 @@ from pytest_sdperf.process import run_task
 from pytest_sdperf.registration import fill_catalog
 from pytest_sdperf.selection.given import no_module
 from pytest_sdperf.selection.selector import Selector, missing_here
-from pytest_sdperf.settings import EngineRequest, Settings
+from pytest_sdperf.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Case
 
@@ -233,11 +233,18 @@ def _check_given(run: Run) -> None:
 
     Raises:
         OnnxFolderError: It holds no graphs, or lacks a component.
-        OptionError: An engine that runs torch modules was named, and no weights were.
+        OptionError: Something was named that given graphs do not have: an export, or torch modules.
     """
     selection, given = run.settings.selection, run.selector.given
     if given is None:
         return
+    usual = Selection()
+    for name in ("exporter", "opset", "shapes"):
+        if getattr(selection, name) != getattr(usual, name):
+            raise OptionError(
+                f"--sdperf-{name}={getattr(selection, name)} is about an export, and {ONNX_DIR} gives graphs that were "
+                f"exported already. Leave one of the two out."
+            )
     _ = given.folder.components  # raises where there are none
     for name in selection.components:
         if name != PIPELINE:

@@ -36,7 +36,7 @@ class Selection:
     Attributes:
         models, components, batch_sizes: Values of their axes.
         engines: Engines asked for.
-        optimizations: Canonical selections (`fp16`, `fp16+fmha`, `all-fmha`); `ladder` is already expanded.
+        optimizations: Canonical selections (`fp16`, `fp16+fmha`, `all-fmha`, `as-is`); `ladder` is already expanded.
         fusers: `native`, `ort`.
         exporter: `dynamo` or `torchscript`.
         opset: Opset of the export.

@@ -164,6 +164,8 @@ def _check_component(model: Model, component: str, folder: Path, workload: Workl
 
     what = f"{model.name} {component}"
     json.dumps(model.config(component))
+    lost = [name for name, buffer in model.module(component, weights=None).named_buffers() if buffer.is_meta]
+    _require(not lost, f"{what}: buffers {', '.join(lost)} have no values where weights is None; no file stores them")
     first, again, other = (dict(model.example(component, workload, seed=seed)) for seed in (0, 0, 1))
     _check_tensors(first, model.inputs(component, workload), "float32")
     for name, array in first.items():

@@ -45,10 +45,11 @@ class Case:
         optimization: Canonical selection: the highest rung of a cumulative build (`fp16`), `fp16+fmha` or
             `all-fmha`.
         fuser: `native` or `ort`; empty where the engine compiles the torch module itself.
-        exporter: `dynamo` or `torchscript`; empty likewise.
+        exporter: `dynamo` or `torchscript`, or `given` for a graph that somebody else exported; empty likewise.
         opset: ONNX opset of the export; 0 likewise.
         shapes: `static` or `dynamic`; empty likewise.
-        weights: Identity of the weights (`random-0`, `none`, a fingerprint of a folder, or a hub id with its commit).
+        weights: Identity of the weights (`random-0`, `none`, a fingerprint of a folder, or a hub id with its commit),
+            or of a given graph with its weights (`onnx-` and a hash of its files).
         batch_size, height, width, steps, scheduler: See `Workload`; steps and scheduler are 0 and empty for a
             single component.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -105,3 +106,11 @@ def test_the_limit_scales_with_the_yardstick(size, seed):
     # The same error in another direction passes, three times as much never does.
     assert agreement(REFERENCE - size * noise, plain=plain).passed
     assert not agreement(REFERENCE + 3 * yardstick / relative_l2(plain, REFERENCE) * size * noise, plain=plain).passed
+
+
+def test_a_sentence_names_what_computed_the_reference():
+    found = dataclasses.replace(agreement(PLAIN), by="onnxruntime")
+    assert sentence(found) == (
+        f"The component has a relative L2 error {found.error:.2e} against onnxruntime float32; plain onnxruntime "
+        f"float16 has {found.yardstick:.2e}, so at most {found.limit:.2e} passes."
+    )

@@ -11,7 +11,7 @@ from tiny_model import make_catalog
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.errors import OptionError, UnknownNameError, WeightsError
+from pytest_sdperf.errors import OptionError, SdperfError, UnknownNameError, WeightsError
 from pytest_sdperf.models import sd15
 from pytest_sdperf.settings import Selection, Settings
 from pytest_sdperf.values import Workload
@@ -142,7 +142,7 @@ def test_weights_of_a_folder(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"fuser": "orr"}, "unknown fuser 'orr'. Did you mean 'ort'? Known: ort."),
+        ({"fuser": "orr"}, "unknown fuser 'orr'. Did you mean 'ort'? Known: native, ort."),
         ({"exporter": "torch"}, "unknown exporter 'torch'. Did you mean 'torchscript'? Known: dynamo, torchscript."),
         ({"shapes": "any"}, "shapes 'any' are not known. Choose one of: static, dynamic."),
     ],
@@ -208,3 +208,56 @@ def test_counts_of_the_real_topology_are_derived_and_reached(tmp_path):
         reached = {op: nodes for op, nodes in expected.items() if op != "com.microsoft::Gelu"}
         assert {op: build.counts[op] for op in reached} == reached
         assert build.counts.get("com.microsoft::Gelu", 0) == 0
+
+
+def test_without_weights_graphs_are_built_and_nothing_else(tmp_path, built):
+    builder, said = _builder(tmp_path, weights="none")
+    build = _build(builder, "fp16", fuser="native")
+    assert said == [
+        "exporting tiny unet to ONNX (dynamo, opset 18)",
+        "checking the graph of tiny unet",
+        "optimizing unet with the fuser native (fp32+fp16)",
+        "checking the optimized graph of unet",
+    ]
+    assert {path.name.partition("-")[0] for path in (tmp_path / "entries").iterdir()} == {"export", "fuse"}
+    assert not list(tmp_path.rglob("*.data"))
+    assert build.size_bytes < 100_000
+    assert _build(builder, "fp32").graph_hash == built[0].graph_hash
+    expected = builder.expected_counts("tiny", "unet", "fp16")
+    assert {op: build.counts.get(op, 0) for op in expected} == expected
+
+
+def test_a_graph_without_weights_is_not_taken_for_one_with_weights(folder, built):
+    builder, said = _builder(folder, weights="none")
+    assert _build(builder, "fp32").key != built[0].key
+    assert said == ["exporting tiny unet to ONNX (dynamo, opset 18)", "checking the graph of tiny unet"]
+    assert _build(_builder(folder)[0], "fp32") == built[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"consumes": "module"},
+            (
+                "--sdperf-weights=none builds graphs without weights, and weights were asked for. Leave "
+                "--sdperf-weights out, or only look at graphs."
+            ),
+        ),
+        (
+            {"fuser": "ort"},
+            (
+                "the optimizer of onnxruntime reads weights, and --sdperf-weights=none builds graphs without. Choose "
+                "the fuser native, or leave --sdperf-weights out."
+            ),
+        ),
+        (
+            {"exporter": "torchscript"},
+            "the exporter torchscript executes the module, which needs weights. Use the exporter dynamo.",
+        ),
+    ],
+)
+def test_what_needs_weights(tmp_path, changes, message):
+    with pytest.raises(SdperfError) as raised:
+        _build(_builder(tmp_path, weights="none")[0], **changes)
+    assert str(raised.value) == message

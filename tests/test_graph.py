@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_sdperf.errors import BuildError
-from pytest_sdperf.graph import check_model, count_ops, counted_name, describe, graph_hash
+from pytest_sdperf.graph import NOT_STORED, check_model, count_ops, counted_name, describe, graph_hash
 
 
 def _save(path: Path, nodes, *, functions=(), initializers=(), shape=("n", 4), producer="", opsets=()) -> Path:
@@ -186,3 +187,52 @@ def test_onnxruntime_refuses_types_that_the_checker_lets_through(tmp_path):
     assert text.startswith("onnxruntime ")
     assert "refuses m.onnx: [ONNXRuntimeError]" in text
     assert "tensor(float16)" in text
+
+
+def _bare(path: Path, *, op="Relu", rows=4) -> Path:
+    model = onnx.load(_linear(path, op=op))
+    (weight,) = model.graph.initializer
+    weight.ClearField("raw_data")
+    weight.dims[0] = rows
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=NOT_STORED)
+    onnx.save(model, path)
+    return path
+
+
+def test_weights_without_data_change_nothing_that_is_described(tmp_path):
+    assert describe(_bare(tmp_path / "bare.onnx")) == describe(_linear(tmp_path / "m.onnx"))
+
+
+def test_without_data_a_model_is_checked_all_the_same(tmp_path):
+    with pytest.raises(BuildError) as raised:
+        describe(_bare(tmp_path / "bare.onnx", op="Rleu"))
+    assert str(raised.value).startswith("the ONNX checker refuses bare.onnx: No Op registered for Rleu")
+    with pytest.raises(BuildError) as raised:
+        describe(_bare(tmp_path / "bare.onnx", rows=5))
+    assert re.match(r"onnxruntime [\d.]+ refuses bare\.onnx: .*Incompatible dimensions", str(raised.value))
+
+
+def test_data_that_is_merely_lost_is_no_weight_without_data(tmp_path):
+    model = onnx.load(_linear(tmp_path / "m.onnx"))
+    onnx.save_model(model, tmp_path / "e.onnx", save_as_external_data=True, location="e.onnx.data", size_threshold=0)
+    (tmp_path / "e.onnx.data").unlink()
+    with pytest.raises(BuildError) as raised:
+        describe(tmp_path / "e.onnx")
+    assert str(raised.value).startswith("the ONNX checker refuses e.onnx: Data of TensorProto ( tensor name: w)")
+
+
+def test_hash_does_not_see_where_a_large_constant_lies(tmp_path):
+    places = np.arange(80, dtype=np.int64)
+    nodes = [helper.make_node("Gather", ["x", "places"], ["y"], axis=1)]
+    hashes = set()
+    for array in (places, places + 1):
+        path = _save(
+            tmp_path / "m.onnx", nodes, initializers=[numpy_helper.from_array(array, "places")], shape=("n", 90)
+        )
+        hashes.add(graph_hash(path))
+        model = onnx.load(path)
+        onnx.save_model(model, path, save_as_external_data=True, location="m.onnx.data", size_threshold=256)
+        hashes.add(graph_hash(path))
+        (tmp_path / "m.onnx.data").unlink()
+    assert len(hashes) == 1

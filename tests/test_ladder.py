@@ -72,7 +72,6 @@ def test_rungs_and_floating_type(selection, expected, dtype):
             "fp16+gruop-norm",
             f"unknown optimization 'gruop-norm'. Did you mean 'group-norm'? Known: {NAMES}. {GRAMMAR}",
         ),
-        ("as-is", f"unknown optimization 'as-is'. Known: {WITH_WORDS}. {GRAMMAR}"),
         ("all-fp61", f"unknown optimization 'fp61'. Did you mean 'fp16'? Known: {NAMES}. {GRAMMAR}"),
     ],
 )
@@ -137,3 +136,18 @@ def test_any_text_is_understood_or_refused_with_a_message(text):
     except (OptionError, UnknownNameError):
         return
     assert all(rungs(selection, LADDER) for selection in selections)
+
+
+def test_a_graph_that_is_taken_as_it_is_has_no_rungs():
+    assert parse_optimizations("as-is,fp16,as-is", LADDER, as_is=True) == ("as-is", "fp16")
+    assert rungs("as-is", LADDER) == ()
+
+
+def test_as_is_needs_a_graph_that_was_given():
+    with pytest.raises(OptionError) as raised:
+        parse_optimizations("fp16,as-is", LADDER)
+    assert str(raised.value) == (
+        "--optimization=fp16,as-is: as-is takes a graph that was made elsewhere unchanged, and none is given. Name its "
+        "folder with --onnx-dir=FOLDER, or name rungs: fp32, fp16, fmha, nhwc-conv, group-norm, bias-split-gelu, "
+        "packed-qkv, bias-add, all, ladder."
+    )

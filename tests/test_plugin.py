@@ -157,6 +157,37 @@ def test_a_missing_device_stops_the_run_before_its_first_test(pytester, sdperf):
     assert "passed" not in result.stdout.str()
 
 
+NO_WEIGHTS = (
+    "ERROR: --sdperf-weights=none builds graphs without weights, which nothing can execute, as test_it.py::{} would. "
+    "Name only tests that look at graphs, such as test_fusions.py, or leave --sdperf-weights out."
+)
+
+
+@pytest.mark.parametrize("fixture", ["runner", "agree", "bench"])
+def test_without_weights_nothing_is_executed(pytester, sdperf, fixture):
+    pytester.makepyfile(test_it=f"def test_step({fixture}): pass\ndef test_graph(case): pass")
+    result = sdperf("--sdperf-weights=none", *UNETS[:2], "--sdperf-optimization=fp16")
+    assert result.ret == 4
+    name = "test_step[sd15-thin-unet-on-ort-cpu-at-fp16-weights-none]"
+    assert result.stderr.str().strip() == NO_WEIGHTS.format(name)
+    assert "passed" not in result.stdout.str()
+
+
+def test_without_weights_the_first_test_that_executes_is_named_with_the_number_of_others(pytester, sdperf):
+    pytester.makepyfile(test_it="def test_step(bench): pass")
+    result = sdperf("--sdperf-weights=none", *UNETS[:2])
+    name = "test_step[sd15-thin-unet-on-ort-cpu-at-fp32-weights-none] and 1 other test"
+    assert result.stderr.str().strip() == NO_WEIGHTS.format(name)
+    assert result.ret == 4
+
+
+def test_without_weights_graphs_are_looked_at(pytester, sdperf):
+    pytester.makeconftest(BARE)
+    pytester.makepyfile(test_it="def test_look(build): assert build.weights == 'none'\ndef test_step(bench): pass")
+    result = sdperf("--sdperf-weights=none", "-k", "look", "--sdperf-component=unet", "--sdperf-optimization=fp16")
+    result.assert_outcomes(passed=1, skipped=1, deselected=2)
+
+
 def test_a_selection_without_device_runs_anywhere(pytester, sdperf):
     pytester.makeconftest(BARE)
     pytester.makepyfile("def test_step(bench): pass\ndef test_graph(build): assert build.model == 'sd15'")

@@ -222,7 +222,7 @@ def test_processes_get_ready_side_by_side_and_run_one_by_one(tmp_path):
         for one in (second, first):
             one.until_ready(30.0)
         for one in (first, second):
-            assert recall(one) | {"policy": ""} == {"noted": [7], "n": 1, "policy": ""}
+            assert recall(one) | {"spins": ""} == {"noted": [7], "n": 1, "spins": ""}
 
 
 def test_what_is_said_while_getting_ready_is_no_event_of_the_task(tmp_path):
@@ -269,15 +269,25 @@ def test_a_process_that_nobody_calls_is_ended(tmp_path):
         os.kill(pid, 0)
 
 
+SPIN, POLICY = "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"
+
+
 @pytest.mark.parametrize(
-    ("inherited", "own", "policy"),
-    [(None, None, "PASSIVE"), ("ACTIVE", None, "ACTIVE"), (None, "ACTIVE", "ACTIVE"), ("ACTIVE", "passive", "passive")],
+    ("inherited", "own", "spins"),
+    [
+        ({}, {}, "10000"),
+        ({SPIN: "5"}, {}, "5"),
+        ({}, {SPIN: "5"}, "5"),
+        ({SPIN: "5"}, {SPIN: "6"}, "6"),
+        ({POLICY: "ACTIVE"}, {}, None),  # a number of spins would override it
+        ({}, {POLICY: "PASSIVE"}, None),
+    ],
 )
-def test_threads_that_wait_give_up_their_core_unless_somebody_says_otherwise(
-    tmp_path, monkeypatch, inherited, own, policy
+def test_waiting_threads_do_not_spin_for_long_unless_somebody_says_otherwise(
+    tmp_path, monkeypatch, inherited, own, spins
 ):
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    if inherited:
-        monkeypatch.setenv("OMP_WAIT_POLICY", inherited)
-    env = {"OMP_WAIT_POLICY": own} if own else None
-    assert run("recall", tmp_path, env=env)["policy"] == policy
+    for name in (SPIN, POLICY):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in inherited.items():
+        monkeypatch.setenv(name, value)
+    assert run("recall", tmp_path, env=own)["spins"] == spins

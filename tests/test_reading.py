@@ -116,7 +116,7 @@ def test_a_hub_id_stays_what_it_is():
             "torhc",
             ("unknown engine 'torhc'. Did you mean 'torch'? Known: absent, all, ort-cpu, ort-cuda, torch."),
         ),
-        ("fuser", "orrt", "unknown fuser 'orrt'. Did you mean 'ort'? Known: ort."),
+        ("fuser", "orrt", "unknown fuser 'orrt'. Did you mean 'ort'? Known: native, ort."),
         ("exporter", "onnx", "unknown exporter 'onnx'. Known: dynamo, torchscript."),
         ("shapes", "fixed", "unknown kind of shapes 'fixed'. Known: dynamic, static."),
         ("scheduler", "ddmi", "unknown scheduler 'ddmi'. Did you mean 'ddim'? Known: ddim, euler, pndm, unipc."),
@@ -134,7 +134,7 @@ def test_a_hub_id_stays_what_it_is():
             "weights",
             "./gone",
             (
-                "--weights=./gone: there is no folder /started/gone. Allowed: random, a diffusers folder, or "
+                "--weights=./gone: there is no folder /started/gone. Allowed: random, none, a diffusers folder, or "
                 "OWNER/NAME on the Hugging Face hub; type for example --weights=random."
             ),
         ),
@@ -142,7 +142,7 @@ def test_a_hub_id_stays_what_it_is():
             "weights",
             "sd15",
             (
-                "--weights=sd15: there is no folder /started/sd15. Allowed: random, a diffusers folder, or "
+                "--weights=sd15: there is no folder /started/sd15. Allowed: random, none, a diffusers folder, or "
                 "OWNER/NAME on the Hugging Face hub; type for example --weights=random."
             ),
         ),
@@ -161,3 +161,42 @@ def test_a_component_must_belong_to_one_of_the_models_named():
     assert str(caught.value) == (
         "unknown component 'text_encoder_2'. Did you mean 'text_encoder'? Known: pipeline, text_encoder, unet."
     )
+
+
+def test_no_weights_are_a_choice():
+    assert read({"weights": "none", "fuser": "native", "exporter": "dynamo"}).selection.weights == "none"
+
+
+@pytest.mark.parametrize(
+    ("other", "text", "message"),
+    [
+        (
+            "fuser",
+            "native,ort",
+            (
+                "--weights=none and --fuser=native,ort do not go together: the optimizer of onnxruntime reads weights. "
+                "Leave one of them out."
+            ),
+        ),
+        (
+            "exporter",
+            "torchscript",
+            (
+                "--weights=none and --exporter=torchscript do not go together: the tracer executes the module. Leave "
+                "one of them out."
+            ),
+        ),
+        (
+            "onnx-dir",
+            "exported",
+            (
+                "--weights=none and --onnx-dir=exported do not go together: a graph that is given has its weights. "
+                "Leave one of them out."
+            ),
+        ),
+    ],
+)
+def test_what_needs_weights_does_not_go_without(other, text, message):
+    with pytest.raises(SdperfError) as caught:
+        read({"weights": "none", other: text})
+    assert str(caught.value) == message

@@ -99,3 +99,8 @@ def test_a_fuser_that_left_no_record():
 def test_a_graph_that_has_everything_needs_no_details():
     explanation = Explanation(TARGET, located=False)
     assert judge_against_target(CASE, ALL, TARGET, known=None, explanation=explanation).details == ()
+
+
+def test_a_target_may_be_derived_from_the_graph_itself():
+    verdict = judge_against_target(CASE, ALL, TARGET, known=None, allowed_by="own structure")
+    assert verdict.sentence == f"{WHAT} has every operator that its own structure allows (114)."

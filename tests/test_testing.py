@@ -7,6 +7,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 
 from pytest_sdperf.contracts import EngineOption
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
@@ -174,6 +175,16 @@ def test_the_smallest_model_passes(tmp_path):
     check_model(ProbeModel(), folder=tmp_path)
 
 
+def _with_lost_buffer(model):
+    def module(component, *, weights, **options):
+        made = ProbeModel.module(model, component, weights=weights, **options)
+        if weights is None:
+            made.register_buffer("steps", torch.arange(3, device="meta"), persistent=False)
+        return made
+
+    return module
+
+
 def _zeros(model):
     return lambda *a, **k: {n: np.zeros_like(v) for n, v in ProbeModel.example(model, *a, **k).items()}
 
@@ -183,6 +194,10 @@ def _zeros(model):
     [
         (lambda m: setattr(m, "components", ()), "probe has no components"),
         (lambda m: setattr(m, "height", 500), "probe: height 500 is not divisible by 8"),
+        (
+            lambda m: setattr(m, "module", _with_lost_buffer(m)),
+            "probe unet: buffers steps have no values where weights is None; no file stores them",
+        ),
         (lambda m: setattr(m, "example", _zeros(m)), "probe unet: example input sample is all zeros"),
         (
             lambda m: setattr(m, "weight", lambda: np.ones((8, 8), np.float32)),

@@ -94,3 +94,7 @@ def test_weights_are_read_once_for_every_test_of_a_run(monkeypatch):
     for axes in Axes:
         selector.choose(axes, Marks())
     assert read.count("/w") == 1
+
+
+def test_no_weights_are_not_those_of_any_seed():
+    assert weights_identity("none") == "none" != weights_identity("random")

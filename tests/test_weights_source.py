@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pytest_sdperf.building.weights_source import Drawn, Folder, find_source
+from pytest_sdperf.building.weights_source import Drawn, Folder, Nothing, find_source
 from pytest_sdperf.errors import WeightsError
 
 
@@ -12,6 +12,18 @@ def test_random_weights_come_from_seed_zero():
     assert find_source("random") == Drawn(0)
     assert Drawn(0).parts() == {"seed": 0}
     assert Drawn(0).arguments() == {"folder": "", "seed": 0}
+
+
+def test_no_weights_can_be_written():
+    source = find_source("none")
+    assert source == Nothing()
+    assert source.parts() == {"weights": "none"} != Drawn(0).parts()
+    with pytest.raises(WeightsError) as raised:
+        source.arguments()
+    assert str(raised.value) == (
+        "--sdperf-weights=none builds graphs without weights, and weights were asked for. Leave --sdperf-weights out, "
+        "or only look at graphs."
+    )
 
 
 def test_a_folder_is_known_by_its_files(tmp_path):
@@ -24,13 +36,13 @@ def test_a_folder_is_known_by_its_files(tmp_path):
     assert source.arguments() == {"folder": str(tmp_path), "seed": 0}
 
 
-@pytest.mark.parametrize("given", ["none", "rnadom", "./missing/folder/x"])
+@pytest.mark.parametrize("given", ["nothing", "rnadom", "./missing/folder/x"])
 def test_neither_folder_nor_hub_id(given):
     with pytest.raises(WeightsError) as raised:
         find_source(given)
     assert str(raised.value) == (
-        f"--weights={given} is neither 'random', nor an existing folder, nor a hub id (OWNER/NAME). Give the folder of "
-        f"a diffusers pipeline, which holds unet, vae, text_encoder, ..."
+        f"--weights={given} is neither 'random', nor 'none', nor an existing folder, nor a hub id (OWNER/NAME). Give "
+        f"the folder of a diffusers pipeline, which holds unet, vae, text_encoder, ..."
     )
 
 

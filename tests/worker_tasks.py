@@ -107,4 +107,4 @@ noted: list[int] = []
 
 
 def recall(arguments, context):
-    return {"noted": noted, "n": arguments["n"], "policy": os.environ.get("OMP_WAIT_POLICY")}
+    return {"noted": noted, "n": arguments["n"], "spins": os.environ.get("GOMP_SPINCOUNT")}

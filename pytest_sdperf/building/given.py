@@ -146,12 +146,14 @@ class Given:
     def standing(self, model: Model, component: str) -> dict[str, dict[str, str]]:
         """Return component -> rung -> how it stands in the graph as it is; all components of a pipeline."""
         parts = needed_components(model) if component == PIPELINE else (component,)
+        return {part: self._standing(part, self.survey(part, ladder.AS_IS)["rungs"]) for part in parts}
+
+    def _standing(self, component: str, rungs: Mapping[str, Any]) -> dict[str, str]:
+        floating = self.folder.graph(component).floating
         return {
-            part: {
-                rung: _standing(self.folder.graph(part).floating if rung == ladder.HALF else "", found)
-                for rung, found in self.survey(part, ladder.AS_IS)["rungs"].items()
-            }
-            for part in parts
+            rung: _standing(floating if rung == ladder.HALF else "", rungs[rung])
+            for rung in self.catalog.ladder
+            if rung in rungs
         }
 
     def tokenizers(self) -> list[list[object]]:

@@ -65,9 +65,9 @@ def fit(graph: GivenGraph, model: Model, component: str, workload: Workload, *, 
     if not problems:
         return interface
     expected = ", ".join(map(_described, model.inputs(component, workload)))
-    has = ", ".join(map(str, graph.inputs))
+    has = ", ".join(map(str, graph.inputs)) or "nothing"
     returned = ", ".join(map(_described, model.outputs(component, workload)))
-    returns = ", ".join(map(str, graph.outputs))
+    returns = ", ".join(map(str, graph.outputs)) or "nothing"
     raise BuildError(
         f"{graph.path} is no {component} of {model.name} as it was asked for: {'; '.join(problems)}. It takes {has} "
         f"and returns {returns}. Expected: {expected} and {returned}. "

@@ -39,8 +39,15 @@ def _result(node: ir.Node, index: int) -> ir.DataType | None:
         if node.op_type in _BOOLEANS or (node.op_type == "Dropout" and index):
             return ir.DataType.BOOL
         if node.op_type in ("Constant", "ConstantOfShape"):
-            value = node.attributes.get("value")
-            return value.as_tensor().dtype if value is not None else ir.DataType.FLOAT
+            return _held(node)
     source = _TYPED_BY.get(node.op_type, 0)
     found = node.inputs[source] if len(node.inputs) > source else None
     return None if found is None else found.dtype
+
+
+def _held(node: ir.Node) -> ir.DataType:
+    """Return the type of what a Constant or ConstantOfShape holds."""
+    value = node.attributes.get("value")
+    if value is not None:
+        return value.as_tensor().dtype
+    return ir.DataType.INT64 if "value_int" in node.attributes or "value_ints" in node.attributes else ir.DataType.FLOAT

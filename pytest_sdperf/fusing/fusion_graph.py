@@ -135,6 +135,9 @@ class FusionGraph:
         node = ir.node(op_type, inputs, attributes, domain=domain, num_outputs=outputs, name=name)
         for index, value in enumerate(node.outputs):
             value.name = name if index == 0 else f"{name}_{index}"
+        folder, slash, _ = (before.name or "").rpartition("/")
+        if folder.startswith("/"):
+            node.name = f"{folder}{slash}{name}"
         if SCOPES in before.metadata_props:
             node.metadata_props[SCOPES] = before.metadata_props[SCOPES]
         node.metadata_props[PATH] = path_of(before)

@@ -87,9 +87,9 @@ def _refuse_subgraphs(graph: FusionGraph) -> None:
 
 
 def _exact_nodes(graph: FusionGraph) -> dict[ir.Node, None]:
-    """Return the nodes that compute sinusoids, what leads to them, and the moves right behind them; in order."""
+    """Return the nodes that count or compute sinusoids, what leads to them, and the moves right behind; in order."""
     exact: set[ir.Node] = set()
-    waiting = graph.nodes("Sin", "Cos")
+    waiting = graph.nodes("Sin", "Cos", "Range")
     while waiting:
         node = waiting.pop()
         # A shape is the same in any type.

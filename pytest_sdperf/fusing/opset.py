@@ -57,7 +57,7 @@ def _check(node: ir.Node, given: int, wanted: int) -> None:
         elif unknown:
             what = f"has no {' and no '.join(unknown)}"
         elif len(node.inputs) > schema.max_input:
-            what = f"has at most {schema.max_input} inputs, not {len(node.inputs)},"
+            what = f"takes no more than {schema.max_input} of its {len(node.inputs)} inputs"
     if what:
         raise BuildError(
             f"operator {node.op_type} of node {node.name} {what} in opset {wanted}; the graph declares {given} and is "

@@ -29,7 +29,10 @@ class Shapes:
 
     def __init__(self, graph: ir.Graph) -> None:
         choices = _choices(graph)
-        self._walks = [_walk(graph, sizes) for sizes in (choices if choices[0] else choices[:1])]
+        weights: evaluation.Knowledge = {}
+        for value in graph.initializers.values():
+            evaluation.read_initializer(value, weights)
+        self._walks = [_walk(graph, sizes, weights) for sizes in (choices if choices[0] else choices[:1])]
 
     def of(self, value: ir.Value) -> tuple[Shape, ...] | None:
         """Return the shape of a value at each choice of open sizes; None where it could not be found."""
@@ -111,13 +114,11 @@ def _dims(value: ir.Value) -> tuple[int | str, ...]:
     return tuple(dim if isinstance(dim, int) else dim.value or f"{value.name}.{axis}" for axis, dim in enumerate(dims))
 
 
-def _walk(graph: ir.Graph, sizes: Mapping[str, int]) -> dict[ir.Value, Known]:
-    known: dict[ir.Value, Known] = {}
+def _walk(graph: ir.Graph, sizes: Mapping[str, int], weights: evaluation.Knowledge) -> evaluation.Knowledge:
+    known = dict(weights)
     for value in graph.inputs:
         if value.shape is not None:
             known[value] = Known(tuple(dim if isinstance(dim, int) else sizes[dim] for dim in _dims(value)))
-    for value in graph.initializers.values():
-        evaluation.read_initializer(value, known)
     for node in graph:
         evaluation.evaluate(node, known)
     return known

@@ -96,6 +96,10 @@ def expected_sites(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str
     for rung in rungs.values():
         ops = [*(fusion.op for fusion in rung.fusions()), *rung.takes_in, *rung.takes_in.values()]
         wanted.update({op: list(found.final.get(op, ())) for op in ops})
+    for op in found.present:
+        if not op.startswith("::"):
+            # What was fused before stays, whatever is asked.
+            wanted.setdefault(op, list(found.final.get(op, ())))
     if _SKIP_LAYER_NORM in wanted:
         wanted[LAYER_NORM] = list(found.final.get(LAYER_NORM, ()))
     for places in found.places.values():

@@ -15,7 +15,13 @@ Counts = Mapping[str, int]
 
 
 def judge_against_target(
-    case: Case, counts: Counts, target: Counts, *, known: Counts | None, explanation: Explanation | None = None
+    case: Case,
+    counts: Counts,
+    target: Counts,
+    *,
+    known: Counts | None,
+    explanation: Explanation | None = None,
+    allowed_by: str = "torch module",
 ) -> Verdict:
     """Judge the operators of one graph.
 
@@ -26,6 +32,7 @@ def judge_against_target(
             with 0 none may be left.
         known: What this version of a foreign optimizer is known to reach; None for an optimizer of this project (it
             has to reach the target), empty where nothing is stored yet.
+        allowed_by: What the target was derived from.
         explanation: Where the graph falls short of the target, and why: the first problems become details of the
             verdict.
 
@@ -46,12 +53,12 @@ def judge_against_target(
     elif lacking:
         known_so = "as it is known to" if known else "and nothing is stored to compare it"
         outcome, code = (Outcome.GAP, "below-target") if known else (Outcome.NEW, "below-target-unknown")
-        sentence = f"{what} lacks operators that its torch module allows, {known_so}: {_listed(lacking)}."
+        sentence = f"{what} lacks operators that its {allowed_by} allows, {known_so}: {_listed(lacking)}."
     elif more:
         sentence = f"{what} has more operators than known: {_listed(more)}."
         outcome, code = Outcome.IMPROVED, "more-fused"
     else:
-        sentence = f"{what} has every operator that its torch module allows ({expected:.0f})."
+        sentence = f"{what} has every operator that its {allowed_by} allows ({expected:.0f})."
         outcome, code = Outcome.HELD, "as-derived"
     details = _details(explanation, case, first=lost) if explanation and (lost or lacking) else ()
     return Verdict(outcome, code, sentence, METRIC, float(sum(got.values())), expected, details=details)

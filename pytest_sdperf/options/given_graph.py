@@ -96,8 +96,9 @@ def parse(path: Path) -> onnx.ModelProto:
     try:
         proto = onnx.load(path, load_external_data=False)
     except (DecodeError, OSError) as error:
+        why = f": {error.strerror}" if isinstance(error, OSError) else ""
         raise OnnxFolderError(
-            f"{path} cannot be read as an ONNX model: {error or type(error).__name__}. Export or fetch it again; a "
+            f"{path} cannot be read as an ONNX model{why}. Export or fetch it again; a "
             f"file of Git LFS that was not fetched is a short text."
         ) from error
     if not proto.graph.node:

@@ -122,9 +122,8 @@ class Selector:
                     yield self._choice(case, request, timed=timed)
 
     def _builds(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, None]]:
-        # The baseline of every published table, and everything: `--optimization=ladder` has what lies between.
-        usual = dict.fromkeys(rung for rung in (ladder.HALF, *self.catalog.ladder[-1:]) if rung in self.catalog.ladder)
-        rungs = self._optimizations(marks, tuple(usual))
+        # The last rung holds what every other one adds: `--optimization=ladder` says where it was lost.
+        rungs = self._optimizations(marks, self.catalog.ladder[-1:])
         for rung, fuser, batch_size in itertools.product(rungs, self._fusers(BUILD_FUSERS), self._batch_sizes(marks)):
             yield self._optimized(replace(self._graph(blank, fuser), batch_size=batch_size), rung), None
 

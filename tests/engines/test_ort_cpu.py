@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_sdperf.engines import _ort
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.optimizations import LADDER
 
@@ -67,3 +68,11 @@ def test_attention_runs_on_the_cpu_in_both_precisions_unless_its_inputs_are_pack
             session.run(None, arrays)
     else:
         assert np.isfinite(session.run(None, arrays)[0]).all()
+
+
+@pytest.mark.parametrize(("given", "level"), [("all", "ORT_ENABLE_ALL"), ("off", "ORT_DISABLE_ALL")])
+def test_what_onnxruntime_rewrites_by_itself_can_be_switched_off(given, level):
+    import onnxruntime
+
+    options = _ort.session_options(onnxruntime, {"graph_optimizations": given})
+    assert options.graph_optimization_level == getattr(onnxruntime.GraphOptimizationLevel, level)

@@ -116,11 +116,22 @@ def _enlarge(x, corners=None, scales=None, sizes=None, *, mode="nearest", **says
 def _attention(q, k, v, mask=None, *, scale=None, is_causal=0, softcap=0.0, qk_matmul_output_mode=0):
     assert not softcap
     assert not qk_matmul_output_mode
-    return F.scaled_dot_product_attention(q, k, v, mask, is_causal=bool(is_causal), scale=scale)
+    hidden = torch.zeros(q.shape[-2], k.shape[-2], dtype=q.dtype)
+    if is_causal:
+        hidden = hidden.masked_fill(torch.ones_like(hidden).triu(1) > 0, -torch.inf)
+    if mask is not None:
+        hidden = hidden + (
+            torch.zeros_like(hidden).masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else mask
+        )
+    return F.scaled_dot_product_attention(q, k, v, hidden, scale=scale)
 
 
-def _filled(shape, *, value):
-    return _exact(value.numpy()).expand(_ints(shape)).clone()
+def _groups(x, w, b, *, num_groups, epsilon=1e-5, stash_type=1):
+    return F.group_norm(x, num_groups, w, b, epsilon)
+
+
+def _filled(shape, *, value=None):
+    return _exact(np.zeros(1, np.float32) if value is None else value.numpy()).expand(_ints(shape)).clone()
 
 
 def _pad(x, pads, value=None, *, mode="constant"):
@@ -140,7 +151,7 @@ _OPS = {
     "Conv": _conv,
     "Cos": torch.cos,
     "Div": _divide,
-    "Dropout": lambda x, *_: x,
+    "Dropout": lambda x, *_: (x, torch.ones_like(x, dtype=torch.bool)),
     "Equal": torch.eq,
     "Erf": torch.erf,
     "Expand": lambda x, shape: x * torch.ones(_ints(shape), dtype=x.dtype),
@@ -148,9 +159,7 @@ _OPS = {
     "GatherND": lambda x, indices, *, batch_dims: x[tuple(indices.movedim(-1, 0))],
     "Gelu": lambda x, *, approximate="none": F.gelu(x, approximate=approximate),
     "Gemm": _gemm,
-    "GroupNormalization": lambda x, w, b, *, num_groups, epsilon, stash_type: F.group_norm(
-        x, num_groups, w, b, epsilon
-    ),
+    "GroupNormalization": _groups,
     "Identity": lambda x: x,
     "InstanceNormalization": _instances,
     "IsNaN": torch.isnan,
@@ -163,6 +172,7 @@ _OPS = {
     "Pow": torch.pow,
     "Range": lambda start, limit, delta: torch.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype),
     "ReduceMean": lambda x, axes=None, *, keepdims=1: x.mean(_ints(axes) if axes is not None else None, bool(keepdims)),
+    "ReduceSum": lambda x, axes, *, keepdims=1: x.sum(_ints(axes), bool(keepdims)),
     "Relu": torch.relu,
     "Reshape": _reshape,
     "Resize": _enlarge,
@@ -170,13 +180,13 @@ _OPS = {
     "Sigmoid": torch.sigmoid,
     "Sin": torch.sin,
     "Slice": _slice,
-    "Softmax": lambda x, *, axis: torch.softmax(x, axis),
+    "Softmax": lambda x, *, axis=-1: torch.softmax(x, axis),
     "Split": _split,
     "Sqrt": torch.sqrt,
     "Squeeze": _squeeze,
     "Sub": torch.sub,
     "Tanh": torch.tanh,
-    "Transpose": lambda x, *, perm: x.permute(perm),
+    "Transpose": lambda x, *, perm=None: x.permute(perm or tuple(range(x.ndim))[::-1]),
     "Trilu": lambda x, k=None, *, upper=1: (torch.triu if upper else torch.tril)(x, int(k or 0)),
     "Unsqueeze": _unsqueeze,
     "Where": torch.where,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import NamedTuple
 
 import graph_zoo
 import onnx
@@ -13,6 +14,7 @@ import rewriting
 from rewriting import LAST, RUNGS, SIZES, build, counts, reference, tolerance
 
 from pytest_sdperf.fusing.layout import NCHW_TO_NHWC, NHWC_TO_NCHW, is_transpose
+from pytest_sdperf.fusing.native import Report
 from pytest_sdperf.fusing.weightless import is_weightless
 
 NAMES = graph_zoo.NAMES
@@ -55,16 +57,25 @@ def family(name):
     return re.search(r"/(.*-thin-[a-z_0-9]+)-", name).group(1)
 
 
-@functools.cache
-def plain(name):
-    return graph_zoo.load_structure(name)
+class Fused(NamedTuple):
+    """A fused graph without weights, what the fuser reports, and how inputs, outputs and modules were before."""
+
+    model: ir.Model
+    report: Report
+    interface: dict
+    modules: set
+
+
+def interface(model):
+    sides = {"inputs": model.graph.inputs, "outputs": model.graph.outputs}
+    return {side: [(value.name, str(value.shape)) for value in values] for side, values in sides.items()}
 
 
 @functools.cache
 def fused(name, selection=LAST):
-    """A fused graph without weights, and its report."""
     model = graph_zoo.load_structure(name)
-    return model, build(model, selection)
+    before = interface(model), {rewriting.path_of(node) for node in model.graph}
+    return Fused(model, build(model, selection), *before)
 
 
 def fused_counts(model):
@@ -78,14 +89,14 @@ def fused_counts(model):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_graph_reaches_its_counts(name):
-    model, _ = fused(name)
+    model = fused(name).model
     assert fused_counts(model) == KNOWN[family(name)]
     assert not any(counts(model)[left] for left in GONE)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "unet" in name])
 def test_attention_of_a_unet_is_packed(name):
-    model, _ = fused(name)
+    model = fused(name).model
     inputs = [
         sum(value is not None for value in node.inputs) for node in model.graph if node.op_type == "MultiHeadAttention"
     ]
@@ -120,7 +131,7 @@ def test_every_rung_adds_its_own_to_those_below(rung, shapes):
             expected[op] = expected.get(op, 0) + count
         if name == rung:
             break
-    model, _ = fused(f"{UNET}-{shapes}", rung)
+    model = fused(f"{UNET}-{shapes}", rung).model
     assert microsoft(model) == {op: count for op, count in expected.items() if count}
 
 
@@ -145,7 +156,7 @@ SELECTIONS = {
 @pytest.mark.parametrize("shapes", ["static", pytest.param("dynamic", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_rungs_are_composed_and_left_out_one_by_one(selection, shapes):
-    model, _ = fused(f"{UNET}-{shapes}", selection)
+    model = fused(f"{UNET}-{shapes}", selection).model
     expected = {op: count for op, count in SELECTIONS[selection].items() if count and op != "LayerNormalization"}
     assert microsoft(model) == expected
     halves = any(value.dtype == ir.DataType.FLOAT16 for value in model.graph.inputs)
@@ -167,7 +178,7 @@ def timestep_casts(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_cast_is_left_but_those_of_sinusoids(name):
-    model, _ = fused(name)
+    model = fused(name).model
     casts = [node for node in model.graph if node.op_type == "Cast"]
     floating = [node for node in casts if node.outputs[0].dtype.is_floating_point()]
     assert len(floating) == timestep_casts(name)
@@ -178,7 +189,7 @@ def test_no_cast_is_left_but_those_of_sinusoids(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_transposes_are_left_at_inputs_and_outputs_only(name):
-    model, report = fused(name)
+    model, report, *_ = fused(name)
     transposes = [node for node in model.graph if node.op_type == "Transpose"]
     first = [node for node in transposes if is_transpose(node, NCHW_TO_NHWC)]
     last = [node for node in transposes if is_transpose(node, NHWC_TO_NCHW)]
@@ -196,19 +207,20 @@ VARIED = {
     "torch-2.13/sd15-thin-vae_decoder-torchscript-17-static",
     "torch-2.13/sd15-thin-text_encoder-dynamo-23-static",
     "torch-2.13/sd15-thin-text_encoder-torchscript-17-static",
+    "torch-2.13/sdxl-thin-text_encoder_2-dynamo-18-static",
 }
 
 
 @pytest.mark.parametrize(
     ("name", "selection"),
     [
-        pytest.param(name, selection, marks=[] if selection == LAST or name in VARIED else [pytest.mark.slow])
+        pytest.param(name, selection, marks=[] if name in VARIED else [pytest.mark.slow])
         for name in NAMES
         for selection in ("fp32", LAST)
     ],
 )
 def test_the_model_is_valid_and_its_opset_has_kernels(name, selection):
-    model, _ = fused(name, selection)
+    model = fused(name, selection).model
     assert 18 <= model.opset_imports[""] <= 20
     assert set(model.opset_imports) <= {"", "com.microsoft"}
     assert any(node.domain for node in model.graph) == (selection == LAST)
@@ -222,7 +234,7 @@ def test_the_model_is_valid_and_its_opset_has_kernels(name, selection):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_names_are_unique_and_nothing_is_unused(name):
-    model, _ = fused(name)
+    model = fused(name).model
     names = [value.name for node in model.graph for value in node.outputs if value.name]
     names += [*model.graph.initializers, *(value.name for value in model.graph.inputs)]
     assert len(names) == len(set(names))
@@ -232,17 +244,14 @@ def test_names_are_unique_and_nothing_is_unused(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_interface_stays(name):
-    model, _ = fused(name)
-    for side in ("inputs", "outputs"):
-        now, before = getattr(model.graph, side), getattr(plain(name).graph, side)
-        assert [value.name for value in now] == [value.name for value in before]
-        assert [str(value.shape) for value in now] == [str(value.shape) for value in before]
-        assert not any(value.dtype == ir.DataType.FLOAT for value in now)
+    model, _, before, _ = fused(name)
+    assert interface(model) == before
+    assert not any(value.dtype == ir.DataType.FLOAT for value in [*model.graph.inputs, *model.graph.outputs])
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "text" not in name])
 def test_scales_and_offsets_of_group_norms_stay_float32(name):
-    model, _ = fused(name)
+    model = fused(name).model
     norms = [node for node in model.graph if node.op_type in ("GroupNorm", "SkipGroupNorm")]
     assert {value.dtype for node in norms for value in node.inputs[1:3]} == {ir.DataType.FLOAT}
     assert {value.dtype for node in norms for value in (*node.inputs[:1], *node.inputs[3:])} == {ir.DataType.FLOAT16}
@@ -250,53 +259,59 @@ def test_scales_and_offsets_of_group_norms_stay_float32(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_fused_node_says_which_module_it_comes_from(name):
-    model, report = fused(name)
-    modules = {rewriting.path_of(node) for node in plain(name).graph}
-    assert {site.path for site in report.sites} <= modules
-    nodes = [node for node in model.graph if node.domain]
-    assert {rewriting.path_of(node) for node in nodes} <= modules | {""}
-    assert sum(bool(rewriting.path_of(node)) for node in nodes) > 0.9 * len(nodes) or "torchscript" in name
+    model, report, _, modules = fused(name)
+    assert {site.path for site in report.sites} <= modules - {""}
+    assert {rewriting.path_of(node) for node in model.graph if node.domain} <= modules - {""}
+    norms = [rewriting.path_of(node) for node in model.graph if node.op_type in ("GroupNorm", "SkipGroupNorm")]
+    assert all("norm" in path.rpartition(".")[2] for path in norms)
 
 
 def test_weights_without_data_stay_without():
-    model, _ = fused(f"{UNET}-static")
+    model = fused(f"{UNET}-static").model
     assert is_weightless(model)
 
 
 # -------------------------------------------------------------------------------------------- what it computes
 
 
-# A graph, and the module up to which it is computed; what is quick for every rung, and one UNet as a whole.
-BLOCK = (f"{UNET}-dynamic", "unet.down_blocks.0")
-QUICK = {
-    BLOCK,
+# A graph, and the module up to which it is computed: what is quick at every rung.
+QUICK = (
+    (f"{UNET}-dynamic", "unet.down_blocks.0"),
     ("torch-2.13/sd15-thin-text_encoder-dynamo-18-dynamic", ""),
     ("torch-2.13/sd15-thin-vae_decoder-dynamo-18-dynamic", ""),
+)
+# What is quick at the last rung; a whole UNet once.
+QUICK_LAST = (
+    (f"{UNET}-dynamic", "float16", 1),
+    ("torch-2.13/sd15-thin-vae_encoder-dynamo-18-static", "float32", 0),
+    ("torch-2.13/sd15-thin-text_encoder-dynamo-23-static", "float32", 0),
+    ("torch-2.13/sd15-thin-text_encoder-torchscript-17-static", "float32", 0),
+    ("torch-2.13/sd15-thin-text_encoder-dynamo-18-static-float16", "float16", 0),
+    ("torch-2.13/sd21-thin-text_encoder-dynamo-18-static", "float16", 0),
+)
+# One graph of every family is compared at every rung, the others at the last.
+EVERY_RUNG = {family(name): name for name in sorted(NAMES, key=lambda name: ("dynamic" in name, "dynamo-18" in name))}
+# Rungs that find nothing in a family add nothing.
+MATTERS = {
+    "text": ("fp32", "fp16", "fmha", LAST),
+    "vae": ("fp32", "fmha", "nhwc-conv", "group-norm", LAST),
+    "unet": tuple(STEPS),
 }
-WHOLE = {
-    (f"{UNET}-dynamic", ""),
-    ("torch-2.13/sd15-thin-vae_encoder-dynamo-18-static", ""),
-    ("torch-2.13/sd15-thin-text_encoder-dynamo-23-static", ""),
-    ("torch-2.13/sd15-thin-text_encoder-torchscript-17-static", ""),
-    ("torch-2.13/sd15-thin-text_encoder-dynamo-18-static-float16", ""),
-    ("torch-2.13/sd21-thin-text_encoder-dynamo-18-static", ""),
-}
-CASES = [*QUICK, *((name, "") for name in NAMES if (name, "") not in QUICK)]
 
 
 def agreement_cases():
     cases = []
-    for name, path in sorted(CASES):
-        floatings = ("float16",) if name.endswith("float16") else ("float32", "float16")
-        for floating in floatings:
-            for rung in STEPS:
-                if rung == "fp32" and floating == "float16":
+    for name, path in [*QUICK, *((name, "") for name in NAMES if (name, "") not in QUICK)]:
+        rungs = next(rungs for part, rungs in MATTERS.items() if part in family(name))
+        for rung in rungs if name in EVERY_RUNG.values() else (LAST,):
+            for floating in ("float16",) if name.endswith("float16") else ("float32", "float16"):
+                if (rung, floating) == ("fp32", "float16"):
                     continue
                 for size in range(1 if "static" in name else 2):
-                    whole = (name, path) in WHOLE and rung == LAST and size == len(floatings) % 2
-                    every = (name, path) in QUICK and (size == 0 or rung == LAST)
-                    marks = [] if every or whole else [pytest.mark.slow]
+                    quick = (name, path) in QUICK and (rung == LAST or size == 0)
+                    quick = quick or (rung == LAST and (name, floating, size) in QUICK_LAST)
                     label = f"{name.partition('/')[2]}{path and '-' + path}-{floating}-{rung}-{size}"
+                    marks = [] if quick else [pytest.mark.slow]
                     cases.append(pytest.param(name, path, floating, rung, size, marks=marks, id=label))
     return cases
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -12,10 +15,14 @@ import pytest
 import torch
 from tiny_model import TinyModel, make_catalog
 
-from pytest_sdperf import ladder
+from pytest_sdperf import builtins, graph, ladder
+from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.contracts import Silent
 from pytest_sdperf.errors import BuildError
 from pytest_sdperf.fusing.weightless import is_missing
+from pytest_sdperf.models._components import TextEncoder
+from pytest_sdperf.models._released import NARROW_CLIP_L
+from pytest_sdperf.models._stable_diffusion import StableDiffusion
 from pytest_sdperf.tasks import TaskContext, _structure, export, fuse_native
 from pytest_sdperf.tasks import weights as weights_task
 
@@ -106,8 +113,6 @@ def test_a_faulty_graph_is_refused_also_without_weights(tiny, tmp_path):
     node.input[1] = "nobody"
     (tmp_path / "source").mkdir()
     onnx.save(model, tmp_path / "source" / "model.onnx")
-    from pytest_sdperf import graph
-
     with pytest.raises(
         BuildError, match=r"^the ONNX checker refuses model\.onnx: Nodes in a graph must be topologically"
     ):
@@ -115,8 +120,6 @@ def test_a_faulty_graph_is_refused_also_without_weights(tiny, tmp_path):
 
 
 def test_shapes_that_do_not_fit_are_refused_also_without_weights(tiny, tmp_path):
-    from pytest_sdperf import graph
-
     model = onnx.load(tiny[0] / "without" / "model.onnx", load_external_data=False)
     node = next(node for node in model.graph.node if node.op_type == "MatMul")
     weight = next(tensor for tensor in model.graph.initializer if tensor.name == node.input[1])
@@ -160,34 +163,52 @@ def test_a_buffer_without_values():
     )
 
 
-THIN = [
-    pytest.param("text_encoder", "static", 18),
-    pytest.param("text_encoder", "dynamic", 18, marks=pytest.mark.slow),
-    pytest.param("text_encoder", "static", 23, marks=pytest.mark.slow),
-    pytest.param("vae_decoder", "dynamic", 20, marks=pytest.mark.slow),
-    pytest.param("unet", "static", 18, marks=pytest.mark.slow),
-    pytest.param("unet", "dynamic", 18, marks=pytest.mark.slow),
-]
+def short_encoder():
+    """A text encoder of two layers: position ids, a causal mask, and all that its exports make of them."""
+    encoder = TextEncoder({**NARROW_CLIP_L, "num_hidden_layers": 2})
+    catalog = make_catalog()
+    with catalog.owned_by(Registrar("nobody", Path(__file__))):
+        catalog.add_model(StableDiffusion(name="short", parts={"text_encoder": encoder}, scheduler_config={}))
+    return {"model": "short", "component": "text_encoder", "catalog": catalog}
 
 
-@pytest.mark.parametrize(("component", "shapes", "opset"), THIN)
-def test_real_topologies_are_the_same_without_weights(tmp_path, component, shapes, opset):
-    from pytest_sdperf import builtins
-    from pytest_sdperf.catalog import Catalog
-
+def thin(component):
     catalog = Catalog()
     builtins.pytest_sdperf_register(catalog)
-    what = {"model": "sd15-thin", "component": component, "catalog": catalog}
+    return {"model": "sd15-thin", "component": component, "catalog": catalog}
+
+
+@pytest.mark.parametrize(
+    ("what", "shapes", "opset"),
+    [
+        pytest.param(short_encoder(), "static", 18, id="short-text-encoder"),
+        pytest.param(thin("text_encoder"), "dynamic", 18, marks=pytest.mark.slow, id="text_encoder-dynamic"),
+        pytest.param(thin("text_encoder"), "static", 23, marks=pytest.mark.slow, id="text_encoder-23"),
+        pytest.param(thin("vae_decoder"), "dynamic", 20, marks=pytest.mark.slow, id="vae_decoder-dynamic-20"),
+        pytest.param(thin("unet"), "static", 18, marks=pytest.mark.slow, id="unet"),
+        pytest.param(thin("unet"), "dynamic", 18, marks=pytest.mark.slow, id="unet-dynamic"),
+    ],
+)
+def test_real_topologies_are_the_same_without_weights(tmp_path, what, shapes, opset):
     weights = drawn(tmp_path / "weights", **what)
     given = exported(tmp_path / "with", weights=weights, shapes=shapes, opset=opset, **what)
     assert comparable(exported(tmp_path / "without", shapes=shapes, opset=opset, **what)) == comparable(given)
 
 
+def test_position_ids_and_masks_are_real(tmp_path):
+    exported(tmp_path / "out", **short_encoder())
+    model = ir.load(tmp_path / "out" / "model.onnx")
+    tensors = [value.const_value for value in model.graph.initializers.values()]
+    arrays = [tensor.numpy() for tensor in tensors if not is_missing(tensor)]
+    masks = [array for array in arrays if array.shape[-2:] == (77, 77)]
+    assert masks
+    for mask in masks:
+        hidden = ~mask if mask.dtype == bool else mask < -1e4
+        np.testing.assert_array_equal(hidden.reshape(-1, 77, 77)[0], ~np.tri(77, dtype=bool))
+
+
 @pytest.mark.slow
 def test_a_unet_of_released_size_needs_no_memory_for_weights(tmp_path):
-    import subprocess
-    import sys
-
     program = (
         "import resource, sys; from pathlib import Path\n"
         "from pytest_sdperf import builtins; from pytest_sdperf.catalog import Catalog\n"

@@ -17,6 +17,7 @@ class Match:
     """A group norm: the image (N, C, H, W), the result, weights, and what it is followed by.
 
     Attributes:
+        norm: The InstanceNormalization.
         image: What it normalises.
         result: Its result, after SiLU if there is one.
         shape: Where the result is a sequence (N, C, H x W): the value that has its shape; else None.
@@ -25,6 +26,7 @@ class Match:
         groups, epsilon, silu: Attributes of the fused node.
     """
 
+    norm: ir.Node
     image: ir.Value
     result: ir.Value
     shape: ir.Value | None
@@ -68,14 +70,14 @@ class GroupNorm(Fusion):
         shifted, offset = _weighted(scaled, "Add", channels, graph)
         activated = _silu(shifted, graph)
         return Match(
-            image, activated or shifted, None if image is source else source, scale, offset, channels, groups,
+            node, image, activated or shifted, None if image is source else source, scale, offset, channels, groups,
             node.attributes["epsilon"].as_float() if "epsilon" in node.attributes else 1e-5, activated is not None,
         )  # fmt: skip
 
     def apply(self, match: Match, graph: FusionGraph) -> ir.Node:
         """Transpose, normalise, transpose back."""
-        last = match.result.producer()
-        assert last is not None
+        # Here and not where the activation is: the module path is that of the norm.
+        before = match.norm
         weights = [
             # Its kernel takes float32 alone, whatever the type of the image.
             graph.weight(
@@ -86,12 +88,12 @@ class GroupNorm(Fusion):
         attributes = {
             "epsilon": match.epsilon, "groups": match.groups, "activation": int(match.silu), "channels_last": 1,
         }  # fmt: skip
-        image = to_nhwc(match.image, graph, before=last)
-        fused = graph.add("GroupNorm", [image, *weights], attributes, before=last, domain=MICROSOFT)
-        result = to_nchw(fused.outputs[0], graph, before=last)
+        image = to_nhwc(match.image, graph, before=before)
+        fused = graph.add("GroupNorm", [image, *weights], attributes, before=before, domain=MICROSOFT)
+        result = to_nchw(fused.outputs[0], graph, before=before)
         if match.shape is not None:
-            shape = graph.add("Shape", [match.shape], before=last).outputs[0]
-            result = graph.add("Reshape", [result, shape], before=last, like=match.result).outputs[0]
+            shape = graph.add("Shape", [match.shape], before=before).outputs[0]
+            result = graph.add("Reshape", [result, shape], before=before, like=match.result).outputs[0]
         graph.replace(match.result, result)
         return fused
 

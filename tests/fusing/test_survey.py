@@ -1,0 +1,144 @@
+"""What a graph's own structure lets expect, beside what is known of these models; and what is said of fused graphs."""
+
+from __future__ import annotations
+
+import graph_zoo
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper
+
+from pytest_sdperf.fusing.native import fuse
+from pytest_sdperf.fusing.survey import expected_sites, standing, survey
+from pytest_sdperf.optimizations import LADDER
+
+RUNGS = {rung.name: rung for rung in LADDER}
+MICROSOFT = "com.microsoft::"
+UNET = {
+    "SkipLayerNormalization": 32, "Gelu": 0, "MultiHeadAttention": 0, "MultiHeadAttention[packed-qkv]": 16,
+    "MultiHeadAttention[packed-kv]": 16, "NhwcConv": 98, "GroupNorm": 16, "SkipGroupNorm": 45, "BiasSplitGelu": 16,
+    "BiasAdd": 16,
+}  # fmt: skip
+KNOWN = {
+    "torch-2.13/sd15-thin-unet-dynamo-18-static": (UNET, {"LayerNormalization": 16, "Conv": 0}),
+    "torch-2.13/sd15-thin-unet-dynamo-23-dynamic": (UNET, {"LayerNormalization": 16, "Conv": 0}),
+    "torch-2.13/sd15-thin-unet-torchscript-17-static": (UNET, {"LayerNormalization": 16, "Conv": 0}),
+    "torch-2.13/sd15-thin-unet-dynamo-18-static-float16": (UNET, {"LayerNormalization": 16, "Conv": 0}),
+    "torch-2.13/sd15-thin-text_encoder-dynamo-18-static": (
+        {"SkipLayerNormalization": 24, "QuickGelu": 12, "MultiHeadAttention": 12},
+        {"LayerNormalization": 1},
+    ),
+    "torch-2.13/sdxl-thin-text_encoder_2-dynamo-18-static": (
+        {"SkipLayerNormalization": 64, "BiasGelu": 32, "MultiHeadAttention": 32},
+        {"LayerNormalization": 1},
+    ),
+    "torch-2.13/sd15-thin-vae_decoder-torchscript-17-static": (
+        {"MultiHeadAttention": 1, "NhwcConv": 36, "GroupNorm": 18, "SkipGroupNorm": 12},
+        {"Conv": 0},
+    ),
+}
+UNET_NAME = "torch-2.13/sd15-thin-unet-dynamo-18-static"
+
+
+def counts(model, rungs=RUNGS):
+    return {op: len(paths) for op, paths in expected_sites(survey(model, rungs), rungs).items()}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_structure_of_a_graph_lets_expect_what_its_module_does(name):
+    fused, plain = KNOWN[name]
+    wanted = {**{f"{MICROSOFT}{op}": nodes for op, nodes in fused.items()}, **{f"::{op}": n for op, n in plain.items()}}
+    assert counts(graph_zoo.load_structure(name)) == wanted
+
+
+def test_lower_rungs_let_expect_their_own_operators_alone():
+    rungs = {name: RUNGS[name] for name in ("fp32", "fp16", "fmha")}
+    assert counts(graph_zoo.load_structure(UNET_NAME), rungs) == {
+        f"{MICROSOFT}SkipLayerNormalization": 32,
+        f"{MICROSOFT}Gelu": 16,
+        f"{MICROSOFT}MultiHeadAttention": 32,
+        "::LayerNormalization": 16,
+    }
+
+
+def test_sites_are_module_paths():
+    rungs = {name: RUNGS[name] for name in ("fp32", "fp16", "fmha")}
+    sites = expected_sites(survey(graph_zoo.load_structure(UNET_NAME), rungs), rungs)
+    assert "unet.mid_block.attentions.0.transformer_blocks.0.attn1" in sites[f"{MICROSOFT}MultiHeadAttention"]
+
+
+def test_what_a_fusion_refuses_is_expected_all_the_same():
+    model = graph_zoo.load_structure(UNET_NAME)
+    # Two attentions whose probabilities somebody else reads, too.
+    for softmax in [node for node in model.graph if node.op_type == "Softmax"][:2]:
+        model.graph.outputs.append(softmax.outputs[0])
+    found = survey(model, RUNGS)
+    wanted = {op: len(paths) for op, paths in expected_sites(found, RUNGS).items()}
+    packed = (wanted[f"{MICROSOFT}MultiHeadAttention[packed-qkv]"], wanted[f"{MICROSOFT}MultiHeadAttention[packed-kv]"])
+    assert wanted[f"{MICROSOFT}MultiHeadAttention"] == 2
+    assert sum(packed) == 30
+    assert [place.fused for place in found.places["fmha"]].count(False) == 2
+
+
+def test_norms_that_were_exported_as_their_parts_are_expected():
+    nodes = [
+        helper.make_node("ReduceMean", ["x", "axes"], ["mean"]),
+        helper.make_node("Sub", ["x", "mean"], ["centred"]),
+        helper.make_node("Pow", ["centred", "two"], ["squared"]),
+        helper.make_node("ReduceMean", ["squared", "axes"], ["variance"]),
+        helper.make_node("Add", ["variance", "epsilon"], ["kept"]),
+        helper.make_node("Sqrt", ["kept"], ["deviation"]),
+        helper.make_node("Div", ["centred", "deviation"], ["y"]),
+    ]
+    constants = [
+        helper.make_tensor("axes", TensorProto.INT64, [1], [-1]),
+        helper.make_tensor("two", TensorProto.FLOAT, [], [2.0]),
+        helper.make_tensor("epsilon", TensorProto.FLOAT, [], [1e-5]),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 16, 32]) for name in ("x", "y")]
+    proto = helper.make_model(helper.make_graph(nodes, "norm", ends[:1], ends[1:], constants))
+    assert counts(ir.from_proto(proto)) == {"::LayerNormalization": 1}
+
+
+def test_nothing_is_left_in_a_graph_that_was_fused_to_the_last_rung():
+    model = graph_zoo.load_structure(UNET_NAME)
+    fuse(model, [fusion for rung in LADDER for fusion in rung.fusions()])
+    found = standing(survey(model, RUNGS), RUNGS)
+    assert {rung: one["left"] for rung, one in found.items()} == {rung: {} for rung in list(RUNGS)[1:]}
+    assert {rung: one["present"] for rung, one in found.items()} == {
+        "fp16": 48, "fmha": 32, "nhwc-conv": 98, "group-norm": 61, "bias-split-gelu": 16, "packed-qkv": 32,
+        "bias-add": 16,
+    }  # fmt: skip
+
+
+def test_what_a_half_fused_graph_lacks_is_counted_by_what_it_has_instead():
+    model = graph_zoo.load_structure(UNET_NAME)
+    fuse(model, [fusion for name in ("fp16", "nhwc-conv") for fusion in RUNGS[name].fusions()])
+    # As onnxruntime's optimizer leaves it: shapes of values within are not in the file.
+    for node in model.graph:
+        for value in node.outputs:
+            if not value.is_graph_output():
+                value.shape = None
+    found = standing(survey(model, RUNGS), RUNGS)
+    assert found == {
+        "fp16": {"present": 48, "left": {}},
+        "fmha": {"present": 0, "left": {"Softmax": 32}},
+        "nhwc-conv": {"present": 98, "left": {}},
+        "group-norm": {"present": 0, "left": {"InstanceNormalization": 61}},
+        "bias-split-gelu": {"present": 0, "left": {"Gelu": 16}},
+        "packed-qkv": {"present": 0, "left": {"Softmax": 32}},
+        "bias-add": {"present": 0, "left": {"Add": 16}},
+    }
+
+
+def test_an_attention_with_biases_is_no_place_for_packing():
+    rungs = {name: RUNGS[name] for name in ("fp32", "fp16", "fmha", "packed-qkv")}
+    found = survey(graph_zoo.load_structure("torch-2.13/sd15-thin-text_encoder-dynamo-18-static"), rungs)
+    assert found.places["packed-qkv"] == []
+    assert np.all([place.fused for place in found.places["fmha"]])
+
+
+def test_what_was_fused_before_is_expected_of_lower_rungs_too():
+    model = graph_zoo.load_structure("torch-2.13/sd15-thin-vae_decoder-dynamo-18-static")
+    fuse(model, RUNGS["nhwc-conv"].fusions())
+    assert counts(model, {name: RUNGS[name] for name in ("fp32", "fp16")}) == {f"{MICROSOFT}NhwcConv": 36}

@@ -1,0 +1,109 @@
+"""Somebody brings an exported pipeline: counted, compared, measured, kept in a baseline, and looked at as it is."""
+
+from __future__ import annotations
+
+import graph_zoo
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from user_project import joined, report_of
+
+from pytest_sdperf.fusing.native import fuse
+from pytest_sdperf.optimizations import LADDER
+
+pytestmark = pytest.mark.slow
+
+TESTS = """
+    import pytest
+
+    pytestmark = pytest.mark.sdperf(components=["text_encoder"])
+
+    def test_counts(build, expected_counts, fused):
+        fused(build, expected_counts)
+
+    def test_outputs(runner, agree):
+        agree(runner)
+
+    def test_speed(runner, bench):
+        bench(runner)
+"""
+NAME = "torch-2.13/sd15-thin-text_encoder-dynamo-18-static"
+RUNGS = {rung.name: rung for rung in LADDER}
+NOTHING = "has nothing to fuse"
+
+
+def save(model: ir.Model, folder) -> None:
+    (folder / "text_encoder").mkdir(parents=True)
+    ir.save(model, folder / "text_encoder/model.onnx", external_data="model.onnx_data")
+
+
+@pytest.fixture
+def given(user):
+    # A conftest that registers nothing: the model is one of the suite's own.
+    user.project(conftest="pass", tests=TESTS, options={"model": "sd15-thin", "fuser": "native"})
+    save(graph_zoo.load(NAME), user.path / "plain")
+    model = graph_zoo.load(NAME)
+    fuse(model, [fusion for rung in ("fp16", "fmha") for fusion in RUNGS[rung].fusions()], to_float16=True)
+    save(model, user.path / "fused")
+    return user
+
+
+def test_a_folder_serves_every_suite_and_has_a_baseline_of_its_own(given):
+    flags = ("--sdperf-onnx-dir=plain", "--sdperf-optimization=fmha", "-rs")
+    first = given.run(*flags, "--sdperf-update-baselines")
+    first.assert_outcomes(passed=2, skipped=1)
+    assert given.outcomes("fusions") == ["HELD"]
+    assert given.outcomes() == ["NEW"]
+    reason = (
+        "nothing to compare the text_encoder with: --sdperf-onnx-dir holds graphs alone. Type --sdperf-weights=FOLDER "
+        "with the torch weights that they were exported from, or --sdperf-onnx-reference=FOLDER with a float32 export "
+        "of them."
+    )
+    assert any(line.endswith(reason) for line in first.outlines)
+    (key,) = given.stored_cases()
+    assert "exporter=given opset=18 shapes=static weights=onnx-" in key
+    given.run(*flags, "--sdperf-onnx-reference=plain")
+    assert given.failures() == []
+    assert given.outcomes() != ["NEW"]  # one process on a busy machine does not say more
+    (agreement,) = [one for report in given.results()["reports"] for one in report["agreements"]]
+    assert (agreement["by"], agreement["reference"], agreement["floating"]) == ("onnxruntime", "float32", "float16")
+    # Other weights are another case.
+    model = onnx.load(given.path / "plain/text_encoder/model.onnx")
+    weight = next(one for one in model.graph.initializer if len(one.dims) == 2 and len(one.raw_data) > 10**4)
+    weight.raw_data = np.zeros(len(weight.raw_data), np.uint8).tobytes()
+    (given.path / "other/text_encoder").mkdir(parents=True)
+    onnx.save_model(model, given.path / "other/text_encoder/model.onnx")
+    third = given.run("--sdperf-onnx-dir=other", "--sdperf-optimization=fmha", "--sdperf-onnx-reference=plain")
+    third.assert_outcomes(passed=2, failed=1)
+    assert given.outcomes() == ["NEW"]
+    (agreement,) = [one for report in given.results()["reports"] for one in report["agreements"]]
+    assert agreement["error"] > agreement["limit"]
+
+
+def test_a_graph_that_is_fused_already_says_which_rungs_it_has(given):
+    result = given.run("--sdperf-onnx-dir=fused", "--sdperf-optimization=as-is", "--sdperf-onnx-reference=plain")
+    result.assert_outcomes(passed=3)
+    rungs = {
+        "fp16": "yes", "fmha": "yes", "nhwc-conv": NOTHING, "group-norm": NOTHING, "bias-split-gelu": NOTHING,
+        "packed-qkv": NOTHING, "bias-add": NOTHING,
+    }  # fmt: skip
+    assert [report["rungs"] for report in given.results()["reports"]] == [{"text_encoder": rungs}] * 3
+    assert given.outcomes("fusions") == ["HELD"]
+    assert (
+        f"rungs of text_encoder: fp16 yes, fmha yes, nhwc-conv {NOTHING}, group-norm {NOTHING}, bias-split-gelu "
+        f"{NOTHING}, packed-qkv {NOTHING}, bias-add {NOTHING}"
+    ) in joined(report_of(result))
+
+
+def test_a_graph_that_is_not_fused_is_a_gap_as_it_is(given):
+    result = given.run("--sdperf-onnx-dir=plain", "--sdperf-optimization=as-is", "-k", "counts")
+    result.assert_outcomes(passed=1)
+    (verdict,) = given.verdicts("fusions")
+    assert (verdict["outcome"], verdict["sentence"]) == (
+        "GAP",
+        (
+            "The text_encoder graph of sd15-thin, taken as it is, could be fused further: fp16 no (float32 weights, 24 "
+            "LayerNormalization left, 12 Sigmoid left), fmha no (12 Softmax left)."
+        ),
+    )

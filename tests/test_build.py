@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tiny_model import make_catalog
 
+from pytest_sdperf import builtins
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog, Registrar
@@ -261,3 +262,23 @@ def test_what_needs_weights(tmp_path, changes, message):
     with pytest.raises(SdperfError) as raised:
         _build(_builder(tmp_path, weights="none")[0], **changes)
     assert str(raised.value) == message
+
+
+@pytest.mark.slow
+def test_released_sizes_are_counted_without_weights(tmp_path):
+    catalog = Catalog()
+    with catalog.owned_by(Registrar("pytest_sdperf.builtins", Path(builtins.__file__))):
+        builtins.pytest_sdperf_register(catalog)
+    builder, _ = _builder(tmp_path, weights="none", in_process=False, catalog=catalog)
+    model = catalog.models.get("sd15")
+    for component in model.components:
+        for optimization in ("fp16", "nhwc-conv", catalog.ladder[-1]):
+            build = builder.build(
+                "sd15", component, optimization=optimization, fuser="native", exporter="dynamo", opset=18,
+                shapes="static", workload=Workload(1, 512, 512), consumes="onnx",
+            )  # fmt: skip
+            expected = builder.expected_counts("sd15", component, optimization)
+            assert {op: build.counts.get(op, 0) for op in expected} == expected
+            assert build.limits == ()
+            assert build.size_bytes < 5e6
+    assert not list(tmp_path.rglob("*.data"))

@@ -12,8 +12,8 @@ import onnx_ir as ir
 
 from pytest_sdperf.fusing import dtypes
 from pytest_sdperf.fusing.contents import Array, distinct
+from pytest_sdperf.fusing.derived import derive
 from pytest_sdperf.fusing.shapes import Shapes
-from pytest_sdperf.fusing.weightless import is_missing, missing
 
 MICROSOFT = "com.microsoft"
 SCOPES = "pkg.torch.onnx.name_scopes"
@@ -131,16 +131,7 @@ class FusionGraph:
             outputs: How many it has.
             like: A value whose type and shape the first output has; without it both follow from the inputs.
         """
-        name = self._unused(f"sdperf_{op_type}", numbered=True)
-        node = ir.node(op_type, inputs, attributes, domain=domain, num_outputs=outputs, name=name)
-        for index, value in enumerate(node.outputs):
-            value.name = name if index == 0 else f"{name}_{index}"
-        folder, slash, _ = (before.name or "").rpartition("/")
-        if folder.startswith("/"):
-            node.name = f"{folder}{slash}{name}"
-        if SCOPES in before.metadata_props:
-            node.metadata_props[SCOPES] = before.metadata_props[SCOPES]
-        node.metadata_props[PATH] = path_of(before)
+        node = self._node(op_type, inputs, attributes, before=before, domain=domain, outputs=outputs)
         self.graph.insert_before(before, node)
         if domain:
             self.graph.opset_imports.setdefault(domain, 1)
@@ -151,6 +142,22 @@ class FusionGraph:
         else:
             dtypes.record_outputs(node)
             self.shapes.infer(node)
+        return node
+
+    def _node(
+        self, op_type: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any] | None, *,
+        before: ir.Node, domain: str, outputs: int,
+    ) -> ir.Node:  # fmt: skip
+        """Return a node of the module of another one, both as dynamo and as TorchScript tell it."""
+        name = self._unused(f"sdperf_{op_type}", numbered=True)
+        folder, slash, _ = (before.name or "").rpartition("/")
+        whole = f"{folder}{slash}{name}" if folder.startswith("/") else name
+        node = ir.node(op_type, inputs, attributes, domain=domain, num_outputs=outputs, name=whole)
+        for index, value in enumerate(node.outputs):
+            value.name = name if index == 0 else f"{name}_{index}"
+        if SCOPES in before.metadata_props:
+            node.metadata_props[SCOPES] = before.metadata_props[SCOPES]
+        node.metadata_props[PATH] = path_of(before)
         return node
 
     def adopt(self, value: ir.Value, like: ir.Value) -> None:
@@ -183,7 +190,7 @@ class FusionGraph:
         if key not in self._derived:
             tensors = [value.const_value for value in (source, *others) if value.const_value is not None]
             name = self._unused(f"{source.name}.{suffix}")
-            tensor = _derived(tensors, change, ir.Shape(shape), dtype=dtype or tensors[0].dtype, name=name)
+            tensor = derive(tensors, change, ir.Shape(shape), dtype=dtype or tensors[0].dtype, name=name)
             self._derived[key] = value = self._initializer(tensor, name)
             self.shapes.put(value, tuple(shape))
         return self._derived[key]
@@ -267,26 +274,6 @@ def path_of(node: ir.Node) -> str:
         return str(scopes[-2]) if len(scopes) > 1 else ""
     name = node.name or ""
     return ".".join(name.split("/")[1:-1]) if name.startswith("/") else ""
-
-
-def _derived(
-    tensors: Sequence[ir.TensorProtocol],
-    change: Callable[..., Array],
-    shape: ir.Shape,
-    *,
-    dtype: ir.DataType,
-    name: str,
-) -> ir.TensorProtocol:
-    if any(is_missing(tensor) for tensor in tensors):
-        return missing(name, dtype=dtype, shape=shape.numpy())
-
-    def compute() -> ir.TensorProtocol:
-        array = change(*(tensor.numpy() for tensor in tensors))
-        if array.dtype != dtype.numpy():
-            array = array.astype(dtype.numpy())
-        return ir.Tensor(np.asarray(array, order="C"), dtype=dtype, shape=shape, name=name)
-
-    return ir.LazyTensor(compute, dtype=dtype, shape=shape, name=name)
 
 
 def _independent(graph: ir.Graph) -> set[ir.Value]:

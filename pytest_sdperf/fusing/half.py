@@ -45,14 +45,7 @@ def to_half(graph: FusionGraph, *, float32: Collection[str]) -> None:
     casts: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
     _retype_values(graph, exact, float32)
     for node in outside:
-        slots = _float_inputs(node, graph)
-        for index, value in enumerate(node.inputs):
-            if value is None or value.dtype not in (FLOAT, HALF):
-                continue
-            if index in slots and value.dtype == HALF:
-                node.replace_input_with(index, _cast(value, FLOAT, graph, casts, node))
-            elif index not in slots and value.dtype == FLOAT:
-                node.replace_input_with(index, _as_half(value, graph, casts, node))
+        _convert_inputs(node, graph, casts)
     for node in exact:
         for index, value in enumerate(node.inputs):
             if value is not None and value.dtype == HALF:
@@ -135,6 +128,17 @@ def _retype_values(graph: FusionGraph, exact: Collection[ir.Node], float32: Coll
         for value in node.outputs[:1] if node.op_type == "LayerNormalization" else node.outputs:
             if node not in exact and value.dtype == FLOAT:
                 value.dtype = HALF
+
+
+def _convert_inputs(node: ir.Node, graph: FusionGraph, casts: dict[tuple[ir.Value, ir.DataType], ir.Value]) -> None:
+    slots = _float_inputs(node, graph)
+    for index, value in enumerate(node.inputs):
+        if value is None or value.dtype not in (FLOAT, HALF):
+            continue
+        if index in slots and value.dtype == HALF:
+            node.replace_input_with(index, _cast(value, FLOAT, graph, casts, node))
+        elif index not in slots and value.dtype == FLOAT:
+            node.replace_input_with(index, _as_half(value, graph, casts, node))
 
 
 def _as_half(

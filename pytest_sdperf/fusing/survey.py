@@ -102,13 +102,7 @@ def expected_sites(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str
             wanted.setdefault(op, list(found.final.get(op, ())))
     if _SKIP_LAYER_NORM in wanted:
         wanted[LAYER_NORM] = list(found.final.get(LAYER_NORM, ()))
-    for places in found.places.values():
-        for place in places:
-            if place.fused:
-                continue
-            wanted.setdefault(place.op, []).append(place.path)
-            if place.path in wanted.get(place.node, ()):
-                wanted[place.node].remove(place.path)
+    _add_missing(wanted, found)
     for rung in rungs.values():
         if any(wanted.get(fusion.op) for fusion in rung.fusions()):
             wanted.update({op: [] for op in rung.replaces})
@@ -139,6 +133,14 @@ def standing(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str, dict
         if rung.operators:
             result[name] = {"present": present, "left": dict(sorted(left.items()))}
     return result
+
+
+def _add_missing(wanted: dict[str, list[str]], found: Survey) -> None:
+    """Expect at every place that could not be fused what should be there, in the stead of what is."""
+    for place in (place for places in found.places.values() for place in places if not place.fused):
+        wanted.setdefault(place.op, []).append(place.path)
+        if place.path in wanted.get(place.node, ()):
+            wanted[place.node].remove(place.path)
 
 
 def _made(op: str, wanted: Mapping[str, Sequence[str]], rungs: Mapping[str, Optimization]) -> bool:

@@ -104,6 +104,28 @@ def layer_norm(inputs="float[N, S, 16] x", outputs="float[N, S, 16] y", weights=
     return make({**(lines or SKIP_NORM), **changed}, inputs, outputs, given)
 
 
+PARTS = {
+    "mean": "ReduceMean(x, last)",
+    "d": "Sub(x, mean)",
+    "p": "Pow(d, two)",
+    "v": "ReduceMean(p, last)",
+    "ve": "Add(v, epsilon)",
+    "root": "Sqrt(ve)",
+    "n": "Div(d, root)",
+    "s": "Mul(n, gamma)",
+    "y": "Add(s, beta)",
+}
+
+
+def parts(inputs="float[N, S, 16] x", outputs="float[N, S, 16] y", weights=None, opset=18, **changed):
+    """A norm of a sequence, taken apart."""
+    given = {
+        "last": np.array([-1]), "first": np.array([1]), "two": np.float32(2), "epsilon": np.float32(1e-4),
+        "gamma": (16,), "beta": (16,), "w": (16, 16), **(weights or {}),
+    }  # fmt: skip
+    return make({**PARTS, **changed}, inputs, outputs, given, opset=opset)
+
+
 GROUP_NORM = {
     "split": "Reshape(x, groups)",
     "i": "InstanceNormalization <epsilon = 0.00001> (split, ones, zeros)",

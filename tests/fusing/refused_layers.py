@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from by_hand import GEGLU, geglu, layer_norm, make
+from by_hand import GEGLU, geglu, layer_norm, make, parts
 
 from pytest_sdperf.optimizations.fusions.bias_add import BiasAdd
 from pytest_sdperf.optimizations.fusions.bias_gelu import BiasGelu
 from pytest_sdperf.optimizations.fusions.bias_split_gelu import BiasSplitGelu
 from pytest_sdperf.optimizations.fusions.gelu import Gelu
+from pytest_sdperf.optimizations.fusions.layer_norm import LayerNormalization
 from pytest_sdperf.optimizations.fusions.quick_gelu import QuickGelu
 from pytest_sdperf.optimizations.fusions.skip_layer_norm import SkipLayerNormalization
 
@@ -20,6 +21,41 @@ def without(lines, *names):
 # A fusion and those before it, the graph, and every refusal: node, operator, reason. A node is named after what it
 # computes (see `by_hand`).
 CASES = {
+    "quotient of something else": (
+        [LayerNormalization()],
+        lambda: parts(n="Div(x, root)"),
+        [("n", "Div", "what it divides is no difference from the mean of the last axis")],
+    ),
+    "difference from the mean of another axis": (
+        [LayerNormalization()],
+        lambda: parts(weights={"last": np.array([1])}),
+        [("n", "Div", "what it divides is no difference from the mean of the last axis")],
+    ),
+    "mean of cubes": (
+        [LayerNormalization()],
+        lambda: parts(weights={"two": np.float32(3)}),
+        [("v", "ReduceMean", "its divisor is not computed from the variance of what it divides")],
+    ),
+    "mean of squares over another axis": (
+        [LayerNormalization()],
+        lambda: parts(v="ReduceMean(p, first)"),
+        [("v", "ReduceMean", "its divisor is not computed from the variance of what it divides")],
+    ),
+    "mean of the squares of something else": (
+        [LayerNormalization()],
+        lambda: parts(p="Mul(d, x)"),
+        [("v", "ReduceMean", "its divisor is not computed from the variance of what it divides")],
+    ),
+    "norm in parts without scale": (
+        [LayerNormalization()],
+        lambda: parts(outputs="float[N, S, 16] n"),
+        [("n", "Div", "its result is not scaled by a weight (C,)")],
+    ),
+    "norm in parts with an offset from an input": (
+        [LayerNormalization()],
+        lambda: parts("float[N, S, 16] x, float[16] z", y="Add(s, z)"),
+        [("y", "Add", "its result is not shifted by a weight (C,)")],
+    ),
     "two norms of a sum": (
         [SkipLayerNormalization()],
         lambda: layer_norm(

@@ -10,6 +10,7 @@ import rewriting
 from by_hand import CLOSE, make
 
 from pytest_sdperf.errors import BuildError
+from pytest_sdperf.optimizations.fusions.layer_norm import LayerNormalization
 
 X = "float[N, 8, 6, 6] x"
 
@@ -57,6 +58,21 @@ def test_a_split_into_equal_parts(given, split):
 
 
 MEANT = "and is fused for 18 to 20. Export it for one of these."
+
+
+def test_norms_of_an_old_graph_become_one_node():
+    def build(opset=14):
+        axes = "<axes = [-1]> (" if opset < 18 else "("
+        end = ")" if opset < 18 else ", last)"
+        return by_hand.parts(opset=opset, mean=f"ReduceMean {axes}x{end}", v=f"ReduceMean {axes}p{end}")
+
+    model = build()
+    by_hand.fuse(model, LayerNormalization())
+    assert rewriting.counts(model) == {"LayerNormalization": 1}
+    assert model.opset_imports[""] == 18
+    assert max(by_hand.errors(lambda: build(18), model)) < CLOSE
+
+
 REFUSED = {
     "old": (
         lambda: make({"y": "Squeeze <axes = [1]> (x)"}, "float[N, 1] x", "float[N] y", {}, opset=12),

@@ -14,7 +14,8 @@ import refused_layers
 
 import pytest_sdperf
 
-CASES = {**refused_attentions.CASES, **refused_images.CASES, **refused_layers.CASES}
+TABLES = (refused_attentions.CASES, refused_images.CASES, refused_layers.CASES)
+CASES = {name: case for table in TABLES for name, case in table.items()}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -22,6 +23,10 @@ def test_refusal(name):
     fusions, build, expected = CASES[name]
     report = by_hand.fuse(build(), *fusions)
     assert by_hand.refusals(report, fusions[-1]) == expected
+
+
+def test_no_name_stands_for_two_graphs():
+    assert len(CASES) == sum(map(len, TABLES))
 
 
 def reasons_in_the_code():

@@ -7,12 +7,13 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 import rewriting
-from by_hand import CLOSE, geglu, layer_norm, make
+from by_hand import CLOSE, geglu, layer_norm, make, parts
 
 from pytest_sdperf.optimizations.fusions.bias_add import BiasAdd
 from pytest_sdperf.optimizations.fusions.bias_gelu import BiasGelu
 from pytest_sdperf.optimizations.fusions.bias_split_gelu import BiasSplitGelu
 from pytest_sdperf.optimizations.fusions.gelu import Gelu
+from pytest_sdperf.optimizations.fusions.layer_norm import LayerNormalization
 from pytest_sdperf.optimizations.fusions.quick_gelu import QuickGelu
 from pytest_sdperf.optimizations.fusions.skip_layer_norm import SkipLayerNormalization
 
@@ -97,6 +98,27 @@ FUSED = {
         lambda: layer_norm(n="LayerNormalization(ab, gamma, beta)", t="Identity(x)"),
         [SkipLayerNormalization()],
         {"SkipLayerNormalization": 0, "LayerNormalization": 1},
+    ),
+    "norm in parts": (parts, [LayerNormalization()], {"LayerNormalization": 1, "Sqrt": 0, "ReduceMean": 0}),
+    "norm in parts, by the square of a difference": (
+        lambda: parts(p="Mul(d, d)"),
+        [LayerNormalization()],
+        {"LayerNormalization": 1, "Sub": 0},
+    ),
+    "norm in parts, of two differences": (
+        lambda: parts(d="Sub(x, mean)\n d2 = Sub(x, mean)", n="Div(d2, root)"),
+        [LayerNormalization()],
+        {"LayerNormalization": 1, "Sub": 0},
+    ),
+    "norm in parts, of a sum": (
+        lambda: parts(mean="Relu(x)\n t = Add(x, mean)\n m = ReduceMean(t, last)", d="Sub(t, m)"),
+        [LayerNormalization(), SkipLayerNormalization()],
+        {"LayerNormalization": 0, "SkipLayerNormalization": 1},
+    ),
+    "norm in parts, whose difference is read": (
+        lambda: parts(outputs="float[N, S, 16] y, float[N, S, 16] d"),
+        [LayerNormalization()],
+        {"LayerNormalization": 1, "Sub": 1},
     ),
     # ------------------------------------------------------------------------------------------------- activations
     "x(1 + erf) 0.5": (lambda: gelu(*ERF, "h = Mul(x, m)", "y = Mul(h, point5)"), [Gelu()], {"Gelu": 1}),

@@ -186,7 +186,6 @@ def thin(component):
         pytest.param(thin("text_encoder"), "static", 23, marks=pytest.mark.slow, id="text_encoder-23"),
         pytest.param(thin("vae_decoder"), "dynamic", 20, marks=pytest.mark.slow, id="vae_decoder-dynamic-20"),
         pytest.param(thin("unet"), "static", 18, marks=pytest.mark.slow, id="unet"),
-        pytest.param(thin("unet"), "dynamic", 18, marks=pytest.mark.slow, id="unet-dynamic"),
     ],
 )
 def test_real_topologies_are_the_same_without_weights(tmp_path, what, shapes, opset):

@@ -1,30 +1,107 @@
+"""What is made before the first test: in which order, with how many cores, and what is left to the tests."""
+
 from __future__ import annotations
 
+import contextlib
+import threading
 from types import SimpleNamespace
 
 import pytest
 from door_toys import toy_catalog
+from sample_values import case
 
-from pytest_sdperf import preparation
-from pytest_sdperf.preparation import Needs, lanes
-from pytest_sdperf.settings import Selection, Settings
-from pytest_sdperf.values import Case
+from pytest_sdperf import agreement, preparation
+from pytest_sdperf.preparation import Needs, prepare
+from pytest_sdperf.settings import Settings
 
 
-@pytest.mark.parametrize(
-    ("model", "weights", "free", "expected"),
-    [
-        ("sd15-thin", "random", 7 * 2**30, 1),
-        ("sd15-thin", "random", 100 * 2**30, 3),
-        ("sd15", "random", 47 * 2**30, 1),
-        ("sd15", "random", 60 * 2**30, 2),
-        ("sd15", "none", 7 * 2**30, 1),
-        ("sd15", "none", 9 * 2**30, 2),
-        ("sd15", "none", 2**20, 1),
-    ],
-)
-def test_as_many_steps_at_once_as_memory_and_cores_allow(monkeypatch, model, weights, free, expected):
-    monkeypatch.setattr(preparation.psutil, "virtual_memory", lambda: SimpleNamespace(available=free))
-    settings = Settings(selection=Selection(weights=weights))
-    session = SimpleNamespace(run=SimpleNamespace(catalog=toy_catalog(), settings=settings), cores=3)
-    assert lanes(session, [Needs(Case(model, "unet", "", "fp16"))]) == expected
+class Recorder:
+    """A session whose steps only leave a note."""
+
+    def __init__(self, kind: str = "cpu", *, in_process: bool = False, fails: str = "") -> None:
+        self.run = SimpleNamespace(settings=Settings(in_process=in_process), device_kind=kind, catalog=toy_catalog())
+        self.cores, self.shared, self._fails = 2, False, fails
+        self.log: list[tuple[str, str, bool]] = []
+        self.builder = SimpleNamespace(expected_counts=lambda model, component, rung: self.note("counts", component))
+        self._lock = threading.Lock()
+
+    def note(self, step: str, what: str) -> None:
+        with self._lock:
+            self.log.append((step, what, self.shared))
+        if step == self._fails:
+            raise RuntimeError(what)
+
+    @contextlib.contextmanager
+    def sharing_cores(self, processes):
+        self.shared = True
+        yield
+        self.shared = False
+
+    def build(self, case, component):
+        self.note("build", component)
+
+    def say(self, text):
+        return
+
+    def runner(self, case):
+        return SimpleNamespace(case=case, run_ahead=lambda: self.note("run", case.component))
+
+
+@pytest.fixture(autouse=True)
+def torch_is_the_reference(monkeypatch):
+    monkeypatch.setattr(agreement, "floating_of", lambda runner: "float32")
+    monkeypatch.setattr(agreement, "by_torch", lambda runner: True)
+    monkeypatch.setattr(agreement, "is_comparable", lambda runner: True)
+
+
+def prepared(monkeypatch, session, *needs):
+    monkeypatch.setattr(
+        agreement, "references", lambda runner, floatings: session.note("reference", runner.case.component)
+    )
+    monkeypatch.setattr(preparation, "MOST_LANES", 1)  # the order is what counts here
+    prepare(session, needs)
+    return session.log
+
+
+UNET, TEXT = (case(model="sd15-thin", component=name, engine="ort-cpu") for name in ("unet", "text_encoder"))
+NEEDS = (Needs(TEXT, agrees=True), Needs(UNET, agrees=True, counts=True))
+
+
+def test_on_a_cpu_what_takes_longest_comes_first_and_runs_follow_with_every_core(monkeypatch):
+    assert prepared(monkeypatch, Recorder(), *NEEDS) == [
+        ("build", "unet", True),
+        ("reference", "unet", True),
+        ("build", "text_encoder", True),
+        ("counts", "unet", True),
+        ("reference", "text_encoder", True),
+        ("run", "text_encoder", False),
+        ("run", "unet", False),
+    ]
+
+
+def test_on_a_gpu_references_follow_one_after_the_other_and_nothing_runs_ahead(monkeypatch):
+    assert prepared(monkeypatch, Recorder("cuda"), *NEEDS) == [
+        ("build", "unet", True),
+        ("build", "text_encoder", True),
+        ("counts", "unet", True),
+        ("reference", "text_encoder", False),
+        ("reference", "unet", False),
+    ]
+
+
+@pytest.mark.parametrize("step", ["build", "counts", "reference", "run"])
+def test_what_fails_is_left_to_its_test_and_the_others_go_on(monkeypatch, step):
+    log = prepared(monkeypatch, Recorder(fails=step), *NEEDS)
+    assert len(log) == 7
+
+
+def test_only_what_is_compared_runs_ahead(monkeypatch):
+    assert prepared(monkeypatch, Recorder(), Needs(UNET)) == [("build", "unet", True)]
+
+
+def test_a_debugger_sees_every_step_at_its_test(monkeypatch):
+    assert prepared(monkeypatch, Recorder(in_process=True), *NEEDS) == []
+
+
+def test_nothing_is_prepared_where_nothing_is_needed(monkeypatch):
+    assert prepared(monkeypatch, Recorder()) == []

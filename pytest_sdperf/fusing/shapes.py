@@ -93,19 +93,32 @@ class Shapes:
 
 
 def _choices(graph: ir.Graph) -> list[dict[str, int]]:
-    """Return a size for every open one, twice; no two of all these are equal."""
+    """Return a size for every open one, twice; no two of all these are equal, but for vectors of their own."""
     images: dict[str, None] = {}
     others: dict[str, None] = {}
+    vectors: dict[str, None] = {}
     for value in graph.inputs:
-        for axis, name in enumerate(_dims(value)):
+        for axis, name in enumerate(dims := _dims(value)):
             if isinstance(name, str):
-                (images if axis > 1 and len(_dims(value)) == 4 else others)[name] = None
+                (vectors if len(dims) == 1 else images if axis > 1 and len(dims) == 4 else others)[name] = None
     tokens = [name for name in others if name not in images][: len(_PRIMES[0])]
     large = [*images, *(name for name in others if name not in images and name not in tokens)]
-    return [
-        {**dict(zip(tokens, primes, strict=False)), **{name: _STEP * (first + i) for i, name in enumerate(large)}}
-        for first, primes in zip((2, 7 + len(large)), _PRIMES, strict=True)
-    ]
+    found: list[dict[str, int]] = []
+    for first, primes in zip((2, 7 + len(large)), _PRIMES, strict=True):
+        sizes = {
+            **dict(zip(tokens, primes, strict=False)),
+            **{name: _STEP * (first + i) for i, name in enumerate(large)},
+        }
+        # Timesteps are one for all samples or one for each.
+        length = _batch(graph, sizes) if found else 1
+        found.append({**dict.fromkeys(vectors, length), **sizes})
+    return found
+
+
+def _batch(graph: ir.Graph, sizes: Mapping[str, int]) -> int:
+    """Return the first size of the first input that is no vector."""
+    first = next((dims[0] for value in graph.inputs if len(dims := _dims(value)) > 1), 1)
+    return first if isinstance(first, int) else sizes[first]
 
 
 def _dims(value: ir.Value) -> tuple[int | str, ...]:

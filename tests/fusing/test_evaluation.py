@@ -194,6 +194,17 @@ def test_open_sizes_differ_from_each_other_and_from_choice_to_choice():
     assert max(size for (name, _), group in found.items() for size in group if name in "NST") < 77
 
 
+def test_a_vector_is_one_for_all_samples_or_one_for_each():
+    inputs = "float[steps] t, float[N, 4] x"
+    lines = {"n": "Shape <end = 1> (x)", "y": "Expand(t, n)"}
+    graph = FusionGraph(by_hand.make(lines, inputs, "float[N] y", {}))
+    t, x = graph.graph.inputs
+    (one,), (each,) = graph.shapes.of(t)
+    (_, _), (samples, _) = graph.shapes.of(x)
+    assert (one, each) == (1, samples)
+    assert graph.shapes.of(graph.graph.outputs[0]) == tuple(shape[:1] for shape in graph.shapes.of(x))
+
+
 def test_a_size_without_a_name_is_open():
     x = ir.val("x", ir.DataType.FLOAT, [None, 3])
     node = ir.node("Relu", [x], name="y")
@@ -257,7 +268,7 @@ def test_a_mask_for_many_images_takes_no_memory():
     lines = {"n": "Shape <end = 1> (x)", "s": "Concat <axis = 0> (n, rest)", "m": "Expand(hidden, s)",
              "y": "Add(m, m)"}  # fmt: skip
     held = {"rest": np.array([1, 4000, 4000]), "hidden": np.float32(-1)}
-    model = by_hand.make(lines, "float[N] x", "float y", held)
+    model = by_hand.make(lines, "float[N, 4] x", "float y", held)
     graph = FusionGraph(model)
     for array in graph.shapes.values(model.graph.outputs[0]):
         assert array.size > 1e8

@@ -104,6 +104,29 @@ def test_attention_of_a_unet_is_packed(name):
     assert (inputs.count(1), inputs.count(2), len(inputs)) == (half, half, 2 * half)
 
 
+# As optimum leaves them open: channels, tokens and the number of timesteps too.
+OPENED = {
+    "torch-2.13/sd15-thin-unet-torchscript-17-dynamic": (
+        ["batch", "channels", "height", "width"],
+        ["steps"],
+        ["batch", "tokens", 96],
+    ),
+    "torch-2.13/sd15-thin-vae_decoder-dynamo-18-dynamic": (["batch", "channels", "height", "width"],),
+}
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_sizes_that_others_leave_open(name):
+    model = graph_zoo.load_structure(name)
+    for node in model.graph:
+        for value in node.outputs:
+            value.shape = None
+    for value, shape in zip(model.graph.inputs, OPENED[name], strict=True):
+        value.shape = ir.Shape(shape)
+    build(model, LAST)
+    assert fused_counts(model) == KNOWN[family(name)]
+
+
 # Rung by rung what is added to the counts, and what a fusion takes in of an earlier one.
 STEPS = {
     "fp32": {},

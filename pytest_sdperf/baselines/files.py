@@ -99,9 +99,8 @@ def check_writable(path: Path) -> None:
     """Find out whether `write_atomically` can work, without touching the file.
 
     Raises:
-        OSError: It cannot.
+        OSError: It cannot, or its folder does not exist: more likely a slip than a wish.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp"):

@@ -315,7 +315,7 @@ def test_what_was_measured_in_this_process_is_never_kept(pytester, sdperf, inpro
 
 
 @pytest.mark.parametrize("name", ["json", "explain"])
-@pytest.mark.parametrize(("file", "why"), [("taken/x.json", "File exists"), ("folder", "Is a directory")])
+@pytest.mark.parametrize(("file", "why"), [("taken/x.json", "Not a directory"), ("folder", "Is a directory")])
 def test_a_file_that_cannot_be_written_is_refused_before_the_first_test(pytester, sdperf, name, file, why):
     pytester.makeconftest(BARE)
     pytester.makepyfile("def test_step(bench): assert False")

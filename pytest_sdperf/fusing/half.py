@@ -43,12 +43,13 @@ def to_half(graph: FusionGraph, *, float32: Collection[str]) -> None:
     exact = _exact_nodes(graph)
     outside = [node for node in graph.graph if node not in exact]
     casts: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
+    wide = {value for node in exact for value in node.inputs if value is not None and value.dtype == FLOAT}
     _retype_values(graph, exact, float32)
     for node in outside:
         _convert_inputs(node, graph, casts)
     for node in exact:
         for index, value in enumerate(node.inputs):
-            if value is not None and value.dtype == HALF:
+            if value in wide and value.dtype == HALF:
                 node.replace_input_with(index, _cast(value, FLOAT, graph, casts, node))
     for node in outside:
         _retype_attributes(node)
@@ -85,18 +86,20 @@ def _exact_nodes(graph: FusionGraph) -> dict[ir.Node, None]:
     waiting = graph.nodes("Sin", "Cos", "Range")
     while waiting:
         node = waiting.pop()
-        # A shape is the same in any type.
-        if node not in exact and node.op_type != "Shape":
+        # A shape is the same in any type; what was converted before stays as it is.
+        if node not in exact and node.op_type != "Shape" and not _is_half(node):
             exact.add(node)
             waiting.extend(p for value in node.inputs if value is not None and (p := value.producer()) is not None)
     for node in graph.graph:
         sources = [value for value in node.inputs if value is not None and not graph.is_fixed(value)]
         follows = node.op_type in _MOVES and sources and all(value.producer() in exact for value in sources)
-        # A graph that was converted before goes on in float16 there.
-        follows = follows and node.outputs[0].dtype != HALF
-        if follows or 0 in _float_inputs(node, graph):
+        if (follows and not _is_half(node)) or 0 in _float_inputs(node, graph):
             exact.add(node)
     return {node: None for node in graph.graph if node in exact}
+
+
+def _is_half(node: ir.Node) -> bool:
+    return any(value.dtype == HALF for value in node.outputs)
 
 
 def _float_inputs(node: ir.Node, graph: FusionGraph) -> frozenset[int]:

@@ -182,6 +182,18 @@ def test_a_graph_of_halves_computes_the_same(name):
     assert rewriting.error(rewriting.run(model, inputs), expected) < CLOSE
 
 
+@pytest.mark.parametrize("cast", [False, True], ids=["all", "with a float32 island"])
+def test_a_graph_that_was_converted_before_stays_as_it_is(cast):
+    wide, back = ("Cast <to = 1> (t)", "Cast <to = 10> (s)") if cast else ("Neg(t)", "Neg(s)")
+    model = make({"a": wide, "s": "Sin(a)", "c": back, "y": "Mul(c, x)"}, "float16[N, 2] x, float16[N, 1] t",
+                 "float16[N, 2] y", WEIGHTS)  # fmt: skip
+    before = rewriting.counts(model)
+    by_hand.fuse(model, to_float16=True)
+    assert rewriting.counts(model) == before
+    inputs = {"x": np.ones((1, 2), np.float32), "t": np.full((1, 1), 0.5, np.float32)}
+    assert rewriting.run(model, inputs)[0] == pytest.approx(np.sin(0.5), rel=1e-3)
+
+
 def test_sinusoids_stay_float32():
     model = GRAPHS["sinusoids"][0]()
     by_hand.fuse(model, to_float16=True)

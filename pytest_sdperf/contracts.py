@@ -247,6 +247,15 @@ class Engine(ABC):
         """
         return None
 
+    def refuses(self, optimization: str, *, timed: bool) -> str | None:
+        """Say why a rung cannot be tested on this engine; None if it can.
+
+        Args:
+            optimization: Name of one rung.
+            timed: Whether it is measured: what only a lowered graph can show is no speed of the engine.
+        """
+        return self.supports(optimization) if timed or not self.lowers(optimization) else None
+
     @abstractmethod
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         """Return the rungs that are run when `--optimization` is not given."""

@@ -97,23 +97,24 @@ def fused(
     recorder = Recorder(request.node, case)
 
     def judge_counts(build: Build, expected: Mapping[str, int]) -> Verdict:
-        known = sdperf_session.known_counts(case)
+        settings, explanation = sdperf_session.run.settings, None
         if standing := sdperf_session.standing(case):
             verdict = judge_as_is(case, build.counts, standing[case.component], expected=expected)
             recorder.rungs(standing)
-            recorder.counts({name: build.counts.get(name, 0) for name in expected}, verdict)
-            deliver([verdict], Policy.of(sdperf_session.run.settings, device_kind="cpu"))
-            return verdict
-        sites = sdperf_session.builder.expected_sites(case.model, case.component, case.optimization)
-        explanation = explain_build(build, sites)
-        source = "torch module" if sdperf_session.run.settings.selection.has_module else "own structure"
-        verdict = judge_against_target(
-            case, build.counts, expected, known=known, explanation=explanation, allowed_by=source
-        )
-        asked = sdperf_session.run.settings.explain_file is not None
+        else:
+            sites = sdperf_session.builder.expected_sites(case.model, case.component, case.optimization)
+            explanation = explain_build(build, sites)
+            verdict = judge_against_target(
+                case,
+                build.counts,
+                expected,
+                known=sdperf_session.known_counts(case),
+                explanation=explanation,
+                allowed_by="torch module" if settings.selection.has_module else "own structure",
+            )
         counts = {name: build.counts.get(name, 0) for name in expected}
-        recorder.counts(counts, verdict, explanation if asked else None)
-        deliver([verdict], Policy.of(sdperf_session.run.settings, device_kind="cpu"))
+        recorder.counts(counts, verdict, explanation if settings.explain_file is not None else None)
+        deliver([verdict], Policy.of(settings, device_kind="cpu"))
         return verdict
 
     return judge_counts

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf import ladder
 from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
@@ -61,7 +62,12 @@ def _outputs(runner: CaseRunner, floating: str, own: Mapping[str, str], *, optim
     engine = "ort-cuda" if on_gpu else "ort-cpu"
     options = {"graph_optimizations": optimizations}
     case = dataclasses.replace(
-        runner.case, engine=engine, engine_options=tuple(options.items()), optimization="as-is", fuser="", weights=""
+        runner.case,
+        engine=engine,
+        engine_options=tuple(options.items()),
+        optimization=ladder.AS_IS,
+        fuser="",
+        weights="",
     )
     plain = dataclasses.replace(runner, case=case, request=EngineRequest(engine, engine, tuple(options.items())))
     builds = {name: _build(runner, name, own.get(name, floating)) for name in runner.components}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
 from pathlib import Path
@@ -14,13 +13,13 @@ import pytest
 
 from pytest_sdperf import ladder
 from pytest_sdperf.building.expectations import explain_build, total_counts, total_sites
-from pytest_sdperf.fusing.explain import NO_CANDIDATE, Explanation, Seen, explain
+from pytest_sdperf.fusing import record
+from pytest_sdperf.fusing.explain import NO_CANDIDATE, Explanation, explain
 from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.graph import counted_name
 from pytest_sdperf.models import sd15, sd21, sdxl
 from pytest_sdperf.optimizations import LADDER
 from pytest_sdperf.structure.sites import remove_unused
-from pytest_sdperf.tasks.fuse_native import SITES
 from pytest_sdperf.values import Build, Workload
 
 RUNGS = {rung.name: rung for rung in LADDER}
@@ -62,7 +61,7 @@ def fused(model, selection):
     rungs = ladder.rungs(selection, tuple(RUNGS))
     report = fuse(model, [fusion for rung in rungs for fusion in RUNGS[rung].fusions()])
     nodes = (counted_name(n.domain, n.op_type, [value is not None for value in n.inputs]) for n in model.graph)
-    return Counter(nodes), [Seen(**dataclasses.asdict(site)) for site in report.sites]
+    return Counter(nodes), report.sites
 
 
 QUICK = tuple(name for name in graph_zoo.NAMES if "sdxl" not in name or name.endswith("18-static"))
@@ -202,7 +201,7 @@ def build(folder: Path, **fields):
 
 def test_a_build_is_explained_from_the_file_beside_it(tmp_path):
     site = {"op": "a::B", "path": "x", "node": "n", "op_type": "Add", "reason": "no"}
-    (tmp_path / SITES).write_text(json.dumps([site]))
+    (tmp_path / record.FILE).write_text(json.dumps([site]))
     found = explain_build(build(tmp_path, counts={}), {"a::B": ["x"]})
     assert [(one.path, one.reason) for one in found.unfused] == [("x", "no")]
     assert (found.limits, found.notes, found.located) == (("a limit",), ("a note",), True)

@@ -14,6 +14,7 @@ import msgspec
 
 from pytest_sdperf.baselines.files import pretty, write_atomically
 from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.options.onnx_folder import GIVEN
 from pytest_sdperf.values import Case
 
 SCHEMA = 1
@@ -37,7 +38,7 @@ def fusion_key(case: Case) -> str:
         model=case.model.removesuffix(THIN),
         engine="",
         engine_options=(),
-        weights=case.weights if case.exporter == "given" else "",
+        weights=case.weights if case.exporter == GIVEN else "",
         batch_size=0,
         height=0,
         width=0,

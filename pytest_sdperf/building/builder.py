@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_sdperf import ladder
+from pytest_sdperf.building import steps
 from pytest_sdperf.building.cache import Cache, Entry, content_key
 from pytest_sdperf.building.expectations import total_counts, total_sites
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.building.given import Given
-from pytest_sdperf.building.steps import as_part_of_building, identity, modules, onnx_build, open_shapes, shapes_only
 from pytest_sdperf.building.weights_source import Drawn, Folder, Nothing, find_source
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import component_floating
@@ -56,8 +56,8 @@ class Builder:
         self._cache = cache
         self._say = say
         # Graphs that are taken instead of exporting any, and graphs that they are compared with.
-        self.given = Given(folder, catalog, self._make) if folder else None
-        self.reference = Given(reference, catalog, self._make) if reference else None
+        self.given = Given(folder, catalog, self._make, self._fuse) if folder else None
+        self.reference = Given(reference, catalog, self._make, self._fuse) if reference else None
         # What failed is not tried again in this run: builds are made ahead, and each test asks for its own again.
         self._failed: dict[str, SdperfError] = {}
 
@@ -117,24 +117,18 @@ class Builder:
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
         if self.given is not None:
-            exported = self.given.adopt(model, component, workload, floating=floating)
+            entry = self.given.adopt(model, component, workload, floating=floating)
         else:
-            exported = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
-        rungs = ladder.rungs(optimization, self._catalog.ladder)
-        raw = rungs in ((), (ladder.BASE,))
-        if raw and not (lowered and exported.metadata["without_cpu_kernel"]):
-            return onnx_build(exported, floating, seconds=exported.metadata["seconds"])
-        # What the model declares as float32 stays so in every build.
-        specs = (*model.inputs(component, workload), *model.outputs(component, workload))
-        exact = [spec.name for spec in specs if spec.dtype == "float32"]
-        fused, seconds = exported, exported.metadata["seconds"]
-        if not raw:
-            fused = self._fuse(exported, component, rungs=rungs, floating=floating, float32=exact, fuser=fuser)
-            seconds += fused.metadata["seconds"]
-        if lowered and fused.metadata["without_cpu_kernel"]:
-            fused = self._lower(fused, component)
-            seconds += fused.metadata["seconds"]
-        return onnx_build(fused, floating, seconds=seconds)
+            entry = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
+        rungs, seconds = ladder.rungs(optimization, self._catalog.ladder), entry.metadata["seconds"]
+        if rungs not in ((), (ladder.BASE,)):
+            exact = steps.exact_names(model, component, workload)
+            entry = self._fuse(entry, component, rungs=rungs, floating=floating, float32=exact, fuser=fuser)
+            seconds += entry.metadata["seconds"]
+        if lowered and entry.metadata["without_cpu_kernel"]:
+            entry = self._lower(entry, component)
+            seconds += entry.metadata["seconds"]
+        return steps.onnx_build(entry, floating, seconds=seconds)
 
     def tokenizers(self, model_name: str) -> Path:
         """Return a folder with the tokenizer of each text encoder: `tokenizer`, `tokenizer_2`.
@@ -160,15 +154,24 @@ class Builder:
         Only ops that a rung speaks of are listed; 0 means that none may be left. The numbers are derived from the
         torch module, and where none stands for a given graph, from that graph's structure.
         """
-        if self.given and self.given.is_alone(component, optimization, has_module=self._settings.selection.has_module):
-            return dict(self.given.survey(component, optimization)["counts"])
+        surveyed = self._surveyed(component, optimization)
+        if surveyed is not None:
+            return dict(surveyed["counts"])
         return total_counts(self._per_rung("counts", model_name, component, optimization))
 
     def expected_sites(self, model_name: str, component: str, optimization: str) -> Mapping[str, Sequence[str]]:
         """Return `domain::op_type` -> paths of the sub-modules where `expected_counts` finds it."""
-        if self.given and self.given.is_alone(component, optimization, has_module=self._settings.selection.has_module):
-            return dict(self.given.survey(component, optimization)["sites"])
+        surveyed = self._surveyed(component, optimization)
+        if surveyed is not None:
+            return dict(surveyed["sites"])
         return total_sites(self._per_rung("sites", model_name, component, optimization))
+
+    def _surveyed(self, component: str, optimization: str) -> Mapping[str, Any] | None:
+        """Return what the structure of a given graph tells; None where a torch module tells it."""
+        has_module = self._settings.selection.has_module
+        if self.given is None or not self.given.is_alone(component, optimization, has_module=has_module):
+            return None
+        return self.given.survey(component, optimization)
 
     def _per_rung(
         self, what: str, model_name: str, component: str, optimization: str
@@ -182,7 +185,7 @@ class Builder:
 
     def _weights(self, model: Model, component: str) -> Entry:
         parts = {
-            **identity(model, component),
+            **steps.identity(model, component),
             "source": self._source.parts(),
             "code": source_hash(weights.__name__),
             "versions": library_versions(*_MODULE_LIBRARIES),
@@ -196,7 +199,7 @@ class Builder:
         self, model: Model, component: str, *, exporter: str, opset: int, shapes: str, workload: Workload
     ) -> Entry:
         drawn = None if self._source == Nothing() else self._weights(model, component)
-        work = shapes_only(workload) if shapes == "static" else open_shapes(model)
+        work = steps.shapes_only(workload) if shapes == "static" else steps.open_shapes(model)
         arguments = {
             "model": model.name,
             "component": component,
@@ -207,7 +210,7 @@ class Builder:
         }
         parts = {
             **arguments,
-            **identity(model, component),
+            **steps.identity(model, component),
             "workload": [to_json(model.inputs(component, work)), to_json(model.outputs(component, work))],
             "weights": drawn.digest if drawn else NONE,
             "code": source_hash(export.__name__),
@@ -234,15 +237,12 @@ class Builder:
             **arguments,
             "export": exported.digest,
             "options": list(fuse_ort.ort_options(rungs, self._catalog)) if fuser == "ort" else [],
-            "code": source_hash(FUSERS[fuser], *self._fusions(rungs)),
+            "code": source_hash(FUSERS[fuser], *steps.modules(map(self._catalog.optimizations.get, rungs))),
             "versions": library_versions(*_FUSE_LIBRARIES[fuser]),
         }
         arguments["source"] = str(exported.path / export.FILE)
         owners = [self._catalog.optimizations.owner(rung) for rung in rungs]
         return self._make(f"fuse-{fuser}", parts, f"{FUSERS[fuser]}:run", arguments, owners)
-
-    def _fusions(self, rungs: tuple[str, ...]) -> list[str]:
-        return modules({rung: self._catalog.optimizations.get(rung) for rung in rungs})
 
     def _lower(self, fused: Entry, component: str) -> Entry:
         parts = {
@@ -257,12 +257,14 @@ class Builder:
         rungs = self._catalog.optimizations
         parts = {
             "components": {component: model.config(component) for component in model.components},
-            "code": source_hash("pytest_sdperf.tasks.expect", type(model).__module__, *modules(rungs.items())),
+            "code": source_hash(
+                "pytest_sdperf.tasks.expect", type(model).__module__, *steps.modules(rungs.items().values())
+            ),
             "rungs": list(rungs.names),
             "versions": library_versions(*_MODULE_LIBRARIES),
         }
         owners = [self._catalog.models.owner(model.name), *(rungs.owner(name) for name in rungs.names)]
-        arguments = {"model": model.name, "workload": dataclasses.asdict(open_shapes(model))}
+        arguments = {"model": model.name, "workload": dataclasses.asdict(steps.open_shapes(model))}
         return self._make("expect", parts, "pytest_sdperf.tasks.expect:run", arguments, owners)
 
     def _make(
@@ -286,7 +288,7 @@ class Builder:
         if key in self._failed:
             raise self._failed[key]
         try:
-            with as_part_of_building(step):
+            with steps.as_part_of_building(step):
                 return self._cache.get_or_make(key, make)
         except SdperfError as error:
             self._failed[key] = error

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from pytest_sdperf.fusing.explain import Explanation, Seen, assign, explain
-from pytest_sdperf.tasks.fuse_native import SITES
+from pytest_sdperf.fusing import record
+from pytest_sdperf.fusing.explain import Explanation, assign, explain
 from pytest_sdperf.values import Build
 
 Counts = Mapping[str, int]
@@ -45,8 +43,8 @@ def total_sites(rungs: Iterable[tuple[Paths, TakesIn]]) -> dict[str, list[str]]:
         rungs: What each rung of the build adds where, and what its operators take in, lowest first.
     """
     total: dict[str, list[str]] = {}
-    for sites, takes_in in rungs:
-        for op, paths in sorted(sites.items()):
+    for added, takes_in in rungs:
+        for op, paths in sorted(added.items()):
             lower = total.get(takes_in.get(op, ""), [])
             taken = assign(paths, lower, neighbours=False)
             form = op in takes_in and op.partition("[")[0] == takes_in[op]
@@ -64,9 +62,8 @@ def explain_build(build: Build, expected: Paths) -> Explanation:
         build: With its counts.
         expected: `domain::op_type` -> module paths, as from `total_sites`.
     """
-    path = build.path.parent / SITES
-    if expected and not path.exists():
+    seen = record.read(build.path.parent)
+    if expected and seen is None:
         return Explanation(expected, limits=build.limits, notes=build.notes, located=False)
-    seen: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    explanation = explain(expected, [Seen(**site) for site in seen], build.counts)
+    explanation = explain(expected, seen or [], build.counts)
     return dataclasses.replace(explanation, limits=build.limits, notes=build.notes)

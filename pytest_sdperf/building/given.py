@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_sdperf import ladder
 from pytest_sdperf.building.cache import Entry
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.building.interface import fit
-from pytest_sdperf.building.steps import onnx_build
+from pytest_sdperf.building.steps import exact_names, modules, onnx_build
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import PIPELINE, component_floating, needed_components
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.errors import BuildError
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
-from pytest_sdperf.tasks import adopt, fuse_native
+from pytest_sdperf.tasks import adopt
 from pytest_sdperf.values import Build, Workload, to_json
 
 Make = Callable[[str, Mapping[str, Any], str, Mapping[str, Any], list[Registrar]], Entry]
@@ -32,11 +32,13 @@ class Given:
         folder: The folder.
         catalog: What is registered.
         make: Makes an entry of the cache: step, parts of its key, task, arguments, registrars.
+        fuse: Makes the entry of a fused graph from that of another one, as for every build.
     """
 
     folder: OnnxFolder
     catalog: Catalog
     make: Make
+    fuse: Callable[..., Entry]
 
     def floating(self, model: Model, component: str, optimization: str) -> str:
         """Return the floating type of a build of one component; of a pipeline, that of its latents."""
@@ -92,21 +94,8 @@ class Given:
         entry = self._adopt(model, component, workload)
         if floating == "float32":
             return onnx_build(entry, floating, seconds=entry.metadata["seconds"])
-        specs = (*model.inputs(component, workload), *model.outputs(component, workload))
-        arguments: dict[str, Any] = {
-            "component": component,
-            "rungs": [],
-            "floating": floating,
-            "float32": [spec.name for spec in specs if spec.dtype == "float32"],
-        }
-        parts = {
-            **arguments,
-            "export": entry.digest,
-            "code": source_hash(fuse_native.__name__, "pytest_sdperf.fusing.native"),
-            "versions": library_versions(*_LIBRARIES, "numpy"),
-        }
-        arguments["source"] = str(entry.path / adopt.FILE)
-        half = self.make("fuse-native", parts, f"{fuse_native.__name__}:run", arguments, [])
+        exact = exact_names(model, component, workload)
+        half = self.fuse(entry, component, rungs=(), floating=floating, float32=exact, fuser="native")
         return onnx_build(half, floating, seconds=half.metadata["seconds"])
 
     def _adopt(self, model: Model, component: str, workload: Workload) -> Entry:
@@ -136,7 +125,7 @@ class Given:
         parts = {
             **arguments,
             "files": graph.digest,
-            "code": source_hash(_SURVEY, "pytest_sdperf.fusing.survey", *_modules(things)),
+            "code": source_hash(_SURVEY, "pytest_sdperf.fusing.survey", *modules(things)),
             "versions": library_versions("onnx_ir", "numpy"),
         }
         owners = [self.catalog.optimizations.owner(rung) for rung in rungs]
@@ -161,10 +150,6 @@ class Given:
         files = sorted(path for path in self.folder.path.glob("tokenizer*/*") if path.is_file())
         names = [path.relative_to(self.folder.path).as_posix() for path in files]
         return [[name, path.stat().st_size, path.stat().st_mtime_ns] for name, path in zip(names, files, strict=True)]
-
-
-def _modules(things: Sequence[object]) -> list[str]:
-    return [type(thing).__module__ for thing in things]
 
 
 def _standing(floating: str, found: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pytest_sdperf.building.cache import Entry
@@ -39,9 +39,15 @@ def identity(model: Model, component: str) -> dict[str, Any]:
     }
 
 
-def modules(things: Mapping[str, Any]) -> list[str]:
+def modules(things: Iterable[object]) -> list[str]:
     """Return the modules in which the classes of these things are defined."""
-    return [type(thing).__module__ for thing in things.values()]
+    return [type(thing).__module__ for thing in things]
+
+
+def exact_names(model: Model, component: str, workload: Workload) -> list[str]:
+    """Return the inputs and outputs that a model declares as float32: they stay so in every build."""
+    specs = (*model.inputs(component, workload), *model.outputs(component, workload))
+    return [spec.name for spec in specs if spec.dtype == "float32"]
 
 
 def shapes_only(workload: Workload) -> Workload:

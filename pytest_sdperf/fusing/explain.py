@@ -9,31 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_sdperf.fusing.record import Site
+
 Paths = Mapping[str, Sequence[str]]
 
 NO_CANDIDATE = "no candidate node was found there"
 GONE = "it was fused there, but the graph holds it no more"
 # Farther than any two paths of which one lies below the other.
 _SIBLINGS = 1000
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A place that a fuser looked at, as it stands in `sites.json`.
-
-    Attributes:
-        op: `domain::op_type` that it makes there.
-        path: Path of the torch module, as far as the exporter said it.
-        node: Name of the node: the fused one, or the one where it stopped.
-        op_type: Type of that node.
-        reason: Why it was refused; empty where it was fused.
-    """
-
-    op: str
-    path: str
-    node: str = ""
-    op_type: str = ""
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,7 +73,7 @@ class Explanation:
         return cls(**{**data, "unfused": unfused, "limits": tuple(data["limits"]), "notes": tuple(data["notes"])})
 
 
-def explain(expected: Paths, seen: Sequence[Seen], counts: Mapping[str, int]) -> Explanation:
+def explain(expected: Paths, seen: Sequence[Site], counts: Mapping[str, int]) -> Explanation:
     """Find the module paths that were not fused, and for each the rule that came nearest and where it stopped.
 
     Args:
@@ -112,15 +95,15 @@ def explain(expected: Paths, seen: Sequence[Seen], counts: Mapping[str, int]) ->
     return Explanation({op: tuple(paths) for op, paths in expected.items()}, tuple(found))
 
 
-def _unfused(op: str, path: str, refusal: Seen | None, *, fused: bool) -> Unfused:
+def _unfused(op: str, path: str, refusal: Site | None, *, fused: bool) -> Unfused:
     if refusal is None:
         return Unfused(op, path, GONE if fused else NO_CANDIDATE)
     return Unfused(op, path, refusal.reason, refusal.op, refusal.node, refusal.op_type)
 
 
 def _refusals(
-    op: str, paths: Sequence[str], seen: Sequence[Seen], own: Mapping[int, Seen]
-) -> list[tuple[int, Seen | None]]:
+    op: str, paths: Sequence[str], seen: Sequence[Site], own: Mapping[int, Site]
+) -> list[tuple[int, Site | None]]:
     """Return the refusal nearest to each path, after how far it is from being about the operator itself.
 
     Args:
@@ -133,7 +116,7 @@ def _refusals(
     # A form of an operator is made of the plain one: what kept that away kept the form away too.
     plain = [one for one in refused if one.op == op.partition("[")[0]]
     near = assign(paths, [one.path for one in plain], neighbours=False)
-    found: list[tuple[int, Seen | None]] = []
+    found: list[tuple[int, Site | None]] = []
     for index, path in enumerate(paths):
         if index in own:
             found.append((0, own[index]))

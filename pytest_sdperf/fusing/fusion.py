@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import onnx_ir as ir
 
 from pytest_sdperf.fusing.fusion_graph import FusionGraph, path_of
+from pytest_sdperf.fusing.record import Site
 
 
 class RefusalError(Exception):
@@ -24,25 +24,6 @@ class RefusalError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.culprit = culprit
-
-
-@dataclass(frozen=True)
-class Site:
-    """A place that a fusion looked at.
-
-    Attributes:
-        op: `domain::op_type` that the fusion makes.
-        path: Path of the torch module, as far as the exporter said it.
-        node: Name of the node: the fused one, or the one where the fusion stopped.
-        op_type: Type of that node.
-        reason: Why it was refused; empty where it was applied.
-    """
-
-    op: str
-    path: str
-    node: str
-    op_type: str
-    reason: str = ""
 
 
 class Fusion(ABC):

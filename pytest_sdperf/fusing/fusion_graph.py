@@ -65,14 +65,13 @@ class FusionGraph:
 
     def user(self, value: ir.Value, *op_types: str) -> ir.Node | None:
         """Return the one node that reads a value, if nothing else does and it is of one of these types of ONNX."""
-        users = self.users(value)
-        if len(users) != 1 or value in self._outputs:
-            return None
-        return users[0] if users[0].op_type in op_types and not users[0].domain else None
+        return self._single(self.users(value), value, op_types)
 
     def reader(self, value: ir.Value, *op_types: str) -> ir.Node | None:
         """Return the one node of ONNX that reads what a value holds: others may read its shape."""
-        users = [node for node in self.users(value) if node.op_type != "Shape"]
+        return self._single([node for node in self.users(value) if node.op_type != "Shape"], value, op_types)
+
+    def _single(self, users: Sequence[ir.Node], value: ir.Value, op_types: Sequence[str]) -> ir.Node | None:
         if len(users) != 1 or value in self._outputs:
             return None
         return users[0] if users[0].op_type in op_types and not users[0].domain else None

@@ -14,9 +14,10 @@ import onnx_ir as ir
 
 from pytest_sdperf import graph
 from pytest_sdperf.fusing.explain import assign
-from pytest_sdperf.fusing.fusion import Fusion, Site
+from pytest_sdperf.fusing.fusion import Fusion
 from pytest_sdperf.fusing.fusion_graph import FusionGraph, path_of
 from pytest_sdperf.fusing.native import fuse
+from pytest_sdperf.fusing.record import Site
 
 LEFT = "left by onnxruntime's optimizer; the fuser native fuses it"
 OTHER = "onnxruntime's optimizer made something else of it than the fuser native does"

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from pytest_sdperf.fusing import decompositions, half, layout, opset, tidy
-from pytest_sdperf.fusing.fusion import Fusion, Site, run
+from pytest_sdperf.fusing.fusion import Fusion, run
 from pytest_sdperf.fusing.fusion_graph import FusionGraph
+from pytest_sdperf.fusing.record import Site
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,18 @@ class Report:
 
     sites: list[Site] = field(default_factory=list)
     transposes: int = 0
+
+
+def ready(model: ir.Model) -> FusionGraph:
+    """Return the graph of a unified model in the one form that fusions are made for, whatever exported it.
+
+    Raises:
+        BuildError: It holds an operator in a form that no exporter emits.
+    """
+    graph = FusionGraph(model)
+    decompositions.decompose(graph)
+    tidy.simplify(graph)
+    return graph
 
 
 def fuse(
@@ -41,9 +54,7 @@ def fuse(
             within its graph and is to be converted.
     """
     tidy.unify(model)
-    graph = FusionGraph(model)
-    decompositions.decompose(graph)
-    tidy.simplify(graph)
+    graph = ready(model)
     sites = [site for fusion in fusions for site in run(fusion, graph)]
     transposes = layout.settle(graph)
     if to_float16:

@@ -14,9 +14,10 @@ from typing import Any
 import onnx_ir as ir
 
 from pytest_sdperf import graph as graphs
-from pytest_sdperf.fusing import decompositions, tidy
+from pytest_sdperf.fusing import tidy
 from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph, path_of
+from pytest_sdperf.fusing.native import ready
 from pytest_sdperf.optimization import Optimization
 
 ATTENTION = f"{MICROSOFT}::MultiHeadAttention"
@@ -72,9 +73,7 @@ def survey(model: ir.Model, rungs: Mapping[str, Optimization]) -> Survey:
     """
     tidy.unify(model)
     found = Survey(Counter(map(_counted, model.graph.all_nodes())))
-    graph = FusionGraph(model)
-    decompositions.decompose(graph)
-    tidy.simplify(graph)
+    graph = ready(model)
     origins: dict[ir.Node, ir.Node] = {}
     for name, rung in rungs.items():
         found.places[name] = [place for fusion in rung.fusions() for place in _look(fusion, graph, origins)]

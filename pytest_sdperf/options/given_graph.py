@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_sdperf import graph
 from pytest_sdperf.disk import sha256_file
@@ -173,7 +174,7 @@ def _floating(path: Path, proto: onnx.ModelProto, inputs: Sequence[GivenTensor])
     """Return the floating type that most weights have; of a graph without weights, that of its first such input."""
     elements: Counter[str] = Counter()
     for tensor in proto.graph.initializer:
-        elements[_dtype(tensor.data_type)] += _size(tensor.dims)
+        elements[_dtype(tensor.data_type)] += math.prod(tensor.dims)
     names = ("float32", "float16", "bfloat16", "float64")
     found = {name: elements[name] for name in names if elements[name]} or dict.fromkeys(
         (tensor.dtype for tensor in inputs if tensor.dtype in names), 1
@@ -184,10 +185,3 @@ def _floating(path: Path, proto: onnx.ModelProto, inputs: Sequence[GivenTensor])
             f"the weights of {path} are {floating}. Supported: {', '.join(FLOATING)}. Export it in one of these."
         )
     return floating
-
-
-def _size(dims: Iterable[Any]) -> int:
-    size = 1
-    for extent in dims:
-        size *= int(extent)
-    return size

@@ -88,8 +88,8 @@ class GivenCases:
             return ""
         for name in self._parts(case):
             for rung in self.folder.graph(name).rungs(self.catalog.optimizations.items()):
-                refusal = engine.supports(rung)
-                if refusal is not None and (timed or not engine.lowers(rung)):
+                refusal = engine.refuses(rung, timed=timed)
+                if refusal is not None:
                     return f"not applicable: the {name} holds {rung} already, and {refusal}"
         return ""
 

@@ -208,8 +208,8 @@ class Selector:
         if self.device_kind not in engine.device_kinds:
             return f"{engine.name} runs on {' and '.join(engine.device_kinds)}, not on {self.device_kind}"
         for rung in ladder.rungs(case.optimization, self.catalog.ladder):
-            refusal = engine.supports(rung)
-            if refusal is not None and (timed or not engine.lowers(rung)):
+            refusal = engine.refuses(rung, timed=timed)
+            if refusal is not None:
                 return f"not applicable: {refusal}"
         return "" if request.by_name else missing_here(engine, request, self.device_kind) or ""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,10 +9,10 @@ from typing import Any
 from pytest_sdperf import graph
 from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.disk import disk_errors
+from pytest_sdperf.fusing import record
 from pytest_sdperf.tasks import TaskContext
 
 FILE = "model.onnx"
-SITES = "sites.json"
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
@@ -51,8 +49,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     report = fuse(model, fusions, to_float16=to_float16, float32=arguments["float32"])
     with disk_errors(Path(arguments["cache_dir"])):
         ir.save(model, path, external_data=None if is_weightless(model) else f"{FILE}.data")
-        sites = [dataclasses.asdict(site) for site in report.sites]
-        (context.out_dir / SITES).write_text(json.dumps(sites), encoding="utf-8")
+        record.write(context.out_dir, report.sites)
     seconds = monotonic_s() - start_s
     context.say(f"checking the optimized graph of {component}")
     return {"seconds": seconds, "limits": find_limits(model), **graph.describe(path)}

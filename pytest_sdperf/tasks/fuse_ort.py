@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib
-import json
 import logging
 import os
 import re
@@ -20,8 +18,8 @@ from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.disk import disk_errors
 from pytest_sdperf.errors import BuildError
+from pytest_sdperf.fusing import record
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.tasks.fuse_native import SITES
 
 FILE = "model.onnx"
 # Which optimizer of onnxruntime knows the component.
@@ -95,11 +93,11 @@ def _write_sites(arguments: Mapping[str, Any], path: Path, context: TaskContext)
     rungs = map(context.catalog.optimizations.get, arguments["rungs"])
     fusions = [fusion for rung in rungs for fusion in rung.fusions()]
     try:
-        sites = find_leftovers(ir.load(arguments["source"]), ir.load(path), fusions)
+        found = find_leftovers(ir.load(arguments["source"]), ir.load(path), fusions)
     except (*_MISHAPS, BuildError) as error:
         return [f"what the optimizer left was not found out: {type(error).__name__}: {error}"]
     with disk_errors(Path(arguments["cache_dir"])):
-        (path.parent / SITES).write_text(json.dumps([dataclasses.asdict(site) for site in sites]), encoding="utf-8")
+        record.write(path.parent, found)
     return []
 
 
@@ -165,7 +163,7 @@ def add_types(proto: Any, source: Path) -> None:
 
     inferred = onnx.shape_inference.infer_shapes(onnx.load(source, load_external_data=False)).graph.value_info
     typed = {value.name for value in proto.value_info}
-    made = {name for node in _nodes(proto) for name in node.output}
+    made = {name for node in graph.all_nodes(proto) for name in node.output}
     for value in inferred:
         if value.name in made - typed:
             value.type.tensor_type.ClearField("shape")
@@ -220,21 +218,12 @@ def drop_round_trips(proto: Any) -> None:
     casts = {node.output[0]: node for node in proto.node if node.op_type == "Cast"}
     halved = {name: node.input[0] for name, node in casts.items() if _casts(node, inputs, float16)}
     exact = {name: halved[node.input[0]] for name, node in casts.items() if _casts(node, halved, float32)}
-    for node in _nodes(proto):
+    for node in graph.all_nodes(proto):
         node.input[:] = [exact.get(name, name) for name in node.input]
     for name in (*exact, *halved):  # in this order: the former read the latter
-        read = {name for node in _nodes(proto) for name in node.input} | {value.name for value in proto.output}
+        read = {name for node in graph.all_nodes(proto) for name in node.input} | {value.name for value in proto.output}
         if name not in read:
             proto.node.remove(casts[name])
-
-
-def _nodes(proto: Any) -> Iterator[Any]:
-    """Yield the nodes of a graph and of its subgraphs."""
-    for node in proto.node:
-        yield node
-        for attribute in node.attribute:
-            for part in (*attribute.graphs, attribute.g):
-                yield from _nodes(part)
 
 
 def _casts(node: Any, names: Container[str], dtype: int) -> bool:

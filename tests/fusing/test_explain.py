@@ -10,12 +10,12 @@ from pytest_sdperf.fusing.explain import (
     GONE,
     NO_CANDIDATE,
     Explanation,
-    Seen,
     Unfused,
     assign,
     explain,
     sentences,
 )
+from pytest_sdperf.fusing.record import Site
 from pytest_sdperf.values import to_json
 
 MHA = "com.microsoft::MultiHeadAttention"
@@ -32,12 +32,12 @@ def unfused(expected, seen, counts):
 def test_what_is_counted_needs_no_explanation():
     expected = {MHA: ["a.attn1", "a.attn2"]}
     # It was refused by the rule that would pack it: the plain one is there all the same.
-    seen = [Seen(MHA, "a.attn1"), Seen(MHA, "a.attn2"), Seen(MHA, "a.attn1", "n", "Add", "it has a bias")]
+    seen = [Site(MHA, "a.attn1"), Site(MHA, "a.attn2"), Site(MHA, "a.attn1", "n", "Add", "it has a bias")]
     assert explain(expected, seen, {MHA: 2}) == Explanation({MHA: ("a.attn1", "a.attn2")})
 
 
 def test_the_refusal_at_the_path_is_the_reason():
-    seen = [Seen(MHA, "a.attn1", "f"), Seen(MHA, "a.attn2", "node_add", "Add", "a mask is added")]
+    seen = [Site(MHA, "a.attn1", "f"), Site(MHA, "a.attn2", "node_add", "Add", "a mask is added")]
     assert unfused({MHA: ["a.attn1", "a.attn2"]}, seen, {MHA: 1}) == [
         Unfused(MHA, "a.attn2", "a mask is added", MHA, "node_add", "Add")
     ]
@@ -45,54 +45,54 @@ def test_the_refusal_at_the_path_is_the_reason():
 
 @pytest.mark.parametrize("said", ["block.0", "block.0.ff", "block.0.ff.net.2", ""])
 def test_exporters_differ_in_how_deep_they_name(said):
-    seen = [Seen(GELU, said, "n", "Erf", "it is no Gelu")]
+    seen = [Site(GELU, said, "n", "Erf", "it is no Gelu")]
     assert unfused({GELU: ["block.0.ff"]}, seen, {}) == [Unfused(GELU, "block.0.ff", "it is no Gelu", GELU, "n", "Erf")]
 
 
 def test_a_path_that_only_begins_with_the_same_letters_is_another_one():
-    seen = [Seen(GELU, "blocks.1", "n", "Erf", "it is no Gelu")]
+    seen = [Site(GELU, "blocks.1", "n", "Erf", "it is no Gelu")]
     assert unfused({GELU: ["blocks.10.ff"]}, seen, {}) == [Unfused(GELU, "blocks.10.ff", NO_CANDIDATE)]
 
 
 def test_a_node_that_is_named_after_its_neighbour_belongs_to_what_is_left_over():
     expected = {SKIP: ["r.norm1", "r.norm2"]}
-    seen = [Seen(SKIP, "r.norm1"), Seen(SKIP, "r.nonlinearity", "n", "Add", "of another shape")]
+    seen = [Site(SKIP, "r.norm1"), Site(SKIP, "r.nonlinearity", "n", "Add", "of another shape")]
     assert unfused(expected, seen, {SKIP: 1}) == [Unfused(SKIP, "r.norm2", "of another shape", SKIP, "n", "Add")]
-    done = [Seen(SKIP, "r.norm1", "n", "Add", "of another shape"), Seen(SKIP, "r.nonlinearity")]
+    done = [Site(SKIP, "r.norm1", "n", "Add", "of another shape"), Site(SKIP, "r.nonlinearity")]
     assert unfused(expected, done, {SKIP: 1}) == [Unfused(SKIP, "r.norm1", "of another shape", SKIP, "n", "Add")]
 
 
 def test_a_form_is_kept_away_by_what_kept_the_plain_operator_away():
-    seen = [Seen(MHA, "attn2", "s", "Softmax", "refused too"), Seen(MHA, "attn1", "n", "Add", "its key has a bias")]
+    seen = [Site(MHA, "attn2", "s", "Softmax", "refused too"), Site(MHA, "attn1", "n", "Add", "its key has a bias")]
     assert unfused({f"{MHA}[packed-qkv]": ["attn1"]}, seen, {MHA: 1}) == [
         Unfused(f"{MHA}[packed-qkv]", "attn1", "its key has a bias", MHA, "n", "Add")
     ]
 
 
 def test_an_attention_is_not_explained_by_its_neighbour():
-    seen = [Seen(MHA, "attn2", "s", "Softmax", "refused")]
+    seen = [Site(MHA, "attn2", "s", "Softmax", "refused")]
     assert unfused({f"{MHA}[packed-qkv]": ["attn1"]}, seen, {}) == [
         Unfused(f"{MHA}[packed-qkv]", "attn1", NO_CANDIDATE)
     ]
 
 
 def test_an_operator_without_a_candidate_is_explained_by_the_one_that_it_takes_in():
-    seen = [Seen(NORM, "r", "i", "Mul", "far"), Seen(NORM, "r.norm2", "m", "Mul", "its weight is no weight")]
+    seen = [Site(NORM, "r", "i", "Mul", "far"), Site(NORM, "r.norm2", "m", "Mul", "its weight is no weight")]
     assert unfused({SKIP: ["r.norm2"]}, seen, {}) == [
         Unfused(SKIP, "r.norm2", "its weight is no weight", NORM, "m", "Mul")
     ]
 
 
 def test_where_no_rule_found_anything():
-    assert unfused({GELU: ["a", "b"]}, [Seen(GELU, "a")], {GELU: 1}) == [Unfused(GELU, "b", NO_CANDIDATE)]
+    assert unfused({GELU: ["a", "b"]}, [Site(GELU, "a")], {GELU: 1}) == [Unfused(GELU, "b", NO_CANDIDATE)]
 
 
 def test_what_was_fused_and_is_gone():
-    assert unfused({GELU: ["a", "b"]}, [Seen(GELU, "a"), Seen(GELU, "b")], {GELU: 1}) == [Unfused(GELU, "a", GONE)]
+    assert unfused({GELU: ["a", "b"]}, [Site(GELU, "a"), Site(GELU, "b")], {GELU: 1}) == [Unfused(GELU, "a", GONE)]
 
 
 def test_counts_decide_how_many_are_missing():
-    seen = [Seen(GELU, path, reason="no") for path in "abcd"]
+    seen = [Site(GELU, path, reason="no") for path in "abcd"]
     assert [len(unfused({GELU: list("abcd")}, seen, {GELU: count})) for count in (0, 1, 3, 4, 9)] == [4, 3, 1, 0, 0]
 
 

@@ -8,9 +8,10 @@ import onnx_ir as ir
 import pytest
 from by_hand import make
 
-from pytest_sdperf.fusing.fusion import Fusion, RefusalError, Site, run
+from pytest_sdperf.fusing.fusion import Fusion, RefusalError, run
 from pytest_sdperf.fusing.fusion_graph import SCOPES, FusionGraph, path_of
 from pytest_sdperf.fusing.native import Report
+from pytest_sdperf.fusing.record import Site
 from pytest_sdperf.optimizations.fusions.gelu import Gelu
 from pytest_sdperf.optimizations.fusions.skip_layer_norm import SkipLayerNormalization
 

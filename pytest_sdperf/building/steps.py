@@ -11,7 +11,7 @@ from pytest_sdperf.building.cache import Entry
 from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
-from pytest_sdperf.tasks import export
+from pytest_sdperf.tasks import export, weights
 from pytest_sdperf.values import Build, Workload
 
 
@@ -58,6 +58,18 @@ def shapes_only(workload: Workload) -> Workload:
 def open_shapes(model: Model) -> Workload:
     """Return the example of a dynamic export: no extent is 1 and no two are equal, or the exporter ties them."""
     return Workload(batch_size=2, height=model.height, width=model.width + 64, steps=0, scheduler="")
+
+
+def module_build(entry: Entry, floating: str) -> Build:
+    """Return what the cache entry of weights holds, for an engine that loads a torch module."""
+    return Build(
+        entry.key,
+        "module",
+        entry.path / weights.FILE,
+        floating,
+        size_bytes=entry.size_bytes,
+        seconds=entry.metadata["seconds"],
+    )
 
 
 def onnx_build(entry: Entry, floating: str, *, seconds: float) -> Build:

@@ -42,7 +42,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     component, rungs = arguments["component"], arguments["rungs"]
     path = context.out_dir / FILE
     start_s = monotonic_s()
-    context.say(f"optimizing {component} with the fuser native ({'+'.join(rungs)})")
+    context.say(f"optimizing {component} with the fuser native ({'+'.join(rungs) or arguments['floating']})")
     model = ir.load(arguments["source"])
     fusions = [fusion for rung in rungs for fusion in context.catalog.optimizations.get(rung).fusions()]
     to_float16 = arguments["floating"] == "float16"

@@ -14,7 +14,7 @@ from pytest_sdperf.arrays import save_arrays
 from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.pipeline.text_to_image import TextToImage
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
+from pytest_sdperf.tasks._loading import loaded_pipeline
 from pytest_sdperf.timing import TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
 
@@ -44,10 +44,7 @@ def check_packages(device_kind: str) -> None:
 def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tuple[TextToImage, dict[str, Any], float]]:
     """Load every component; yield the pipeline, the facts of its components and the seconds that loading took."""
     check_packages(arguments["device_kind"])
-    with contextlib.ExitStack() as stack:
-        parts: dict[str, LoadedComponent] = {}
-        for name in arguments["components"]:
-            parts[name] = stack.enter_context(loaded_component(arguments, name, context))
+    with loaded_pipeline(arguments, context) as parts:
         unet = parts["unet"]
         pipeline = TextToImage(
             unet.model,
@@ -59,9 +56,9 @@ def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tupl
         facts = {
             "versions": {name: v for part in parts.values() for name, v in part.engine.versions().items()},
             **unet.runner.facts(),
-            "components": {name: part.runner.facts() for name, part in parts.items()},
+            "components": {name: {**part.compiling, **part.runner.facts()} for name, part in parts.items()},
         }
-        yield pipeline, facts, sum(part.load_s for part in parts.values())
+        yield pipeline, facts, unet.load_s
 
 
 def _generate(pipeline: TextToImage, arguments: Mapping[str, Any]) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes.util
 import dataclasses
+import importlib
 import importlib.util
 import re
 from collections.abc import Mapping

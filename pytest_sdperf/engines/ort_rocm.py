@@ -29,7 +29,7 @@ class OrtRocmEngine(Engine):
         "hip_graph": EngineOption("off", "Capture the run once and replay it.", choices=("off", "on")),
         "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
     }
-    requirements = (Requirement("onnxruntime", package=f"'{_PACKAGE}'"), Requirement("torch"))
+    requirements = (Requirement("onnxruntime", package="onnxruntime-rocm"), Requirement("torch"))
     extra = "rocm"
     compiles = True
 

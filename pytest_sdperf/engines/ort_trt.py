@@ -38,12 +38,13 @@ class OrtTrtEngine(Engine):
 
     def missing(self, device_kind: DeviceKind = "cuda") -> str | None:
         """Ask for the build for NVIDIA GPUs, and for the release of TensorRT that it links."""
-        reason = _ort_install.missing_build(PROVIDER, self.install_command(device_kind))
+        both = f"{self.install_command(device_kind)} && {_tensorrt.install_command(_requirement(_KNOWN_MAJOR))}"
+        reason = _ort_install.missing_build(PROVIDER, both)
         build = _ort_install.find_build()
         if reason is not None or build is None:
             return reason
         major = linked_major(build.library(PROVIDER))
-        requirement = f"tensorrt-cu13<{major + 1}"
+        requirement = _requirement(major)
         reason = _tensorrt.missing_release(requirement)
         release = _tensorrt.find_release()
         if reason is not None or release is None or release.partition(".")[0] == str(major):
@@ -105,6 +106,11 @@ def provider_options(request: LoadRequest) -> dict[str, str]:
             )
             options[f"trt_profile_{name}_shapes"] = ",".join(shapes)
     return options
+
+
+def _requirement(major: int) -> str:
+    """Return what to install for a provider that links a major version of TensorRT."""
+    return f"tensorrt-cu13<{major + 1}"
 
 
 def linked_major(library: Path | None) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
-from pytest_sdperf.engines import _tensorrt
+from pytest_sdperf.engines import _tensorrt, _torch
 from pytest_sdperf.errors import BuildError
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class TensorRtRunner(Runner):
 
         self._torch, self._engine = torch, engine
         self._context = engine.create_execution_context()
-        self._device = torch.device("cuda", request.device_index)
+        self._device = torch.device(_torch.torch_device(request))
         self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         self._wants_graph = request.options["cuda_graph"] == "on"
         self._graph: torch.cuda.CUDAGraph | None = None

@@ -58,7 +58,7 @@ def family(name):
 
 
 class Fused(NamedTuple):
-    """A fused graph without weights, the places that were looked at, and how inputs, outputs and modules were before."""
+    """A fused graph without weights, what was looked at, and how inputs, outputs and modules were before."""
 
     model: ir.Model
     sites: list[Site]

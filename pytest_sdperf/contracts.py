@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -140,7 +140,8 @@ class LoadRequest:
         workload: Shapes.
         device_kind, device_index: Where to run, as the worker sees its devices.
         options: Every option of the engine, defaults filled in.
-        work_dir: Folder for the engine's own files (compiled engines, timing caches).
+        work_dir: Folder for the engine's own files (compiled engines, timing caches). Every process of a case gets the
+            same one, empty for the first of them, and so do the components of a pipeline.
     """
 
     build: Build
@@ -185,6 +186,9 @@ class Runner(ABC):
         self.synchronize()
         return {name: torch.from_numpy(array).to(device) for name, array in self.fetch().items()}
 
+    def enter(self, phase: str) -> None:  # noqa: B027 - most have nothing to count
+        """Hear that a phase of the measurement begins (`first_run`, `second_run`, `warmup`, `timed`)."""
+
     def facts(self) -> dict[str, Any]:
         """Return what really ran, as plain JSON data (providers, threads, nodes per provider, ...)."""
         return {}
@@ -198,6 +202,9 @@ class Engine(ABC):
         consumes: `onnx` (loads an ONNX file) or `module` (loads the torch module).
         device_kinds: Where it runs.
         options: Name -> option.
+        aliases: Further name on the command line -> values of the options that it stands for.
+        compiles: Whether the first process of a case makes in `work_dir` what the others then load; that one has the
+            time-out of a build on top of its own.
         requirements: Packages it needs in its worker.
         extra: The extra of this project that brings them (`cpu`, `cuda`, `rocm`); empty stands for the one that is
             named as the device kind.
@@ -207,6 +214,8 @@ class Engine(ABC):
     consumes: Literal["onnx", "module"]
     device_kinds: tuple[DeviceKind, ...]
     options: Mapping[str, EngineOption] = {}
+    aliases: Mapping[str, Mapping[str, str]] = {}
+    compiles: bool = False
     requirements: tuple[Requirement, ...] = ()
     extra: str = "cpu"
 
@@ -222,6 +231,19 @@ class Engine(ABC):
             if importlib.util.find_spec(requirement.module) is None:
                 install = requirement.install or self.install_command(device_kind)
                 return f"package {requirement.module!r} is not installed; type: {install}"
+        return None
+
+    def all_options(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the value of every option: the given ones, defaults for the rest."""
+        return {name: given.get(name, option.default) for name, option in self.options.items()}
+
+    def refuses_options(self, options: Mapping[str, str], device_kind: DeviceKind) -> str | None:
+        """Say why values of options cannot be served, and what to type instead; None if they can.
+
+        Args:
+            options: The value of every option.
+            device_kind: Where it shall run.
+        """
         return None
 
     def install_command(self, device_kind: DeviceKind) -> str:
@@ -276,20 +298,3 @@ class Engine(ABC):
     @abstractmethod
     def load(self, request: LoadRequest) -> AbstractContextManager[Runner]:
         """Load one component in a worker; leaving the context releases it."""
-
-
-class PhaseListener(ABC):
-    """Told by a worker's task when a phase begins and ends, so that memory can be watched outside timed regions."""
-
-    @abstractmethod
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """Enter one phase: `load`, `first_run`, `second_run`, `warmup`, `timed`."""
-
-
-class Silent(PhaseListener):
-    """Listens to nothing."""
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Enter a phase that nobody watches."""
-        yield

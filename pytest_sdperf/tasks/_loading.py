@@ -39,11 +39,6 @@ def build_from_json(data: Mapping[str, Any]) -> Build:
     return Build(**{**data, **lists, "path": Path(data["path"])})
 
 
-def complete_options(engine: Engine, given: Mapping[str, str]) -> dict[str, str]:
-    """Return every option of the engine: what was given, defaults for the rest."""
-    return {name: given.get(name, option.default) for name, option in engine.options.items()}
-
-
 def usable_engine(part: Mapping[str, Any], arguments: Mapping[str, Any], context: TaskContext) -> Engine:
     """Return the engine that a job names for one component.
 
@@ -56,7 +51,8 @@ def usable_engine(part: Mapping[str, Any], arguments: Mapping[str, Any], context
         EngineMissingError: This interpreter, which may be that of a profile, lacks what the engine needs.
     """
     engine = context.catalog.engines.get(part["engine"])
-    reason = engine.missing(arguments["device_kind"])
+    kind = arguments["device_kind"]
+    reason = engine.missing(kind) or engine.refuses_options(engine.all_options(part["options"]), kind)
     if reason is not None:
         raise EngineMissingError(f"engine {engine.name!r} cannot run under {sys.executable}: {reason}")
     return engine
@@ -67,8 +63,8 @@ def loaded_component(arguments: Mapping[str, Any], component: str, context: Task
     """Load one component with the engine that the job names for it.
 
     Args:
-        arguments: `model`, `workload`, `device_kind`, `device_index` and `components`: component -> `engine`,
-            `options`, `build`.
+        arguments: `model`, `workload`, `device_kind`, `device_index`, `work_dir` and `components`: component ->
+            `engine`, `options`, `build`.
         component: Which of them.
         context: The task's context.
 
@@ -85,8 +81,8 @@ def loaded_component(arguments: Mapping[str, Any], component: str, context: Task
         workload=Workload(**arguments["workload"]),
         device_kind=arguments["device_kind"],
         device_index=arguments["device_index"],
-        options=complete_options(engine, dict(part["options"])),
-        work_dir=context.out_dir,
+        options=engine.all_options(part["options"]),
+        work_dir=Path(arguments["work_dir"]),
     )
     start_s = monotonic_s()
     with engine.load(request) as runner:

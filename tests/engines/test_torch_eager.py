@@ -168,7 +168,9 @@ def test_what_xformers_says_is_passed_on(load, monkeypatch):
     from diffusers.models import attention_processor
 
     def refusing(*_args, **_keywords):
-        raise NotImplementedError("No operator found for `memory_efficient_attention_forward` with inputs:\n  query : x")
+        raise NotImplementedError(
+            "No operator found for `memory_efficient_attention_forward` with inputs:\n  query : x"
+        )
 
     module = types.SimpleNamespace(ops=types.SimpleNamespace(memory_efficient_attention=refusing))
     monkeypatch.setattr(attention_processor, "xformers", module)

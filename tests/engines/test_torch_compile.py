@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -172,7 +173,7 @@ with TorchCompileEngine().load(request_in(Path(sys.argv[1]))) as runner:
 
 @pytest.mark.slow
 def test_the_first_process_of_a_case_compiles_and_the_second_finds_it(tmp_path):
-    script = IN_A_PROCESS.format(tests=os.path.dirname(__file__))
+    script = IN_A_PROCESS.format(tests=str(Path(__file__).parent))
     found = []
     for _ in range(2):
         done = subprocess.run(

@@ -99,6 +99,7 @@ def test_a_kernel_that_the_device_lacks_is_refused_by_name_when_it_is_called(loa
     )
 
 
+@pytest.mark.filterwarnings("ignore:Flash attention")
 def test_what_torch_says_about_a_shape_is_passed_on(load, monkeypatch):
     def refusing(*_args, **_keywords):
         # As torch does on a GPU (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp).
@@ -114,8 +115,7 @@ def test_what_torch_says_about_a_shape_is_passed_on(load, monkeypatch):
 
     with load("vae_decoder", attention="flash") as runner:
         monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", refusing)
-        with pytest.raises(UnsupportedOptionError) as caught, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with pytest.raises(UnsupportedOptionError) as caught:
             outputs(runner, "vae_decoder")
     assert str(caught.value) == (
         "attention=flash cannot serve the vae_decoder of sd15-thin in float32 on a CPU: Flash attention requires q,k,v "
@@ -132,12 +132,12 @@ def test_another_error_stays_what_it_is(load):
 
 @pytest.fixture
 def xformers(monkeypatch):
-    """xFormers' one function that diffusers calls, with its signature of 0.0.35, computed by torch."""
+    """xFormers' one function that diffusers calls, with the arguments that it is called with, computed by torch."""
     from diffusers.models import attention_processor
 
     seen = []
 
-    def memory_efficient_attention(query, key, value, attn_bias=None, p=0.0, scale=None, *, op=None):
+    def memory_efficient_attention(query, key, value, *, attn_bias=None, scale=None, op=None):
         seen.append(tuple(query.shape))
         return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attn_bias, scale=scale)
 

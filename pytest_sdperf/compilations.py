@@ -13,7 +13,8 @@ from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.contracts import Engine
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import SdperfError, WorkerError
-from pytest_sdperf.settings import Settings
+from pytest_sdperf.settings import EngineRequest, Settings
+from pytest_sdperf.tasks._loading import WORK_DIR
 from pytest_sdperf.values import to_json
 
 _TASKS = "pytest_sdperf.tasks.compile"
@@ -38,7 +39,13 @@ class Compilations:
     _failed: dict[str, SdperfError] = dataclasses.field(default_factory=dict)
 
     def find(
-        self, engine: Engine, arguments: Mapping[str, Any], component: str, *, start: Mapping[str, Any]
+        self,
+        engine: Engine,
+        arguments: Mapping[str, Any],
+        component: str,
+        *,
+        request: EngineRequest,
+        start: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Compile one component, unless the cache has it.
 
@@ -46,6 +53,7 @@ class Compilations:
             engine: The engine.
             arguments: Of the task that will load the component.
             component: Its name.
+            request: What was asked for: interpreter and environment.
             start: How a process of the case is started: `registrars`, `python`, `env`.
 
         Returns:
@@ -63,6 +71,8 @@ class Compilations:
             # No component sees the steps of a request.
             "workload": {**arguments["workload"], "steps": 0, "scheduler": ""},
             "part": {**part, "build": part["build"]["key"], "floating": part["build"]["floating"]},
+            "python": str(request.python or ""),
+            "env": dict(request.env),
             "versions": self._versions_of(engine, start),
             "code": source_hash(type(engine).__module__),
             "device": {"slug": self.device.slug, "driver": to_json(self.device.machine.get("driver"))},
@@ -75,7 +85,7 @@ class Compilations:
         except SdperfError as error:
             self._failed[key] = error
             raise
-        return {"compiled": str(entry.path / component), "compile_s": entry.metadata["seconds"]}
+        return {"compiled": str(entry.path / WORK_DIR), "compile_s": entry.metadata["seconds"]}
 
     def _compile(self, key: str, arguments: Mapping[str, Any], start: Mapping[str, Any]) -> Entry:
         def make(folder: Path) -> dict[str, Any]:
@@ -90,7 +100,7 @@ class Compilations:
         """Ask the interpreter that will load the component, once per session."""
         asked = (engine.name, start["python"])
         if asked not in self._versions:
-            arguments = {"engine": engine.name, "device_kind": self.device.kind}
+            arguments = {"engine": engine.name, "options": {}, "device_kind": self.device.kind}
             self._versions[asked] = self._run("versions", arguments, start["out_dir"], start)["versions"]
         return self._versions[asked]
 

@@ -72,8 +72,8 @@ class LoadRequest:
         workload: Shapes.
         device_kind, device_index: Where to run, as the worker sees its devices.
         options: Every option of the engine, defaults filled in.
-        work_dir: Folder of this process for the engine's own files. It begins with what compiling left
-            (`Engine.compiles`), and is empty for an engine that compiles nothing.
+        work_dir: Folder of this process for the engine's own files, one for all components of a pipeline. It begins
+            with what compiling left (`Engine.compiles`), and is empty for an engine that compiles nothing.
         shapes: `static` or `dynamic`: whether a graph takes these shapes only; empty for a module.
     """
 
@@ -120,6 +120,9 @@ class Runner(ABC):
         self.synchronize()
         return {name: torch.from_numpy(array).to(device) for name, array in self.fetch().items()}
 
+    def enter(self, phase: str) -> None:  # noqa: B027 - most have nothing to count
+        """Hear that a phase of the measurement begins (`first_run`, `second_run`, `warmup`, `timed`)."""
+
     def facts(self) -> dict[str, Any]:
         """Return what really ran, as plain JSON data (providers, threads, nodes per provider, ...)."""
         return {}
@@ -133,6 +136,7 @@ class Engine(ABC):
         consumes: `onnx` (loads an ONNX file) or `module` (loads the torch module).
         device_kinds: Where it runs.
         options: Name -> option.
+        aliases: Further name on the command line -> values of the options that it stands for.
         requirements: Packages it needs in its worker.
         extra: The extra of this project that brings them (`cpu`, `cuda`, `rocm`); empty stands for the one that is
             named as the device kind.
@@ -146,6 +150,7 @@ class Engine(ABC):
     consumes: Literal["onnx", "module"]
     device_kinds: tuple[DeviceKind, ...]
     options: Mapping[str, EngineOption] = {}
+    aliases: Mapping[str, Mapping[str, str]] = {}
     requirements: tuple[Requirement, ...] = ()
     extra: str = "cpu"
     fuses: bool = False
@@ -163,6 +168,19 @@ class Engine(ABC):
             if importlib.util.find_spec(requirement.module) is None:
                 install = requirement.install or self.install_command(device_kind)
                 return f"package {requirement.module!r} is not installed; type: {install}"
+        return None
+
+    def all_options(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the value of every option: the given ones, defaults for the rest."""
+        return {name: given.get(name, option.default) for name, option in self.options.items()}
+
+    def refuses_options(self, options: Mapping[str, str], device_kind: DeviceKind) -> str | None:
+        """Say why values of options cannot be served, and what to type instead; None if they can.
+
+        Args:
+            options: The value of every option.
+            device_kind: Where it shall run.
+        """
         return None
 
     def install_command(self, device_kind: DeviceKind) -> str:
@@ -229,20 +247,3 @@ class Engine(ABC):
         """
         with ExitStack() as stack:
             yield {name: stack.enter_context(self.load(request)) for name, request in requests.items()}
-
-
-class PhaseListener(ABC):
-    """Told by a worker's task when a phase begins and ends, so that memory can be watched outside timed regions."""
-
-    @abstractmethod
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """Enter one phase: `load`, `first_run`, `second_run`, `warmup`, `timed`."""
-
-
-class Silent(PhaseListener):
-    """Listens to nothing."""
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Enter a phase that nobody watches."""
-        yield

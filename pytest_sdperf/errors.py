@@ -68,6 +68,10 @@ class UnsupportedGraphError(SdperfError):
         )
 
 
+class UnsupportedOptionError(SdperfError):
+    """A value of an engine's option that a component cannot be run with on this device."""
+
+
 class NoReferenceError(SdperfError):
     """There is nothing that outputs could be compared with."""
 

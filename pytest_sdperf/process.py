@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_sdperf import children, errors, worker
 from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.contracts import PhaseListener
+from pytest_sdperf.phases import PhaseListener
 from pytest_sdperf.tasks import TaskContext
 
 TAIL_LINES = 12

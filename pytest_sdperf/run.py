@@ -50,7 +50,7 @@ class Run:
     profiles: Mapping[str, Profile]
     device_kind: DeviceKind
     found: Found | None = None
-    _asked: set[tuple[str, bool]] = field(default_factory=set)
+    _asked: set[tuple[object, ...]] = field(default_factory=set)
 
     @functools.cached_property
     def selector(self) -> Selector:
@@ -87,7 +87,7 @@ class Run:
         profile = self.profiles.get(case.engine, Profile(case.engine, case.engine))
         return EngineRequest(
             label=case.engine,
-            engine=profile.engine,
+            engine=self.catalog.engine_of(profile.engine)[0].name,
             options=case.engine_options,
             python=profile.python,
             env=profile.env,
@@ -137,14 +137,20 @@ class Run:
 
     def _missing_there(self, request: EngineRequest, *, whole: bool) -> str | None:
         """Say what the interpreter of a profile lacks, by asking it; None if nothing, or if there is none."""
-        if request.python is None or (request.label, whole) in self._asked:
+        question = (request.label, request.options, whole)
+        if request.python is None or question in self._asked:
             return None
-        self._asked.add((request.label, whole))
+        self._asked.add(question)
         with tempfile.TemporaryDirectory(prefix="sdperf-") as folder:
             try:
                 run_task(
                     "pytest_sdperf.tasks.usable:run",
-                    {"engine": request.engine, "device_kind": self.device_kind, "pipeline": whole},
+                    {
+                        "engine": request.engine,
+                        "options": dict(request.options),
+                        "device_kind": self.device_kind,
+                        "pipeline": whole,
+                    },
                     out_dir=Path(folder),
                     timeout_s=self.settings.worker_timeout_s,
                     registrars=[self.catalog.engines.owner(request.engine)],

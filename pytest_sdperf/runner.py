@@ -210,7 +210,10 @@ class CaseRunner:
         }
         if self.engine.compiles:
             for component, part in parts.items():
-                part.update(self.workbench.compilations.find(self.engine, shared, component, start=self._start(shared)))
+                found = self.workbench.compilations.find(
+                    self.engine, shared, component, request=self.request, start=self._start(shared)
+                )
+                part.update(found)
         if self.is_pipeline:
             return {
                 **shared,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pytest_sdperf import host_memory
 from pytest_sdperf.clock import Clock, monotonic_s
-from pytest_sdperf.contracts import PhaseListener
+from pytest_sdperf.phases import PhaseListener
 from pytest_sdperf.values import Sample
 
 

@@ -12,11 +12,12 @@ from pytest_sdperf import compilations
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.compilations import Compilations
-from pytest_sdperf.contracts import Engine, Silent
+from pytest_sdperf.contracts import Engine
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
+from pytest_sdperf.phases import Silent
 from pytest_sdperf.probe_model import ProbeModel
-from pytest_sdperf.settings import Settings
+from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.tasks import TaskContext, _loading, component, pipeline
 from pytest_sdperf.testing import SMALL
 from pytest_sdperf.values import to_json
@@ -127,8 +128,9 @@ def names_in(folder):
     return sorted(path.name for path in Path(folder).iterdir())
 
 
-def find(found, here, folder, given=None):
-    return found.find(here.engine, given or arguments(folder), "unet", start=start(folder))
+def find(found, here, folder, given=None, **asked):
+    request = EngineRequest("mine", "slow", **asked)
+    return found.find(here.engine, given or arguments(folder), "unet", request=request, start=start(folder))
 
 
 def test_it_is_compiled_once_within_the_build_timeout_and_found_again_by_the_next_session(here, tmp_path):
@@ -141,10 +143,10 @@ def test_it_is_compiled_once_within_the_build_timeout_and_found_again_by_the_nex
     assert [name for name, _ in here.tasks] == ["versions", "run", "versions"]
 
 
-@pytest.mark.parametrize("what", ["version", "driver", "card", "build", "precision", "option", "size"])
+@pytest.mark.parametrize("what", ["version", "driver", "card", "build", "precision", "option", "size", "env"])
 def test_whatever_it_depends_on_makes_another_one(here, tmp_path, what):
     find(session(tmp_path), here, tmp_path)
-    device, given = CARD, arguments(tmp_path)
+    device, given, asked = CARD, arguments(tmp_path), {}
     if what == "version":
         here.engine.version = "2"
     elif what == "driver":
@@ -155,9 +157,11 @@ def test_whatever_it_depends_on_makes_another_one(here, tmp_path, what):
         given = arguments(tmp_path, **({"key": "other"} if what == "build" else {"floating": "float16"}))
     elif what == "option":
         given["components"]["unet"]["options"] = {"level": "5"}
-    else:
+    elif what == "size":
         given["workload"]["height"] = 128
-    find(session(tmp_path, device=device), here, tmp_path, given)
+    else:
+        asked["env"] = {"CUDA_MODULE_LOADING": "LAZY"}
+    find(session(tmp_path, device=device), here, tmp_path, given, **asked)
     assert [name for name, _ in here.tasks].count("run") == 2
 
 
@@ -176,7 +180,7 @@ def test_a_process_adds_files_to_a_folder_of_its_own(here, tmp_path):
         folder = tmp_path / f"worker{number}"
         context = TaskContext(folder, here.catalog(), Silent(), lambda text: None)
         with _loading.loaded_component(given, "unet", context) as loaded:
-            (folder / "unet" / "more").touch()
+            (folder / _loading.WORK_DIR / "more").touch()
             assert loaded.runner.facts() == {"found": "for unet, static"}
             assert component._facts(loaded) == {
                 "versions": {"slow": "1"},
@@ -211,7 +215,7 @@ def test_a_pipeline_loads_the_components_of_an_engine_together(here, tmp_path, m
             "vae_decoder": {"of": "vae_decoder"},
         }
         assert parts["unet"].load_s == parts["vae_decoder"].load_s
-    assert together == [{"unet": "unet", "vae_decoder": "vae_decoder"}]
+    assert together == [{"unet": _loading.WORK_DIR, "vae_decoder": _loading.WORK_DIR}]
 
 
 @pytest.mark.parametrize("error", [OutOfMemoryError("the device is full"), BuildError("no kernel")])

@@ -7,7 +7,7 @@ import mmap
 
 import pytest
 
-from pytest_sdperf.contracts import PhaseListener
+from pytest_sdperf.phases import PhaseListener
 from pytest_sdperf.timing import TimingPlan, take_sample
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -66,9 +64,9 @@ class OneDiffEngine(_torch.ModuleEngine):
     def missing(self, device_kind: DeviceKind = "cuda") -> str | None:
         """Ask for the packages, and for a torch that nexfort was built for."""
         lacking = [need.module for need in self.requirements if importlib.util.find_spec(need.module) is None]
-        if "torch" not in lacking:
+        oldest, newest = _TORCH
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             version = importlib.metadata.version("torch")
-            oldest, newest = _TORCH
             if not oldest <= _release(version) <= newest:
                 return f"nexfort is built for torch 2.3 to 2.5.1, and torch {version} is installed; {_ENVIRONMENT}"
         return f"{', '.join(lacking)}: not installed; {_ENVIRONMENT}" if lacking else None
@@ -77,20 +75,21 @@ class OneDiffEngine(_torch.ModuleEngine):
         """Return the versions of torch, diffusers, OneDiff and nexfort."""
         return {**super().versions(), **{name: importlib.metadata.version(name) for name in ("onediff", "nexfort")}}
 
-    @contextmanager
+    @contextlib.contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Load one component as a pipeline of one part; the first call compiles it."""
         with self.load_pipeline({request.component: request}) as runners:
             yield runners[request.component]
 
-    @contextmanager
+    @contextlib.contextmanager
     def load_pipeline(self, requests: Mapping[str, LoadRequest]) -> Iterator[Mapping[str, Runner]]:
         """Load every component and let OneDiff compile them together; the first call of each does the work."""
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(_gather(requests))
+        first = next(iter(requests.values()))
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(first.work_dir / "inductor")
         from onediffx import compile_pipe
 
-        pipe = pipeline_of({name: _torch.load_module(request) for name, request in requests.items()})
-        given = next(iter(requests.values())).options
+        pipe = pipeline_of({name: _load_module(request) for name, request in requests.items()})
+        given = first.options
         options = {"mode": given["mode"], "memory_format": given["memory_format"], "options": dict(PUBLISHED_OPTIONS)}
         pipe = compile_pipe(pipe, backend="nexfort", options=options)
         yield {name: OneDiffRunner(part_of(pipe, name), request) for name, request in requests.items()}
@@ -125,6 +124,16 @@ def pipeline_of(modules: Mapping[str, torch.nn.Module]) -> SimpleNamespace:
     return pipe
 
 
+def _load_module(request: LoadRequest) -> torch.nn.Module:
+    """Load a component as it is: memory format and TF32 are among the options that nexfort gets."""
+    return request.model.module(
+        request.component,
+        weights=request.build.path,
+        floating=request.build.floating,
+        device=_torch.torch_device(request),
+    ).eval()
+
+
 def part_of(pipe: SimpleNamespace, component: str) -> torch.nn.Module:
     """Return what stands in a pipeline where a component was put."""
     found = pipe
@@ -132,14 +141,6 @@ def part_of(pipe: SimpleNamespace, component: str) -> torch.nn.Module:
         found = getattr(found, attribute)
     module: torch.nn.Module = found  # type: ignore[assignment]  # an attribute of a plain object
     return module
-
-
-def _gather(requests: Mapping[str, LoadRequest]) -> Path:
-    """Return a folder with what was compiled for each of the components."""
-    first, *others = (request.work_dir for request in requests.values())
-    for folder in others:
-        shutil.copytree(folder, first, dirs_exist_ok=True, symlinks=True)
-    return first
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -12,7 +12,6 @@ from pytest_sdperf.engines import _ort, _rocm
 
 PROVIDER = "ROCMExecutionProvider"
 _PACKAGE = "onnxruntime-rocm<1.23"
-_TUNING = "tuning.json"
 
 
 class OrtRocmEngine(Engine):
@@ -69,7 +68,7 @@ class OrtRocmEngine(Engine):
             options=_ort.session_options(onnxruntime, request.options),
             providers=[(PROVIDER, provider), "CPUExecutionProvider"],
         )
-        tuning = request.work_dir / _TUNING
+        tuning = request.work_dir / f"{request.component}-tuning.json"
         known = tuning.is_file()
         if known:
             session.set_tuning_results(json.loads(tuning.read_text(encoding="utf-8")))

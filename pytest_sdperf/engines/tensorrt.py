@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import torch
 
 _REQUIREMENT = "tensorrt-cu13>=10"
-_PLAN, _TIMING_CACHE = "component.plan", "timing.cache"
 _DTYPES = {
     "FLOAT": "float32",
     "HALF": "float16",
@@ -69,7 +68,7 @@ class TensorRtEngine(Engine):
         """Load the engine from the folder of the request; build it there if it is not."""
         import tensorrt
 
-        plan = request.work_dir / _PLAN
+        plan = request.work_dir / f"{request.component}.plan"
         logger = tensorrt.Logger(tensorrt.Logger.WARNING)
         if not plan.is_file():
             _build(request, logger, plan)
@@ -108,7 +107,7 @@ def _build(request: LoadRequest, logger: Any, plan: Path) -> None:
         raise BuildError(
             f"TensorRT {tensorrt.__version__} built no engine of the {request.component}: see the worker's stderr."
         )
-    plan.with_name(_TIMING_CACHE).write_bytes(config.get_timing_cache().serialize())
+    plan.with_suffix(".timing").write_bytes(config.get_timing_cache().serialize())
     plan.write_bytes(serialized)
 
 

@@ -2,34 +2,219 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import contextlib
+import importlib.metadata
+import json
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.contracts import EngineOption, LoadRequest, Runner
+from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.engines import _torch
 
+if TYPE_CHECKING:
+    import torch
+
+# Mode -> the one that does the same without CUDA graphs.
+WITH_CUDA_GRAPHS = {"reduce-overhead": "default", "max-autotune": "max-autotune-no-cudagraphs"}
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class TorchCompileEngine(_torch.ModuleEngine):
-    """The torch module through `torch.compile`; compilation happens in the first run and is part of its seconds."""
+    """The torch module through `torch.compile`; compilation happens in the first run and is part of its seconds.
+
+    The processes of a case share Inductor's cache, which the first of them finds empty.
+    """
 
     name = "torch-compile"
     options = {
         "mode": EngineOption("default", "Mode of torch.compile.", choices=MODES),
         "fullgraph": EngineOption("on", "Refuse graph breaks.", choices=("on", "off")),
+        "channels_last": _torch.CHANNELS_LAST,
         "tf32": _torch.TF32,
     }
+    compiles = True
 
-    @contextmanager
+    def refuses_options(self, options: Mapping[str, str], device_kind: DeviceKind) -> str | None:
+        """Refuse CUDA graphs on a CPU, where torch would do without and say nothing."""
+        mode = options["mode"]
+        if device_kind == "cpu" and mode in WITH_CUDA_GRAPHS:
+            return f"mode={mode} makes CUDA graphs, which a CPU has not; type {self.name}:mode={WITH_CUDA_GRAPHS[mode]}"
+        return None
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of torch, diffusers and Triton, which is there where GPUs are."""
+        found = super().versions()
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found["triton"] = importlib.metadata.version("triton")
+        return found
+
+    @contextlib.contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Load the module and wrap it; the first call compiles."""
         import torch
 
-        _torch.set_tf32(allowed=request.options["tf32"] == "on")
-        compiled = torch.compile(
-            _torch.load_module(request),
-            mode=request.options["mode"],
-            fullgraph=request.options["fullgraph"] == "on",
+        mode = request.options["mode"]
+        compiled = torch.compile(_torch.load_module(request), mode=mode, fullgraph=request.options["fullgraph"] == "on")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_cache_in(request))
+            # Whatever runs next in this process, as in a debugger, begins anew.
+            stack.callback(torch.compiler.reset)
+            yield CompiledRunner(compiled, request, skips=stack.enter_context(_skips_logged()))
+
+
+@contextlib.contextmanager
+def _cache_in(request: LoadRequest) -> Iterator[None]:
+    """Let Inductor keep what it compiles in the folder of the case, whatever the environment says."""
+    before = os.environ.get(_CACHE)
+    os.environ[_CACHE] = str(request.work_dir / "inductor")
+    try:
+        yield
+    finally:
+        os.environ.pop(_CACHE)
+        if before is not None:
+            os.environ[_CACHE] = before
+
+
+@contextlib.contextmanager
+def _skips_logged() -> Iterator[list[str]]:
+    """Collect why Inductor did without CUDA graphs: it counts these, and only logs the reasons."""
+    from torch._inductor.cudagraph_utils import cudagraphs_log
+
+    found: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(record.getMessage())
+
+    collector = Collector(logging.WARNING)
+    cudagraphs_log.addHandler(collector)
+    try:
+        yield found
+    finally:
+        cudagraphs_log.removeHandler(collector)
+
+
+class Counts(NamedTuple):
+    """What the compiler has done in this process.
+
+    Attributes:
+        graphs: Graphs that were compiled.
+        breaks: Places where it gave up and began another graph.
+        skips: Graphs that were to be CUDA graphs and are not.
+        hits, misses: Graphs that were in the cache, and that were not.
+    """
+
+    graphs: int = 0
+    breaks: int = 0
+    skips: int = 0
+    hits: int = 0
+    misses: int = 0
+
+    @classmethod
+    def now(cls) -> Counts:
+        """Read torch's counters."""
+        from torch._dynamo.utils import counters
+
+        inductor = counters["inductor"]
+        return cls(
+            counters["stats"]["unique_graphs"],
+            sum(counters["graph_break"].values()),
+            inductor["cudagraph_skips"],
+            inductor["fxgraph_cache_hit"],
+            inductor["fxgraph_cache_miss"],
         )
-        yield _torch.TorchRunner(compiled, request, clone_outputs=True)
+
+    def plus(self, before: Counts, after: Counts) -> Counts:
+        """Add what happened between two readings."""
+        return Counts(*(mine + new - old for mine, old, new in zip(self, before, after, strict=True)))
+
+
+class CompiledRunner(_torch.TorchRunner):
+    """Calls a compiled module, and counts what the compiler does in these calls and in no other component's."""
+
+    def __init__(
+        self, module: Callable[..., Sequence[torch.Tensor]], request: LoadRequest, *, skips: Sequence[str]
+    ) -> None:
+        """Take a compiled module.
+
+        Args:
+            module: It has not been called yet.
+            request: What it was loaded for.
+            skips: Grows by a reason whenever Inductor does without CUDA graphs.
+        """
+        super().__init__(module, request, clone_outputs=True)
+        self._request, self._skips = request, skips
+        self._counts = Counts()
+        self._before_timed: Counts | None = None
+        self._seconds: dict[str, float] = {}
+
+    def enter(self, phase: str) -> None:
+        """Remember what was compiled before the timed calls."""
+        if phase == "timed":
+            self._before_timed = self._counts
+
+    def compute(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """Start one call; the first one compiles, is waited for, and timed."""
+        if not self._seconds:
+            return self._first(inputs)
+        return self._counted(inputs)
+
+    def _counted(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        before = Counts.now()
+        outputs = super().compute(inputs)
+        after = Counts.now()
+        if after != before:
+            self._counts = self._counts.plus(before, after)
+        return outputs
+
+    def _first(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        start_s = monotonic_s()
+        outputs = self._counted(inputs)
+        self.synchronize()
+        state = "warm" if self._counts.hits and not self._counts.misses else "cold"
+        self._seconds = {state: monotonic_s() - start_s}
+        cold = self._request.work_dir / f"{self._request.component}-cold.json"
+        if state == "cold":
+            cold.write_text(json.dumps(self._seconds), encoding="utf-8")
+        elif cold.is_file():
+            self._seconds |= json.loads(cold.read_text(encoding="utf-8"))
+        return outputs
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the compiler did, how long the first call took, and whether CUDA graphs are replayed."""
+        counts = self._counts
+        facts = {
+            **super().facts(),
+            "compile": {
+                "graphs": counts.graphs,
+                "graph_breaks": counts.breaks,
+                "recompiles": counts.graphs - (self._before_timed or counts).graphs,
+                "cudagraph_skips": counts.skips,
+                "reasons": [*self._breaks(), *dict.fromkeys(self._skips)],
+            },
+            "compile_cache": {
+                "state": next(iter(self._seconds), None),
+                "cold_s": self._seconds.get("cold"),
+                "warm_s": self._seconds.get("warm"),
+            },
+        }
+        if self._request.options["mode"] in WITH_CUDA_GRAPHS:
+            facts["cuda_graph"] = {"requested": True, "replayed": self._replayed(), "changed_inputs": None}
+        return facts
+
+    def _breaks(self) -> list[str]:
+        from torch._dynamo.utils import counters
+
+        return sorted(counters["graph_break"]) if self._counts.breaks else []
+
+    def _replayed(self) -> bool:
+        """Whether the last call replayed a recorded CUDA graph: it neither warmed up nor recorded one."""
+        from torch._inductor.cudagraph_trees import ExecutionState, get_manager
+
+        manager = get_manager(self._request.device_index, create_if_none_exists=False)
+        return manager is not None and manager.path_state is ExecutionState.EXECUTION

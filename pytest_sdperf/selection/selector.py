@@ -265,7 +265,10 @@ class Selector:
 
 def missing_here(engine: Engine, request: EngineRequest, device_kind: DeviceKind) -> str | None:
     """Say what the engine lacks in this interpreter; None if nothing, or if a profile's interpreter will run it."""
-    return None if request.python is not None else engine.missing(device_kind)
+    if request.python is not None:
+        return None
+    options = engine.all_options(dict(request.options))
+    return engine.missing(device_kind) or engine.refuses_options(options, device_kind)
 
 
 def _is_for(marked: EngineRequest, named: EngineRequest) -> bool:

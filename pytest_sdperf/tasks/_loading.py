@@ -16,6 +16,8 @@ from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.values import Build, Workload
 
+WORK_DIR = "engine"  # of a task's folder: the engine's own files
+
 
 @dataclass(frozen=True)
 class LoadedComponent:
@@ -42,11 +44,6 @@ def build_from_json(data: Mapping[str, Any]) -> Build:
     return Build(**{**data, **lists, "path": Path(data["path"])})
 
 
-def complete_options(engine: Engine, given: Mapping[str, str]) -> dict[str, str]:
-    """Return every option of the engine: what was given, defaults for the rest."""
-    return {name: given.get(name, option.default) for name, option in engine.options.items()}
-
-
 def usable_engine(part: Mapping[str, Any], arguments: Mapping[str, Any], context: TaskContext) -> Engine:
     """Return the engine that a job names for one component.
 
@@ -59,7 +56,8 @@ def usable_engine(part: Mapping[str, Any], arguments: Mapping[str, Any], context
         EngineMissingError: This interpreter, which may be that of a profile, lacks what the engine needs.
     """
     engine = context.catalog.engines.get(part["engine"])
-    reason = engine.missing(arguments["device_kind"])
+    kind = arguments["device_kind"]
+    reason = engine.missing(kind) or engine.refuses_options(engine.all_options(part["options"]), kind)
     if reason is not None:
         raise EngineMissingError(f"engine {engine.name!r} cannot run under {sys.executable}: {reason}")
     return engine
@@ -126,21 +124,23 @@ def _request(arguments: Mapping[str, Any], component: str, context: TaskContext)
         workload=Workload(**arguments["workload"]),
         device_kind=arguments["device_kind"],
         device_index=arguments["device_index"],
-        options=complete_options(engine, dict(part["options"])),
-        work_dir=_work_dir(part, context.out_dir / component),
+        options=engine.all_options(part["options"]),
+        work_dir=_work_dir(part["compiled"], context.out_dir / WORK_DIR),
         shapes=part["shapes"],
     )
 
 
-def _work_dir(part: Mapping[str, Any], folder: Path) -> Path:
+def _work_dir(compiled: str, folder: Path) -> Path:
     """Fill the folder of this process with links to what was compiled: files that an engine adds stay its own."""
-    if part["compiled"]:
-        shutil.copytree(part["compiled"], folder, dirs_exist_ok=True, copy_function=_link)
+    if compiled:
+        shutil.copytree(compiled, folder, dirs_exist_ok=True, copy_function=_link)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def _link(source: str, target: str) -> None:
+    if Path(target).exists():
+        return  # another component of the pipeline brought it; writing here would change what the cache holds
     try:
         Path(target).symlink_to(source)
     except OSError:  # not every file system and not every user of Windows has links

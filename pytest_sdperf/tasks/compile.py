@@ -15,7 +15,7 @@ def versions(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, An
     """Return the versions of the engine's libraries, which decide whether something compiled is still of use.
 
     Args:
-        arguments: `engine`; `device_kind`.
+        arguments: `engine`; `options`; `device_kind`.
         context: The task's context.
 
     Returns:
@@ -28,7 +28,7 @@ def versions(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, An
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Load the component and run it once on example inputs; leaves the engine's files in a folder of its name.
+    """Load the component and run it once on example inputs; leaves the engine's files in `WORK_DIR`.
 
     Args:
         arguments: As for `loading.loaded_component`, with `component`.

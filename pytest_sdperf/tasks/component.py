@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.contracts import Runner
+from pytest_sdperf.phases import Shared
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
 from pytest_sdperf.timing import TimingPlan, take_sample
@@ -63,7 +64,7 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
         sample: Sample = take_sample(
             call,
             TimingPlan(**arguments["plan"]),
-            listener=context.listener,
+            listener=Shared(context.listener, [runner]),
             watch_host=arguments["device_kind"] == "cpu",
         )
         sample = dataclasses.replace(sample, load_s=loaded.load_s, facts=_facts(loaded))

@@ -143,7 +143,7 @@ def test_the_engine_is_built_once_strongly_typed_and_without_tf32(tmp_path):
     assert config.builder_optimization_level == 5
     assert config.cleared == [fake_tensorrt.BuilderFlag.TF32]
     assert config.profiles == []
-    assert (tmp_path / "timing.cache").read_bytes() == b"timings"
+    assert (tmp_path / "unet.timing").read_bytes() == b"timings"
 
 
 def test_tf32_stays_on_where_it_was_asked_for(tmp_path):

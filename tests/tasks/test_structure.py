@@ -17,12 +17,12 @@ from tiny_model import TinyModel, make_catalog
 
 from pytest_sdperf import builtins, graph, ladder
 from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.contracts import Silent
 from pytest_sdperf.errors import BuildError
 from pytest_sdperf.fusing.weightless import is_missing
 from pytest_sdperf.models._components import TextEncoder
 from pytest_sdperf.models._released import NARROW_CLIP_L
 from pytest_sdperf.models._stable_diffusion import StableDiffusion
+from pytest_sdperf.phases import Silent
 from pytest_sdperf.tasks import TaskContext, _structure, export, fuse_native
 from pytest_sdperf.tasks import weights as weights_task
 

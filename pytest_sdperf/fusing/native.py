@@ -39,7 +39,12 @@ def ready(model: ir.Model) -> FusionGraph:
 
 
 def fuse(
-    model: ir.Model, fusions: Sequence[Fusion], *, to_float16: bool = False, float32: Collection[str] = ()
+    model: ir.Model,
+    fusions: Sequence[Fusion],
+    *,
+    to_float16: bool = False,
+    float32: Collection[str] = (),
+    float32_ops: Collection[str] = (),
 ) -> Report:
     """Fuse a model in place.
 
@@ -48,6 +53,7 @@ def fuse(
         fusions: In the order of the ladder: a later one may build on what an earlier one made.
         to_float16: Convert to float16 afterwards.
         float32: Inputs and outputs that stay float32 in that case.
+        float32_ops: Operators that stay float32 in that case.
 
     Raises:
         BuildError: The model needs an opset for which ONNX Runtime's CUDA provider has no kernels, or holds graphs
@@ -58,7 +64,7 @@ def fuse(
     sites = [site for fusion in fusions for site in run(fusion, graph)]
     transposes = layout.settle(graph)
     if to_float16:
-        half.to_half(graph, float32=float32)
+        half.to_half(graph, float32=float32, float32_ops=float32_ops)
     opset.declare(graph)
     graph.record_shapes()
     tidy.finish(model)

@@ -91,9 +91,8 @@ def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays
 
     What is not there yet is computed in one process, because most of its time is the import of torch and diffusers.
     """
-    case = dataclasses.replace(
-        runner.case, engine="torch", engine_options=(), optimization="fp32", fuser="", exporter="", opset=0, shapes=""
-    )
+    case = dataclasses.replace(runner.case, engine="torch", engine_options=(), optimization="fp32")
+    case = dataclasses.replace(case, fuser="", exporter="", opset=0, shapes="", fp32_ops="")
     plain = dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"))
     keys = {floating: _reference_key(plain, floating) for floating in floatings}
     cache = runner.workbench.cache

@@ -41,6 +41,7 @@ class Selection:
         exporter: `dynamo` or `torchscript`.
         opset: Opset of the export.
         shapes: `static` or `dynamic`.
+        fp32_ops: Operators that stay float32 in float16 builds, as `component:operator`, sorted.
         weights: `random`, `none` (graphs are built without weights), the absolute path of a diffusers folder, or a
             hub id.
         onnx_dir: Absolute path of an exported pipeline that is taken instead of exporting one; None exports.
@@ -57,6 +58,7 @@ class Selection:
     exporter: str = "dynamo"
     opset: int = 18
     shapes: str = "static"
+    fp32_ops: tuple[str, ...] = ()
     weights: str = "random"
     onnx_dir: Path | None = None
     onnx_reference: Path | None = None
@@ -64,6 +66,10 @@ class Selection:
     width: int = 0
     steps: int = 0
     scheduler: str = ""
+
+    def fp32_ops_of(self, component: str) -> tuple[str, ...]:
+        """Return which of `fp32_ops` one component has; those of every component for `pipeline`."""
+        return tuple(op for op in self.fp32_ops if component in ("pipeline", op.partition(":")[0]))
 
     @property
     def has_module(self) -> bool:

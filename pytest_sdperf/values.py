@@ -50,6 +50,7 @@ class Case:
         shapes: `static` or `dynamic`; empty likewise.
         weights: Identity of the weights (`random-0`, `none`, a fingerprint of a folder, or a hub id with its commit),
             or of a given graph with its weights (`onnx-` and a hash of its files).
+        fp32_ops: Operators that stay float32 in a float16 graph: `unet:MultiHeadAttention`, joined by commas.
         batch_size, height, width, steps, scheduler: See `Workload`; steps and scheduler are 0 and empty for a
             single component.
     """
@@ -64,6 +65,7 @@ class Case:
     opset: int = 0
     shapes: str = ""
     weights: str = "random-0"
+    fp32_ops: str = ""
     batch_size: int = 1
     height: int = 512
     width: int = 512

@@ -233,7 +233,8 @@ class Builder:
                 f"Choose the fuser native, or leave --sdperf-weights out."
             )
         arguments: dict[str, Any] = {"component": component, "rungs": list(rungs), "floating": floating}
-        arguments["float32"] = float32
+        kept = [op.partition(":")[2] for op in self._settings.selection.fp32_ops_of(component)]
+        arguments |= {"float32": float32, "float32_ops": kept if floating != "float32" else []}
         parts = {
             **arguments,
             "export": exported.digest,

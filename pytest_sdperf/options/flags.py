@@ -107,6 +107,13 @@ OPTIONS: Sequence[Option] = (
     Option("opset", "what", "ONNX opset of the export, 17 to 23. Default: 18.", "NUMBER"),
     Option("shapes", "what", "Shapes of the exported graph: static or dynamic. Default: static.", "KIND"),
     Option(
+        "force-fp32-ops",
+        "what",
+        "Operators that float16 builds keep in float32, as COMPONENT:OPERATOR: unet:MultiHeadAttention. They are one "
+        "build. Default: none.",
+        "NAMES",
+    ),
+    Option(
         "weights",
         "what",
         "random (seeded), none (graphs are only looked at), a diffusers folder, or the id of a repository on the "

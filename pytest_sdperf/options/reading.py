@@ -109,6 +109,7 @@ class Reader:
             exporter=self._said("exporter", partial(read.one_of, kind="exporter", allowed=EXPORTERS), usual.exporter),
             opset=self._said("opset", read.opset, usual.opset),
             shapes=self._said("shapes", partial(read.one_of, kind="kind of shapes", allowed=SHAPES), usual.shapes),
+            fp32_ops=self._said("force-fp32-ops", self._fp32_ops, usual.fp32_ops),
             weights=self._said("weights", self._weights, usual.weights),
             onnx_dir=self._said("onnx-dir", self._folder, usual.onnx_dir),
             onnx_reference=self._said("onnx-reference", self._reference, usual.onnx_reference),
@@ -131,6 +132,9 @@ class Reader:
 
     def _optimizations(self, answer: Answer) -> tuple[str, ...]:
         return parse_optimizations(answer.text, self.catalog.ladder, as_is="onnx-dir" in self.answers)
+
+    def _fp32_ops(self, answer: Answer) -> tuple[str, ...]:
+        return read.operators(answer, [name for name in components_of(self.catalog) if name != PIPELINE])
 
     def _path(self, answer: Answer) -> Path:
         return path_of(answer, started_in=self.started_in, root=self.root)

@@ -26,7 +26,7 @@ def disagreements(reports: Iterable[CaseReport]) -> tuple[Case, ...]:
 
 def concerns(gate: Case, case: Case) -> bool:
     """Whether a failed gate concerns a case. A gate on a graph alone (no engine) concerns every engine that runs it."""
-    build = ("model", "optimization", "fuser", "exporter", "opset", "shapes", "weights")
+    build = ("model", "optimization", "fuser", "exporter", "opset", "shapes", "weights", "fp32_ops")
     if any(getattr(gate, name) != getattr(case, name) for name in build):
         return False
     if gate.engine and (gate.engine, gate.engine_options) != (case.engine, case.engine_options):

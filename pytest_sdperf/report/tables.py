@@ -14,7 +14,7 @@ from pytest_sdperf.report.line import STYLES, Line, wrapped
 from pytest_sdperf.values import Case
 
 _INDENT = "  "
-_SHARED = ("fuser", "exporter", "opset", "shapes", "weights")
+_SHARED = ("fuser", "exporter", "opset", "shapes", "weights", "fp32_ops")
 _LEGEND = {"!": "regressed", "x": "invalid", "?": "inconclusive", "~": "gap", "+": "improved"}
 
 
@@ -92,7 +92,7 @@ def _labels(cases: Sequence[Case]) -> Labels:
 def _shared(cases: Sequence[Case], labels: Labels) -> str:
     """Return what every case has in common; a case that compiles the module itself has no fuser or exporter."""
     spelled = {"fuser": "{} fuser", "exporter": "{} exporter", "opset": "opset {}", "shapes": "{} shapes",
-               "weights": "weights {}"}  # fmt: skip
+               "weights": "weights {}", "fp32_ops": "{} in float32"}  # fmt: skip
     values = {name: next(filter(None, (getattr(case, name) for case in cases)), None) for name in _SHARED}
     told = [spelled[name].format(value) for name, value in values.items() if value and name not in labels.varying]
     return f": {', '.join(told)}" if told else ""

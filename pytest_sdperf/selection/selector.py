@@ -165,8 +165,10 @@ class Selector:
 
     def _optimized(self, case: Case, optimization: str) -> Case:
         if self.given is not None:
-            return self.given.optimized(case, optimization)
-        return replace(case, optimization=optimization)
+            case = self.given.optimized(case, optimization)
+        half = case.exporter and ladder.floating(optimization, self.catalog.ladder) != "float32"
+        kept = self.selection.fp32_ops_of(case.component) if half else ()
+        return replace(case, optimization=optimization, fp32_ops=",".join(kept))
 
     @functools.cached_property
     def given(self) -> GivenCases | None:

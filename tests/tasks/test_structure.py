@@ -51,7 +51,7 @@ def drawn(folder, *, model="tiny", component="unet", catalog=None):
 def fused(folder, source, rungs, *, component="unet", floating="float16"):
     arguments = {
         "source": str(source / export.FILE), "component": component, "rungs": list(rungs), "floating": floating,
-        "float32": ["timestep"], "cache_dir": "c",
+        "float32": ["timestep"], "float32_ops": [], "cache_dir": "c",
     }  # fmt: skip
     return fuse_native.run(arguments, context(folder))
 

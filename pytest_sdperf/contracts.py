@@ -185,6 +185,10 @@ class Runner(ABC):
         self.synchronize()
         return {name: torch.from_numpy(array).to(device) for name, array in self.fetch().items()}
 
+    def allocator_peak_bytes(self, *, reset: bool) -> int | None:
+        """Return the peak of the engine's own allocator since the last reset; None where it cannot tell."""
+        return None
+
     def facts(self) -> dict[str, Any]:
         """Return what really ran, as plain JSON data (providers, threads, nodes per provider, ...)."""
         return {}

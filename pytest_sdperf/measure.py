@@ -86,6 +86,7 @@ class MemoryWatch:
             first_run_bytes=self.peaks_bytes.get("first_run"),
             second_run_bytes=self.peaks_bytes.get("second_run"),
             memory_source="device",
+            peaks_bytes={**sample.peaks_bytes, "device": dict(self.peaks_bytes)},
         )
 
 

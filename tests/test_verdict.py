@@ -52,7 +52,16 @@ def rates(tflops, terabytes=3.0):
     return Calibration(tflops * 1e12, terabytes * 1e12, "float16", "torch 2.13.0")
 
 
+def allocated(measured, mb):
+    """Every process's own allocator handed out this much in the second run."""
+    peaks = {"allocator": {"first_run": 3000 * MB, "second_run": mb * MB}}
+    samples = tuple(dataclasses.replace(one, peaks_bytes=peaks) for one in measured.samples)
+    change = dataclasses.replace if dataclasses.is_dataclass(measured) else msgspec.structs.replace
+    return change(measured, samples=samples)
+
+
 CARD = rates(780)
+BOOKED = stored(allocated(session(), 2000))
 # metric, measurement, stored case, policy -> outcome and code of that metric's verdict
 TABLE = [
     # latency against one stored session
@@ -157,6 +166,14 @@ TABLE = [
      "unet-calls-changed"),
     ("latency", measurement(case=PIPELINE, counts={}, calls=5), stored(session(calls=5), of=PIPELINE), GPU, HELD,
      "latency-inside-interval"),
+    # the engine's own allocator
+    ("allocator-memory", allocated(measurement(), 2000), None, GPU, NEW, "no-baseline"),
+    ("allocator-memory", allocated(measurement(), 2000), stored(), GPU, NEW, "no-baseline"),
+    ("allocator-memory", allocated(measurement(), 2000), BOOKED, GPU, HELD, "memory-inside-limit"),
+    ("allocator-memory", allocated(measurement(), 2025), BOOKED, GPU, REGRESSED, "memory-above-limit"),
+    ("allocator-memory", allocated(measurement(), 1975), BOOKED, CPU, IMPROVED, "memory-below-limit"),
+    ("allocator-memory", measurement(), BOOKED, GPU, INVALID, "memory-missing"),
+    ("allocator-memory", measurement(), stored(), GPU, None, None),
     # the physical floor
     ("measurement", measurement(floor=floor(9.8)), stored(), GPU, None, None),
     ("measurement", measurement(floor=floor(9.95)), stored(), GPU, INVALID, "below-floor"),
@@ -339,6 +356,10 @@ def test_sentences_about_memory_and_graphs():
         "UNet second-run memory is missing from a sample.",
         "UNet graph has 208 nodes; its baseline has 200: SkipLayerNormalization 32 -> 30, Add 70 -> 76, Sqrt 0 -> 4.",
     ]
+    assert judge(allocated(measurement(), 2025), BOOKED, policy=GPU)[3].sentence == (
+        "UNet allocator memory 2,025 MB is 1.2 % above its baseline of 2,000 MB (held up to 2,020 MB, 1 % of allocator "
+        "memory)."
+    )
     measured = measurement(first=0, source="device")
     assert [verdict.sentence for verdict in judge(measured, stored(), policy=GPU)][1:3] == [
         "UNet first-run memory of 0 bytes cannot be.",

@@ -12,6 +12,7 @@ from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.floors import floor_lines
 from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.report.memory import memory_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.tables import table_lines
@@ -41,6 +42,7 @@ def report_lines(
         matches = beside(published, family=run.family, model=model, batch_sizes=batches)
         yield from _section(table_lines(mine, matches, width=width))
     yield from _section(floor_lines(reports, width=width))
+    yield from _section(memory_lines(reports, width=width))
     yield from _section(agreement_lines(reports, width=width))
     yield from _section(_standing(reports, width=width))
     yield from _section(finding_lines(reports, width=width, candidates=not (run.updating or run.in_process)))

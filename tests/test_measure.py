@@ -11,8 +11,9 @@ from sample_values import case, sample
 
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
-from pytest_sdperf.measure import measure, plan_of
-from pytest_sdperf.values import Failure, to_json
+from pytest_sdperf.measure import MemoryWatch, measure, plan_of
+from pytest_sdperf.process import Event
+from pytest_sdperf.values import Failure, Sample, to_json
 
 CPU = Device("cpu", "A CPU", "cpu-a-2c")
 CARD = Device("cuda", "NVIDIA T4", "t4", uuid="GPU-1")
@@ -96,6 +97,20 @@ def test_a_process_without_a_sample_ends_the_measurement_and_earlier_samples_sta
 def test_what_cannot_be_built_or_started_is_a_failure_too(when):
     measured = Case(**{when: WorkerError("too late", reason="timeout")}).measured()
     assert (measured.samples, measured.failure) == ((), Failure("timeout", "too late"))
+
+
+def test_the_memory_of_the_whole_device_is_what_is_judged_and_other_ways_stay(monkeypatch):
+    probe = ToyProbe(CARD)
+    used = iter([1000, 5000])
+    monkeypatch.setattr(probe, "memory_used_bytes", lambda device: next(used, 4000))
+    watch = MemoryWatch(probe, CARD)
+    for run in ("load", "first_run", "second_run", "timed"):
+        watch.on_event(Event("begin", run))
+        watch.on_event(Event("end", run))
+    host = {"first_run": 70, "second_run": 60}
+    seen = watch.add_to(Sample((0.01,), peaks_bytes={"host": host}))
+    assert (seen.memory_source, seen.first_run_bytes, seen.second_run_bytes) == ("device", 4000, 3000)
+    assert seen.peaks_bytes == {"host": host, "device": {"first_run": 4000, "second_run": 3000}}
 
 
 @pytest.mark.parametrize(

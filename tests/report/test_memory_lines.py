@@ -14,12 +14,9 @@ GPU = {"model": "sd15", "height": 512, "width": 512}
 
 def report(engine, *peaks, source="device"):
     measured = measurement(case=case(**GPU, engine=engine), source=source)
-    samples = tuple(
-        dataclasses.replace(
-            sample, peaks_bytes={way: {run: mb * MB for run, mb in runs.items()} for way, runs in of.items()}
-        )
-        for sample, of in zip(measured.samples, peaks, strict=True)
-    )
+    sizes = [{way: {run: mb * MB for run, mb in runs.items()} for way, runs in of.items()} for of in peaks]
+    pairs = zip(measured.samples, sizes, strict=True)
+    samples = tuple(dataclasses.replace(sample, peaks_bytes=size) for sample, size in pairs)
     return CaseReport("a test", measured.case, dataclasses.replace(measured, samples=samples))
 
 

@@ -39,7 +39,9 @@ def memory_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]
 
 def _tells_more(measurement: Measurement) -> bool:
     """Whether its peaks are those of a device, and something else was watched too."""
-    return any(sample.memory_source == "device" and {*sample.peaks_bytes} - {"device"} for sample in measurement.samples)
+    return any(
+        sample.memory_source == "device" and {*sample.peaks_bytes} - {"device"} for sample in measurement.samples
+    )
 
 
 def _cells(measurement: Measurement) -> tuple[str, ...]:

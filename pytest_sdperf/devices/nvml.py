@@ -133,6 +133,8 @@ class NvmlProbe(DeviceProbe):
         nvml, handle = self._handle(device)
         if nvml is None or handle is None or device.machine.get("mig") == "enabled":
             return None  # the clocks of a MIG device are those of its card, which others use too
+        if device.machine.get("virtualization") == "vgpu":
+            return None
         clock_mhz = nvml.sustained_mhz(handle)
         if clock_mhz is None:
             return None

@@ -139,7 +139,7 @@ class NvmlProbe(DeviceProbe):
         if clock_mhz is None:
             return None
         command = f"sudo nvidia-smi -i {device.uuid}"
-        return ClockCommands(f"{command} --lock-gpu-clocks={clock_mhz},{clock_mhz}", f"{command} --reset-gpu-clocks")
+        return ClockCommands(f"{command} -lgc {clock_mhz},{clock_mhz}", f"{command} -rgc")
 
     def _open(self) -> NvmlQueries:
         if self._nvml is None:

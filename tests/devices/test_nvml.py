@@ -417,12 +417,8 @@ def test_nvml_is_started_once(nvml):
 def test_an_owner_is_told_how_to_hold_the_clocks_below_what_a_power_cap_forces(nvml):
     probe = nvml(a100(), Card("NVIDIA H200", 143_771, (9, 0), uuid=B, max_clocks={1: 1980}))
     assert [probe.clock_commands(device) for device in probe.find()] == [
-        ClockCommands(
-            f"sudo nvidia-smi -i {A} --lock-gpu-clocks=1050,1050", f"sudo nvidia-smi -i {A} --reset-gpu-clocks"
-        ),
-        ClockCommands(
-            f"sudo nvidia-smi -i {B} --lock-gpu-clocks=1485,1485", f"sudo nvidia-smi -i {B} --reset-gpu-clocks"
-        ),
+        ClockCommands(f"sudo nvidia-smi -i {A} -lgc 1050,1050", f"sudo nvidia-smi -i {A} -rgc"),
+        ClockCommands(f"sudo nvidia-smi -i {B} -lgc 1485,1485", f"sudo nvidia-smi -i {B} -rgc"),
     ]
 
 

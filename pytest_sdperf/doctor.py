@@ -59,6 +59,18 @@ def lines() -> Iterator[str]:
     for name, devices in found.items():
         told = [f"{one.name} ({one.slug})" if isinstance(one, Device) else one for one in devices]
         yield from (f"  {name}: {text}" for text in told or ["none"])
+    yield from _clocks(catalog.probes.items(), found)
+
+
+def _clocks(probes: Mapping[str, DeviceProbe], found: Mapping[str, Sequence[Device | str]]) -> Iterator[str]:
+    """Yield how the owner of a GPU may hold its clocks; nothing here ever does it."""
+    pairs = [(probes[name], device) for name, devices in found.items() for device in devices]
+    known = [commands for probe, one in pairs if isinstance(one, Device) and (commands := probe.clock_commands(one))]
+    if known:
+        yield "clocks: the owner of a GPU may lock them while it is measured, and let them go afterwards"
+    for commands in known:
+        yield f"  {commands.lock}"
+        yield f"  {commands.unlock}"
 
 
 def read_runs(path: Path = RUNS) -> dict[str, tuple[EngineRun, ...]]:

@@ -17,6 +17,7 @@ import pytest
 from pytest_sdperf import agreement as agreements
 from pytest_sdperf import benchmark_bridge
 from pytest_sdperf.building.expectations import explain_build
+from pytest_sdperf.case_floor import with_floor
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.delivery import DisagreementFailed, Recorder, deliver
 from pytest_sdperf.device import Device
@@ -156,7 +157,9 @@ def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
         settings = sdperf_session.run.settings
         runner.builds()  # nobody needs to wait for that
         with measuring_alone(sdperf_session.run.device(), settings.state_dir, say=sdperf_session.say):
+            calibration = sdperf_session.calibration(case)
             measurement = measure(runner, processes=settings.processes, say=sdperf_session.say)
+        measurement = with_floor(dataclasses.replace(measurement, calibration=calibration), runner)
         if getattr(request.config, "workerinput", {}).get("workercount", 1) > 1:
             measurement = dataclasses.replace(measurement, remarks=(*measurement.remarks, BESIDE_OTHERS))
         recorder.rungs(sdperf_session.standing(case))

@@ -1,26 +1,20 @@
-"""Measure a case in fresh processes, with the machine's state before and after.
-
-Device memory is watched outside timed regions.
-"""
+"""Measure a case in fresh processes, with the state and the memory of its device beside it."""
 
 from __future__ import annotations
 
 import dataclasses
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pytest_sdperf import clock, health
-from pytest_sdperf.device import Device, DeviceProbe
+from pytest_sdperf import health
 from pytest_sdperf.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.process import Event
 from pytest_sdperf.runner import CaseRunner, Run
 from pytest_sdperf.timing import TimingPlan
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Build, Failure, Measurement, Sample, finite, to_json
+from pytest_sdperf.watches import MemoryWatch, StateWatch
 
-WATCHED_PHASES = ("first_run", "second_run")
-WATCH_INTERVAL_S = 0.005
 # Processes that have imported everything and wait for their turn; each holds the code of its libraries in memory.
 MOST_WAITING = 4
 # A request of many UNet calls averages over them; a component needs more calls for a stable median.
@@ -28,65 +22,6 @@ COMPONENT_PLAN = TimingPlan()
 PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=1.0, warmup_s=0.001)
 # On a CPU nothing is left to warm up after two whole requests.
 CPU_PIPELINE_PLAN = dataclasses.replace(PIPELINE_PLAN, warmup_s=0.0)
-
-
-class MemoryWatch:
-    """Follows a worker's events and records the device's peak memory during the first and the second run.
-
-    The suite polls from its own process, so that the worker needs no vendor library and nothing is sampled inside a
-    timed region.
-    """
-
-    def __init__(self, probe: DeviceProbe, device: Device) -> None:
-        self._probe, self._device = probe, device
-        self._before = self._read() if device.kind != "cpu" else None
-        self._stop: threading.Event | None = None
-        self._thread: threading.Thread | None = None
-        self.peaks_bytes: dict[str, int] = {}
-
-    def on_event(self, event: Event) -> None:
-        """Start or stop watching at the border of a phase."""
-        if self._before is None or event.text not in WATCHED_PHASES:
-            return
-        if event.name == "begin":
-            self._stop = threading.Event()
-            self._thread = threading.Thread(target=self._watch, args=(event.text, self._stop), daemon=True)
-            self._thread.start()
-        elif event.name == "end":
-            self.close()
-
-    def close(self) -> None:
-        """Stop watching."""
-        if self._stop is not None and self._thread is not None:
-            self._stop.set()
-            self._thread.join()
-            self._stop = self._thread = None
-
-    def _read(self) -> int | None:
-        return self._probe.memory_used_bytes(self._device)
-
-    def _watch(self, phase: str, stop: threading.Event) -> None:
-        assert self._before is not None
-        while True:
-            # Read once more after the end: an arena keeps what the run allocated.
-            last = stop.is_set()
-            used = self._read()
-            if used is not None:
-                self.peaks_bytes[phase] = max(self.peaks_bytes.get(phase, 0), used - self._before)
-            if last:
-                return
-            clock.sleep_s(WATCH_INTERVAL_S)
-
-    def add_to(self, sample: Sample) -> Sample:
-        """Return the sample with the peaks that were seen."""
-        if not self.peaks_bytes:
-            return sample
-        return dataclasses.replace(
-            sample,
-            first_run_bytes=self.peaks_bytes.get("first_run"),
-            second_run_bytes=self.peaks_bytes.get("second_run"),
-            memory_source="device",
-        )
 
 
 def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -> Measurement:
@@ -97,12 +32,14 @@ def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -
     workbench = runner.workbench
     plan = plan_of(runner)
     builds: dict[str, Build] = {}
-    before = workbench.probe.health(workbench.device)
+    device, probe = workbench.device, workbench.probe
+    state, before = StateWatch(probe, device), probe.health(device)
     samples: list[Sample] = []
     failure: Failure | None = None
     try:
         builds = runner.builds()
-        for sample in _samples(runner, {**runner.arguments(), "plan": to_json(plan)}, processes=processes, say=say):
+        arguments = {**runner.arguments(), "plan": to_json(plan)}
+        for sample in _samples(runner, arguments, state, processes=processes, say=say):
             samples.append(sample)  # noqa: PERF402 - what was measured before a failure is kept
     except OutOfMemoryError as error:
         failure = Failure("oom", str(error))
@@ -110,14 +47,16 @@ def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -
         failure = Failure(error.reason, str(error), error.tail)
     except SdperfError as error:
         failure = Failure("refused", str(error))
-    after = workbench.probe.health(workbench.device)
+    state.close()
+    after = probe.health(device)
     return Measurement(
         case=runner.case,
         samples=tuple(samples),
         failure=failure,
         subject=subject(samples[-1]) if samples else {},
-        health=health.unfit(before, after, workbench.device),
-        remarks=health.remarks(before, after, workbench.device),
+        health=health.unfit(before, after, device, during=state.seen),
+        remarks=health.remarks(before, after, device, during=state.seen),
+        readings=health.readings(before=before, during=state.seen, after=after),
         **_graphs(builds),
     )
 
@@ -130,7 +69,7 @@ def plan_of(runner: CaseRunner) -> TimingPlan:
 
 
 def _samples(
-    runner: CaseRunner, arguments: dict[str, Any], *, processes: int, say: Callable[[str], None]
+    runner: CaseRunner, arguments: dict[str, Any], state: StateWatch, *, processes: int, say: Callable[[str], None]
 ) -> Iterator[Sample]:
     what = f"{runner.case.model} {runner.case.component}"
     for first in range(0, processes, MOST_WAITING):
@@ -139,13 +78,18 @@ def _samples(
         with runner.workers("measure", arguments, count=count) as workers:
             for number, worker in enumerate(workers, first + 1):
                 say(f"measuring {what}: process {number} of {processes}")
-                yield _sample(runner, worker)
+                yield _sample(runner, worker, state)
 
 
-def _sample(runner: CaseRunner, worker: Run) -> Sample:
+def _sample(runner: CaseRunner, worker: Run, state: StateWatch) -> Sample:
     watch = MemoryWatch(runner.workbench.probe, runner.workbench.device)
+
+    def on_event(event: Event) -> None:
+        watch.on_event(event)
+        state.on_event(event)
+
     try:
-        answer = worker(on_event=watch.on_event)
+        answer = worker(on_event=on_event)
     finally:
         watch.close()
     sample = Sample.from_json(answer["sample"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,12 +21,15 @@ from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.fingerprint import library_versions
-from pytest_sdperf.errors import OptionError
+from pytest_sdperf.calibration import Calibration
+from pytest_sdperf.device_choice import worker_environment
+from pytest_sdperf.errors import OptionError, SdperfError
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
+from pytest_sdperf.process import run_task
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
 from pytest_sdperf.values import Build, Case, Measurement
@@ -51,6 +55,7 @@ class Session:
         self.run = run
         self.say = say
         self._runners: dict[Case, CaseRunner] = {}
+        self._calibrated: list[Calibration | None] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     @functools.cached_property
@@ -114,6 +119,33 @@ class Session:
             folder=Path(self._scratch.name),
             say=self.say,
         )
+
+    def calibration(self, case: Case) -> Calibration | None:
+        """Return what the device itself does, measured once; None where nothing can measure it, which is said once.
+
+        Args:
+            case: The interpreter of its engine is asked where the suite's own has no torch.
+        """
+        if not self._calibrated:
+            self._calibrated.append(self._calibrate(case))
+        return self._calibrated[0]
+
+    def _calibrate(self, case: Case) -> Calibration | None:
+        bench = self.workbench
+        try:
+            answer = run_task(
+                "pytest_sdperf.tasks.calibrate:run",
+                {"device_kind": bench.device.kind, "device_index": 0},  # the worker sees one device only
+                out_dir=bench.new_folder("calibration"),
+                timeout_s=bench.settings.worker_timeout_s,
+                python=None if importlib.util.find_spec("torch") else self.run.request_of(case).python,
+                env=worker_environment(bench.device),
+                in_process=bench.settings.in_process,
+            )
+        except SdperfError as error:
+            self.say(f"not calibrated: {error}")
+            return None
+        return Calibration(**answer)
 
     def runner(self, case: Case) -> CaseRunner:
         """Return the runner of a case; the same one for the same case."""

@@ -14,6 +14,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from pytest_sdperf.calibration import Calibration
+from pytest_sdperf.floor import Floor
+
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
@@ -152,6 +155,8 @@ class Sample:
         first_run_s, second_run_s: Seconds of the two runs before warm-up (compilation, algorithm search).
         first_run_bytes, second_run_bytes: Peak memory of those runs; None where the machine cannot tell.
         memory_source: What the peaks are: `host` (VmHWM), `device` (whole GPU, NVML or amdsmi), empty if None.
+        peaks_bytes: Peak memory in every way that could tell it, way -> `first_run` or `second_run` -> bytes: `device`,
+            `allocator` (what the engine's own allocator handed out) and `host`.
         warmup_runs: Calls made until the time was steady.
         unet_calls: UNet calls of one request; 0 for a single component.
         facts: What really ran: providers, threads, library versions.
@@ -164,6 +169,7 @@ class Sample:
     first_run_bytes: int | None = None
     second_run_bytes: int | None = None
     memory_source: str = ""
+    peaks_bytes: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     warmup_runs: int = 0
     unet_calls: int = 0
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -208,6 +214,10 @@ class Measurement:
         counts: Component -> `domain::op_type` -> nodes.
         health: Why the machine was not fit to be measured; empty when it was.
         remarks: What else is worth knowing about the machine (it ran at its power limit, ...).
+        readings: State of the device `before`, `during` (warming up, in the last process) and `after`: clocks,
+            temperature, power, ...
+        floor: How fast the device could do it at most; None where that is not known.
+        calibration: What the device itself did in the same session; None if nobody measured it.
     """
 
     case: Case
@@ -218,6 +228,9 @@ class Measurement:
     counts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     health: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    readings: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    floor: Floor | None = None
+    calibration: Calibration | None = None
 
     @property
     def out_of_memory(self) -> bool:
@@ -237,7 +250,7 @@ class Measurement:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Measurement:
         """Rebuild a measurement from JSON data."""
-        failure = data.get("failure")
+        failure, floor, calibration = (data.get(name) for name in ("failure", "floor", "calibration"))
         return cls(
             case=Case.from_json(data["case"]),
             samples=tuple(Sample.from_json(sample) for sample in data["samples"]),
@@ -247,6 +260,9 @@ class Measurement:
             counts=data.get("counts", {}),
             health=tuple(data.get("health", ())),
             remarks=tuple(data.get("remarks", ())),
+            readings=data.get("readings", {}),
+            floor=Floor(**floor) if floor else None,
+            calibration=Calibration(**calibration) if calibration else None,
         )
 
 

@@ -151,7 +151,7 @@ def test_out_of_memory_is_stored_as_a_value(desk):
 def test_memory_from_before_an_out_of_memory_is_no_longer_compared_with(desk):
     desk.accept(desk.report(measurement(10, 10, 10, second=400)))
     desk.accept(desk.report(failed("oom", "out of memory")), reason="a larger model")
-    assert desk.stored().last.changed == ("first-run-memory", "latency", "second-run-memory")
+    assert desk.stored().last.changed == ("allocator-memory", "first-run-memory", "latency", "second-run-memory")
     again = desk.report(measurement(10, 10, 10, second=200))
     assert again.verdict("second-run-memory").outcome is Outcome.NEW
     desk.accept(again)

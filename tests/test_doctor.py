@@ -9,7 +9,7 @@ from door_toys import ToyEngine, ToyProbe
 from pytest_sdperf import builtins, cli, doctor
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import Requirement
-from pytest_sdperf.device import Device, DeviceProbe
+from pytest_sdperf.device import ClockCommands, Device, DeviceProbe
 from pytest_sdperf.doctor import NEVER, EngineRun, read_runs, rung_lines
 from pytest_sdperf.errors import DeviceMissingError
 from pytest_sdperf.gpu_facts import load_gpus, to_slug
@@ -66,6 +66,25 @@ def test_it_says_what_works_what_the_others_need_and_what_was_seen(monkeypatch, 
         "devices",
         "  toy-cpu: Toy CPU (toy-cpu)",
         "  nowhere: no driver is installed",
+    ]
+
+
+class Lockable(ToyProbe):
+    def clock_commands(self, device):
+        return ClockCommands("sudo lock 1485", "sudo unlock")
+
+
+def test_it_tells_how_the_clocks_of_a_gpu_may_be_locked(monkeypatch):
+    def register(catalog):
+        catalog.add_device_probe(ToyProbe(Device("cpu", "Toy CPU", "toy-cpu")))
+        catalog.add_device_probe(Lockable(Device("cuda", "Toy GPU", "toy-gpu")))
+        catalog.add_device_probe(NoDriver())
+
+    monkeypatch.setattr(builtins, "pytest_sdperf_register", register)
+    assert list(doctor.lines())[-3:] == [
+        "clocks: the owner of a GPU may lock them while it is measured, and let them go afterwards",
+        "  sudo lock 1485",
+        "  sudo unlock",
     ]
 
 

@@ -57,6 +57,7 @@ MEASURED = """
     from sample_values import measurement
 
     from pytest_sdperf import fixtures
+    from pytest_sdperf.session import Session
 
     def tell(moment):
         with open("log", "a") as log:
@@ -71,10 +72,12 @@ MEASURED = """
     @pytest.fixture(autouse=True)
     def played(monkeypatch):
         monkeypatch.setattr(fixtures, "measure", measure)
+        monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
     @pytest.fixture
     def runner(case):
-        return SimpleNamespace(case=case, builds=dict)
+        device = SimpleNamespace(kind="cpu")
+        return SimpleNamespace(case=case, builds=dict, workbench=SimpleNamespace(device=device))
 """
 NO_GPU = (
     "GPU 'a100' was asked for, but no device of this machine answers to it.\nLeave the option out to run on the CPU."

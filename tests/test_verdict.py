@@ -8,6 +8,8 @@ import msgspec
 import pytest
 from sample_values import CASE, COUNTS, MB, case, failed, measurement, sample, session, stored
 
+from pytest_sdperf.calibration import Calibration
+from pytest_sdperf.floor import Floor
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery, exit_status, judge, worst
 from pytest_sdperf.outcomes import Outcome, Verdict
@@ -42,6 +44,24 @@ def broken(*times_s, calls=0):
     return Measurement(CASE, (good, good, dataclasses.replace(good, iterations_s=times_s, unet_calls=calls)))
 
 
+def floor(bound_ms):
+    return Floor(1.6065e12, 2.5e11, 1.72e9, seconds=bound_ms / 800, basis="measured", bound_s=bound_ms / 1000)
+
+
+def rates(tflops, terabytes=3.0):
+    return Calibration(tflops * 1e12, terabytes * 1e12, "float16", "torch 2.13.0")
+
+
+def allocated(measured, mb):
+    """Every process's own allocator handed out this much in the second run."""
+    peaks = {"allocator": {"first_run": 3000 * MB, "second_run": mb * MB}}
+    samples = tuple(dataclasses.replace(one, peaks_bytes=peaks) for one in measured.samples)
+    change = dataclasses.replace if dataclasses.is_dataclass(measured) else msgspec.structs.replace
+    return change(measured, samples=samples)
+
+
+CARD = rates(780)
+BOOKED = stored(allocated(session(), 2000))
 # metric, measurement, stored case, policy -> outcome and code of that metric's verdict
 TABLE = [
     # latency against one stored session
@@ -145,6 +165,34 @@ TABLE = [
     ("measurement", measurement(case=PIPELINE, counts={}, calls=5), stored(session(calls=4), of=PIPELINE), GPU, INVALID,
      "unet-calls-changed"),
     ("latency", measurement(case=PIPELINE, counts={}, calls=5), stored(session(calls=5), of=PIPELINE), GPU, HELD,
+     "latency-inside-interval"),
+    # the engine's own allocator
+    ("allocator-memory", allocated(measurement(), 2000), None, GPU, NEW, "no-baseline"),
+    ("allocator-memory", allocated(measurement(), 2000), stored(), GPU, NEW, "no-baseline"),
+    ("allocator-memory", allocated(measurement(), 2000), BOOKED, GPU, HELD, "memory-inside-limit"),
+    ("allocator-memory", allocated(measurement(), 2025), BOOKED, GPU, REGRESSED, "memory-above-limit"),
+    ("allocator-memory", allocated(measurement(), 1975), BOOKED, CPU, IMPROVED, "memory-below-limit"),
+    ("allocator-memory", measurement(), BOOKED, GPU, INVALID, "memory-missing"),
+    ("allocator-memory", measurement(), stored(), GPU, None, None),
+    # the physical floor
+    ("measurement", measurement(floor=floor(9.8)), stored(), GPU, None, None),
+    ("measurement", measurement(floor=floor(9.95)), stored(), GPU, INVALID, "below-floor"),
+    ("measurement", measurement(5, 5, 5, floor=floor(9.95)), None, GPU, INVALID, "below-floor"),
+    # the card itself
+    ("latency", measurement(13, 13, 13.1, calibration=rates(600)), stored(session(calibration=CARD)), GPU, INVALID,
+     "card-slower"),
+    ("latency", measurement(13, 13, 13.1, calibration=rates(780, 2.3)), stored(session(calibration=CARD)), GPU,
+     INVALID, "card-slower"),
+    ("latency", measurement(16, 16, 16, calibration=rates(600)), stored(session(calibration=CARD)), GPU, REGRESSED,
+     "latency-above-interval"),
+    ("latency", measurement(13, 13, 13.1, calibration=rates(770)), stored(session(calibration=CARD)), GPU,
+     REGRESSED, "latency-above-interval"),
+    ("latency", measurement(13, 13, 13.1, calibration=rates(600)), stored(), GPU, REGRESSED, "latency-above-interval"),
+    ("latency", measurement(13, 13, 13.1), stored(session(calibration=CARD)), GPU, REGRESSED,
+     "latency-above-interval"),
+    ("latency", measurement(20, 20, 20, calibration=rates(390)), stored(session(calibration=CARD)), CPU, REGRESSED,
+     "latency-above-interval"),
+    ("latency", measurement(calibration=rates(600)), stored(session(calibration=CARD)), GPU, HELD,
      "latency-inside-interval"),
     # a baseline that cannot be used
     ("latency", measurement(), stored(session(0.0, 0.0, 0.0)), GPU, INVALID, "baseline-unusable"),
@@ -259,6 +307,17 @@ SENTENCES = [
     (measurement(10), stored(session(10)), Policy(processes=1),
      ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but no process was repeated, neither now nor in the "
      "baseline, so chance cannot be told from change.")),
+    (measurement(13, 13, 13, calibration=rates(600)), stored(session(10, 10, 10, calibration=rates(780))), GPU,
+     (f"UNet latency 13.0 ms is 30 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); the card itself needs "
+     "30 % more time for a matrix product and as much time for a copy; nothing can be said about the build until the "
+     "card is as it was.")),
+    (measurement(20, 20, 20, calibration=rates(390, 3.15)), stored(session(10, 10, 10, calibration=rates(780))), CPU,
+     (f"UNet latency 20.0 ms is 100 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); the processor itself "
+     "needs 100 % more time for a matrix product and 4.8 % less time for a copy.")),
+    (measurement(1, 1, 1, floor=floor(1.62)), None, GPU,
+     ("UNet latency 1.00 ms is below the physical floor of 1.62 ms: this device cannot do 1.61 TFLOP and read 1.72 GB "
+     "in less. Likely causes: fewer steps than asked for, guidance left out, outputs taken from a cache, a lower "
+     "precision than named, or times taken before the device had finished.")),
     (measurement(), None, GPU, "UNet latency 10.0 ms has no baseline yet."),
     (measurement(), None, FAIL_NEW,
      "UNet latency 10.0 ms has no baseline, and --sdperf-missing-baseline=fail asks for one."),
@@ -297,6 +356,10 @@ def test_sentences_about_memory_and_graphs():
         "UNet second-run memory is missing from a sample.",
         "UNet graph has 208 nodes; its baseline has 200: SkipLayerNormalization 32 -> 30, Add 70 -> 76, Sqrt 0 -> 4.",
     ]
+    assert judge(allocated(measurement(), 2025), BOOKED, policy=GPU)[3].sentence == (
+        "UNet allocator memory 2,025 MB is 1.2 % above its baseline of 2,000 MB (held up to 2,020 MB, 1 % of allocator "
+        "memory)."
+    )
     measured = measurement(first=0, source="device")
     assert [verdict.sentence for verdict in judge(measured, stored(), policy=GPU)][1:3] == [
         "UNet first-run memory of 0 bytes cannot be.",

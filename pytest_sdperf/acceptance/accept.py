@@ -80,6 +80,7 @@ def session_of(
         counts={name: dict(counts) for name, counts in measurement.counts.items()},
         changed=tuple(sorted(changed)),
         reason=reason if any(verdict.outcome is Outcome.REGRESSED for verdict in verdicts) else "",
+        calibration=measurement.calibration,
     )
 
 

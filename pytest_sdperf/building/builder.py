@@ -15,6 +15,7 @@ from pytest_sdperf.building.expectations import total_counts, total_sites
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.building.given import Given
 from pytest_sdperf.building.weights_source import Drawn, Folder, Nothing, find_source
+from pytest_sdperf.building.work import WorkCounter
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import component_floating
 from pytest_sdperf.contracts import Model
@@ -58,6 +59,7 @@ class Builder:
         # Graphs that are taken instead of exporting any, and graphs that they are compared with.
         self.given = Given(folder, catalog, self._make, self._fuse) if folder else None
         self.reference = Given(reference, catalog, self._make, self._fuse) if reference else None
+        self.work = WorkCounter(catalog, self._make)
         # What failed is not tried again in this run: builds are made ahead, and each test asks for its own again.
         self._failed: dict[str, SdperfError] = {}
 
@@ -136,7 +138,6 @@ class Builder:
 
         Raises:
             WorkerError: The process that writes them crashed.
-            CacheError: The cache folder cannot be written.
         """
         model = self._catalog.models.get(model_name)
         parts = {
@@ -152,8 +153,8 @@ class Builder:
     def expected_counts(self, model_name: str, component: str, optimization: str) -> Mapping[str, int]:
         """Return `domain::op_type` -> nodes that a fully optimized graph of this selection holds.
 
-        Only ops that a rung speaks of are listed; 0 means that none may be left. The numbers are derived from the
-        torch module, and where none stands for a given graph, from that graph's structure.
+        Only ops that a rung speaks of are listed; 0 means that none may be left. They are derived from the torch
+        module, and where none stands for a given graph, from that graph.
         """
         surveyed = self._surveyed(component, optimization)
         if surveyed is not None:

@@ -150,6 +150,15 @@ class TorchRunner(Runner):
             outputs = [tensor.clone() for tensor in outputs]
         return dict(zip(self._output_names, outputs, strict=True))
 
+    def allocator_peak_bytes(self, *, reset: bool) -> int | None:
+        """Return what torch's caching allocator handed out at most; on a CPU torch does not count."""
+        if self._device == "cpu":
+            return None
+        peak: int = self._torch.cuda.max_memory_allocated(self._device)
+        if reset:
+            self._torch.cuda.reset_peak_memory_stats(self._device)
+        return peak
+
     def facts(self) -> dict[str, Any]:
         """Return the number of threads on a CPU."""
         return {"threads": str(self._torch.get_num_threads())} if self._device == "cpu" else {}

@@ -6,6 +6,7 @@ import math
 import statistics
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
+from pytest_sdperf.calibration import Slowdown, slowdown
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening, since
@@ -87,7 +88,10 @@ def _against(interval: Interval, measurement: Measurement, stored: StoredCase, *
     ratio, needed = obtained / center, 1 + policy.latency_effect
     compared = f"{what} {seconds(obtained)} is {above_or_below(ratio)} its baseline of {seconds(center)}"
     held = f"held up to {seconds(interval.high)} {_basis(interval, measurement, stored)}"
-    changes = since(stored.last, measurement.subject) + _drift(obtained, stored, policy=policy)
+    card = slowdown((session.calibration for session in stored.level(METRIC)), measurement.calibration)
+    changes = "".join(
+        (since(stored.last, measurement.subject), _drift(obtained, stored, policy=policy), _told(card, policy=policy))
+    )
 
     def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
         ends = (None, None) if math.isinf(interval.ratio) else (center / max(interval.ratio, needed), interval.high)
@@ -96,6 +100,9 @@ def _against(interval: Interval, measurement: Measurement, stored: StoredCase, *
     if interval.basis == "nothing":
         why = "no process was repeated, neither now nor in the baseline, so chance cannot be told from change"
         return verdict(Outcome.INCONCLUSIVE, "latency-no-replicates", f"{compared}, but {why}.")
+    if ratio > interval.ratio and ratio > needed and _explains(card, ratio, interval, policy=policy):
+        why = "nothing can be said about the build until the card is as it was"
+        return verdict(Outcome.INVALID, "card-slower", f"{compared} ({held}){changes}; {why}.")
     if ratio > interval.ratio and ratio > needed:
         return verdict(Outcome.REGRESSED, "latency-above-interval", f"{compared} ({held}){changes}.")
     if ratio > interval.ratio:
@@ -108,6 +115,29 @@ def _against(interval: Interval, measurement: Measurement, stored: StoredCase, *
         why = f"noise would hide a change of {percent(interval.ratio)}, and at most {share(policy.widest)} is allowed"
         return verdict(Outcome.INCONCLUSIVE, "latency-too-noisy", f"{compared}, but {why}.")
     return verdict(Outcome.HELD, "latency-inside-interval", f"{compared} ({held}){changes}.")
+
+
+def _told(card: Slowdown | None, *, policy: Policy) -> str:
+    """Say how the device itself has changed; empty where it has not, or nobody knows."""
+    if card is None or max(abs(card.product - 1), abs(card.copy - 1)) <= policy.latency_effect:
+        return ""
+    what = "processor" if policy.on_cpu else "card"
+    return f"; the {what} itself needs {_time(card.product)} for a matrix product and {_time(card.copy)} for a copy"
+
+
+def _time(ratio: float) -> str:
+    change = percent(ratio)
+    return "as much time" if change == "0.0 %" else f"{change[1:]} {'more' if ratio > 1 else 'less'} time"
+
+
+def _explains(card: Slowdown | None, ratio: float, interval: Interval, *, policy: Policy) -> bool:
+    """Whether a slower card is the reason of a slower case: without it the case would be inside its interval.
+
+    A processor's rate changes from second to second with what else runs on it, so there it only is remarked on.
+    """
+    if card is None or policy.on_cpu or card.ratio <= 1 + policy.latency_effect:
+        return False
+    return ratio / card.ratio <= max(interval.ratio, 1 + policy.latency_effect)
 
 
 def _basis(interval: Interval, measurement: Measurement, stored: StoredCase) -> str:

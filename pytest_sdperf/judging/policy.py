@@ -25,6 +25,7 @@ class Policy:
         host_memory_effect: The same for host memory. It is wider because a process's peak resident memory also
             moves with allocator arenas, thread timing and file pages: eight equal ONNX Runtime processes on an
             idle machine differed by 2.0 %, and library updates and reclaimed file pages move it further.
+        allocator_effect: The same for what an engine's own allocator handed out, which is counted exactly.
         memory_floor_bytes: Memory changes up to this never count.
         node_effect: Smallest relative growth of a graph that counts while no fused operator was lost.
         missing_baseline: Whether NEW passes or fails.
@@ -41,6 +42,7 @@ class Policy:
     cpu_noise_limit: float = 0.60
     memory_effect: float = 0.02
     host_memory_effect: float = 0.10
+    allocator_effect: float = 0.01
     memory_floor_bytes: int = 4 * 2**20
     node_effect: float = 0.02
     missing_baseline: Literal["pass", "fail"] = "pass"
@@ -62,8 +64,9 @@ class Policy:
         return self.cpu_noise_limit if self.on_cpu else self.noise_limit
 
     def memory_change(self, source: str) -> float:
-        """Return the smallest relative change of memory that counts, by what the peaks are (`host`, `device`)."""
-        return self.host_memory_effect if source == "host" else self.memory_effect
+        """Return the smallest relative change of memory that counts, by what told it: see `Sample.peaks_bytes`."""
+        effects = {"host": self.host_memory_effect, "allocator": self.allocator_effect}
+        return effects.get(source, self.memory_effect)
 
     @classmethod
     def of(cls, settings: Settings, *, device_kind: str, min_effect: float | None = None) -> Policy:

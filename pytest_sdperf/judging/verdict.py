@@ -39,9 +39,9 @@ def judge(
         targets: Component -> `domain::op_type` -> nodes that the torch module allows; see GAP.
 
     Returns:
-        One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, and `counts` per graph); a
-        metric that the case cannot have (no graph, no memory reading on this CPU) has none. One INVALID verdict with
-        the metric `measurement` when nothing about it can be judged. Never empty.
+        One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, and `counts` per
+        graph); a metric that the case cannot have (no graph, no memory reading on this CPU) has none. One INVALID
+        verdict with the metric `measurement` when nothing about it can be judged. Never empty.
     """
     problem = unfit(measurement, stored, policy=policy, differences=differences)
     if problem is not None:

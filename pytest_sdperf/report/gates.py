@@ -9,7 +9,7 @@ from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.values import Case
 
-METRICS = ("latency", "first-run-memory", "second-run-memory")
+METRICS = ("latency", "first-run-memory", "second-run-memory", "allocator-memory")
 JUDGED_ALONE = (*METRICS, "counts", "measurement")
 WHOLE = ("pipeline", "image")
 

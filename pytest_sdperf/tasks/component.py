@@ -65,7 +65,8 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
             call,
             TimingPlan(**arguments["plan"]),
             listener=Shared(context.listener, [runner]),
-            watch_host=arguments["device_kind"] == "cpu",
+            on_cpu=arguments["device_kind"] == "cpu",
+            allocator_peak=runner.allocator_peak_bytes,
         )
         sample = dataclasses.replace(sample, load_s=loaded.load_s, facts=_facts(loaded))
     return {"sample": to_json(sample)}

@@ -16,7 +16,7 @@ from pytest_sdperf.phases import Shared
 from pytest_sdperf.pipeline.text_to_image import TextToImage
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
-from pytest_sdperf.timing import TimingPlan, take_sample
+from pytest_sdperf.timing import AllocatorPeak, TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
 
 # Prompts become tokens with transformers, diffusers has the schedulers, and torch the tensors between components.
@@ -117,8 +117,19 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
             if not on_cpu:
                 torch.cuda.synchronize()
 
-        listener = Shared(context.listener, [part.runner for part in parts.values()])
-        sample = take_sample(call, TimingPlan(**arguments["plan"]), listener=listener, watch_host=on_cpu)
-        facts = _facts(parts)
-    load_s = parts["unet"].load_s
+        sample = take_sample(
+            call,
+            TimingPlan(**arguments["plan"]),
+            listener=Shared(context.listener, [part.runner for part in parts.values()]),
+            on_cpu=on_cpu,
+            allocator_peak=_allocator_peak(parts),
+        )
+        facts, load_s = _facts(parts), parts["unet"].load_s
     return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=calls[-1]))}
+
+
+def _allocator_peak(parts: Mapping[str, LoadedComponent]) -> AllocatorPeak | None:
+    """Return what tells the peak of the one allocator of this process; None where components have several."""
+    if all(part.engine.consumes == "module" for part in parts.values()):
+        return parts["unet"].runner.allocator_peak_bytes
+    return None

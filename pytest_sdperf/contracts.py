@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 
+STDERR_FILE = "stderr.txt"  # what a worker and its libraries say, in the folder of its task
+
 # ----------------------------------------------------------------------------------------------------- models
 
 
@@ -140,7 +142,7 @@ class LoadRequest:
         workload: Shapes.
         device_kind, device_index: Where to run, as the worker sees its devices.
         options: Every option of the engine, defaults filled in.
-        work_dir: Folder for the engine's own files (compiled engines, timing caches).
+        work_dir: Folder for the engine's own files (compiled engines, timing caches), beside `STDERR_FILE`.
     """
 
     build: Build
@@ -163,6 +165,10 @@ class Runner(ABC):
     @abstractmethod
     def run(self) -> None:
         """Start one call on the bound inputs; may return before the device has finished."""
+
+    def run_plainly(self) -> None:
+        """Start one call as `run` does, but without replaying a captured graph; where none is captured they are one."""
+        self.run()
 
     @abstractmethod
     def synchronize(self) -> None:

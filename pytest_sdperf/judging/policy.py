@@ -27,6 +27,9 @@ class Policy:
             idle machine differed by 2.0 %, and library updates and reclaimed file pages move it further.
         memory_floor_bytes: Memory changes up to this never count.
         node_effect: Smallest relative growth of a graph that counts while no fused operator was lost.
+        launch_effect: Smallest relative change of the number of kernel launches that counts. The search for
+            convolution algorithms moves it by some helper kernels; an attention that is lost is found by its kind,
+            whatever the sum does.
         missing_baseline: Whether NEW passes or fails.
         fail_on_inconclusive: Whether INCONCLUSIVE fails instead of skipping.
     """
@@ -43,6 +46,7 @@ class Policy:
     host_memory_effect: float = 0.10
     memory_floor_bytes: int = 4 * 2**20
     node_effect: float = 0.02
+    launch_effect: float = 0.02
     missing_baseline: Literal["pass", "fail"] = "pass"
     fail_on_inconclusive: bool = False
 

@@ -7,13 +7,14 @@ import dataclasses
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.arrays import save_arrays
 from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.pipeline.text_to_image import TextToImage
-from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks import TaskContext, _what_ran
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
 from pytest_sdperf.timing import TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
@@ -40,9 +41,26 @@ def check_packages(device_kind: str) -> None:
     raise EngineMissingError(text)
 
 
+@dataclass(frozen=True)
+class _LoadedPipeline:
+    """A pipeline and its components."""
+
+    pipeline: TextToImage
+    parts: Mapping[str, LoadedComponent]
+
+    def facts(self) -> dict[str, Any]:
+        """Return what ran: versions, what the UNet says, and what each component says."""
+        unet = self.parts["unet"]
+        return {
+            "versions": {name: v for part in self.parts.values() for name, v in part.engine.versions().items()},
+            **unet.runner.facts(),
+            "components": {name: part.runner.facts() for name, part in self.parts.items()},
+        }
+
+
 @contextlib.contextmanager
-def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tuple[TextToImage, dict[str, Any], float]]:
-    """Load every component; yield the pipeline, the facts of its components and the seconds that loading took."""
+def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[_LoadedPipeline]:
+    """Load every component."""
     check_packages(arguments["device_kind"])
     with contextlib.ExitStack() as stack:
         parts: dict[str, LoadedComponent] = {}
@@ -56,12 +74,7 @@ def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tupl
             floating=arguments["floating"],
             device="cpu" if arguments["device_kind"] == "cpu" else f"cuda:{arguments['device_index']}",
         )
-        facts = {
-            "versions": {name: v for part in parts.values() for name, v in part.engine.versions().items()},
-            **unet.runner.facts(),
-            "components": {name: part.runner.facts() for name, part in parts.items()},
-        }
-        yield pipeline, facts, sum(part.load_s for part in parts.values())
+        yield _LoadedPipeline(pipeline, parts)
 
 
 def _generate(pipeline: TextToImage, arguments: Mapping[str, Any]) -> Any:
@@ -83,13 +96,14 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """
     import numpy as np
 
-    with _loaded(arguments, context) as (pipeline, facts, _):
-        result = _generate(pipeline, arguments)
+    with _loaded(arguments, context) as loaded:
+        result = _generate(loaded.pipeline, arguments)
         outputs = {
             "image": result.image.detach().cpu().numpy(),
             "latents": result.latents.detach().cpu().numpy(),
             "unet_calls": np.asarray(result.unet_calls),
         }
+        facts = loaded.facts()
     return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
 
 
@@ -107,12 +121,16 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
 
     on_cpu = arguments["device_kind"] == "cpu"
     calls: list[int] = []
-    with _loaded(arguments, context) as (pipeline, facts, load_s):
+    with _loaded(arguments, context) as loaded:
 
         def call() -> None:
-            calls.append(_generate(pipeline, arguments).unet_calls)
+            calls.append(_generate(loaded.pipeline, arguments).unet_calls)
             if not on_cpu:
                 torch.cuda.synchronize()
 
         sample = take_sample(call, TimingPlan(**arguments["plan"]), listener=context.listener, watch_host=on_cpu)
+        facts = _what_ran.of_request(
+            loaded.parts, call, loaded.facts(), unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
+        )
+    load_s = sum(part.load_s for part in loaded.parts.values())
     return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=calls[-1]))}

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 Arrays = Mapping[str, "np.ndarray[Any, Any]"]
 
-STDERR_FILE = "stderr.txt"  # what a worker and its libraries say, in the folder of its task
-
 # ----------------------------------------------------------------------------------------------------- models
 
 
@@ -142,7 +140,7 @@ class LoadRequest:
         workload: Shapes.
         device_kind, device_index: Where to run, as the worker sees its devices.
         options: Every option of the engine, defaults filled in.
-        work_dir: Folder for the engine's own files (compiled engines, timing caches), beside `STDERR_FILE`.
+        work_dir: Folder for the engine's own files (compiled engines, timing caches).
     """
 
     build: Build
@@ -167,7 +165,7 @@ class Runner(ABC):
         """Start one call on the bound inputs; may return before the device has finished."""
 
     def run_plainly(self) -> None:
-        """Start one call as `run` does, but without replaying a captured graph; where none is captured they are one."""
+        """Start one call as `run` does, but replay no captured graph; where none is captured they are one."""
         self.run()
 
     @abstractmethod

@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_sdperf import children, errors, worker
 from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.contracts import STDERR_FILE, PhaseListener
+from pytest_sdperf.contracts import PhaseListener
 from pytest_sdperf.tasks import TaskContext
 
 TAIL_LINES = 12
@@ -176,7 +176,7 @@ def _opened(python: Path | None, env: Mapping[str, str], out_dir: Path) -> Itera
     with contextlib.ExitStack() as stack:
         try:
             process = stack.enter_context(
-                children.opened(command, env=_patient({**os.environ, **env}), stderr=out_dir / STDERR_FILE)
+                children.opened(command, env=_patient({**os.environ, **env}), stderr=out_dir / "stderr.txt")
             )
         except OSError as error:
             raise errors.WorkerError(
@@ -221,7 +221,7 @@ def _answer(final: Mapping[str, Any], out_dir: Path) -> dict[str, Any]:
     status = final["status"]
     if status == "ok":
         return dict(final["value"])
-    tail = _tail(out_dir / STDERR_FILE)
+    tail = _tail(out_dir / "stderr.txt")
     if status == "oom":
         raise errors.OutOfMemoryError(final["message"])
     if status == "refused":

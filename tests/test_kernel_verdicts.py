@@ -126,8 +126,8 @@ def partitions(engines, cpu_nodes):
             Outcome.REGRESSED,
             "more-partitions",
             (
-                "The UNet graph runs as 3 engines and 2 nodes on the CPU; in its baseline the UNet graph runs as 1 engine "
-                "and 0 nodes on the CPU."
+                "The UNet graph runs as 3 engines and 2 nodes on the CPU; in its baseline the UNet graph runs as "
+                "1 engine and 0 nodes on the CPU."
             ),
         ),
         (
@@ -136,8 +136,8 @@ def partitions(engines, cpu_nodes):
             Outcome.REGRESSED,
             "more-partitions",
             (
-                "The UNet graph runs as 1 engine and 2 nodes on the CPU; in its baseline the UNet graph runs as 3 engines "
-                "and 0 nodes on the CPU."
+                "The UNet graph runs as 1 engine and 2 nodes on the CPU; in its baseline the UNet graph runs as "
+                "3 engines and 0 nodes on the CPU."
             ),
         ),
         (
@@ -146,8 +146,8 @@ def partitions(engines, cpu_nodes):
             Outcome.IMPROVED,
             "fewer-partitions",
             (
-                "The UNet graph runs as 1 engine and 0 nodes on the CPU; in its baseline the UNet graph runs as 3 engines "
-                "and 2 nodes on the CPU."
+                "The UNet graph runs as 1 engine and 0 nodes on the CPU; in its baseline the UNet graph runs as "
+                "3 engines and 2 nodes on the CPU."
             ),
         ),
     ],

@@ -80,8 +80,8 @@ SHAPES = {
             Outcome.REGRESSED,
             "cpu-nodes",
             (
-                "6 nodes of the UNet graph run on the CPU: InstanceNormalization n1, Resize r, Resize q, Resize p, Resize "
-                "o and 1 more; the CUDA provider has no kernel for them at their types, attributes or opset."
+                "6 nodes of the UNet graph run on the CPU: InstanceNormalization n1, Resize r, Resize q, Resize p, "
+                "Resize o and 1 more; the CUDA provider has no kernel for them at their types, attributes or opset."
             ),
         ),
         (

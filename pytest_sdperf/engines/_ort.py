@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import STDERR_FILE, Arrays, EngineOption, LoadRequest, Runner
+from pytest_sdperf.contracts import Arrays, EngineOption, LoadRequest, Runner
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
 from pytest_sdperf.values import TensorSpec
 
@@ -35,6 +36,8 @@ SHAPE_OPERATORS = frozenset((
     "ReduceMin", "Split", "Expand",
 ))
 # fmt: on
+# What this process has said so far: stderr of a worker is a file, and this is how Linux shows it.
+STDERR = Path("/proc/self/fd/2")
 CPU_PROVIDER = "CPUExecutionProvider"
 NODES_NAMED = 20
 
@@ -167,7 +170,7 @@ class OrtRunner(Runner):
         providers, placed = self._session.get_providers(), placement(self._session)
         facts = {**self._facts, "providers": providers, "placement": placed}
         if placed and providers[0] != CPU_PROVIDER:
-            facts |= {**cpu_nodes(self._session), "memcpy_nodes": memcpy_nodes(self._request)}
+            facts |= {**cpu_nodes(self._session), "memcpy_nodes": memcpy_nodes(self._request.component)}
         if "cuda_graph" in self._request.options:
             facts["cuda_graph"] = {"requested": self._request.options["cuda_graph"] == "on"}
         return facts
@@ -213,17 +216,16 @@ def cpu_nodes(session: onnxruntime.InferenceSession) -> dict[str, Any]:
     }
 
 
-def memcpy_nodes(request: LoadRequest) -> int | None:
-    """Return how many copies between CPU and GPU were put into the graph; None where nobody kept what was said.
+def memcpy_nodes(component: str) -> int | None:
+    """Return how many copies between CPU and GPU were put into the graph; None where what was said cannot be read.
 
     The session says it when it is created, as a warning, and only if there are any:
     `[W:onnxruntime:unet, ..] 3 Memcpy nodes are added to the graph main_graph for CUDAExecutionProvider.`
     """
-    said = request.work_dir / STDERR_FILE
-    if not said.is_file():
+    if not STDERR.is_file():
         return None
-    pattern = rf"onnxruntime:{re.escape(request.component)}, .* (\d+) Memcpy nodes are added"
-    return sum(int(count) for count in re.findall(pattern, said.read_text(encoding="utf-8", errors="replace")))
+    pattern = rf"onnxruntime:{re.escape(component)}, .* (\d+) Memcpy nodes are added"
+    return sum(int(count) for count in re.findall(pattern, STDERR.read_text(encoding="utf-8", errors="replace")))
 
 
 def create_session(request: LoadRequest, *, options: Any, providers: Sequence[Any]) -> Any:

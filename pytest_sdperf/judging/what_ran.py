@@ -54,7 +54,7 @@ def _placement(name: str, facts: Facts) -> Verdict | None:
         return None if facts["partitions"].get("engines") else _nothing_compiled(name, facts)
     if "cpu_node_count" not in facts:
         return None
-    placed, copies = sum(facts.get("placement", {}).values()), facts.get("memcpy_nodes")
+    copies = facts.get("memcpy_nodes")
     on_cpu, unexpected = facts["cpu_node_count"], facts["cpu_node_count"] - facts.get("shape_node_count", 0)
     provider = _provider(facts)
     if unexpected:
@@ -73,8 +73,9 @@ def _placement(name: str, facts: Facts) -> Verdict | None:
         return Verdict(Outcome.REGRESSED, "memcpy-nodes", sentence, PLACEMENT, copies, 0)
     shapes = f", {_nodes(on_cpu)} on the CPU that only compute shapes" if on_cpu else ""
     told = "no Memcpy node" if copies is not None else "Memcpy nodes were not counted"
-    sentence = f"{_nodes(placed - on_cpu)} of the {component(name)} graph {_run(placed - on_cpu)} on {provider}{shapes}; {told}."
-    return Verdict(Outcome.HELD, "placed-as-asked", sentence, PLACEMENT, placed - on_cpu)
+    placed = sum(facts.get("placement", {}).values()) - on_cpu
+    sentence = f"{_nodes(placed)} of the {component(name)} graph {_run(placed)} on {provider}{shapes}; {told}."
+    return Verdict(Outcome.HELD, "placed-as-asked", sentence, PLACEMENT, placed)
 
 
 def _nothing_compiled(name: str, facts: Facts) -> Verdict:

@@ -95,10 +95,11 @@ def _answered(
 def _graph(facts: Facts, activity: Activity, replayed: bool, answered: Facts) -> dict[str, Any]:  # noqa: FBT001
     if "cuda_graph" not in facts:
         return {}
-    graph = {**facts["cuda_graph"], "replayed": None, "changed_inputs": None}
+    graph = {"replayed": None, **facts["cuda_graph"], "changed_inputs": None}
     if _requested(facts):
-        known = bool(activity.replays or activity.launches or activity.kernels)
-        graph["replayed"] = replayed if known else None
+        # What an engine says of itself counts where the profiler saw nothing, and where it says no.
+        seen = bool(activity.replays or activity.launches or activity.kernels)
+        graph["replayed"] = replayed and graph["replayed"] is not False if seen else graph["replayed"]
         graph["changed_inputs"] = answered["changed_inputs"]["right"]
     return {"cuda_graph": graph}
 

@@ -7,7 +7,6 @@ import dataclasses
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,26 +40,11 @@ def check_packages(device_kind: str) -> None:
     raise EngineMissingError(text)
 
 
-@dataclass(frozen=True)
-class _LoadedPipeline:
-    """A pipeline and its components."""
-
-    pipeline: TextToImage
-    parts: Mapping[str, LoadedComponent]
-
-    def facts(self) -> dict[str, Any]:
-        """Return what ran: versions, what the UNet says, and what each component says."""
-        unet = self.parts["unet"]
-        return {
-            "versions": {name: v for part in self.parts.values() for name, v in part.engine.versions().items()},
-            **unet.runner.facts(),
-            "components": {name: part.runner.facts() for name, part in self.parts.items()},
-        }
-
-
 @contextlib.contextmanager
-def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[_LoadedPipeline]:
-    """Load every component."""
+def _loaded(
+    arguments: Mapping[str, Any], context: TaskContext
+) -> Iterator[tuple[TextToImage, dict[str, LoadedComponent]]]:
+    """Load every component; yield the pipeline and its components."""
     check_packages(arguments["device_kind"])
     with contextlib.ExitStack() as stack:
         parts: dict[str, LoadedComponent] = {}
@@ -74,7 +58,14 @@ def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[_Loa
             floating=arguments["floating"],
             device="cpu" if arguments["device_kind"] == "cpu" else f"cuda:{arguments['device_index']}",
         )
-        yield _LoadedPipeline(pipeline, parts)
+        yield pipeline, parts
+
+
+def _facts(parts: Mapping[str, LoadedComponent]) -> dict[str, Any]:
+    """Return what ran: that of the UNet, which takes nearly all of the time, and that of each component."""
+    facts = {name: part.runner.facts() for name, part in parts.items()}
+    versions = {name: version for part in parts.values() for name, version in part.engine.versions().items()}
+    return {"versions": versions, **facts["unet"], "components": facts}
 
 
 def _generate(pipeline: TextToImage, arguments: Mapping[str, Any]) -> Any:
@@ -96,14 +87,14 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """
     import numpy as np
 
-    with _loaded(arguments, context) as loaded:
-        result = _generate(loaded.pipeline, arguments)
+    with _loaded(arguments, context) as (pipeline, parts):
+        result = _generate(pipeline, arguments)
         outputs = {
             "image": result.image.detach().cpu().numpy(),
             "latents": result.latents.detach().cpu().numpy(),
             "unet_calls": np.asarray(result.unet_calls),
         }
-        facts = loaded.facts()
+        facts = _facts(parts)
     return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
 
 
@@ -121,16 +112,16 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
 
     on_cpu = arguments["device_kind"] == "cpu"
     calls: list[int] = []
-    with _loaded(arguments, context) as loaded:
+    with _loaded(arguments, context) as (pipeline, parts):
 
         def call() -> None:
-            calls.append(_generate(loaded.pipeline, arguments).unet_calls)
+            calls.append(_generate(pipeline, arguments).unet_calls)
             if not on_cpu:
                 torch.cuda.synchronize()
 
         sample = take_sample(call, TimingPlan(**arguments["plan"]), listener=context.listener, watch_host=on_cpu)
         facts = _what_ran.of_request(
-            loaded.parts, call, loaded.facts(), unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
+            parts, call, _facts(parts), unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
         )
-    load_s = sum(part.load_s for part in loaded.parts.values())
+    load_s = sum(part.load_s for part in parts.values())
     return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=calls[-1]))}

@@ -109,6 +109,21 @@ def test_where_the_profiler_sees_nothing_it_is_not_known_whether_a_graph_was_rep
     assert facts["kernels_not_available"] == "torch's profiler saw no kernel"
 
 
+@pytest.mark.parametrize(
+    ("said", "events", "expected"),
+    [
+        (True, [], True),
+        (False, [], False),
+        (True, replayed(FLASH), True),
+        (False, replayed(FLASH), False),
+        (True, launched(FLASH), False),
+    ],
+)
+def test_an_engine_that_says_itself_whether_it_replays(gpu, tmp_path, said, events, expected):
+    facts = component(ProbeRunner(gpu, events), {"cuda_graph": {"requested": True, "replayed": said}}, tmp_path)
+    assert facts["cuda_graph"]["replayed"] is expected
+
+
 @pytest.mark.parametrize(("launches", "expected"), [(51, True), (52, True), (50, False)])
 def test_a_request_replays_the_graph_of_its_unet_in_every_step(gpu, tmp_path, launches, expected):
     unet = ProbeRunner(gpu, replayed(FLASH))

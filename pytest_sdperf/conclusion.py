@@ -174,7 +174,9 @@ def commit_of(root: Path) -> str:
     return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
-def summary_lines(results: Results, session: Session, *, command: str, width: int) -> Iterator[Line]:
+def summary_lines(
+    results: Results, session: Session, *, command: str, width: int, verbose: bool = False
+) -> Iterator[Line]:
     """Yield the terminal report; nothing if no test used our fixtures."""
     if results.nothing_measured:
         yield Line(f"INVALID nothing was measured: none of {results.selected} selected tests came to it", ("red",))
@@ -187,6 +189,7 @@ def summary_lines(results: Results, session: Session, *, command: str, width: in
         width=width,
         published=published.load(published.folder()),
         written=results.written,
+        verbose=verbose,
     )
 
 

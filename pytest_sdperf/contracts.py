@@ -99,6 +99,10 @@ class Runner(ABC):
     def run(self) -> None:
         """Start one call on the bound inputs; may return before the device has finished."""
 
+    def run_plainly(self) -> None:
+        """Start one call as `run` does, but replay no captured graph; where none is captured they are one."""
+        self.run()
+
     @abstractmethod
     def synchronize(self) -> None:
         """Return when the device has finished everything that `run` started."""

@@ -107,7 +107,14 @@ class Reporter:
             return
         terminalreporter.section("sdperf")
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
-        for line in summary_lines(self._results, session_of(self._config), command=self._command, width=width):
+        lines = summary_lines(
+            self._results,
+            session_of(self._config),
+            command=self._command,
+            width=width,
+            verbose=self._config.getoption("verbose") > 0,
+        )
+        for line in lines:
             terminalreporter.write_line(line.text, **line.markup)
         if self._problem:
             terminalreporter.write_line(f"ERROR: {self._problem}", red=True)

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from sample_values import CASE, case, failed, measurement
+from sample_values import CASE, case, failed, kernels, measurement, sample_with
 
 from pytest_sdperf.acceptance.accept import Origin, accept, keep_candidates, session_of
 from pytest_sdperf.acceptance.candidates import candidates_file
@@ -16,6 +16,7 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.gates import LEVELS
 from pytest_sdperf.values import Sample
 
 MACHINE = {"slug": "t4", "driver": "580.1", "power_limit_w": 70}
@@ -151,7 +152,7 @@ def test_out_of_memory_is_stored_as_a_value(desk):
 def test_memory_from_before_an_out_of_memory_is_no_longer_compared_with(desk):
     desk.accept(desk.report(measurement(10, 10, 10, second=400)))
     desk.accept(desk.report(failed("oom", "out of memory")), reason="a larger model")
-    assert desk.stored().last.changed == ("allocator-memory", "first-run-memory", "latency", "second-run-memory")
+    assert desk.stored().last.changed == tuple(sorted(LEVELS))
     again = desk.report(measurement(10, 10, 10, second=200))
     assert again.verdict("second-run-memory").outcome is Outcome.NEW
     desk.accept(again)
@@ -311,3 +312,53 @@ def test_candidates_of_several_runs_add_up(desk):
     baseline = read(candidates_file(desk.state, "t4"))
     assert baseline is not None
     assert len(baseline.cases[CASE.key].sessions) == 2
+
+
+CPU_NODE = {
+    "providers": ["CUDAExecutionProvider"],
+    "placement": {"CUDAExecutionProvider": 9, "CPUExecutionProvider": 1},
+    "cpu_nodes": ["Resize r"],
+    "cpu_node_count": 1,
+    "memcpy_nodes": 2,
+}
+
+
+def measured_with(**facts):
+    return dataclasses.replace(measurement(), samples=(sample_with(**facts),) * 3)
+
+
+def test_what_ran_wrong_is_never_recorded_whatever_the_reason(desk):
+    done = desk.accept(desk.report(measured_with(**CPU_NODE)), reason="the new card has no kernel for it")
+    assert done.accepted == ()
+    assert done.refused == {
+        CASE.key: "test_it[ort-cpu]: 1 node of the UNet graph runs on the CPU: Resize r; the CUDA provider has no "
+        "kernel for that at its types, attributes or opset."
+    }
+    assert desk.stored() is None
+
+
+def test_kernels_that_changed_are_recorded_with_a_reason_and_are_a_new_level(desk):
+    flash, math = (
+        measured_with(kernels=kernels(**{name: 32}, gemm=184)) for name in ("attention_flash", "attention_math")
+    )
+    desk.accept(desk.report(flash))
+    lost = desk.report(math)
+    assert lost.verdict("kernels").outcome is Outcome.REGRESSED
+    assert list(desk.accept(lost).refused) == [CASE.key]
+    desk.accept(lost, reason="flash attention gives wrong images")
+    assert desk.stored().last.changed == ("kernels",)
+    assert desk.report(math).verdict("kernels").outcome is Outcome.HELD
+    again = desk.report(flash).verdict("kernels")
+    assert (again.outcome, again.code) == (Outcome.HELD, "kernels-as-before")
+
+
+def test_facts_survive_the_file(desk):
+    facts = {"kernels": kernels(attention_flash=32, gemm=184), "cuda_graph": {"requested": True, "replayed": True}}
+    desk.accept(desk.report(measured_with(**facts)))
+    assert desk.stored().last.samples[0].facts == facts
+
+
+def test_a_baseline_from_before_kernels_were_recorded_can_be_read_and_asks_for_them(desk):
+    desk.accept(desk.report(measured_with()))
+    assert desk.report(measured_with()).verdict("kernels") is None
+    assert desk.report(measured_with(kernels=kernels(gemm=184))).verdict("kernels").outcome is Outcome.NEW

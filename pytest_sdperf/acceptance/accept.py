@@ -17,7 +17,7 @@ from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCas
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.gates import METRICS
+from pytest_sdperf.report.gates import LEVELS
 from pytest_sdperf.units import megabytes, percent, seconds
 from pytest_sdperf.values import Measurement, Sample
 
@@ -66,9 +66,9 @@ def session_of(
 ) -> Session:
     """Turn a measurement into a session, with home folders and other private text taken out."""
     who = privacy.identity()
-    changed = {verdict.metric for verdict in verdicts if verdict.outcome in CHANGING} & set(METRICS)
+    changed = {verdict.metric for verdict in verdicts if verdict.outcome in CHANGING} & set(LEVELS)
     if stored is not None and stored.last.out_of_memory != measurement.out_of_memory:
-        changed = set(METRICS)
+        changed = set(LEVELS)
     samples = msgspec.convert(privacy.redact(msgspec.to_builtins(measurement.samples), who), tuple[Sample, ...])
     return Session(
         date=origin.date,

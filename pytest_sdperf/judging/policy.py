@@ -28,6 +28,9 @@ class Policy:
         allocator_effect: The same for what an engine's own allocator handed out, which is counted exactly.
         memory_floor_bytes: Memory changes up to this never count.
         node_effect: Smallest relative growth of a graph that counts while no fused operator was lost.
+        launch_effect: Smallest relative change of the number of kernel launches that counts. The search for
+            convolution algorithms moves it by some helper kernels; an attention that is lost is found by its kind,
+            whatever the sum does.
         missing_baseline: Whether NEW passes or fails.
         fail_on_inconclusive: Whether INCONCLUSIVE fails instead of skipping.
     """
@@ -45,6 +48,7 @@ class Policy:
     allocator_effect: float = 0.01
     memory_floor_bytes: int = 4 * 2**20
     node_effect: float = 0.02
+    launch_effect: float = 0.02
     missing_baseline: Literal["pass", "fail"] = "pass"
     fail_on_inconclusive: bool = False
 

@@ -9,10 +9,13 @@ from typing import Literal
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.fitness import Differences, unfit
 from pytest_sdperf.judging.graph import Counts, judge_graphs
+from pytest_sdperf.judging.kernels import judge_kernels
 from pytest_sdperf.judging.latency import judge_latency
 from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.judging.memory import judge_memory
+from pytest_sdperf.judging.partitions import judge_partitions
 from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.what_ran import judge_what_ran
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.values import Measurement
 
@@ -39,9 +42,10 @@ def judge(
         targets: Component -> `domain::op_type` -> nodes that the torch module allows; see GAP.
 
     Returns:
-        One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, and `counts` per
-        graph); a metric that the case cannot have (no graph, no memory reading on this CPU) has none. One INVALID
-        verdict with the metric `measurement` when nothing about it can be judged. Never empty.
+        One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, `counts` per
+        graph, `kernels`, `partitions`, and those of `what_ran`); a metric that the case cannot have (no graph, no
+        memory reading on this CPU) has none. One INVALID verdict with the metric `measurement` when nothing about it
+        can be judged. Never empty.
     """
     problem = unfit(measurement, stored, policy=policy, differences=differences)
     if problem is not None:
@@ -51,6 +55,8 @@ def judge(
         verdicts.append(judge_latency(measurement, stored, policy=policy))
         if not measurement.out_of_memory:
             verdicts += [judge_memory(measurement, stored, metric, policy=policy) for metric in MEMORY_METRICS]
+            verdicts += judge_what_ran(measurement, policy=policy)
+            verdicts += [judge_kernels(measurement, stored, policy=policy), judge_partitions(measurement, stored)]
     if not measurement.out_of_memory or measurement.counts:
         verdicts += judge_graphs(measurement, stored, policy=policy, targets=targets)
     given = tuple(verdict for verdict in verdicts if verdict is not None)

@@ -9,8 +9,10 @@ from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.values import Case
 
-METRICS = ("latency", "first-run-memory", "second-run-memory", "allocator-memory")
-JUDGED_ALONE = (*METRICS, "counts", "measurement")
+# What has stored sessions that no longer say what is normal once it has changed.
+LEVELS = ("latency", "first-run-memory", "second-run-memory", "allocator-memory", "kernels", "partitions")
+# A change of these may be accepted with a reason; what else fails is wrong, whatever was stored.
+JUDGED_ALONE = (*LEVELS, "counts", "measurement")
 WHOLE = ("pipeline", "image")
 
 

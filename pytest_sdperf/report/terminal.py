@@ -16,6 +16,7 @@ from pytest_sdperf.report.memory import memory_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.tables import table_lines
+from pytest_sdperf.report.what_ran import what_ran_lines
 
 
 def report_lines(
@@ -25,6 +26,7 @@ def report_lines(
     width: int,
     published: Sequence[Published] = (),
     written: Sequence[str] = (),
+    verbose: bool = False,
 ) -> Iterator[Line]:
     """Yield the report of a run; its last line is the next command to type.
 
@@ -34,6 +36,7 @@ def report_lines(
         width: Columns of the terminal.
         published: Published tables; rows of the same model and GPU family stand below the measured ones.
         written: What was written: to the baseline (from `acceptance.accept`), or to a file that was asked for.
+        verbose: Show what ran of every case, not only where it is wrong.
     """
     yield from header_lines(run, width=width)
     for model in dict.fromkeys(report.case.model for report in reports):
@@ -45,6 +48,7 @@ def report_lines(
     yield from _section(memory_lines(reports, width=width))
     yield from _section(agreement_lines(reports, width=width))
     yield from _section(_standing(reports, width=width))
+    yield from _section(what_ran_lines(reports, width=width, every=verbose))
     yield from _section(finding_lines(reports, width=width, candidates=not (run.updating or run.in_process)))
     yield from _section(line for text in written for line in wrapped(text, width=width, rest="  "))
     yield Line()

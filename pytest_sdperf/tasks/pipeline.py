@@ -14,7 +14,7 @@ from pytest_sdperf.arrays import save_arrays
 from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.phases import Shared
 from pytest_sdperf.pipeline.text_to_image import TextToImage
-from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks import TaskContext, _what_ran
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
 from pytest_sdperf.timing import AllocatorPeak, TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
@@ -124,7 +124,10 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
             on_cpu=on_cpu,
             allocator_peak=_allocator_peak(parts),
         )
-        facts, load_s = _facts(parts), parts["unet"].load_s
+        facts = _what_ran.of_request(
+            parts, call, _facts(parts), unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
+        )
+        load_s = parts["unet"].load_s
     return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=calls[-1]))}
 
 

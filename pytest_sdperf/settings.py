@@ -37,6 +37,7 @@ class Selection:
         models, components, batch_sizes: Values of their axes.
         engines: Engines asked for.
         optimizations: Canonical selections (`fp16`, `fp16+fmha`, `all-fmha`, `as-is`); `ladder` is already expanded.
+        unnamed_rungs: Those of `optimizations` that nobody named: they are there because `ladder` is every rung.
         fusers: `native`, `ort`.
         exporter: `dynamo` or `torchscript`.
         opset: Opset of the export.
@@ -52,6 +53,7 @@ class Selection:
     components: tuple[str, ...] = ()
     engines: tuple[EngineRequest, ...] = ()
     optimizations: tuple[str, ...] = ()
+    unnamed_rungs: tuple[str, ...] = ()
     batch_sizes: tuple[int, ...] = ()
     fusers: tuple[str, ...] = ()
     exporter: str = "dynamo"

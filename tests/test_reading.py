@@ -68,6 +68,7 @@ def test_everything_said_is_in_the_settings(tmp_path):
             components=("unet", "pipeline"),
             engines=(EngineRequest("torch", "torch"),),
             optimizations=("fp32", "fp16", "fmha", "group-norm"),
+            unnamed_rungs=("fp32", "fp16", "fmha", "group-norm"),
             batch_sizes=(1, 4),
             fusers=("ort",),
             exporter="torchscript",

@@ -13,7 +13,7 @@ import platformdirs
 
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.errors import OptionError
-from pytest_sdperf.ladder import parse_optimizations
+from pytest_sdperf.ladder import parse_optimizations, unnamed
 from pytest_sdperf.options import parsing as read
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.flags import Answer
@@ -104,6 +104,7 @@ class Reader:
             ),
             engines=self._said("engine", self._engines, usual.engines),
             optimizations=self._said("optimization", self._optimizations, usual.optimizations),
+            unnamed_rungs=self._said("optimization", self._unnamed_rungs, usual.unnamed_rungs),
             batch_sizes=self._said("batch-size", partial(read.counts, noun="a batch size"), usual.batch_sizes),
             fusers=self._said("fuser", self._among("fuser", FUSERS), usual.fusers),
             exporter=self._said("exporter", partial(read.one_of, kind="exporter", allowed=EXPORTERS), usual.exporter),
@@ -131,6 +132,9 @@ class Reader:
 
     def _optimizations(self, answer: Answer) -> tuple[str, ...]:
         return parse_optimizations(answer.text, self.catalog.ladder, as_is="onnx-dir" in self.answers)
+
+    def _unnamed_rungs(self, answer: Answer) -> tuple[str, ...]:
+        return unnamed(answer.text, self.catalog.ladder)
 
     def _path(self, answer: Answer) -> Path:
         return path_of(answer, started_in=self.started_in, root=self.root)

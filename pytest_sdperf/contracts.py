@@ -51,6 +51,10 @@ class Model(ABC):
     def config(self, component: str) -> dict[str, Any]:
         """Return the component's configuration as plain JSON data: it identifies the topology."""
 
+    def parameters(self, component: str) -> int | None:
+        """Return the number of parameters of a component, for estimates of size and time; None if nobody counted."""
+        return None
+
     @abstractmethod
     def inputs(self, component: str, workload: Workload) -> tuple[TensorSpec, ...]:
         """Return the inputs in call order, at the shapes of `workload` (a UNet runs at twice the batch size)."""
@@ -199,8 +203,8 @@ class Engine(ABC):
         device_kinds: Where it runs.
         options: Name -> option.
         requirements: Packages it needs in its worker.
-        extra: The extra of this project that brings them (`cpu`, `cuda`, `rocm`); empty stands for the one that is
-            named as the device kind.
+        extra: The extra of this project that brings them; empty stands for the one named as the device kind.
+        compiles: Whether each of its processes compiles what it loads, which takes a minute or more.
     """
 
     name: str
@@ -209,6 +213,7 @@ class Engine(ABC):
     options: Mapping[str, EngineOption] = {}
     requirements: tuple[Requirement, ...] = ()
     extra: str = "cpu"
+    compiles: bool = False
 
     def missing(self, device_kind: DeviceKind = "cpu") -> str | None:
         """Say why the engine cannot run in this interpreter and what to install; None if it can.

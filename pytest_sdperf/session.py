@@ -20,14 +20,17 @@ from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.fingerprint import library_versions
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.measure import plan_of
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
+from pytest_sdperf.unfinished import Conditions, Unfinished, conditions_of
 from pytest_sdperf.values import Build, Case, Measurement
 
 NAME = "sdperf-session"
@@ -188,6 +191,24 @@ class Session:
                     f"{option}={path} cannot be written: {error.strerror}. Name a file in a writable folder with "
                     f"{option}=FILE."
                 ) from error
+
+    @functools.cached_property
+    def unfinished(self) -> Unfinished:
+        """What this run has measured so far, and what an interrupted one left."""
+        return Unfinished(self.run.settings.state_dir / "unfinished" / self.run.device().slug)
+
+    def conditions(self, case: Case, builds: Mapping[str, Build]) -> Conditions:
+        """Return what has to be equal for an earlier measurement of a case to stand for a new one."""
+        request, catalog = self.run.request_of(case), self.run.catalog
+        return conditions_of(
+            request,
+            builds,
+            engine=catalog.engines.get(request.engine),
+            model=catalog.models.get(case.model),
+            machine=self.machine,
+            plan=plan_of(whole=case.component == PIPELINE, device_kind=self.run.device().kind),
+            settings=self.run.settings,
+        )
 
     @property
     def machine(self) -> Mapping[str, Any]:

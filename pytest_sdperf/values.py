@@ -206,6 +206,7 @@ class Measurement:
         counts: Component -> `domain::op_type` -> nodes.
         health: Why the machine was not fit to be measured; empty when it was.
         remarks: What else is worth knowing about the machine (it ran at its power limit, ...).
+        taken_over: When an interrupted run measured it, in UTC to the minute; empty if this run did.
     """
 
     case: Case
@@ -216,6 +217,7 @@ class Measurement:
     counts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     health: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    taken_over: str = ""
 
     @property
     def out_of_memory(self) -> bool:
@@ -245,6 +247,7 @@ class Measurement:
             counts=data.get("counts", {}),
             health=tuple(data.get("health", ())),
             remarks=tuple(data.get("remarks", ())),
+            taken_over=data.get("taken_over", ""),
         )
 
 

@@ -15,6 +15,7 @@ class TorchCompileEngine(_torch.ModuleEngine):
     """The torch module through `torch.compile`; compilation happens in the first run and is part of its seconds."""
 
     name = "torch-compile"
+    compiles = True
     options = {
         "mode": EngineOption("default", "Mode of torch.compile.", choices=MODES),
         "fullgraph": EngineOption("on", "Refuse graph breaks.", choices=("on", "off")),

@@ -29,6 +29,7 @@ class Policy:
         node_effect: Smallest relative growth of a graph that counts while no fused operator was lost.
         missing_baseline: Whether NEW passes or fails.
         fail_on_inconclusive: Whether INCONCLUSIVE fails instead of skipping.
+        fail_on_not_measured: Whether NOT MEASURED does.
     """
 
     on_cpu: bool = False
@@ -45,6 +46,7 @@ class Policy:
     node_effect: float = 0.02
     missing_baseline: Literal["pass", "fail"] = "pass"
     fail_on_inconclusive: bool = False
+    fail_on_not_measured: bool = False
 
     @property
     def unproven(self) -> bool:
@@ -74,4 +76,5 @@ class Policy:
             min_effect=settings.min_effect if min_effect is None else min_effect,
             missing_baseline=settings.missing_baseline,
             fail_on_inconclusive="inconclusive" in settings.fail_on,
+            fail_on_not_measured="not-measured" in settings.fail_on,
         )

@@ -138,9 +138,28 @@ OPTIONS: Sequence[Option] = (
     Option("processes", "how", "Fresh worker processes per measurement. Default: 3.", "NUMBER"),
     Option("worker-timeout", "how", "End a worker after this long: 900, 15m, 1h. Default: 15m.", "TIME"),
     Option("build-timeout", "how", "End an export or a compilation after this long. Default: 1h.", "TIME"),
+    Option(
+        "plan",
+        "how",
+        "Only say what would run, and what it takes: time, disk and GPU memory. Nothing is built or run.",
+        short=False,
+    ),
+    Option(
+        "time-budget",
+        "how",
+        "Stop measuring after this long, what says most first: 20m, 2h. The rest is NOT MEASURED. Default: no end.",
+        "TIME",
+    ),
+    Option(
+        "resume",
+        "how",
+        "Take what an interrupted run measured within the last 12 hours under the same conditions, and measure the "
+        "rest.",
+        short=False,
+    ),
     Option("inprocess", "how", "Run workers inside pytest's own process, for a debugger."),
     Option("missing-baseline", "verdict", "A case without a baseline: pass or fail. Default: pass.", "KIND"),
-    Option("fail-on", "verdict", "Further verdicts that fail: inconclusive. Default: none.", "NAMES"),
+    Option("fail-on", "verdict", "Further verdicts that fail: inconclusive, not-measured. Default: none.", "NAMES"),
     Option(
         "min-effect",
         "verdict",

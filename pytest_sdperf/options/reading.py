@@ -65,7 +65,7 @@ class Reader:
         usual = Settings()
         missing = partial(read.one_of, kind="value of missing-baseline", allowed=("pass", "fail"))
         nothing: tuple[str, ...] = ()
-        fail_on = partial(read.among, kind="verdict of fail-on", allowed=("inconclusive",))
+        fail_on = partial(read.among, kind="verdict of fail-on", allowed=("inconclusive", "not-measured"))
         return Settings(
             gpu=self._said("gpu", read.text, usual.gpu),
             selection=self.selection(),
@@ -85,6 +85,9 @@ class Reader:
             in_process=self._said("inprocess", read.switch, usual.in_process),
             json_file=self._said("json", self._path, usual.json_file),
             explain_file=self._said("explain", self._path, usual.explain_file),
+            plan=self._said("plan", read.switch, usual.plan),
+            time_budget_s=self._said("time-budget", read.seconds, usual.time_budget_s),
+            resume=self._said("resume", read.switch, usual.resume),
         )
 
     def selection(self) -> Selection:

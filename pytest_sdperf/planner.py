@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_sdperf.device_choice import describe
+from pytest_sdperf.errors import SdperfError
+from pytest_sdperf.planning.estimator import Estimator
 from pytest_sdperf.planning.lines import Outlook, plan_lines
-from pytest_sdperf.planning.plan import Estimator
 from pytest_sdperf.planning.wanted import merged, reason_of_skip, wanted_of
 from pytest_sdperf.session import Session, session_of
 
@@ -24,7 +25,7 @@ class Planner:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         # pytest-xdist looks at these in its own `pytest_configure`, which comes later: no worker has anything to do.
-        if config.pluginmanager.hasplugin("xdist"):
+        if config.getoption("dist", "no") != "no":
             config.option.dist, config.option.tx, config.option.numprocesses = "no", [], 0
 
     @pytest.hookimpl(tryfirst=True)
@@ -34,7 +35,10 @@ class Planner:
             return None
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None:
-            outlook = outlook_of(session_of(self._config), session.items)
+            try:
+                outlook = outlook_of(session_of(self._config), session.items)
+            except SdperfError as error:
+                raise pytest.UsageError(str(error)) from error
             terminal.section("sdperf plan")
             for line in plan_lines(outlook, width=terminal._tw.fullwidth):  # noqa: SLF001 - no public way to ask
                 terminal.write_line(line.text, **line.markup)

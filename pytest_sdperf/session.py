@@ -65,12 +65,16 @@ class Session:
     @functools.cached_property
     def builder(self) -> Builder:
         """Builds components through the cache; needs no device."""
+        return self.new_builder(self.cache, say=self.say)
+
+    def new_builder(self, cache: Cache, *, say: Callable[[str], None]) -> Builder:
+        """Return a builder of this run's models that works through some cache."""
         given, reference = self.run.selector.given, self.run.settings.selection.onnx_reference
         return Builder(
             self.run.catalog,
             self.run.settings,
-            self.cache,
-            say=self.say,
+            cache,
+            say=say,
             folder=given.folder if given else None,
             reference=OnnxFolder(reference, option=ONNX_REFERENCE) if reference else None,
         )

@@ -10,8 +10,8 @@ from pytest_sdperf import clock
 from pytest_sdperf.delivery import Recorder, deliver
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.outcomes import Outcome, Verdict
+from pytest_sdperf.planning.estimator import Estimator
 from pytest_sdperf.planning.figures import Figure
-from pytest_sdperf.planning.plan import Estimator
 from pytest_sdperf.planning.value import by_value
 from pytest_sdperf.planning.wanted import Wanted, wanted_of
 from pytest_sdperf.session import session_of

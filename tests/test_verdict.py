@@ -384,7 +384,9 @@ def test_worst_follows_the_order_of_outcomes_and_nothing_is_invalid():
     [
         ((HELD,), GPU, "pass"), ((HELD, IMPROVED, NEW, GAP), GPU, "pass"), ((HELD, REGRESSED), GPU, "fail"),
         ((INVALID,), GPU, "fail"), ((INCONCLUSIVE, HELD), GPU, "skip"), ((INCONCLUSIVE, REGRESSED), GPU, "fail"),
-        ((INCONCLUSIVE,), STRICT, "fail"), ((NEW,), FAIL_NEW, "fail"), ((GAP, NEW), FAIL_NEW, "fail"),
+        ((NOT_MEASURED,), GPU, "skip"), ((NOT_MEASURED,), STRICT, "skip"), ((NOT_MEASURED,), COMPLETE, "fail"),
+        ((INCONCLUSIVE,), STRICT, "fail"), ((INCONCLUSIVE,), COMPLETE, "skip"),
+        ((NEW,), FAIL_NEW, "fail"), ((GAP, NEW), FAIL_NEW, "fail"),
         ((), GPU, "fail"),
     ],
 )  # fmt: skip
@@ -398,6 +400,7 @@ def test_what_becomes_of_the_test(outcomes, policy, expected):
         ((), GPU, False, 0), ((HELD, NEW, GAP, IMPROVED, INCONCLUSIVE), GPU, False, 0),
         ((REGRESSED, INVALID), GPU, False, 1), ((HELD,), GPU, True, 1), ((INVALID, INCONCLUSIVE), STRICT, False, 10),
         ((INCONCLUSIVE, NEW), dataclasses.replace(STRICT, missing_baseline="fail"), False, 11),
+        ((NOT_MEASURED, NEW), GPU, False, 0), ((NOT_MEASURED,), COMPLETE, False, 11),
         ((NEW,), FAIL_NEW, False, 12), ((INVALID, NEW), FAIL_NEW, True, 1),
     ],
 )  # fmt: skip

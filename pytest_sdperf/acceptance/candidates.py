@@ -19,14 +19,9 @@ def candidates_file(state_dir: Path, slug: str) -> Path:
 
 
 def with_session(stored: StoredCase | None, case: Case, session: Session) -> StoredCase:
-    """Return a stored case with one more session; the anchor stays, the oldest session beyond the limit goes.
-
-    Samples that a run took over from an interrupted one, and that are stored already, are no second session.
-    """
+    """Return a stored case with one more session; the anchor stays, the oldest session beyond the limit goes."""
     if stored is None:
         return StoredCase(case=case, anchor=session, sessions=(session,))
-    if session.samples and any(session.samples == other.samples for other in stored.sessions):
-        return stored
     sessions = (*stored.sessions, session)[-SESSIONS_KEPT:]
     return msgspec.structs.replace(stored, sessions=sessions)
 

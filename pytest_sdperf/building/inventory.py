@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pytest_sdperf.building.cache import Cache, Entry, Make
 from pytest_sdperf.errors import SdperfError
 
@@ -25,7 +27,9 @@ class Inventory(Cache):
         seen: Step -> the entry that was asked for last.
     """
 
-    seen: dict[str, Entry]
+    def __init__(self, folder: Path, *, size_bytes: int) -> None:
+        super().__init__(folder, size_bytes=size_bytes)
+        self.seen: dict[str, Entry] = {}
 
     def get_or_make(self, key: str, make: Make) -> Entry:
         """Return an entry that is there; `make` is not called.

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.planning.cost import Cost
 from pytest_sdperf.planning.figures import ESTIMATED, Figure, total
-from pytest_sdperf.planning.plan import Cost
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.units import disk_size, duration, megabytes, plural
 
@@ -100,7 +100,8 @@ def _nothing(outlook: Outlook) -> str:
 
 
 def _case(cost: Cost, sources: Sources, *, width: int, beyond: bool) -> Iterator[Line]:
-    yield Line(f"{cost.wanted.id}: {Outcome.NOT_MEASURED.value}" if beyond else cost.wanted.id)
+    said = f": {Outcome.NOT_MEASURED.value}" if beyond else ": speed is taken over" if cost.taken_over else ""
+    yield Line(f"{cost.wanted.id}{said}")
     if cost.problem:
         yield from wrapped(
             f"cannot be built: {cost.problem}", width=width, first=_INDENT, rest=_INDENT, styles=("red",)
@@ -126,14 +127,18 @@ def _in_all(outlook: Outlook, sources: Sources, *, width: int) -> Iterator[Line]
     costs = [cost for number, cost in enumerate(outlook.costs) if number not in outlook.beyond]
     (build, unknown), (run, more) = total(cost.build for cost in costs), total(cost.run for cost in costs)
     disk, _ = total(cost.disk for cost in costs)
+
+    def told(figure: Figure, of: Callable[[float], str] = duration) -> str:
+        return sources.cell(None if (unknown or more) and not figure.value else figure, of)
+
     missing = sum(len(cost.to_make) for cost in costs)
     cases = len({cost.wanted.case.key for cost in costs})
     within = f" within {duration(outlook.budget_s)}" if outlook.budget_s else ""
     yield Line(f"in all {plural(cases, 'case')}{within}, one step after the other", ("bold",))
-    made = f"{plural(missing, 'step')}, {sources.cell(build, duration)}, {sources.cell(disk, disk_size)} of disk"
+    made = f"{plural(missing, 'step')}, {told(build)}, {told(disk, disk_size)} of disk"
     yield from _labelled("building", made if missing else "nothing: it is in the cache", width=width)
-    yield from _labelled("running", sources.cell(run, duration), width=width)
-    yield from _labelled("together", sources.cell(build + run, duration), width=width)
+    yield from _labelled("running", told(run), width=width)
+    yield from _labelled("together", told(build + run), width=width)
     if outlook.on_gpu:
         yield from _labelled("GPU memory", _largest(outlook, sources), width=width)
     yield from _room(outlook, disk, width=width)

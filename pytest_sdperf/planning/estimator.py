@@ -1,15 +1,14 @@
-"""The plan of a run: what each case costs, and all of them together."""
+"""What the cases of a run cost: what earlier sessions measured, and where there is nothing, estimates."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from pytest_sdperf import agreement, ladder
-from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.inventory import Inventory
 from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.contracts import Engine, Model
@@ -19,6 +18,7 @@ from pytest_sdperf.measure import MOST_WAITING, plan_of
 from pytest_sdperf.options.weights_identity import NONE, RANDOM
 from pytest_sdperf.planning import estimates
 from pytest_sdperf.planning.builds import Builds, Place, Step
+from pytest_sdperf.planning.cost import Cost
 from pytest_sdperf.planning.estimates import Speed
 from pytest_sdperf.planning.figures import Figure, estimate, total
 from pytest_sdperf.planning.known import Known
@@ -30,74 +30,27 @@ from pytest_sdperf.values import Case
 _FUSED_ATTENTION = "fmha"
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What one case costs; of builds that several cases share, the first case has the cost.
-
-    Attributes:
-        wanted: The case.
-        to_make: Kinds of the steps that have to be made.
-        cached: Number of steps that the cache holds.
-        build, run, disk: Seconds of building, seconds of everything else, bytes to be written; None if not known.
-        memory: Peak memory of the device; None if not known.
-        out_of_memory: Whether it ran out of memory last time.
-        problem: Why it cannot be built; empty if nothing is known against it.
-    """
-
-    wanted: Wanted
-    to_make: tuple[str, ...] = ()
-    cached: int = 0
-    build: Figure | None = None
-    run: Figure | None = None
-    disk: Figure | None = None
-    memory: Figure | None = None
-    out_of_memory: bool = False
-    problem: str = ""
-
-    @property
-    def seconds(self) -> Figure | None:
-        """Building and everything else."""
-        return None if self.build is None or self.run is None else self.build + self.run
-
-
-@dataclass
 class Estimator:
-    """Tells what cases cost.
+    """Tells what cases cost. Nothing is built and no worker is started.
 
     Attributes:
-        session: The session; of it nothing is built and no worker is started.
+        session: What the run is about.
         device: The device, if it is in this machine.
     """
 
-    session: Session
-    device: Device | None = None
-    _claimed: set[Place] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        run = self.session.run
-        settings = run.settings
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.device = _found(session)
+        self._claimed: set[Place] = set()
+        run = session.run
+        settings, weights = run.settings, run.settings.selection.weights
         self._inventory = Inventory(settings.cache_dir, size_bytes=settings.cache_size_bytes)
-        self._inventory.seen = {}
-        own = self.session.builder
-        self._builder = Builder(
-            run.catalog,
-            settings,
-            self._inventory,
-            say=lambda text: None,
-            folder=own.given.folder if own.given else None,
-            reference=own.reference.folder if own.reference else None,
-        )
-        weights = settings.selection.weights
+        self._builder = session.new_builder(self._inventory, say=_silent)
         blind = weights not in {RANDOM, NONE} and not Path(weights).is_dir()
         self._builds = Builds(self._builder, self._inventory, run.catalog, blind=blind)
-        try:
-            self.device = run.device()
-        except DeviceMissingError:
-            self.device = None
         slug = self.device.slug if self.device else settings.gpu
-        self._speed = Speed.of(run.device_kind, slug, cores=self.session.cores)
-        stored = self.session.baseline if self.device else None
-        self._known = Known.of(stored, state_dir=settings.state_dir, slug=slug) if self.device else Known()
+        self._speed = Speed.of(run.device_kind, slug, cores=session.cores)
+        self._known = Known.of(session.baseline, state_dir=settings.state_dir, slug=slug) if self.device else Known()
 
     @property
     def memory_bytes(self) -> float | None:
@@ -124,15 +77,18 @@ class Estimator:
         mine = [step for step in steps if step.place not in self._claimed]
         self._claimed.update(step.place for step in mine)
         missing = [step for step in mine if step.entry is None]
+        taken_over = SPEED in wanted.tests and self._is_taken_over(case)
+        left = replace(wanted, tests=tuple(test for test in wanted.tests if test != SPEED)) if taken_over else wanted
         return Cost(
             wanted,
             to_make=tuple(step.kind for step in missing),
             cached=sum(step.entry is not None for step in steps),
             build=_sum(step.seconds for step in missing),
-            run=self._run(wanted, engine, steps),
+            run=self._run(left, engine, steps),
             disk=_sum(step.size for step in missing),
             memory=self._memory(case, engine),
             out_of_memory=self._known.ran_out_of_memory(case),
+            taken_over=taken_over,
         )
 
     def within(self, wanted: Iterable[Wanted], seconds: float) -> tuple[tuple[Cost, bool], ...]:
@@ -212,24 +168,41 @@ class Estimator:
         return estimate(estimates.TORCH_START_S + sum(call_s * (2 if name == "float64" else 1) for name in missing))
 
     def _missing(self, case: Case, names: tuple[str, str], steps: Sequence[Step]) -> tuple[str, ...]:
-        run = self.session.run
-        if self.device is None or any(step.entry is None for step in steps if step.kind == "weights"):
+        runner = self._runner(case)
+        if runner is None or any(step.entry is None for step in steps if step.kind == "weights"):
             return names
-        bench = Workbench(
-            run.settings,
-            run.catalog,
-            self.device,
-            run.probe(),
-            self._builder,
-            self._inventory,
-            Path(),
-            lambda text: None,
-        )
-        runner = CaseRunner(case, run.request_of(case), bench)
         try:
             return agreement.missing_references(runner, names) if agreement.by_torch(runner) else ()
         except SdperfError:
             return names
+
+    def _is_taken_over(self, case: Case) -> bool:
+        """Whether an interrupted run measured the case, and this run takes that."""
+        runner = self._runner(case) if self.session.run.settings.resume else None
+        if runner is None:
+            return False
+        try:
+            conditions = self.session.conditions(case, runner.builds())
+        except SdperfError:
+            return False
+        return self.session.unfinished.find(case, conditions)[0] is not None
+
+    def _runner(self, case: Case) -> CaseRunner | None:
+        """Return a runner that is only asked; None where the device is not here."""
+        run = self.session.run
+        if self.device is None:
+            return None
+        bench = Workbench(
+            settings=run.settings,
+            catalog=run.catalog,
+            device=self.device,
+            probe=run.probe(),
+            builder=self._builder,
+            cache=self._inventory,
+            folder=Path(),
+            say=_silent,
+        )
+        return CaseRunner(case, run.request_of(case), bench)
 
     def _memory(self, case: Case, engine: Engine | None) -> Figure | None:
         if engine is None:
@@ -253,3 +226,14 @@ def _start_s(case: Case, engine: Engine) -> float:
 def _sum(figures: Iterable[Figure | None]) -> Figure | None:
     known, unknown = total(figures)
     return None if unknown else known
+
+
+def _found(session: Session) -> Device | None:
+    try:
+        return session.run.device()
+    except DeviceMissingError:
+        return None
+
+
+def _silent(text: str) -> None:
+    """Say nothing."""

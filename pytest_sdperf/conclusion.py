@@ -43,6 +43,7 @@ class Results:
         collected: Cases that tests with `bench` collected, before any deselection.
         selected: Number of tests with `bench` that were selected to run.
         deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
+        interrupted: Whether the run was ended from outside, so that nothing is kept or accepted.
         finished: Whether every selected test came to its end: neither interrupted, nor stopped, nor out of time.
         written: Lines about what was written: to the baseline, or to a file that was asked for.
     """
@@ -52,6 +53,7 @@ class Results:
     collected: tuple[Case, ...] = ()
     selected: int = 0
     deselected: bool = False
+    interrupted: bool = False
     finished: bool = False
     written: tuple[str, ...] = ()
 
@@ -98,14 +100,15 @@ def conclude(
     """
     settings = session.run.settings
     left_out = any(report.outcome is Outcome.NOT_MEASURED for report in results.reports)
-    results.finished = status in JUDGED and not stopped and not left_out
+    results.interrupted = status not in JUDGED
+    results.finished = not (results.interrupted or stopped or left_out)
     if settings.json_file is not None:
         info = run_info(results, session, command=command)
         write_results(settings.json_file, results.reports, info, settings, date=clock.today_utc())
     if settings.explain_file is not None:
         told = write_explanations(settings.explain_file, results.reports, command=command, date=clock.today_utc())
         results.written = (told,)
-    if status not in JUDGED:
+    if results.interrupted:
         return status
     measured = any(report.measurement is not None for report in results.reports)
     accepted = (*_keep_counts(results, session), *(_keep(results, session, root) if measured else ()))
@@ -233,6 +236,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         updating=settings.update_baselines,
         in_process=settings.in_process,
         changes=changes_of(results.reports, baseline),
+        interrupted=results.interrupted,
         resumable=0 if results.finished else _resumable(results, session),
     )
 

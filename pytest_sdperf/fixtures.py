@@ -170,12 +170,14 @@ def _measured(runner: CaseRunner, session: Session) -> Measurement:
     """Measure a case, or take what an interrupted run measured under the same conditions."""
     settings = session.run.settings
     conditions = session.conditions(runner.case, runner.builds())  # nobody needs to wait for the builds
-    taken, why_not = session.unfinished.find(runner.case, conditions) if settings.resume else (None, "")
+    taken, why_not = session.unfinished.find(runner.case, conditions)
     name = f"{runner.case.model} {runner.case.component} at {runner.case.optimization} on {runner.case.engine}"
-    if taken is not None:
+    if taken is not None and settings.resume:
         session.say(f"taking over {name}, measured {taken.taken_over}")
         return taken
-    if why_not:
+    if taken is not None:
+        session.say(f"measuring {name}, as an interrupted run did {taken.taken_over}: --sdperf-resume takes that over")
+    elif why_not and settings.resume:
         session.say(f"measuring {name} again: what an interrupted run left has {why_not}")
     with measuring_alone(session.run.device(), settings.state_dir, say=session.say):
         measurement = measure(runner, processes=settings.processes, say=session.say)

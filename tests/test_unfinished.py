@@ -216,6 +216,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_next_one_measures_the_rest
     result = run(interrupted="fp16-1")
     assert (result.ret, log(), len(left())) == (2, ALL[:3], 2)
     lines = result.outlines
+    assert "NEW 2 cases without a baseline; nothing was compared" in lines
     place = next(number for number, line in enumerate(lines) if line.startswith("next, "))
     assert lines[place] == "next, measure the rest, and take over 2 measured cases:"
     assert lines[place + 1].startswith("pytest ")
@@ -239,6 +240,10 @@ def test_without_being_asked_nothing_is_taken_over(run, log, left):
     result = run()
     assert (result.ret, log(), left()) == (0, ALL, [])
     assert not any("TAKEN OVER" in line for line in result.outlines)
+    hints = [line for line in result.outlines if "--sdperf-resume" in line]
+    assert len(hints) == 2
+    assert hints[0].startswith("measuring sd15-thin unet at fp32 on ort-cpu, as an interrupted run did 2")
+    assert hints[0].endswith("Z: --sdperf-resume takes that over")
 
 
 def test_what_differs_is_measured_again_and_named(run, log):

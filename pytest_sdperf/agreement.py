@@ -91,16 +91,12 @@ def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays
 
     What is not there yet is computed in one process, because most of its time is the import of torch and diffusers.
     """
-    case = dataclasses.replace(runner.case, engine="torch", engine_options=(), optimization="fp32")
-    case = dataclasses.replace(case, fuser="", exporter="", opset=0, shapes="", fp32_ops="")
-    plain = dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"))
-    keys = {floating: _reference_key(plain, floating) for floating in floatings}
-    cache = runner.workbench.cache
-    missing = [floating for floating in floatings if not cache.has(keys[floating])]
+    plain = _plain(runner)
+    missing, case, cache = missing_references(runner, floatings), plain.case, runner.workbench.cache
     made: dict[str, Any] = {}
     if missing:
         runner.workbench.say(f"computing references of {case.model} {case.component}: {', '.join(missing)}")
-        made = plain.task("run", {**plain.arguments(), "floatings": missing}, module="reference")
+        made = plain.task("run", {**plain.arguments(), "floatings": list(missing)}, module="reference")
 
     def entry(floating: str) -> Path:
         def make(folder: Path) -> dict[str, Any]:
@@ -108,9 +104,21 @@ def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays
             shutil.move(outputs[floating], folder / "outputs.npz")
             return {}
 
-        return cache.get_or_make(keys[floating], make).path
+        return cache.get_or_make(_reference_key(plain, floating), make).path
 
     return {floating: load_arrays(entry(floating) / "outputs.npz") for floating in floatings}
+
+
+def missing_references(runner: CaseRunner, floatings: Sequence[str]) -> tuple[str, ...]:
+    """Return the floating types in which torch has yet to compute a reference."""
+    plain = _plain(runner)
+    return tuple(name for name in floatings if not runner.workbench.cache.has(_reference_key(plain, name)))
+
+
+def _plain(runner: CaseRunner) -> CaseRunner:
+    case = dataclasses.replace(runner.case, engine="torch", engine_options=(), optimization="fp32")
+    case = dataclasses.replace(case, fuser="", exporter="", opset=0, shapes="", fp32_ops="")
+    return dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"))
 
 
 def _reference_key(plain: CaseRunner, floating: str) -> str:

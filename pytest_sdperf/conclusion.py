@@ -43,6 +43,8 @@ class Results:
         collected: Cases that tests with `bench` collected, before any deselection.
         selected: Number of tests with `bench` that were selected to run.
         deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
+        interrupted: Whether the run was ended from outside, so that nothing is kept or accepted.
+        finished: Whether every selected test came to its end: neither interrupted, nor stopped, nor out of time.
         written: Lines about what was written: to the baseline, or to a file that was asked for.
     """
 
@@ -51,6 +53,8 @@ class Results:
     collected: tuple[Case, ...] = ()
     selected: int = 0
     deselected: bool = False
+    interrupted: bool = False
+    finished: bool = False
     written: tuple[str, ...] = ()
 
     @property
@@ -60,7 +64,9 @@ class Results:
 
     @property
     def nothing_measured(self) -> bool:
-        """Whether tests that measure were selected, and none of them came to measure."""
+        """Whether tests that measure were selected and none came to measure, or a time budget left out every test."""
+        if self.reports and all(report.outcome is Outcome.NOT_MEASURED for report in self.reports):
+            return True
         return self.selected > 0 and not any(report.measurement for report in self.reports)
 
     def add(self, report: pytest.TestReport) -> None:
@@ -75,7 +81,9 @@ class Results:
             self.failed_by_verdict.add(found.nodeid)
 
 
-def conclude(results: Results, session: Session, *, status: int, failed: int, command: str, root: Path) -> int:
+def conclude(
+    results: Results, session: Session, *, status: int, failed: int, stopped: bool, command: str, root: Path
+) -> int:
     """Write, keep and accept what was measured; return the exit status of the run.
 
     Args:
@@ -83,6 +91,7 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, co
         session: The session.
         status: What pytest would end with.
         failed: Failures that pytest counted, errors at collection included.
+        stopped: Whether something ended the run before its last test (`-x`, `--maxfail`).
         command: What the user typed.
         root: Folder of the project, for its commit.
 
@@ -90,17 +99,22 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, co
         SdperfError: A file cannot be written or trusted.
     """
     settings = session.run.settings
+    left_out = any(report.outcome is Outcome.NOT_MEASURED for report in results.reports)
+    results.interrupted = status not in JUDGED
+    results.finished = not (results.interrupted or stopped or left_out)
     if settings.json_file is not None:
         info = run_info(results, session, command=command)
         write_results(settings.json_file, results.reports, info, settings, date=clock.today_utc())
     if settings.explain_file is not None:
         told = write_explanations(settings.explain_file, results.reports, command=command, date=clock.today_utc())
         results.written = (told,)
-    if status not in JUDGED:
+    if results.interrupted:
         return status
     measured = any(report.measurement is not None for report in results.reports)
     accepted = (*_keep_counts(results, session), *(_keep(results, session, root) if measured else ()))
     results.written = (*results.written, *accepted)
+    if results.finished and measured:
+        session.unfinished.drop(report.case for report in results.reports)
     return _status(results, session, failed=failed)
 
 
@@ -143,6 +157,7 @@ def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
         state_dir=settings.state_dir,
         reason=settings.reason,
     )
+    session.unfinished.drop(report.case for report in results.reports if report.case.key in accepted.accepted)
     return accepted.lines
 
 
@@ -179,7 +194,8 @@ def summary_lines(
 ) -> Iterator[Line]:
     """Yield the terminal report; nothing if no test used our fixtures."""
     if results.nothing_measured:
-        yield Line(f"INVALID nothing was measured: none of {results.selected} selected tests came to it", ("red",))
+        selected = results.selected or len(results.reports)
+        yield Line(f"INVALID nothing was measured: none of {selected} selected tests came to it", ("red",))
     if not results.reports:
         return
     yield from unused_lines(results, session)
@@ -223,7 +239,14 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         updating=settings.update_baselines,
         in_process=settings.in_process,
         changes=changes_of(results.reports, baseline),
+        interrupted=results.interrupted,
+        resumable=0 if results.finished else _resumable(results, session),
     )
+
+
+def _resumable(results: Results, session: Session) -> int:
+    measured = {report.case for report in results.reports if report.measurement is not None}
+    return sum(map(session.unfinished.holds, measured))
 
 
 def _engines(reports: list[CaseReport]) -> Mapping[str, Mapping[str, str]]:

@@ -154,12 +154,7 @@ def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
     marks = read_marks(request.node.iter_markers(MARKER))
 
     def measure_and_judge(runner: CaseRunner) -> Measurement:
-        settings = sdperf_session.run.settings
-        runner.builds()  # nobody needs to wait for that
-        with measuring_alone(sdperf_session.run.device(), settings.state_dir, say=sdperf_session.say):
-            calibration = sdperf_session.calibration(case)
-            measurement = measure(runner, processes=settings.processes, say=sdperf_session.say)
-        measurement = with_floor(dataclasses.replace(measurement, calibration=calibration), runner)
+        measurement = _measured(runner, sdperf_session)
         if getattr(request.config, "workerinput", {}).get("workercount", 1) > 1:
             measurement = dataclasses.replace(measurement, remarks=(*measurement.remarks, BESIDE_OTHERS))
         recorder.rungs(sdperf_session.standing(case))
@@ -170,3 +165,28 @@ def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
         return measurement
 
     return measure_and_judge
+
+
+def _measured(runner: CaseRunner, session: Session) -> Measurement:
+    """Measure a case, or take what an interrupted run measured under the same conditions."""
+    settings = session.run.settings
+    conditions = session.conditions(runner.case, runner.builds())  # nobody needs to wait for the builds
+    taken, why_not = session.unfinished.find(runner.case, conditions)
+    name = f"{runner.case.model} {runner.case.component} at {runner.case.optimization} on {runner.case.engine}"
+    if taken is not None and settings.resume:
+        session.say(f"taking over {name}, measured {taken.taken_over}")
+        return taken
+    if taken is not None:
+        session.say(f"measuring {name}, as an interrupted run did {taken.taken_over}: --sdperf-resume takes that over")
+    elif why_not and settings.resume:
+        session.say(f"measuring {name} again: what an interrupted run left has {why_not}")
+    with measuring_alone(session.run.device(), settings.state_dir, say=session.say):
+        calibration = session.calibration(runner.case)
+        measurement = measure(runner, processes=settings.processes, say=session.say)
+    measurement = with_floor(dataclasses.replace(measurement, calibration=calibration), runner)
+    if not settings.in_process:
+        try:
+            session.unfinished.keep(measurement, conditions, processes=settings.processes)
+        except OSError as error:
+            session.say(f"an interrupted run will not find {name} again: {error.strerror}")
+    return measurement

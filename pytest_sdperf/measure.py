@@ -30,7 +30,7 @@ def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -
     What cannot be built or loaded, runs out of memory, crashes or hangs ends the measurement with a `Failure`.
     """
     workbench = runner.workbench
-    plan = plan_of(runner)
+    plan = plan_of(whole=runner.is_pipeline, device_kind=workbench.device.kind)
     builds: dict[str, Build] = {}
     device, probe = workbench.device, workbench.probe
     state, before = StateWatch(probe, device), probe.health(device)
@@ -61,11 +61,16 @@ def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -
     )
 
 
-def plan_of(runner: CaseRunner) -> TimingPlan:
-    """Return how many calls each process of a case takes."""
-    if not runner.is_pipeline:
+def plan_of(*, whole: bool, device_kind: str) -> TimingPlan:
+    """Return how many calls each process of a case takes.
+
+    Args:
+        whole: Whether the case is a whole request.
+        device_kind: Where it runs.
+    """
+    if not whole:
         return COMPONENT_PLAN
-    return CPU_PIPELINE_PLAN if runner.workbench.device.kind == "cpu" else PIPELINE_PLAN
+    return CPU_PIPELINE_PLAN if device_kind == "cpu" else PIPELINE_PLAN
 
 
 def _samples(

@@ -41,6 +41,10 @@ class Model(ABC):
     def config(self, component: str) -> dict[str, Any]:
         """Return the component's configuration as plain JSON data: it identifies the topology."""
 
+    def parameters(self, component: str) -> int | None:
+        """Return the number of parameters of a component, for estimates of size and time; None if nobody counted."""
+        return None
+
     @abstractmethod
     def inputs(self, component: str, workload: Workload) -> tuple[TensorSpec, ...]:
         """Return the inputs in call order, at the shapes of `workload` (a UNet runs at twice the batch size)."""

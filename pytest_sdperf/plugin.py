@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_sdperf import benchmark_bridge, registration, reporter, run
+from pytest_sdperf import benchmark_bridge, planner, registration, reporter, run, time_budget
 from pytest_sdperf import session as sdperf_session
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case, uses_our_device
@@ -49,7 +49,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(this, run.NAME)
     config.pluginmanager.register(sdperf_session.Session(this, say=speaker(config)), sdperf_session.NAME)
     config.pluginmanager.register(Watcher(config), "sdperf-watcher")
-    config.pluginmanager.register(reporter.Reporter(config), reporter.NAME)
+    if this.settings.time_budget_s:
+        config.pluginmanager.register(time_budget.TimeBudget(config), time_budget.NAME)
+    last = (planner.Planner(config), planner.NAME) if this.settings.plan else (reporter.Reporter(config), reporter.NAME)
+    config.pluginmanager.register(*last)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -93,6 +96,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not ours or session.config.option.collectonly:
         return
     this = run.run_of(session.config)
+    if this.settings.plan:
+        return  # what is not here is planned all the same
     needy = [item for item in ours if not is_skipped(item) and DEVICE_FIXTURES.intersection(fixtures_of(item))]
     benches = [item for item in ours if "bench" in fixtures_of(item)]
     try:
@@ -112,7 +117,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """Say what is about to be measured, only in runs that use us."""
-    if config.option.collectonly or not any(map(case_of, items)):
+    if config.option.collectonly or run.run_of(config).settings.plan or not any(map(case_of, items)):
         return []
     return list(run.run_of(config).header())
 

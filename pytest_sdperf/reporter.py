@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_sdperf import time_budget
 from pytest_sdperf.conclusion import Results, attach, conclude, out_of_time, summary_lines
 from pytest_sdperf.delivery import Recorder, recorded
 from pytest_sdperf.errors import SdperfError, WorkerError
@@ -58,7 +59,7 @@ class Reporter:
         """Build what the selected tests need before the first of them measures."""
         distributed = self._is_worker or self._config.getoption("dist", "no") != "no"
         if not distributed and not self._config.option.collectonly and not session.testsfailed:
-            prepare(session_of(self._config), needs_of(session.items))
+            prepare(session_of(self._config), needs_of(time_budget.within(self._config, session.items)))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -94,6 +95,7 @@ class Reporter:
                 session_of(self._config),
                 status=int(exitstatus),
                 failed=session.testsfailed,
+                stopped=bool(session.shouldstop or session.shouldfail),
                 command=self._command,
                 root=Path(self._config.rootpath),
             )

@@ -22,16 +22,19 @@ from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.fingerprint import library_versions
 from pytest_sdperf.calibration import Calibration
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.device_choice import worker_environment
 from pytest_sdperf.errors import OptionError, SdperfError
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.measure import plan_of
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.process import run_task
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
+from pytest_sdperf.unfinished import Conditions, Unfinished, conditions_of
 from pytest_sdperf.values import Build, Case, Measurement
 
 NAME = "sdperf-session"
@@ -67,12 +70,16 @@ class Session:
     @functools.cached_property
     def builder(self) -> Builder:
         """Builds components through the cache; needs no device."""
+        return self.new_builder(self.cache, say=self.say)
+
+    def new_builder(self, cache: Cache, *, say: Callable[[str], None]) -> Builder:
+        """Return a builder of this run's models that works through some cache."""
         given, reference = self.run.selector.given, self.run.settings.selection.onnx_reference
         return Builder(
             self.run.catalog,
             self.run.settings,
-            self.cache,
-            say=self.say,
+            cache,
+            say=say,
             folder=given.folder if given else None,
             reference=OnnxFolder(reference, option=ONNX_REFERENCE) if reference else None,
         )
@@ -220,6 +227,24 @@ class Session:
                     f"{option}={path} cannot be written: {error.strerror}. Name a file in a writable folder with "
                     f"{option}=FILE."
                 ) from error
+
+    @functools.cached_property
+    def unfinished(self) -> Unfinished:
+        """What this run has measured so far, and what an interrupted one left."""
+        return Unfinished(self.run.settings.state_dir / "unfinished" / self.run.device().slug)
+
+    def conditions(self, case: Case, builds: Mapping[str, Build]) -> Conditions:
+        """Return what has to be equal for an earlier measurement of a case to stand for a new one."""
+        request, catalog = self.run.request_of(case), self.run.catalog
+        return conditions_of(
+            request,
+            builds,
+            engine=catalog.engines.get(request.engine),
+            model=catalog.models.get(case.model),
+            machine=self.machine,
+            plan=plan_of(whole=case.component == PIPELINE, device_kind=self.run.device().kind),
+            settings=self.run.settings,
+        )
 
     @property
     def machine(self) -> Mapping[str, Any]:

@@ -37,6 +37,7 @@ class Selection:
         models, components, batch_sizes: Values of their axes.
         engines: Engines asked for.
         optimizations: Canonical selections (`fp16`, `fp16+fmha`, `all-fmha`, `as-is`); `ladder` is already expanded.
+        unnamed_rungs: Those of `optimizations` that nobody named: they are there because `ladder` is every rung.
         fusers: `native`, `ort`.
         exporter: `dynamo` or `torchscript`.
         opset: Opset of the export.
@@ -53,6 +54,7 @@ class Selection:
     components: tuple[str, ...] = ()
     engines: tuple[EngineRequest, ...] = ()
     optimizations: tuple[str, ...] = ()
+    unnamed_rungs: tuple[str, ...] = ()
     batch_sizes: tuple[int, ...] = ()
     fusers: tuple[str, ...] = ()
     exporter: str = "dynamo"
@@ -93,12 +95,15 @@ class Settings:
         update_baselines: Accept what was measured.
         reason: Why a regression is accepted.
         missing_baseline: Whether a case without a baseline passes or fails.
-        fail_on: Further outcomes that fail (`inconclusive`).
+        fail_on: Further outcomes that fail (`inconclusive`, `not-measured`).
         min_effect: Smallest relative change that can be a regression.
         pool: Label of the machine pool, a machine key of the baseline.
         in_process: Run workers in this process, for a debugger.
         json_file: Where every measurement and verdict is written; None writes none.
         explain_file: Where every place without an expected operator is written; None writes none.
+        plan: Only say what the run would cost.
+        time_budget_s: What the run may take, builds included; 0 for as long as it takes.
+        resume: Take what an interrupted run has measured.
     """
 
     gpu: str = ""
@@ -119,6 +124,9 @@ class Settings:
     in_process: bool = False
     json_file: Path | None = None
     explain_file: Path | None = None
+    plan: bool = False
+    time_budget_s: float = 0.0
+    resume: bool = False
 
     @property
     def on_gpu(self) -> bool:

@@ -218,6 +218,7 @@ class Measurement:
             temperature, power, ...
         floor: How fast the device could do it at most; None where that is not known.
         calibration: What the device itself did in the same session; None if nobody measured it.
+        taken_over: When an interrupted run measured it, in UTC to the minute; empty if this run did.
     """
 
     case: Case
@@ -231,6 +232,7 @@ class Measurement:
     readings: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     floor: Floor | None = None
     calibration: Calibration | None = None
+    taken_over: str = ""
 
     @property
     def out_of_memory(self) -> bool:
@@ -263,6 +265,7 @@ class Measurement:
             readings=data.get("readings", {}),
             floor=Floor(**floor) if floor else None,
             calibration=Calibration(**calibration) if calibration else None,
+            taken_over=data.get("taken_over", ""),
         )
 
 

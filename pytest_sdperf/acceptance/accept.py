@@ -71,7 +71,7 @@ def session_of(
         changed = set(LEVELS)
     samples = msgspec.convert(privacy.redact(msgspec.to_builtins(measurement.samples), who), tuple[Sample, ...])
     return Session(
-        date=origin.date,
+        date=measurement.taken_over or origin.date,
         commit=origin.commit,
         subject=privacy.redact(dict(measurement.subject), who),
         samples=() if measurement.out_of_memory else samples,
@@ -92,13 +92,21 @@ def keep_candidates(reports: Iterable[CaseReport], *, origin: Origin, state_dir:
     """
     reports = tuple(reports)
     refused = refusals(reports, reason="not asked for yet")
+    present = read(candidates.candidates_file(state_dir, origin.slug))
     kept = {
         report.case.key: (report.case, session_of(report.measurement, origin, verdicts=report.verdicts))
         for report in reports
         if report.measurement is not None and report.case.key not in refused and report.outcome is not Outcome.HELD
+        if not _is_kept(report.measurement, present)
     }
     candidates.keep(state_dir, origin.slug, machine=origin.machine, sessions=kept.values())
     return tuple(kept)
+
+
+def _is_kept(measurement: Measurement, present: Baseline | None) -> bool:
+    """Whether a run that was out of time kept already what this one took over from it."""
+    stored = present.cases.get(measurement.case.key) if present is not None and measurement.taken_over else None
+    return stored is not None and any(session.samples == measurement.samples for session in stored.sessions)
 
 
 def accept(

@@ -31,13 +31,13 @@ class TorchCompileEngine(_torch.ModuleEngine):
     """
 
     name = "torch-compile"
+    compiles = True
     options = {
         "mode": EngineOption("default", "Mode of torch.compile.", choices=MODES),
         "fullgraph": EngineOption("on", "Refuse graph breaks.", choices=("on", "off")),
         "channels_last": _torch.CHANNELS_LAST,
         "tf32": _torch.TF32,
     }
-    compiles = True
 
     def refuses_options(self, options: Mapping[str, str], device_kind: DeviceKind) -> str | None:
         """Refuse CUDA graphs on a CPU, where torch would do without and say nothing."""

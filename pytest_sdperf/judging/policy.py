@@ -33,6 +33,7 @@ class Policy:
             whatever the sum does.
         missing_baseline: Whether NEW passes or fails.
         fail_on_inconclusive: Whether INCONCLUSIVE fails instead of skipping.
+        fail_on_not_measured: Whether NOT MEASURED does.
     """
 
     on_cpu: bool = False
@@ -51,6 +52,7 @@ class Policy:
     launch_effect: float = 0.02
     missing_baseline: Literal["pass", "fail"] = "pass"
     fail_on_inconclusive: bool = False
+    fail_on_not_measured: bool = False
 
     @property
     def unproven(self) -> bool:
@@ -81,4 +83,5 @@ class Policy:
             min_effect=settings.min_effect if min_effect is None else min_effect,
             missing_baseline=settings.missing_baseline,
             fail_on_inconclusive="inconclusive" in settings.fail_on,
+            fail_on_not_measured="not-measured" in settings.fail_on,
         )

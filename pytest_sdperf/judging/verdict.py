@@ -81,9 +81,11 @@ def delivery(verdicts: Iterable[Verdict], *, policy: Policy) -> Delivery:
         failing.add(Outcome.NEW)
     if policy.fail_on_inconclusive:
         failing.add(Outcome.INCONCLUSIVE)
+    if policy.fail_on_not_measured:
+        failing.add(Outcome.NOT_MEASURED)
     if not outcomes or outcomes & failing:
         return "fail"
-    return "skip" if Outcome.INCONCLUSIVE in outcomes else "pass"
+    return "skip" if outcomes & {Outcome.INCONCLUSIVE, Outcome.NOT_MEASURED} else "pass"
 
 
 def exit_status(outcomes: Iterable[Outcome], *, policy: Policy, other_failures: bool = False) -> int:
@@ -91,12 +93,12 @@ def exit_status(outcomes: Iterable[Outcome], *, policy: Policy, other_failures: 
 
     Args:
         outcomes: Of every verdict of the run.
-        policy: Says whether INCONCLUSIVE and NEW fail.
+        policy: Says whether INCONCLUSIVE, NOT MEASURED and NEW fail.
         other_failures: Whether a test failed for another reason than a verdict.
 
     Returns:
-        1 for a regression or an ordinary failure, else 10 for INVALID, 11 for INCONCLUSIVE and 12 for a missing
-        baseline where these fail, else 0.
+        1 for a regression or an ordinary failure, else 10 for INVALID, 11 for INCONCLUSIVE or NOT MEASURED and 12 for
+        a missing baseline where these fail, else 0.
     """
     seen = set(outcomes)
     if other_failures or Outcome.REGRESSED in seen:
@@ -104,5 +106,7 @@ def exit_status(outcomes: Iterable[Outcome], *, policy: Policy, other_failures: 
     if Outcome.INVALID in seen:
         return 10
     if Outcome.INCONCLUSIVE in seen and policy.fail_on_inconclusive:
+        return 11
+    if Outcome.NOT_MEASURED in seen and policy.fail_on_not_measured:
         return 11
     return 12 if Outcome.NEW in seen and policy.missing_baseline == "fail" else 0

@@ -95,8 +95,8 @@ OPTIONS: Sequence[Option] = (
         "optimization",
         "what",
         "Rungs of the ladder, each with all below it; fp16+fmha is exactly these, all-fmha is all but one, ladder is "
-        "every rung; as-is is an --onnx-dir unchanged. Default: what the engine says; test_fusions builds fp16 and the "
-        "last rung.",
+        "every rung (for whole requests the first and the last); as-is is an --onnx-dir unchanged. Default: what the "
+        "engine says; test_fusions builds fp16 and the last rung.",
         "NAMES",
     ),
     Option("batch-size", "what", "Images per request; a UNet runs at twice this. Default: 1.", "NUMBERS"),
@@ -145,9 +145,28 @@ OPTIONS: Sequence[Option] = (
     Option("processes", "how", "Fresh worker processes per measurement. Default: 3.", "NUMBER"),
     Option("worker-timeout", "how", "End a worker after this long: 900, 15m, 1h. Default: 15m.", "TIME"),
     Option("build-timeout", "how", "End an export or a compilation after this long. Default: 1h.", "TIME"),
+    Option(
+        "plan",
+        "how",
+        "Only say what would run, and what it takes: time, disk and GPU memory. Nothing is built or run.",
+        short=False,
+    ),
+    Option(
+        "time-budget",
+        "how",
+        "Stop measuring after this long, what says most first: 20m, 2h. The rest is NOT MEASURED. Default: no end.",
+        "TIME",
+    ),
+    Option(
+        "resume",
+        "how",
+        "Take what an interrupted run measured within the last 12 hours under the same conditions, and measure the "
+        "rest.",
+        short=False,
+    ),
     Option("inprocess", "how", "Run workers inside pytest's own process, for a debugger."),
     Option("missing-baseline", "verdict", "A case without a baseline: pass or fail. Default: pass.", "KIND"),
-    Option("fail-on", "verdict", "Further verdicts that fail: inconclusive. Default: none.", "NAMES"),
+    Option("fail-on", "verdict", "Further verdicts that fail: inconclusive, not-measured. Default: none.", "NAMES"),
     Option(
         "min-effect",
         "verdict",

@@ -13,7 +13,7 @@ import platformdirs
 
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.errors import OptionError
-from pytest_sdperf.ladder import parse_optimizations
+from pytest_sdperf.ladder import parse_optimizations, unnamed
 from pytest_sdperf.options import parsing as read
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.flags import Answer
@@ -65,7 +65,7 @@ class Reader:
         usual = Settings()
         missing = partial(read.one_of, kind="value of missing-baseline", allowed=("pass", "fail"))
         nothing: tuple[str, ...] = ()
-        fail_on = partial(read.among, kind="verdict of fail-on", allowed=("inconclusive",))
+        fail_on = partial(read.among, kind="verdict of fail-on", allowed=("inconclusive", "not-measured"))
         return Settings(
             gpu=self._said("gpu", read.text, usual.gpu),
             selection=self.selection(),
@@ -85,6 +85,9 @@ class Reader:
             in_process=self._said("inprocess", read.switch, usual.in_process),
             json_file=self._said("json", self._path, usual.json_file),
             explain_file=self._said("explain", self._path, usual.explain_file),
+            plan=self._said("plan", read.switch, usual.plan),
+            time_budget_s=self._said("time-budget", read.seconds, usual.time_budget_s),
+            resume=self._said("resume", read.switch, usual.resume),
         )
 
     def selection(self) -> Selection:
@@ -104,6 +107,7 @@ class Reader:
             ),
             engines=self._said("engine", self._engines, usual.engines),
             optimizations=self._said("optimization", self._optimizations, usual.optimizations),
+            unnamed_rungs=self._said("optimization", self._unnamed_rungs, usual.unnamed_rungs),
             batch_sizes=self._said("batch-size", partial(read.counts, noun="a batch size"), usual.batch_sizes),
             fusers=self._said("fuser", self._among("fuser", FUSERS), usual.fusers),
             exporter=self._said("exporter", partial(read.one_of, kind="exporter", allowed=EXPORTERS), usual.exporter),
@@ -135,6 +139,9 @@ class Reader:
 
     def _fp32_ops(self, answer: Answer) -> tuple[str, ...]:
         return read.operators(answer, [name for name in components_of(self.catalog) if name != PIPELINE])
+
+    def _unnamed_rungs(self, answer: Answer) -> tuple[str, ...]:
+        return unnamed(answer.text, self.catalog.ladder)
 
     def _path(self, answer: Answer) -> Path:
         return path_of(answer, started_in=self.started_in, root=self.root)

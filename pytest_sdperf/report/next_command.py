@@ -12,14 +12,19 @@ from pytest_sdperf.stats import SESSIONS_FOR_SPREAD
 from pytest_sdperf.units import plural
 
 UPDATE = "--sdperf-update-baselines"
+RESUME = "--sdperf-resume"
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 
 
 def next_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int) -> Iterator[Line]:
     """Yield why and, as the last line, the command; a command is never broken, so that it can be copied."""
-    why, command = _next(reports, run)
+    why, command = _rest(run) if run.resumable else _next(reports, run)
     yield from wrapped(f"next, {why}:", width=width)
     yield Line(command, ("bold",))
+
+
+def _rest(run: RunInfo) -> tuple[str, str]:
+    return f"measure the rest, and take over {plural(run.resumable, 'measured case')}", _with(run.command, RESUME)
 
 
 def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:

@@ -28,6 +28,8 @@ class RunInfo:
         updating: Whether results are accepted in this run.
         in_process: Whether workers ran inside pytest's own process; then nothing is kept.
         changes: What differs from the baseline's subject.
+        interrupted: Whether the run was ended from outside; then nothing is kept.
+        resumable: Cases that this run measured and did not finish with, so that the next one may take them.
     """
 
     device: str
@@ -43,6 +45,8 @@ class RunInfo:
     updating: bool = False
     in_process: bool = False
     changes: tuple[str, ...] = ()
+    interrupted: bool = False
+    resumable: int = 0
 
 
 def changes_of(reports: Iterable[CaseReport], baseline: Baseline | None) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from pytest_sdperf.report.memory import memory_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.tables import table_lines
+from pytest_sdperf.report.taken_over import taken_over_lines
 from pytest_sdperf.report.what_ran import what_ran_lines
 
 
@@ -44,12 +45,14 @@ def report_lines(
         batches = {report.case.batch_size for report in mine if report.case.component == "pipeline"}
         matches = beside(published, family=run.family, model=model, batch_sizes=batches)
         yield from _section(table_lines(mine, matches, width=width))
+    yield from _section(taken_over_lines(reports, width=width))
     yield from _section(floor_lines(reports, width=width))
     yield from _section(memory_lines(reports, width=width))
     yield from _section(agreement_lines(reports, width=width))
     yield from _section(_standing(reports, width=width))
     yield from _section(what_ran_lines(reports, width=width, every=verbose))
-    yield from _section(finding_lines(reports, width=width, candidates=not (run.updating or run.in_process)))
+    candidates = not (run.updating or run.in_process or run.interrupted)
+    yield from _section(finding_lines(reports, width=width, candidates=candidates))
     yield from _section(line for text in written for line in wrapped(text, width=width, rest="  "))
     yield Line()
     yield count_line(reports)

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_sdperf import clock
 from pytest_sdperf.acceptance import accept as acceptance
+from pytest_sdperf.acceptance.counts import counts_to_keep
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
 from pytest_sdperf.delivery import DisagreementFailed, VerdictFailed
@@ -18,61 +19,20 @@ from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.gpu_facts import load_gpus
 from pytest_sdperf.judging.fitness import ended
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import exit_status
-from pytest_sdperf.outcomes import Outcome, Verdict
+from pytest_sdperf.judging.run_status import run_status
+from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.explanations import write_explanations
 from pytest_sdperf.report.line import Line
-from pytest_sdperf.report.results import write_results
-from pytest_sdperf.report.run_info import RunInfo, changes_of, sessions_of
+from pytest_sdperf.report.results import results_of, write_results
+from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
+from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
+from pytest_sdperf.results import Results
 from pytest_sdperf.session import Session
-from pytest_sdperf.values import Case, Failure
+from pytest_sdperf.values import Failure
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-NOTHING_MEASURED = 10  # as INVALID
-
-
-@dataclasses.dataclass
-class Results:
-    """What the tests of a run reported, in their order.
-
-    Attributes:
-        found: Node id -> what the test found out, for tests that used our fixtures; of a test that ran twice the last.
-        failed_by_verdict: Node ids of tests that failed because of a verdict, which has an exit status of its own.
-        collected: Cases that tests with `bench` collected, before any deselection.
-        selected: Number of tests with `bench` that were selected to run.
-        deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
-        written: Lines about what was written: to the baseline, or to a file that was asked for.
-    """
-
-    found: dict[str, CaseReport] = dataclasses.field(default_factory=dict)
-    failed_by_verdict: set[str] = dataclasses.field(default_factory=set)
-    collected: tuple[Case, ...] = ()
-    selected: int = 0
-    deselected: bool = False
-    written: tuple[str, ...] = ()
-
-    @property
-    def reports(self) -> list[CaseReport]:
-        """What was found out, in the order of the tests."""
-        return list(self.found.values())
-
-    @property
-    def nothing_measured(self) -> bool:
-        """Whether tests that measure were selected, and none of them came to measure."""
-        return self.selected > 0 and not any(report.measurement for report in self.reports)
-
-    def add(self, report: pytest.TestReport) -> None:
-        """Take over what a test recorded; it arrives as JSON, also from a worker of pytest-xdist."""
-        data = getattr(report, "sdperf", None)
-        if data is None:
-            return
-        found = CaseReport.from_json(data["report"])
-        self.found[found.nodeid] = found
-        self.failed_by_verdict.discard(found.nodeid)
-        if report.failed and data["by_verdict"]:
-            self.failed_by_verdict.add(found.nodeid)
 
 
 def conclude(results: Results, session: Session, *, status: int, failed: int, command: str, root: Path) -> int:
@@ -90,38 +50,34 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, co
         SdperfError: A file cannot be written or trusted.
     """
     settings = session.run.settings
+    results.ended = results.course(settings, status=status, failed=failed)
+    policy = Policy.of(settings, device_kind=session.run.device_kind)
     if settings.json_file is not None:
-        info = run_info(results, session, command=command)
-        write_results(settings.json_file, results.reports, info, settings, date=clock.today_utc())
+        info = dataclasses.replace(run_info(results, session, command=command), commit=commit_of(root))
+        saved = results_of(tuple(results.reports), info, results.ended, policy, settings, date=clock.today_utc())
+        write_results(settings.json_file, saved)
     if settings.explain_file is not None:
         told = write_explanations(settings.explain_file, results.reports, command=command, date=clock.today_utc())
         results.written = (told,)
     if status not in JUDGED:
         return status
+    unused = _unused(results, session)
     measured = any(report.measurement is not None for report in results.reports)
     accepted = (*_keep_counts(results, session), *(_keep(results, session, root) if measured else ()))
     results.written = (*results.written, *accepted)
-    return _status(results, session, failed=failed)
+    return run_status(
+        # Verdicts count only where they failed their test: an expected failure is none.
+        [verdict.outcome for name in results.failed_by_verdict for verdict in results.found[name].verdicts],
+        policy=policy,
+        other_failures=results.ended.failures > 0,
+        nothing_measured=results.nothing_measured,
+        unused=bool(unused.found),
+    )
 
 
-def _status(results: Results, session: Session, *, failed: int) -> int:
-    """Return the exit status; verdicts count only where they failed their test (an expected failure is none)."""
-    outcomes = [verdict.outcome for name in results.failed_by_verdict for verdict in results.found[name].verdicts]
-    policy = Policy.of(session.run.settings, device_kind=session.run.device_kind)
-    others = failed > len(results.failed_by_verdict)
-    status = exit_status(outcomes, policy=policy, other_failures=others)
-    return int(NOTHING_MEASURED) if status == 0 and results.nothing_measured else status
-
-
-def unused_lines(results: Results, session: Session) -> Iterator[Line]:
-    """Yield what the baseline holds and no test asked for, or that this was not checked."""
-    if session.baseline is None or not results.collected:
-        return
-    if results.deselected or session.run.settings.selection.components:
-        yield Line("unused baseline entries were not looked for: this run was narrowed to some tests")
-        return
-    for stored in baselines.unused(session.baseline, results.collected):
-        yield Line(f"UNUSED {stored.case.key}: in the baseline, but no test measures it any more", ("yellow",))
+def _unused(results: Results, session: Session) -> Unused:
+    """Return the stored cases that this run did not use; without a test that measures nobody asks for a device."""
+    return unused_cases(session.baseline, results.ended, results.reports) if results.collected else Unused()
 
 
 def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
@@ -151,11 +107,7 @@ def _keep_counts(results: Results, session: Session) -> tuple[str, ...]:
     settings = session.run.settings
     if not settings.update_baselines:
         return ()
-    found = {
-        fusions.fusion_key(report.case): report.counts
-        for report in results.reports
-        if report.counts and report.case.fuser == "ort" and (settings.reason or report.outcome is not Outcome.REGRESSED)
-    }
+    found = counts_to_keep(results.reports, reason=settings.reason)
     return fusions.record(session.fusions_file, found) if found else ()
 
 
@@ -180,12 +132,12 @@ def summary_lines(results: Results, session: Session, *, command: str, width: in
         yield Line(f"INVALID nothing was measured: none of {results.selected} selected tests came to it", ("red",))
     if not results.reports:
         return
-    yield from unused_lines(results, session)
+    yield from unused_lines(_unused(results, session), rule=session.run.settings.unused_baselines)
     yield from report_lines(
         results.reports,
         run_info(results, session, command=command),
         width=width,
-        published=published.load(published.folder()),
+        published=published.load(published.folder(), published.own_folder(session.run.settings.baselines)),
         written=results.written,
     )
 
@@ -201,26 +153,23 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
             baselines=str(settings.baselines / "fusions"),
             command=command,
             updating=settings.update_baselines,
+            fusions=session.fusions_file.name,
         )
     device = session.run.device()
-    baseline = session.baseline
-    dates = [stored.last.date for stored in baseline.cases.values()] if baseline else []
     cards = {card.slug: card.family for card in load_gpus().gpus}
-    return RunInfo(
+    info = RunInfo(
         device=device.name,
         slug=device.slug,
         family=cards.get(device.slug, ""),
         machine=session.machine,
         engines=engines,
-        baselines=str(baselines.file_of(settings.baselines, device.slug)),
-        baseline_cases=len(baseline.cases) if baseline else 0,
-        baseline_date=max(dates, default=""),
-        sessions=sessions_of(results.reports, baseline),
         command=command,
         updating=settings.update_baselines,
         in_process=settings.in_process,
-        changes=changes_of(results.reports, baseline),
+        fusions=session.fusions_file.name,
     )
+    path = str(baselines.file_of(settings.baselines, device.slug))
+    return info.against(session.baseline, results.reports, path=path)
 
 
 def _engines(reports: list[CaseReport]) -> Mapping[str, Mapping[str, str]]:

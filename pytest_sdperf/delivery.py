@@ -33,7 +33,7 @@ class Recorder:
         if _REPORT not in item.stash:
             item.stash[_REPORT] = CaseReport(item.nodeid, case)
 
-    def measurement(self, measurement: Measurement, verdicts: Sequence[Verdict]) -> None:
+    def measurement(self, measurement: Measurement, verdicts: Sequence[Verdict], *, policy: Policy) -> None:
         """Record a measurement and what it means; a second one of the same test is refused.
 
         Raises:
@@ -42,7 +42,7 @@ class Recorder:
         report = self._item.stash[_REPORT]
         if report.measurement is not None:
             pytest.fail("this test measured twice; give each measurement a test of its own", pytrace=False)
-        self._item.stash[_REPORT] = dataclasses.replace(report, measurement=measurement)
+        self._item.stash[_REPORT] = dataclasses.replace(report, measurement=measurement, policy=policy)
         self.verdicts(verdicts)
 
     def counts(self, counts: Mapping[str, int], verdict: Verdict, explanation: Explanation | None = None) -> None:

@@ -9,6 +9,8 @@ from door_toys import ToyEngine, ToyProbe
 
 from pytest_sdperf import builtins, cli
 from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.cli.doctor import doctor
+from pytest_sdperf.cli.run import suites
 from pytest_sdperf.contracts import Requirement
 from pytest_sdperf.device import Device, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError
@@ -36,14 +38,14 @@ def test_run_is_pytest_on_the_installed_suites_with_the_short_names(monkeypatch)
 
     monkeypatch.setattr(pytest, "main", main)
     assert cli.main(["run", "--gpu=a100", "-k", "unet", "--help"]) == 0
-    assert seen == [["-p", "pytest_sdperf.short_names", *cli.suites(), "--gpu=a100", "-k", "unet", "--help"]]
+    assert seen == [["-p", "pytest_sdperf.short_names", *suites(), "--gpu=a100", "-k", "unet", "--help"]]
 
 
 def test_the_suites_are_a_package_of_the_wheel_or_a_folder_of_the_source_tree(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    assert cli.suites() == ["--pyargs", "pytest_sdperf.suites"]
+    assert suites() == ["--pyargs", "pytest_sdperf.suites"]
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    (folder,) = cli.suites()
+    (folder,) = suites()
     assert folder == str(Path(__file__).resolve().parents[1] / "suites")
 
 
@@ -90,8 +92,8 @@ def test_a_configuration_that_pytest_cannot_read_leaves_the_flag(tmp_path, capsy
     monkeypatch.chdir(tmp_path)
     assert cli.main(["cache", "info"]) == 4
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "ERROR: pytest cannot read the configuration of this folder (exit status 4). Correct it, or name the cache "
-        "with --cache-dir=FOLDER."
+        "ERROR: pytest cannot read the configuration of this folder (exit status 4). Correct it, or name the folders "
+        "of this command with its own options; see --help."
     )
 
 
@@ -129,7 +131,7 @@ def test_doctor_says_what_works_and_what_the_others_need(monkeypatch):
         catalog.add_device_probe(NoDriver())
 
     monkeypatch.setattr(builtins, "pytest_sdperf_register", register)
-    assert list(cli.doctor(argparse.Namespace())) == [
+    assert list(doctor(argparse.Namespace())) == [
         "engines",
         f"  here: ready (pytest {pytest.__version__}; runs on cpu)",
         "  gone: package 'a_module_that_nobody_has' is not installed; type: pip install a_module_that_nobody_has",
@@ -149,7 +151,7 @@ def test_doctor_asks_for_the_packages_of_the_gpu_that_is_here(monkeypatch, found
         catalog.add_device_probe(ToyProbe(Device(found, "Toy", "toy")))
 
     monkeypatch.setattr(builtins, "pytest_sdperf_register", register)
-    assert list(cli.doctor(argparse.Namespace()))[1] == (
+    assert list(doctor(argparse.Namespace()))[1] == (
         f"  gone: package 'a_module_that_nobody_has' is not installed; type: pip install 'pytest-sdperf[{kind}]'"
     )
 

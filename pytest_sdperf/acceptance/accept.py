@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,8 @@ from pytest_sdperf.health import differing_keys
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import METRICS
-from pytest_sdperf.units import megabytes, percent, seconds
-from pytest_sdperf.values import Measurement, Sample
+from pytest_sdperf.report.stored import change, told
+from pytest_sdperf.values import Case, Failure, Measurement, Sample
 
 CHANGING = frozenset({Outcome.IMPROVED, Outcome.REGRESSED})
 
@@ -80,6 +79,18 @@ def session_of(
         counts={name: dict(counts) for name, counts in measurement.counts.items()},
         changed=tuple(sorted(changed)),
         reason=reason if any(verdict.outcome is Outcome.REGRESSED for verdict in verdicts) else "",
+    )
+
+
+def measurement_of(session: Session, case: Case) -> Measurement:
+    """Turn a session back into a measurement, to judge it again: the inverse of `session_of`."""
+    return Measurement(
+        case=case,
+        samples=session.samples,
+        failure=Failure(session.failure, "the device ran out of memory") if session.failure else None,
+        subject=session.subject,
+        graph_hashes=session.graph_hashes,
+        counts=session.counts,
     )
 
 
@@ -174,22 +185,5 @@ def _accepted(
 
 def _diff_line(key: str, before: StoredCase | None, session: Session) -> str:
     if before is None:
-        return f"+ {key}: {_told(session)}"
-    change = ""
-    old, new = _latency(before.last), _latency(session)
-    if old and new:
-        change = f" ({percent(new / old)})"
-    return f"~ {key}: {_told(before.last)} -> {_told(session)}{change}"
-
-
-def _latency(session: Session) -> float:
-    return statistics.median(sample.median_s for sample in session.samples) if session.samples else 0.0
-
-
-def _told(session: Session) -> str:
-    if session.out_of_memory:
-        return "OOM"
-    if not session.samples:
-        return f"{sum(sum(counts.values()) for counts in session.counts.values()):,} nodes"
-    peaks = [sample.second_run_bytes for sample in session.samples if sample.second_run_bytes]
-    return seconds(_latency(session)) + (f", {megabytes(statistics.median(peaks))}" if peaks else "")
+        return f"+ {key}: {told(session)}"
+    return f"~ {key}: {told(before.last)} -> {told(session)}{change(before.last, session)}"

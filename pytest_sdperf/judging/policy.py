@@ -27,6 +27,7 @@ class Policy:
             idle machine differed by 2.0 %, and library updates and reclaimed file pages move it further.
         memory_floor_bytes: Memory changes up to this never count.
         node_effect: Smallest relative growth of a graph that counts while no fused operator was lost.
+        unused_baselines: Whether stored cases that nothing measures any more fail the run.
         missing_baseline: Whether NEW passes or fails.
         fail_on_inconclusive: Whether INCONCLUSIVE fails instead of skipping.
     """
@@ -43,6 +44,7 @@ class Policy:
     host_memory_effect: float = 0.10
     memory_floor_bytes: int = 4 * 2**20
     node_effect: float = 0.02
+    unused_baselines: Literal["warn", "fail"] = "warn"
     missing_baseline: Literal["pass", "fail"] = "pass"
     fail_on_inconclusive: bool = False
 
@@ -72,6 +74,7 @@ class Policy:
             on_cpu=device_kind == "cpu",
             processes=settings.processes,
             min_effect=settings.min_effect if min_effect is None else min_effect,
+            unused_baselines=settings.unused_baselines,
             missing_baseline=settings.missing_baseline,
             fail_on_inconclusive="inconclusive" in settings.fail_on,
         )

@@ -41,7 +41,7 @@ def report_lines(
         yield from _section(table_lines(mine, matches, width=width))
     yield from _section(agreement_lines(reports, width=width))
     yield from _section(_standing(reports, width=width))
-    yield from _section(finding_lines(reports, width=width, candidates=not (run.updating or run.in_process)))
+    yield from _section(finding_lines(reports, width=width, candidates=run.keeps_candidates))
     yield from _section(line for text in written for line in wrapped(text, width=width, rest="  "))
     yield Line()
     yield count_line(reports)

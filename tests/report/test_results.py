@@ -12,7 +12,8 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.results import results_data, write_results
+from pytest_sdperf.report.course import Course
+from pytest_sdperf.report.results import results_data, results_of, write_results
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
 
@@ -27,9 +28,14 @@ REPORTS = [
 ]
 
 
+def saved(date=""):
+    course = Course(selected=1, measured=True, collected=(CASE,))
+    return results_of(tuple(REPORTS), RUN, course, Policy(), SETTINGS, date=date)
+
+
 def test_the_file_holds_everything_and_nothing_private(tmp_path):
     path = tmp_path / "new" / "results.json"
-    write_results(path, REPORTS, RUN, SETTINGS, date="2026-11-27T10:00Z")
+    write_results(path, saved("2026-11-27T10:00Z"))
     data = json.loads(path.read_text(encoding="utf-8"))
     assert data["schema"] == 1
     assert data["date"] == "2026-11-27T10:00Z"
@@ -43,7 +49,7 @@ def test_the_file_holds_everything_and_nothing_private(tmp_path):
 
 
 def test_environment_values_may_be_secrets():
-    data = results_data(REPORTS, RUN, SETTINGS, date="")
+    data = results_data(saved())
     assert data["settings"]["selection"]["engines"][0]["env"] == ["HF_TOKEN"]
     assert "secret" not in json.dumps(data)
 
@@ -52,7 +58,7 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "taken").write_text("")
     path = tmp_path / "taken" / "results.json"
     with pytest.raises(OptionError) as caught:
-        write_results(path, REPORTS, RUN, SETTINGS, date="")
+        write_results(path, saved())
     assert str(caught.value) == (
         f"cannot write the results to {path}: File exists. Name a file in a writable folder with --sdperf-json=FILE."
     )

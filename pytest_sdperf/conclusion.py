@@ -6,6 +6,7 @@ import dataclasses
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,28 +15,118 @@ from pytest_sdperf.acceptance import accept as acceptance
 from pytest_sdperf.acceptance.counts import counts_to_keep
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
-from pytest_sdperf.delivery import DisagreementFailed, VerdictFailed
-from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.gpu_facts import load_gpus
-from pytest_sdperf.judging.fitness import ended
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.run_status import run_status
-from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.course import NARROWED, Course
 from pytest_sdperf.report.explanations import write_explanations
 from pytest_sdperf.report.line import Line
 from pytest_sdperf.report.results import results_of, write_results
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
-from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
-from pytest_sdperf.results import Results
+from pytest_sdperf.report.unused import Unused, asked_axes, unused_cases, unused_lines
 from pytest_sdperf.session import Session
-from pytest_sdperf.values import Failure
+from pytest_sdperf.settings import Settings
+from pytest_sdperf.values import Case, to_json
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
-def conclude(results: Results, session: Session, *, status: int, failed: int, command: str, root: Path) -> int:
+@dataclasses.dataclass
+class Results:
+    """What the tests of a run reported, in their order.
+
+    Attributes:
+        found: Node id -> what the test found out, for tests that used our fixtures; of a test that ran twice the last.
+        failed_by_verdict: Node ids of tests that failed because of a verdict, which has an exit status of its own.
+        collected: Cases that tests with `bench` collected, before any deselection.
+        benches: Node id -> case of the tests with `bench` that were selected to run.
+        deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
+        skipped: Node id -> why the test was skipped.
+        expected_failures: Node ids of tests that were expected to fail.
+        written: Lines about what was written: to the baseline, or to a file that was asked for.
+        ended: What was to be done and how it ended, once it has ended.
+    """
+
+    found: dict[str, CaseReport] = dataclasses.field(default_factory=dict)
+    failed_by_verdict: set[str] = dataclasses.field(default_factory=set)
+    collected: tuple[Case, ...] = ()
+    benches: dict[str, Case] = dataclasses.field(default_factory=dict)
+    deselected: bool = False
+    skipped: dict[str, str] = dataclasses.field(default_factory=dict)
+    expected_failures: set[str] = dataclasses.field(default_factory=set)
+    written: tuple[str, ...] = ()
+    ended: Course = dataclasses.field(default_factory=Course)
+
+    @property
+    def reports(self) -> list[CaseReport]:
+        """What was found out, in the order of the tests."""
+        return list(self.found.values())
+
+    @property
+    def selected(self) -> int:
+        """Number of tests with `bench` that were selected to run."""
+        return len(self.benches)
+
+    @property
+    def nothing_measured(self) -> bool:
+        """Whether tests that measure were selected, and none of them came to measure."""
+        return self.selected > 0 and not any(report.measurement for report in self.reports)
+
+    def add(self, report: pytest.TestReport) -> None:
+        """Take over what a test recorded; it arrives as JSON, also from a worker of pytest-xdist."""
+        if hasattr(report, "wasxfail"):
+            self.expected_failures.add(report.nodeid)
+        elif report.skipped:
+            self.skipped[report.nodeid] = _skip_reason(report)
+        data = getattr(report, "sdperf", None)
+        if data is None:
+            return
+        found = CaseReport.from_json(data["report"])
+        self.found[found.nodeid] = found
+        self.failed_by_verdict.discard(found.nodeid)
+        if report.failed and data["by_verdict"]:
+            self.failed_by_verdict.add(found.nodeid)
+
+    def collection(self) -> dict[str, Any]:
+        """Return as JSON data what a worker of pytest-xdist collected."""
+        data: dict[str, Any] = to_json(
+            {"collected": self.collected, "benches": self.benches, "deselected": self.deselected}
+        )
+        return data
+
+    def take_collection(self, data: Mapping[str, Any] | None) -> None:
+        """Take over what a worker collected; None where it did not come to that."""
+        if data is not None:
+            self.collected = tuple(Case.from_json(case) for case in data["collected"])
+            self.benches = {name: Case.from_json(case) for name, case in data["benches"].items()}
+            self.deselected |= data["deselected"]
+
+    def course(self, settings: Settings, *, status: int, failed: int, stopped: bool) -> Course:
+        """Return what was to be done and how it ended. Arguments as of `conclude`."""
+        return Course(
+            status=status,
+            stopped=stopped,
+            failures=max(failed - len(self.failed_by_verdict), 0),
+            expected_failures=tuple(sorted(self.expected_failures)),
+            selected=self.selected,
+            measured=self.selected > 0 and not self.nothing_measured,
+            collected=self.collected,
+            asked=asked_axes(settings.selection),
+            skipped={self.benches[name].key: why for name, why in self.skipped.items() if name in self.benches},
+            narrowed=NARROWED if self.deselected else "",
+        )
+
+
+def _skip_reason(report: pytest.TestReport) -> str:
+    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return told.removeprefix("Skipped: ")
+
+
+def conclude(
+    results: Results, session: Session, *, status: int, failed: int, stopped: bool, command: str, root: Path
+) -> int:
     """Write, keep and accept what was measured; return the exit status of the run.
 
     Args:
@@ -43,6 +134,7 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, co
         session: The session.
         status: What pytest would end with.
         failed: Failures that pytest counted, errors at collection included.
+        stopped: Whether something ended the run before its last test (`-x`, `--maxfail`).
         command: What the user typed.
         root: Folder of the project, for its commit.
 
@@ -50,7 +142,7 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, co
         SdperfError: A file cannot be written or trusted.
     """
     settings = session.run.settings
-    results.ended = results.course(settings, status=status, failed=failed)
+    results.ended = results.course(settings, status=status, failed=failed, stopped=stopped)
     policy = Policy.of(settings, device_kind=session.run.device_kind)
     if settings.json_file is not None:
         info = dataclasses.replace(run_info(results, session, command=command), commit=commit_of(root))
@@ -179,26 +271,3 @@ def _engines(reports: list[CaseReport]) -> Mapping[str, Mapping[str, str]]:
         if report.case.engine and report.measurement is not None and report.measurement.subject:
             engines[report.case.engine] = report.measurement.subject
     return engines
-
-
-def out_of_time(report: pytest.TestReport, error: BaseException | None) -> Verdict | None:
-    """Return the verdict on a test that failed because a process took too long, also one that only builds.
-
-    A measurement says so by itself. The machine may have been busy, or the time too short: nothing about the case was
-    found out.
-    """
-    if not (report.failed and isinstance(error, WorkerError) and error.reason == "timeout"):
-        return None
-    return ended(Failure(error.reason, str(error), error.tail), metric="run")
-
-
-def attach(report: pytest.TestReport, found: CaseReport | None, error: BaseException | None) -> None:
-    """Attach what a test recorded to its report, and why it failed where no verdict says it."""
-    if found is None:
-        return
-    by_verdict = isinstance(error, VerdictFailed) or out_of_time(report, error) is not None
-    if report.failed and not by_verdict and not isinstance(error, DisagreementFailed):
-        lines = str(error).strip().splitlines() if error is not None else []
-        found = dataclasses.replace(found, problem=lines[0] if lines else "the test failed")
-    # pytest sends extra attributes of a report through xdist.
-    report.sdperf = {"report": found.to_json(), "by_verdict": by_verdict}  # type: ignore[attr-defined]

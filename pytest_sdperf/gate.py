@@ -47,7 +47,9 @@ class Gated:
         """Why the results as a whole are INVALID; empty where they are not."""
         course, found = self.saved.course, []
         if not course.ended:
-            found.append(f"the run ended early, with exit status {course.status} of pytest: its results are not all")
+            found.append(
+                f"the run ended before its last test (exit status {course.status} of pytest): results are missing"
+            )
         if not course.measured:
             found.append("nothing was measured: no test of the run came to it")
         return tuple(found)

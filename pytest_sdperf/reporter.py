@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from pytest_sdperf.conclusion import attach, conclude, out_of_time, summary_lines
-from pytest_sdperf.delivery import Recorder, recorded
+from pytest_sdperf.conclusion import Results, conclude, summary_lines
+from pytest_sdperf.delivery import Recorder, attach, out_of_time, recorded
 from pytest_sdperf.errors import SdperfError, WorkerError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped
 from pytest_sdperf.preparation import Needs, prepare
-from pytest_sdperf.results import Results
 from pytest_sdperf.session import session_of
 
 NAME = "sdperf-reporter"
@@ -108,6 +107,7 @@ class Reporter:
                 session_of(self._config),
                 status=int(exitstatus),
                 failed=session.testsfailed,
+                stopped=bool(session.shouldstop or session.shouldfail),
                 command=self._command,
                 root=Path(self._config.rootpath),
             )

@@ -11,7 +11,7 @@ import msgspec
 from pytest_sdperf.acceptance import candidates
 from pytest_sdperf.acceptance.refusals import refusals
 from pytest_sdperf.baselines import privacy
-from pytest_sdperf.baselines.files import update
+from pytest_sdperf.baselines.files import rounded, update
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase, file_of, read
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.outcomes import Outcome, Verdict
@@ -118,6 +118,7 @@ def accept(
     folder: Path,
     state_dir: Path,
     reason: str = "",
+    reason_option: str = "--sdperf-reason",
     re_anchor: bool = False,
 ) -> Acceptance:
     """Write measured cases into the baseline of their device; one write, all or nothing.
@@ -128,6 +129,7 @@ def accept(
         folder: Folder of the baseline files.
         state_dir: Folder of candidates and locks.
         reason: Why a regression is accepted; it is stored.
+        reason_option: What gives the reason, where these are accepted.
         re_anchor: Replace anchors too.
 
     Raises:
@@ -135,7 +137,7 @@ def accept(
         PrivacyError: A value to be stored names a person, a machine or a device.
     """
     reports = tuple(reports)
-    refused = refusals(reports, reason=reason)
+    refused = refusals(reports, reason=reason, option=reason_option)
     taken = {r.case.key: r for r in reports if r.measurement is not None and r.case.key not in refused}
     path, lines = file_of(folder, origin.slug), [f"! {key}: refused, {why}" for key, why in sorted(refused.items())]
 
@@ -143,6 +145,9 @@ def accept(
         cases = dict(present.cases) if present is not None else {}
         for key, report in sorted(taken.items()):
             before = cases.get(key)
+            if before is not None and _holds(before, report):
+                lines.append(f"= {key}: these samples are stored already")
+                continue
             cases[key] = _accepted(report, before, origin=origin, reason=reason, re_anchor=re_anchor)
             lines.append(_diff_line(key, before, cases[key].last))
         return Baseline(machine=present.machine if present and present.cases else dict(origin.machine), cases=cases)
@@ -170,6 +175,13 @@ def _other_machine(path: Path, origin: Origin) -> str:
         f"{path.name} was recorded with another {', '.join(names)}: one file holds one machine. Move it away and "
         f"record every case anew"
     )
+
+
+def _holds(stored: StoredCase, report: CaseReport) -> bool:
+    """Whether the very same samples are stored: a session that counts twice would hide how sessions differ."""
+    new = [list(sample.iterations_s) for sample in report.measurement.samples] if report.measurement else []
+    kept = ([sample.iterations_s for sample in session.samples] for session in stored.sessions)
+    return bool(new) and any(rounded(list(samples)) == rounded(new) for samples in kept)
 
 
 def _accepted(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -47,6 +48,9 @@ def _printed(lines: Iterator[str]) -> int:
     """Print what a command yields; return the exit status that it returns, 0 where it returns none."""
     while True:
         try:
-            print(next(lines))
+            print(next(lines), flush=True)
         except StopIteration as end:
             return int(end.value or 0)
+        except BrokenPipeError:
+            # A reader such as `head` has seen enough; the exit status is still to be found out.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

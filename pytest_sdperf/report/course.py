@@ -15,7 +15,8 @@ class Course:
     """The course of one run. With it, results can be judged again somewhere else and no less strictly.
 
     Attributes:
-        status: pytest's own exit status, before verdicts have their say: 0 and 1 mean that it ran to its end.
+        status: pytest's own exit status, before verdicts have their say: 0 and 1 mean that nothing ended it early.
+        stopped: Whether `-x` or `--maxfail` ended it before its last test.
         failures: Tests that failed for another reason than a verdict, errors at collection included.
         expected_failures: Node ids of tests that were expected to fail: their verdicts fail nothing.
         selected: Number of tests with `bench` that were selected to run.
@@ -27,6 +28,7 @@ class Course:
     """
 
     status: int = 0
+    stopped: bool = False
     failures: int = 0
     expected_failures: tuple[str, ...] = ()
     selected: int = 0
@@ -39,4 +41,4 @@ class Course:
     @property
     def ended(self) -> bool:
         """Whether pytest ran every selected test."""
-        return self.status in (0, 1)
+        return self.status in (0, 1) and not self.stopped

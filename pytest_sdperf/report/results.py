@@ -107,9 +107,14 @@ _WRITE_THEM = "Run the tests again with --sdperf-json=FILE, and give that file."
 
 
 def results_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the file: `docs/results.schema.json`."""
+    """Return the JSON Schema of the file."""
     schema: dict[str, Any] = _with_texts_for_numbers(msgspec.json.schema(SavedResults))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def schema_text() -> str:
+    """Return it as the text of `docs/results.schema.json`."""
+    return json.dumps(results_schema(), indent=1, sort_keys=True) + "\n"
 
 
 def _with_texts_for_numbers(schema: Any) -> Any:

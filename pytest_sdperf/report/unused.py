@@ -40,7 +40,7 @@ def unused_cases(baseline: Baseline | None, course: Course, reports: Sequence[Ca
     if baseline is None or not course.collected:
         return Unused()
     if course.narrowed or not course.ended:
-        return Unused(not_looked_for=course.narrowed or "this run was interrupted")
+        return Unused(not_looked_for=course.narrowed or "this run ended early")
     used = {report.case.key for report in reports if report.measurement or report.verdicts or report.problem}
     gone = {stored.case.key: GONE for stored in unused(baseline, course.collected, course.asked)}
     skipped = {

@@ -105,8 +105,8 @@ def check_whole(saved: SavedResults, path: Path) -> None:
     """
     if not saved.course.ended:
         raise ResultsError(
-            f"results {path} are of a run that ended early, with exit status {saved.course.status} of pytest. Run it "
-            f"to its end, and accept those."
+            f"results {path} are of a run that ended before its last test (exit status {saved.course.status} of "
+            f"pytest). Run it to its end, and accept those."
         )
     if saved.run.in_process:
         raise ResultsError(
@@ -154,5 +154,6 @@ def _accept(reports: Sequence[CaseReport], origin: Origin, chosen: argparse.Name
         folder=places.baselines,
         state_dir=places.state,
         reason=chosen.reason,
+        reason_option="--reason",
         re_anchor=chosen.re_anchor,
     )

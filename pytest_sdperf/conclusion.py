@@ -6,31 +6,32 @@ import dataclasses
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_sdperf import clock
 from pytest_sdperf.acceptance import accept as acceptance
+from pytest_sdperf.acceptance.counts import counts_to_keep
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
-from pytest_sdperf.delivery import DisagreementFailed, VerdictFailed
-from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.gpu_facts import load_gpus
-from pytest_sdperf.judging.fitness import ended
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import exit_status
-from pytest_sdperf.outcomes import Outcome, Verdict
+from pytest_sdperf.judging.run_status import run_status
+from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.course import NARROWED, Course
 from pytest_sdperf.report.explanations import write_explanations
 from pytest_sdperf.report.line import Line
-from pytest_sdperf.report.results import write_results
-from pytest_sdperf.report.run_info import RunInfo, changes_of, sessions_of
+from pytest_sdperf.report.results import results_of, write_results
+from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
+from pytest_sdperf.report.unused import Unused, asked_axes, unused_cases, unused_lines
 from pytest_sdperf.session import Session
-from pytest_sdperf.values import Case, Failure
+from pytest_sdperf.settings import Settings
+from pytest_sdperf.values import Case, to_json
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-NOTHING_MEASURED = 10  # as INVALID
 
 
 @dataclasses.dataclass
@@ -41,26 +42,43 @@ class Results:
         found: Node id -> what the test found out, for tests that used our fixtures; of a test that ran twice the last.
         failed_by_verdict: Node ids of tests that failed because of a verdict, which has an exit status of its own.
         collected: Cases that tests with `bench` collected, before any deselection.
-        selected: Number of tests with `bench` that were selected to run.
+        benches: Node id -> case of the tests with `bench` that were selected to run.
         deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
-        interrupted: Whether the run was ended from outside, so that nothing is kept or accepted.
-        finished: Whether every selected test came to its end: neither interrupted, nor stopped, nor out of time.
+        skipped: Node id -> why the test was skipped.
+        expected_failures: Node ids of tests that were expected to fail.
         written: Lines about what was written: to the baseline, or to a file that was asked for.
+        ended: What was to be done and how it ended, once it has ended.
     """
 
     found: dict[str, CaseReport] = dataclasses.field(default_factory=dict)
     failed_by_verdict: set[str] = dataclasses.field(default_factory=set)
     collected: tuple[Case, ...] = ()
-    selected: int = 0
+    benches: dict[str, Case] = dataclasses.field(default_factory=dict)
     deselected: bool = False
-    interrupted: bool = False
-    finished: bool = False
+    skipped: dict[str, str] = dataclasses.field(default_factory=dict)
+    expected_failures: set[str] = dataclasses.field(default_factory=set)
     written: tuple[str, ...] = ()
+    ended: Course = dataclasses.field(default_factory=Course)
 
     @property
     def reports(self) -> list[CaseReport]:
         """What was found out, in the order of the tests."""
         return list(self.found.values())
+
+    @property
+    def selected(self) -> int:
+        """Number of tests with `bench` that were selected to run."""
+        return len(self.benches)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run was ended from outside, so that nothing is kept or accepted."""
+        return self.ended.status not in JUDGED
+
+    @property
+    def finished(self) -> bool:
+        """Whether every selected test came to its end: neither interrupted, nor stopped, nor out of time."""
+        return self.ended.ended and all(report.outcome is not Outcome.NOT_MEASURED for report in self.reports)
 
     @property
     def nothing_measured(self) -> bool:
@@ -71,6 +89,10 @@ class Results:
 
     def add(self, report: pytest.TestReport) -> None:
         """Take over what a test recorded; it arrives as JSON, also from a worker of pytest-xdist."""
+        if hasattr(report, "wasxfail"):
+            self.expected_failures.add(report.nodeid)
+        elif report.skipped:
+            self.skipped[report.nodeid] = _skip_reason(report)
         data = getattr(report, "sdperf", None)
         if data is None:
             return
@@ -79,6 +101,40 @@ class Results:
         self.failed_by_verdict.discard(found.nodeid)
         if report.failed and data["by_verdict"]:
             self.failed_by_verdict.add(found.nodeid)
+
+    def collection(self) -> dict[str, Any]:
+        """Return as JSON data what a worker of pytest-xdist collected."""
+        data: dict[str, Any] = to_json(
+            {"collected": self.collected, "benches": self.benches, "deselected": self.deselected}
+        )
+        return data
+
+    def take_collection(self, data: Mapping[str, Any] | None) -> None:
+        """Take over what a worker collected; None where it did not come to that."""
+        if data is not None:
+            self.collected = tuple(Case.from_json(case) for case in data["collected"])
+            self.benches = {name: Case.from_json(case) for name, case in data["benches"].items()}
+            self.deselected |= data["deselected"]
+
+    def course(self, settings: Settings, *, status: int, failed: int, stopped: bool) -> Course:
+        """Return what was to be done and how it ended. Arguments as of `conclude`."""
+        return Course(
+            status=status,
+            stopped=stopped,
+            failures=max(failed - len(self.failed_by_verdict), 0),
+            expected_failures=tuple(sorted(self.expected_failures)),
+            selected=self.selected,
+            measured=self.selected > 0 and not self.nothing_measured,
+            collected=self.collected,
+            asked=asked_axes(settings.selection),
+            skipped={self.benches[name].key: why for name, why in self.skipped.items() if name in self.benches},
+            narrowed=NARROWED if self.deselected else "",
+        )
+
+
+def _skip_reason(report: pytest.TestReport) -> str:
+    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return told.removeprefix("Skipped: ")
 
 
 def conclude(
@@ -99,43 +155,36 @@ def conclude(
         SdperfError: A file cannot be written or trusted.
     """
     settings = session.run.settings
-    left_out = any(report.outcome is Outcome.NOT_MEASURED for report in results.reports)
-    results.interrupted = status not in JUDGED
-    results.finished = not (results.interrupted or stopped or left_out)
+    results.ended = results.course(settings, status=status, failed=failed, stopped=stopped)
+    policy = Policy.of(settings, device_kind=session.run.device_kind)
     if settings.json_file is not None:
-        info = run_info(results, session, command=command)
-        write_results(settings.json_file, results.reports, info, settings, date=clock.today_utc())
+        info = dataclasses.replace(run_info(results, session, command=command), commit=commit_of(root))
+        saved = results_of(tuple(results.reports), info, results.ended, policy, settings, date=clock.today_utc())
+        write_results(settings.json_file, saved)
     if settings.explain_file is not None:
         told = write_explanations(settings.explain_file, results.reports, command=command, date=clock.today_utc())
         results.written = (told,)
     if results.interrupted:
         return status
+    unused = _unused(results, session)
     measured = any(report.measurement is not None for report in results.reports)
     accepted = (*_keep_counts(results, session), *(_keep(results, session, root) if measured else ()))
     results.written = (*results.written, *accepted)
     if results.finished and measured:
         session.unfinished.drop(report.case for report in results.reports)
-    return _status(results, session, failed=failed)
+    return run_status(
+        # Verdicts count only where they failed their test: an expected failure is none.
+        [verdict.outcome for name in results.failed_by_verdict for verdict in results.found[name].verdicts],
+        policy=policy,
+        other_failures=results.ended.failures > 0,
+        nothing_measured=results.nothing_measured,
+        unused=bool(unused.found),
+    )
 
 
-def _status(results: Results, session: Session, *, failed: int) -> int:
-    """Return the exit status; verdicts count only where they failed their test (an expected failure is none)."""
-    outcomes = [verdict.outcome for name in results.failed_by_verdict for verdict in results.found[name].verdicts]
-    policy = Policy.of(session.run.settings, device_kind=session.run.device_kind)
-    others = failed > len(results.failed_by_verdict)
-    status = exit_status(outcomes, policy=policy, other_failures=others)
-    return int(NOTHING_MEASURED) if status == 0 and results.nothing_measured else status
-
-
-def unused_lines(results: Results, session: Session) -> Iterator[Line]:
-    """Yield what the baseline holds and no test asked for, or that this was not checked."""
-    if session.baseline is None or not results.collected:
-        return
-    if results.deselected or session.run.settings.selection.components:
-        yield Line("unused baseline entries were not looked for: this run was narrowed to some tests")
-        return
-    for stored in baselines.unused(session.baseline, results.collected):
-        yield Line(f"UNUSED {stored.case.key}: in the baseline, but no test measures it any more", ("yellow",))
+def _unused(results: Results, session: Session) -> Unused:
+    """Return the stored cases that this run did not use; without a test that measures nobody asks for a device."""
+    return unused_cases(session.baseline, results.ended, results.reports) if results.collected else Unused()
 
 
 def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
@@ -166,11 +215,7 @@ def _keep_counts(results: Results, session: Session) -> tuple[str, ...]:
     settings = session.run.settings
     if not settings.update_baselines:
         return ()
-    found = {
-        fusions.fusion_key(report.case): report.counts
-        for report in results.reports
-        if report.counts and report.case.fuser == "ort" and (settings.reason or report.outcome is not Outcome.REGRESSED)
-    }
+    found = counts_to_keep(results.reports, reason=settings.reason)
     return fusions.record(session.fusions_file, found) if found else ()
 
 
@@ -198,12 +243,12 @@ def summary_lines(
         yield Line(f"INVALID nothing was measured: none of {selected} selected tests came to it", ("red",))
     if not results.reports:
         return
-    yield from unused_lines(results, session)
+    yield from unused_lines(_unused(results, session), rule=session.run.settings.unused_baselines)
     yield from report_lines(
         results.reports,
         run_info(results, session, command=command),
         width=width,
-        published=published.load(published.folder()),
+        published=published.load(published.folder(), published.own_folder(session.run.settings.baselines)),
         written=results.written,
         verbose=verbose,
     )
@@ -220,28 +265,25 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
             baselines=str(settings.baselines / "fusions"),
             command=command,
             updating=settings.update_baselines,
+            fusions=session.fusions_file.name,
         )
     device = session.run.device()
-    baseline = session.baseline
-    dates = [stored.last.date for stored in baseline.cases.values()] if baseline else []
     cards = {card.slug: card.family for card in load_gpus().gpus}
-    return RunInfo(
+    info = RunInfo(
         device=device.name,
         slug=device.slug,
         family=cards.get(device.slug, ""),
         machine=session.machine,
         engines=engines,
-        baselines=str(baselines.file_of(settings.baselines, device.slug)),
-        baseline_cases=len(baseline.cases) if baseline else 0,
-        baseline_date=max(dates, default=""),
-        sessions=sessions_of(results.reports, baseline),
         command=command,
         updating=settings.update_baselines,
         in_process=settings.in_process,
-        changes=changes_of(results.reports, baseline),
         interrupted=results.interrupted,
         resumable=0 if results.finished else _resumable(results, session),
+        fusions=session.fusions_file.name,
     )
+    path = str(baselines.file_of(settings.baselines, device.slug))
+    return info.against(session.baseline, results.reports, path=path)
 
 
 def _resumable(results: Results, session: Session) -> int:
@@ -256,26 +298,3 @@ def _engines(reports: list[CaseReport]) -> Mapping[str, Mapping[str, str]]:
         if report.case.engine and report.measurement is not None and report.measurement.subject:
             engines[report.case.engine] = report.measurement.subject
     return engines
-
-
-def out_of_time(report: pytest.TestReport, error: BaseException | None) -> Verdict | None:
-    """Return the verdict on a test that failed because a process took too long, also one that only builds.
-
-    A measurement says so by itself. The machine may have been busy, or the time too short: nothing about the case was
-    found out.
-    """
-    if not (report.failed and isinstance(error, WorkerError) and error.reason == "timeout"):
-        return None
-    return ended(Failure(error.reason, str(error), error.tail), metric="run")
-
-
-def attach(report: pytest.TestReport, found: CaseReport | None, error: BaseException | None) -> None:
-    """Attach what a test recorded to its report, and why it failed where no verdict says it."""
-    if found is None:
-        return
-    by_verdict = isinstance(error, VerdictFailed) or out_of_time(report, error) is not None
-    if report.failed and not by_verdict and not isinstance(error, DisagreementFailed):
-        lines = str(error).strip().splitlines() if error is not None else []
-        found = dataclasses.replace(found, problem=lines[0] if lines else "the test failed")
-    # pytest sends extra attributes of a report through xdist.
-    report.sdperf = {"report": found.to_json(), "by_verdict": by_verdict}  # type: ignore[attr-defined]

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.fusing.explain import Explanation
+from pytest_sdperf.judging.fitness import ended
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.values import Case, Measurement
+from pytest_sdperf.values import Case, Failure, Measurement
 
 _REPORT = pytest.StashKey[CaseReport]()
 
@@ -33,7 +35,7 @@ class Recorder:
         if _REPORT not in item.stash:
             item.stash[_REPORT] = CaseReport(item.nodeid, case)
 
-    def measurement(self, measurement: Measurement, verdicts: Sequence[Verdict]) -> None:
+    def measurement(self, measurement: Measurement, verdicts: Sequence[Verdict], *, policy: Policy) -> None:
         """Record a measurement and what it means; a second one of the same test is refused.
 
         Raises:
@@ -42,7 +44,7 @@ class Recorder:
         report = self._item.stash[_REPORT]
         if report.measurement is not None:
             pytest.fail("this test measured twice; give each measurement a test of its own", pytrace=False)
-        self._item.stash[_REPORT] = dataclasses.replace(report, measurement=measurement)
+        self._item.stash[_REPORT] = dataclasses.replace(report, measurement=measurement, policy=policy)
         self.verdicts(verdicts)
 
     def counts(self, counts: Mapping[str, int], verdict: Verdict, explanation: Explanation | None = None) -> None:
@@ -83,3 +85,26 @@ def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
     if how == "skip":
         pytest.skip(text)
     raise VerdictFailed(text, pytrace=False)
+
+
+def out_of_time(report: pytest.TestReport, error: BaseException | None) -> Verdict | None:
+    """Return the verdict on a test that failed because a process took too long, also one that only builds.
+
+    A measurement says so by itself. The machine may have been busy, or the time too short: nothing about the case was
+    found out.
+    """
+    if not (report.failed and isinstance(error, WorkerError) and error.reason == "timeout"):
+        return None
+    return ended(Failure(error.reason, str(error), error.tail), metric="run")
+
+
+def attach(report: pytest.TestReport, found: CaseReport | None, error: BaseException | None) -> None:
+    """Attach what a test recorded to its report, and why it failed where no verdict says it."""
+    if found is None:
+        return
+    by_verdict = isinstance(error, VerdictFailed) or out_of_time(report, error) is not None
+    if report.failed and not by_verdict and not isinstance(error, DisagreementFailed):
+        lines = str(error).strip().splitlines() if error is not None else []
+        found = dataclasses.replace(found, problem=lines[0] if lines else "the test failed")
+    # pytest sends extra attributes of a report through xdist.
+    report.sdperf = {"report": found.to_json(), "by_verdict": by_verdict}  # type: ignore[attr-defined]

@@ -84,6 +84,10 @@ class BaselineError(SdperfError):
     """A baseline file that cannot be trusted."""
 
 
+class ResultsError(SdperfError):
+    """A file of saved results that cannot be read, or does not fit what is asked of it."""
+
+
 class WorkerError(SdperfError):
     """A worker process that ended without an answer.
 

@@ -159,9 +159,10 @@ def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
             measurement = dataclasses.replace(measurement, remarks=(*measurement.remarks, BESIDE_OTHERS))
         recorder.rungs(sdperf_session.standing(case))
         verdicts = sdperf_session.judge(measurement, min_effect=marks.min_effect)
-        recorder.measurement(measurement, verdicts)
+        policy = sdperf_session.policy(marks.min_effect)
+        recorder.measurement(measurement, verdicts, policy=policy)
         benchmark_bridge.show(request, measurement.medians_s)
-        deliver(verdicts, sdperf_session.policy(marks.min_effect))
+        deliver(verdicts, policy)
         return measurement
 
     return measure_and_judge

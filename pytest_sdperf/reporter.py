@@ -5,18 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_sdperf import time_budget
-from pytest_sdperf.conclusion import Results, attach, conclude, out_of_time, summary_lines
-from pytest_sdperf.delivery import Recorder, recorded
+from pytest_sdperf.conclusion import Results, conclude, summary_lines
+from pytest_sdperf.delivery import Recorder, attach, out_of_time, recorded
 from pytest_sdperf.errors import SdperfError, WorkerError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped
 from pytest_sdperf.preparation import Needs, prepare
 from pytest_sdperf.session import session_of
 
 NAME = "sdperf-reporter"
+_COLLECTION = "sdperf_collection"
 DOOR_FAILED = 3  # pytest's own status for an internal error: results could not be kept
 
 
@@ -51,8 +53,11 @@ class Reporter:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Count the tests that are about to measure."""
         benches = [item for item in session.items if case_of(item) and "bench" in fixtures_of(item)]
-        self._results.selected = 0 if self._config.option.collectonly else len(benches)
-        self._results.deselected |= any("::" in argument for argument in self._config.args)
+        if not self._config.option.collectonly:
+            self._results.benches = {item.nodeid: case for item in benches if (case := case_of(item))}
+        # `--lf` leaves files out while it collects, and tells nobody.
+        named = any("::" in argument for argument in self._config.args)
+        self._results.deselected |= named or bool(self._config.getoption("lf", default=False))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -84,9 +89,17 @@ class Reporter:
         if not self._is_worker:
             self._results.add(report)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker of pytest-xdist collected: every worker collects everything."""
+        self._results.take_collection(getattr(node, "workeroutput", {}).get(_COLLECTION))
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Keep what was measured and set the exit status."""
+        if self._is_worker:
+            # pytest-xdist adds the attribute to the config of its workers.
+            self._config.workeroutput[_COLLECTION] = self._results.collection()  # type: ignore[attr-defined]
         if self._is_worker or not (self._results.reports or self._results.selected):
             return
         try:

@@ -97,6 +97,7 @@ class Settings:
         missing_baseline: Whether a case without a baseline passes or fails.
         fail_on: Further outcomes that fail (`inconclusive`, `not-measured`).
         min_effect: Smallest relative change that can be a regression.
+        unused_baselines: Whether a stored case that nothing measures any more is listed or fails the run.
         pool: Label of the machine pool, a machine key of the baseline.
         in_process: Run workers in this process, for a debugger.
         json_file: Where every measurement and verdict is written; None writes none.
@@ -120,6 +121,7 @@ class Settings:
     missing_baseline: Literal["pass", "fail"] = "pass"
     fail_on: frozenset[str] = frozenset()
     min_effect: float = 0.02
+    unused_baselines: Literal["warn", "fail"] = "warn"
     pool: str = "default"
     in_process: bool = False
     json_file: Path | None = None

@@ -127,7 +127,7 @@ def _warm_up(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> int:
         runs += 1
         recent_s = [*recent_s[-2:], end_s - start_s]
         spread_s = max(recent_s) - min(recent_s)
-        if len(recent_s) == 3 and spread_s <= plan.steady * statistics.median(recent_s):
+        if len(recent_s) == 3 and spread_s <= plan.steady * abs(statistics.median(recent_s)):
             return runs
         if end_s - begin_s >= plan.warmup_s:
             break

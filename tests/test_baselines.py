@@ -11,7 +11,8 @@ from sample_values import CASE, case, session, stored
 
 from pytest_sdperf.baselines.files import pretty, to_text, update, write_atomically
 from pytest_sdperf.baselines.privacy import PrivacyError
-from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase, file_of, read, unused
+from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase, file_of, read
+from pytest_sdperf.baselines.unused import unused
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.values import Sample
 

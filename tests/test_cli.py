@@ -7,6 +7,7 @@ import pytest
 
 from pytest_sdperf import cli
 from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.cli.run import suites
 
 
 def _make(folder):
@@ -31,14 +32,14 @@ def test_run_is_pytest_on_the_installed_suites_with_the_short_names(monkeypatch)
 
     monkeypatch.setattr(pytest, "main", main)
     assert cli.main(["run", "--gpu=a100", "-k", "unet", "--help"]) == 0
-    assert seen == [["-p", "pytest_sdperf.short_names", *cli.suites(), "--gpu=a100", "-k", "unet", "--help"]]
+    assert seen == [["-p", "pytest_sdperf.short_names", *suites(), "--gpu=a100", "-k", "unet", "--help"]]
 
 
 def test_the_suites_are_a_package_of_the_wheel_or_a_folder_of_the_source_tree(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    assert cli.suites() == ["--pyargs", "pytest_sdperf.suites"]
+    assert suites() == ["--pyargs", "pytest_sdperf.suites"]
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    (folder,) = cli.suites()
+    (folder,) = suites()
     assert folder == str(Path(__file__).resolve().parents[1] / "suites")
 
 
@@ -85,8 +86,8 @@ def test_a_configuration_that_pytest_cannot_read_leaves_the_flag(tmp_path, capsy
     monkeypatch.chdir(tmp_path)
     assert cli.main(["cache", "info"]) == 4
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "ERROR: pytest cannot read the configuration of this folder (exit status 4). Correct it, or name the cache "
-        "with --cache-dir=FOLDER."
+        "ERROR: pytest cannot read the configuration of this folder (exit status 4). Correct it, or name the folders "
+        "of this command with its own options; see --help."
     )
 
 

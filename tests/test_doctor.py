@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 from door_toys import ToyEngine, ToyProbe
 
-from pytest_sdperf import builtins, cli, doctor
+from pytest_sdperf import builtins, cli
 from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.cli import doctor
+from pytest_sdperf.cli.doctor import NEVER, EngineRun, read_runs, rung_lines
 from pytest_sdperf.contracts import Requirement
 from pytest_sdperf.device import ClockCommands, Device, DeviceProbe
-from pytest_sdperf.doctor import NEVER, EngineRun, read_runs, rung_lines
 from pytest_sdperf.errors import DeviceMissingError
 from pytest_sdperf.gpu_facts import load_gpus, to_slug
 from pytest_sdperf.optimizations import LADDER
@@ -81,7 +83,7 @@ def test_it_tells_how_the_clocks_of_a_gpu_may_be_locked(monkeypatch):
         catalog.add_device_probe(NoDriver())
 
     monkeypatch.setattr(builtins, "pytest_sdperf_register", register)
-    assert list(doctor.lines())[-3:] == [
+    assert list(doctor.doctor(argparse.Namespace()))[-3:] == [
         "clocks: the owner of a GPU may lock them while it is measured, and let them go afterwards",
         "  sudo lock 1485",
         "  sudo unlock",
@@ -98,7 +100,7 @@ def test_it_asks_for_the_packages_of_the_gpu_that_is_here(monkeypatch, found, ki
         catalog.add_device_probe(ToyProbe(Device(found, "Toy", "toy")))
 
     monkeypatch.setattr(builtins, "pytest_sdperf_register", register)
-    assert list(doctor.lines())[1] == (
+    assert list(doctor.doctor(argparse.Namespace()))[1] == (
         f"  gone: package 'a_module_that_nobody_has' is not installed; type: pip install 'pytest-sdperf[{kind}]'"
     )
 

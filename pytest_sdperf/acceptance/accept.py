@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,14 @@ import msgspec
 from pytest_sdperf.acceptance import candidates
 from pytest_sdperf.acceptance.refusals import refusals
 from pytest_sdperf.baselines import privacy
-from pytest_sdperf.baselines.files import update
+from pytest_sdperf.baselines.files import rounded, update
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase, file_of, read
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import LEVELS
-from pytest_sdperf.units import megabytes, percent, seconds
-from pytest_sdperf.values import Measurement, Sample
+from pytest_sdperf.report.stored import change, told
+from pytest_sdperf.values import Case, Failure, Measurement, Sample
 
 CHANGING = frozenset({Outcome.IMPROVED, Outcome.REGRESSED})
 
@@ -84,6 +83,18 @@ def session_of(
     )
 
 
+def measurement_of(session: Session, case: Case) -> Measurement:
+    """Turn a session back into a measurement, to judge it again: the inverse of `session_of`."""
+    return Measurement(
+        case=case,
+        samples=session.samples,
+        failure=Failure(session.failure, "the device ran out of memory") if session.failure else None,
+        subject=session.subject,
+        graph_hashes=session.graph_hashes,
+        counts=session.counts,
+    )
+
+
 def keep_candidates(reports: Iterable[CaseReport], *, origin: Origin, state_dir: Path) -> tuple[str, ...]:
     """Keep results that have no baseline, or differ from it, until somebody accepts them; return their keys.
 
@@ -116,6 +127,7 @@ def accept(
     folder: Path,
     state_dir: Path,
     reason: str = "",
+    reason_option: str = "--sdperf-reason",
     re_anchor: bool = False,
 ) -> Acceptance:
     """Write measured cases into the baseline of their device; one write, all or nothing.
@@ -126,6 +138,7 @@ def accept(
         folder: Folder of the baseline files.
         state_dir: Folder of candidates and locks.
         reason: Why a regression is accepted; it is stored.
+        reason_option: What gives the reason, where these are accepted.
         re_anchor: Replace anchors too.
 
     Raises:
@@ -133,7 +146,7 @@ def accept(
         PrivacyError: A value to be stored names a person, a machine or a device.
     """
     reports = tuple(reports)
-    refused = refusals(reports, reason=reason)
+    refused = refusals(reports, reason=reason, option=reason_option)
     taken = {r.case.key: r for r in reports if r.measurement is not None and r.case.key not in refused}
     path, lines = file_of(folder, origin.slug), [f"! {key}: refused, {why}" for key, why in sorted(refused.items())]
 
@@ -141,6 +154,9 @@ def accept(
         cases = dict(present.cases) if present is not None else {}
         for key, report in sorted(taken.items()):
             before = cases.get(key)
+            if before is not None and _holds(before, report):
+                lines.append(f"= {key}: these samples are stored already")
+                continue
             cases[key] = _accepted(report, before, origin=origin, reason=reason, re_anchor=re_anchor)
             lines.append(_diff_line(key, before, cases[key].last))
         return Baseline(machine=present.machine if present and present.cases else dict(origin.machine), cases=cases)
@@ -170,6 +186,13 @@ def _other_machine(path: Path, origin: Origin) -> str:
     )
 
 
+def _holds(stored: StoredCase, report: CaseReport) -> bool:
+    """Whether the very same samples are stored: a session that counts twice would hide how sessions differ."""
+    new = [list(sample.iterations_s) for sample in report.measurement.samples] if report.measurement else []
+    kept = ([sample.iterations_s for sample in session.samples] for session in stored.sessions)
+    return bool(new) and any(rounded(list(samples)) == rounded(new) for samples in kept)
+
+
 def _accepted(
     report: CaseReport, before: StoredCase | None, *, origin: Origin, reason: str, re_anchor: bool
 ) -> StoredCase:
@@ -183,22 +206,5 @@ def _accepted(
 
 def _diff_line(key: str, before: StoredCase | None, session: Session) -> str:
     if before is None:
-        return f"+ {key}: {_told(session)}"
-    change = ""
-    old, new = _latency(before.last), _latency(session)
-    if old and new:
-        change = f" ({percent(new / old)})"
-    return f"~ {key}: {_told(before.last)} -> {_told(session)}{change}"
-
-
-def _latency(session: Session) -> float:
-    return statistics.median(sample.median_s for sample in session.samples) if session.samples else 0.0
-
-
-def _told(session: Session) -> str:
-    if session.out_of_memory:
-        return "OOM"
-    if not session.samples:
-        return f"{sum(sum(counts.values()) for counts in session.counts.values()):,} nodes"
-    peaks = [sample.second_run_bytes for sample in session.samples if sample.second_run_bytes]
-    return seconds(_latency(session)) + (f", {megabytes(statistics.median(peaks))}" if peaks else "")
+        return f"+ {key}: {told(session)}"
+    return f"~ {key}: {told(before.last)} -> {told(session)}{change(before.last, session)}"

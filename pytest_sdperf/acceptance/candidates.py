@@ -22,8 +22,12 @@ def with_session(stored: StoredCase | None, case: Case, session: Session) -> Sto
     """Return a stored case with one more session; the anchor stays, the oldest session beyond the limit goes."""
     if stored is None:
         return StoredCase(case=case, anchor=session, sessions=(session,))
-    sessions = (*stored.sessions, session)[-SESSIONS_KEPT:]
-    return msgspec.structs.replace(stored, sessions=sessions)
+    return keep_newest(msgspec.structs.replace(stored, sessions=(*stored.sessions, session)), SESSIONS_KEPT)
+
+
+def keep_newest(stored: StoredCase, count: int) -> StoredCase:
+    """Return a stored case with its newest sessions alone; the anchor stays."""
+    return msgspec.structs.replace(stored, sessions=stored.sessions[-count:])
 
 
 def keep(state_dir: Path, slug: str, *, machine: Machine, sessions: Iterable[tuple[Case, Session]]) -> None:

@@ -9,11 +9,16 @@ from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import concerns, failed_gates
 
 
-def refusals(reports: Iterable[CaseReport], *, reason: str) -> dict[str, str]:
+def refusals(reports: Iterable[CaseReport], *, reason: str, option: str = "--sdperf-reason") -> dict[str, str]:
     """Return why results must not be accepted, by case key.
 
     A case is refused if it is INVALID, if it REGRESSED and no reason is given, or if a gate failed on what it was
     measured with: an agreement, or a test (fusions, placement) that failed on the same build.
+
+    Args:
+        reports: Of one run.
+        reason: Why a regression is accepted; empty where nobody said.
+        option: What gives it, where these are accepted.
     """
     reports = tuple(reports)
     gates = failed_gates(reports)
@@ -21,14 +26,14 @@ def refusals(reports: Iterable[CaseReport], *, reason: str) -> dict[str, str]:
     for report in reports:
         if report.measurement is None:
             continue
-        why = _own_refusal(report, reason=reason)
+        why = _own_refusal(report, reason=reason, option=option)
         why = why or next((why for gate, why in gates if concerns(gate, report.case)), "")
         if why:
             refused.setdefault(report.case.key, why)
     return refused
 
 
-def _own_refusal(report: CaseReport, *, reason: str) -> str:
+def _own_refusal(report: CaseReport, *, reason: str, option: str) -> str:
     for verdict in report.verdicts:
         if verdict.outcome is Outcome.INVALID:
             return f"INVALID: {verdict.sentence}"
@@ -36,5 +41,5 @@ def _own_refusal(report: CaseReport, *, reason: str) -> str:
         return "it was not judged"
     for verdict in report.verdicts:
         if verdict.outcome is Outcome.REGRESSED and not reason.strip():
-            return f'REGRESSED: {verdict.sentence} If that is meant, add --sdperf-reason="why it is acceptable".'
+            return f'REGRESSED: {verdict.sentence} If that is meant, add {option}="why it is acceptable".'
     return ""

@@ -35,7 +35,7 @@ def pretty(data: Any, indent: str = "") -> str:
     Raises:
         ValueError: A number is not finite.
     """
-    line = json.dumps(_rounded(data), sort_keys=True, allow_nan=False)
+    line = json.dumps(rounded(data), sort_keys=True, allow_nan=False)
     plain = not isinstance(data, dict) and not (
         isinstance(data, (list, tuple)) and any(isinstance(item, (dict, list, tuple)) for item in data)
     )
@@ -50,13 +50,13 @@ def pretty(data: Any, indent: str = "") -> str:
     return f"{opening}\n{inner}" + f",\n{inner}".join(items) + f"\n{indent}{closing}"
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Round numbers to what a clock can know; 7 digits of a second's fraction are below any timer's noise."""
     if isinstance(value, float):
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
     if isinstance(value, dict):
-        return {name: _rounded(item) for name, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {name: rounded(item) for name, item in value.items()}
+    return [rounded(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def update(path: Path, change: Callable[[Baseline | None], Baseline], *, lock_dir: Path) -> Baseline:

@@ -125,13 +125,19 @@ def folder() -> Path:
     return shipped_folder("published")
 
 
-def load(path: Path) -> tuple[Published, ...]:
-    """Read every file of a folder, sorted by name; none where there is no folder.
+def own_folder(baselines: Path) -> Path:
+    """Return the folder of a project's own files, below its baselines."""
+    return baselines / "published"
+
+
+def load(*folders: Path) -> tuple[Published, ...]:
+    """Read every file of the folders, sorted by name; of two files of one name the one of the later folder counts.
 
     Raises:
         BaselineError: A file is not valid; the message names the place in it.
     """
-    return tuple(read(file) for file in sorted(path.glob("*.json")))
+    files = {file.name: file for folder in folders for file in folder.glob("*.json")}
+    return tuple(read(file) for _, file in sorted(files.items()))
 
 
 def read(path: Path) -> Published:

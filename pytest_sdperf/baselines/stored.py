@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -194,24 +194,3 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number that a measurement can have")
-
-
-def unused(baseline: Baseline, collected: Iterable[Case]) -> tuple[StoredCase, ...]:
-    """Return stored cases that these options cover but no test asks for any more.
-
-    A stored case is covered if, field by field, some collected case has its value. The component is not compared:
-    a component whose test has vanished is exactly what this finds.
-
-    Args:
-        baseline: Of the device that is tested.
-        collected: Cases that the options collect before any deselection.
-    """
-    cases = tuple(collected)
-    keys = {case.key for case in cases}
-    names = [field.name for field in dataclasses.fields(Case) if field.name not in ("component", "steps", "scheduler")]
-    seen = {name: {getattr(case, name) for case in cases} for name in names}
-    return tuple(
-        stored
-        for key, stored in sorted(baseline.cases.items())
-        if key not in keys and all(getattr(stored.case, name) in seen[name] for name in names)
-    )

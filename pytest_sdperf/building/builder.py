@@ -193,9 +193,8 @@ class Builder:
             "versions": library_versions(*_MODULE_LIBRARIES),
         }
         arguments = {"model": model.name, "component": component, **self._source.arguments()}
-        return self._make(
-            "weights", parts, f"{weights.__name__}:run", arguments, [self._catalog.models.owner(model.name)]
-        )
+        owners = [self._catalog.models.owner(model.name)]
+        return self._make("weights", parts, f"{weights.__name__}:run", arguments, owners)
 
     def _export(
         self, model: Model, component: str, *, exporter: str, opset: int, shapes: str, workload: Workload
@@ -219,9 +218,8 @@ class Builder:
             "versions": library_versions(*_EXPORT_LIBRARIES),
         }
         arguments["weights"] = str(drawn.path / weights.FILE) if drawn else ""
-        return self._make(
-            "export", parts, f"{export.__name__}:run", arguments, [self._catalog.models.owner(model.name)]
-        )
+        owners = [self._catalog.models.owner(model.name)]
+        return self._make("export", parts, f"{export.__name__}:run", arguments, owners)
 
     def _fuse(
         self, exported: Entry, component: str, *, rungs: tuple[str, ...], floating: str, float32: list[str], fuser: str

@@ -31,6 +31,7 @@ class Policy:
         launch_effect: Smallest relative change of the number of kernel launches that counts. The search for
             convolution algorithms moves it by some helper kernels; an attention that is lost is found by its kind,
             whatever the sum does.
+        unused_baselines: Whether stored cases that nothing measures any more fail the run.
         missing_baseline: Whether NEW passes or fails.
         fail_on_inconclusive: Whether INCONCLUSIVE fails instead of skipping.
         fail_on_not_measured: Whether NOT MEASURED does.
@@ -50,6 +51,7 @@ class Policy:
     memory_floor_bytes: int = 4 * 2**20
     node_effect: float = 0.02
     launch_effect: float = 0.02
+    unused_baselines: Literal["warn", "fail"] = "warn"
     missing_baseline: Literal["pass", "fail"] = "pass"
     fail_on_inconclusive: bool = False
     fail_on_not_measured: bool = False
@@ -81,6 +83,7 @@ class Policy:
             on_cpu=device_kind == "cpu",
             processes=settings.processes,
             min_effect=settings.min_effect if min_effect is None else min_effect,
+            unused_baselines=settings.unused_baselines,
             missing_baseline=settings.missing_baseline,
             fail_on_inconclusive="inconclusive" in settings.fail_on,
             fail_on_not_measured="not-measured" in settings.fail_on,

@@ -176,6 +176,12 @@ OPTIONS: Sequence[Option] = (
     Option("update-baselines", "verdict", "Accept what was measured and write the baseline files."),
     Option("reason", "verdict", "Why a regression is accepted, stored with the baseline.", "TEXT"),
     Option("pool", "verdict", "Label of the pool that this machine belongs to. Default: default.", "LABEL"),
+    Option(
+        "unused-baselines",
+        "verdict",
+        "A stored case that nothing measures any more: warn or fail. Default: warn.",
+        "KIND",
+    ),
     Option("baselines", "files", "Folder of the baseline files. Default: ./baselines.", "FOLDER"),
     Option("cache-dir", "files", "Folder of built models. Default: the user's cache folder.", "FOLDER", short=False),
     Option("cache-size", "files", "Size that the cache is kept under: 100GB. Default: 100GB.", "SIZE", short=False),

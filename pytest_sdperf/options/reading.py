@@ -64,15 +64,16 @@ class Reader:
         """
         usual = Settings()
         missing = partial(read.one_of, kind="value of missing-baseline", allowed=("pass", "fail"))
+        unused = partial(read.one_of, kind="value of unused-baselines", allowed=("warn", "fail"))
         nothing: tuple[str, ...] = ()
         fail_on = partial(read.among, kind="verdict of fail-on", allowed=("inconclusive", "not-measured"))
         return Settings(
             gpu=self._said("gpu", read.text, usual.gpu),
             selection=self.selection(),
-            baselines=self._said("baselines", self._path, self.started_in / usual.baselines),
+            baselines=baselines_folder(self.answers, started_in=self.started_in, root=self.root),
             cache_dir=cache_folder(self.answers, started_in=self.started_in, root=self.root),
             cache_size_bytes=self._said("cache-size", read.size_bytes, usual.cache_size_bytes),
-            state_dir=self._said("state-dir", self._path, platformdirs.user_state_path(_APP)),
+            state_dir=state_folder(self.answers, started_in=self.started_in, root=self.root),
             processes=self._said("processes", partial(read.count, noun="a number of processes"), usual.processes),
             worker_timeout_s=self._said("worker-timeout", read.seconds, usual.worker_timeout_s),
             build_timeout_s=self._said("build-timeout", read.seconds, usual.build_timeout_s),
@@ -82,6 +83,7 @@ class Reader:
             fail_on=frozenset(self._said("fail-on", fail_on, nothing)),
             min_effect=self._said("min-effect", read.fraction, usual.min_effect),
             pool=self._said("pool", partial(read.word, noun="a label"), usual.pool),
+            unused_baselines="fail" if self._said("unused-baselines", unused, "warn") == "fail" else "warn",
             in_process=self._said("inprocess", read.switch, usual.in_process),
             json_file=self._said("json", self._path, usual.json_file),
             explain_file=self._said("explain", self._path, usual.explain_file),
@@ -201,6 +203,18 @@ def cache_folder(answers: Mapping[str, Answer], *, started_in: Path, root: Path)
     """Return the folder of built models: what was said, or the user's cache folder."""
     said = answers.get("cache-dir")
     return path_of(said, started_in=started_in, root=root) if said else platformdirs.user_cache_path(_APP)
+
+
+def baselines_folder(answers: Mapping[str, Answer], *, started_in: Path, root: Path) -> Path:
+    """Return the folder of baseline files: what was said, or `baselines` where pytest was started."""
+    said = answers.get("baselines")
+    return path_of(said, started_in=started_in, root=root) if said else started_in / Settings().baselines
+
+
+def state_folder(answers: Mapping[str, Answer], *, started_in: Path, root: Path) -> Path:
+    """Return the folder of what this machine measured: what was said, or the user's state folder."""
+    said = answers.get("state-dir")
+    return path_of(said, started_in=started_in, root=root) if said else platformdirs.user_state_path(_APP)
 
 
 def components_of(catalog: Catalog, models: tuple[str, ...] = ()) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_sdperf.fusing.explain import Explanation
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import worst
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.values import Case, Measurement, to_json
@@ -27,6 +28,7 @@ class CaseReport:
         counts: `domain::op_type` -> nodes that a test of fusions found; empty for other tests.
         rungs: Component -> rung -> how it stands, of graphs that were taken as they are; empty for others.
         explanation: Where these were expected, and why they are not there; None where nobody asked for it.
+        policy: How strictly the measurement was judged; None where nothing was measured.
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
     """
 
@@ -38,6 +40,7 @@ class CaseReport:
     counts: Mapping[str, int] = field(default_factory=dict)
     rungs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     explanation: Explanation | None = None
+    policy: Policy | None = None
     problem: str = ""
 
     @property
@@ -58,7 +61,7 @@ class CaseReport:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
         """Rebuild a report from JSON data."""
-        measurement, explanation = data.get("measurement"), data.get("explanation")
+        measurement, explanation, policy = (data.get(name) for name in ("measurement", "explanation", "policy"))
         return cls(
             nodeid=data["nodeid"],
             case=Case.from_json(data["case"]),
@@ -68,5 +71,6 @@ class CaseReport:
             counts=data.get("counts", {}),
             rungs=data.get("rungs", {}),
             explanation=Explanation.from_json(explanation) if explanation else None,
+            policy=Policy(**policy) if policy else None,
             problem=data.get("problem", ""),
         )

@@ -42,6 +42,13 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     ):
         if failed:
             return why, _with(run.command, "--lf")
+    return _onwards(outcomes, run)
+
+
+def _onwards(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
+    """Return what follows where nothing went wrong."""
+    if run.results:
+        return "accept these results", f"sdperf baselines accept {run.results}"
     if run.in_process:
         words = [word for word in run.command.split(" ") if word not in IN_PROCESS]
         return "measure in processes of their own", " ".join(words)

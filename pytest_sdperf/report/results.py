@@ -1,45 +1,74 @@
-"""`--sdperf-json`: every measurement, agreement and verdict of a run in one file."""
+"""`--sdperf-json`: every measurement, agreement and verdict of a run in one file, and how such a file is read."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import write_atomically
-from pytest_sdperf.errors import OptionError
+from pytest_sdperf.errors import OptionError, ResultsError
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.course import Course
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.values import finite, to_json
 
 SCHEMA = 1
+# What stands for a number that JSON cannot hold.
+NOT_FINITE = ("inf", "-inf", "nan")
 
 
-def results_data(reports: Sequence[CaseReport], run: RunInfo, settings: Settings, *, date: str) -> dict[str, Any]:
-    """Return the content of the file: plain JSON data without private text; numbers that are not finite are texts."""
-    data = {
-        "schema": SCHEMA,
-        "date": date,
-        "run": to_json(run),
-        "settings": _settings(settings),
-        # A file of its own holds the explanations: they are many times longer than everything else.
-        "reports": [dataclasses.replace(report, explanation=None).to_json() for report in reports],
-    }
-    clean: dict[str, Any] = privacy.redact(finite(data), privacy.identity())
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SavedResults:
+    """The content of the file.
+
+    Attributes:
+        schema: Number of the format. It grows when a field changes its meaning or goes; fields may be added.
+        date: When the run ended: UTC, to the minute.
+        run: Where and how it ran, and which baseline it was judged by.
+        course: What was to be done, and how the tests ended.
+        policy: How strictly it was judged; a report has its own, where a test has.
+        settings: What the user said; environment variables without their values.
+        reports: What every test found out, in their order.
+    """
+
+    schema: int = SCHEMA
+    date: str
+    run: RunInfo
+    course: Course
+    policy: Policy
+    settings: Mapping[str, Any]
+    reports: tuple[CaseReport, ...]
+
+
+def results_of(
+    reports: tuple[CaseReport, ...], run: RunInfo, course: Course, policy: Policy, settings: Settings, *, date: str
+) -> SavedResults:
+    """Return what is written. A file of its own holds the explanations: they are longer than everything else."""
+    short = tuple(dataclasses.replace(report, explanation=None) for report in reports)
+    return SavedResults(date=date, run=run, course=course, policy=policy, settings=_settings(settings), reports=short)
+
+
+def results_data(results: SavedResults) -> dict[str, Any]:
+    """Return plain JSON data without private text; numbers that are not finite are texts."""
+    clean: dict[str, Any] = privacy.redact(finite(to_json(results)), privacy.identity())
     return clean
 
 
-def write_results(path: Path, reports: Sequence[CaseReport], run: RunInfo, settings: Settings, *, date: str) -> None:
+def write_results(path: Path, results: SavedResults) -> None:
     """Write the file, whole or not at all.
 
     Raises:
         OptionError: It cannot be written.
     """
-    text = json.dumps(results_data(reports, run, settings, date=date), indent=1, sort_keys=True, allow_nan=False)
+    text = json.dumps(results_data(results), indent=1, sort_keys=True, allow_nan=False)
     try:
         write_atomically(path, text + "\n")
     except OSError as error:
@@ -47,6 +76,55 @@ def write_results(path: Path, reports: Sequence[CaseReport], run: RunInfo, setti
             f"cannot write the results to {path}: {error.strerror}. Name a file in a writable folder with "
             f"--sdperf-json=FILE."
         ) from error
+
+
+def read_results(path: Path) -> SavedResults:
+    """Read a file that a run wrote. Fields that this version does not know are passed over.
+
+    Raises:
+        ResultsError: It cannot be read, or is not such a file.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ResultsError(f"cannot read the results {path}: {error.strerror}. {_WRITE_THEM}") from error
+    except ValueError as error:
+        raise ResultsError(f"results {path} are not valid JSON: {error}. {_WRITE_THEM}") from error
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != SCHEMA or isinstance(schema, bool):
+        raise ResultsError(
+            f"results {path} have schema {json.dumps(schema)}; this version of pytest-sdperf reads schema {SCHEMA}. "
+            f"{_WRITE_THEM}"
+        )
+    try:
+        # Not strict: `nan` stands for a number that JSON cannot hold.
+        return msgspec.convert(data, SavedResults, strict=False)
+    except msgspec.ValidationError as error:
+        raise ResultsError(f"results {path} are not complete: {error}. {_WRITE_THEM}") from error
+
+
+_WRITE_THEM = "Run the tests again with --sdperf-json=FILE, and give that file."
+
+
+def results_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the file."""
+    schema: dict[str, Any] = _with_texts_for_numbers(msgspec.json.schema(SavedResults))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def schema_text() -> str:
+    """Return it as the text of `docs/results.schema.json`."""
+    return json.dumps(results_schema(), indent=1, sort_keys=True) + "\n"
+
+
+def _with_texts_for_numbers(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_texts_for_numbers(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "number":
+        return {**schema, "type": ["number", "string"], "pattern": f"^({'|'.join(NOT_FINITE)})$"}
+    return {name: _with_texts_for_numbers(item) for name, item in schema.items()}
 
 
 def _settings(settings: Settings) -> Any:

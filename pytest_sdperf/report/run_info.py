@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_sdperf.baselines.stored import Baseline
@@ -30,6 +31,9 @@ class RunInfo:
         changes: What differs from the baseline's subject.
         interrupted: Whether the run was ended from outside; then nothing is kept.
         resumable: Cases that this run measured and did not finish with, so that the next one may take them.
+        commit: Commit of the project under test; empty if unknown.
+        fusions: File name of the operator counts that the installed onnxruntime is judged by; empty without one.
+        results: File of saved results, where these are judged after the run.
     """
 
     device: str
@@ -47,6 +51,32 @@ class RunInfo:
     changes: tuple[str, ...] = ()
     interrupted: bool = False
     resumable: int = 0
+    commit: str = ""
+    fusions: str = ""
+    results: str = ""
+
+    @property
+    def keeps_candidates(self) -> bool:
+        """Whether results that nobody has accepted are kept by this run."""
+        return not (self.updating or self.in_process or self.results or self.interrupted)
+
+    def against(self, baseline: Baseline | None, reports: Sequence[CaseReport], *, path: str) -> RunInfo:
+        """Return the same run with what there is to say about the baseline that judges it.
+
+        Args:
+            baseline: What is stored for the device; None where nothing is.
+            reports: Of the run.
+            path: File of the baseline, as the user would type it.
+        """
+        dates = [stored.last.date for stored in baseline.cases.values()] if baseline else []
+        return dataclasses.replace(
+            self,
+            baselines=path,
+            baseline_cases=len(baseline.cases) if baseline else 0,
+            baseline_date=max(dates, default=""),
+            sessions=sessions_of(reports, baseline),
+            changes=changes_of(reports, baseline),
+        )
 
 
 def changes_of(reports: Iterable[CaseReport], baseline: Baseline | None) -> tuple[str, ...]:

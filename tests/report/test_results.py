@@ -1,21 +1,34 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+from pathlib import Path
 
+import jsonschema
 import pytest
 from sample_values import CASE, measurement, stored
 
 from pytest_sdperf.baselines.privacy import check, identity
-from pytest_sdperf.errors import OptionError
+from pytest_sdperf.errors import OptionError, ResultsError
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.results import results_data, write_results
+from pytest_sdperf.report.course import Course
+from pytest_sdperf.report.results import (
+    read_results,
+    results_data,
+    results_of,
+    results_schema,
+    schema_text,
+    write_results,
+)
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
+from pytest_sdperf.values import Sample
 
+SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "results.schema.json"
 HOME = identity().home
 RUN = RunInfo("A CPU", "cpu", machine={"cores": 2}, command=f"pytest {HOME}/suites")
 ENGINE = EngineRequest("nightly", "ort-cpu", env={"HF_TOKEN": "secret"})
@@ -27,9 +40,14 @@ REPORTS = [
 ]
 
 
+def saved(date=""):
+    course = Course(selected=1, measured=True, collected=(CASE,))
+    return results_of(tuple(REPORTS), RUN, course, Policy(), SETTINGS, date=date)
+
+
 def test_the_file_holds_everything_and_nothing_private(tmp_path):
     path = tmp_path / "new" / "results.json"
-    write_results(path, REPORTS, RUN, SETTINGS, date="2026-11-27T10:00Z")
+    write_results(path, saved("2026-11-27T10:00Z"))
     data = json.loads(path.read_text(encoding="utf-8"))
     assert data["schema"] == 1
     assert data["date"] == "2026-11-27T10:00Z"
@@ -43,7 +61,7 @@ def test_the_file_holds_everything_and_nothing_private(tmp_path):
 
 
 def test_environment_values_may_be_secrets():
-    data = results_data(REPORTS, RUN, SETTINGS, date="")
+    data = results_data(saved())
     assert data["settings"]["selection"]["engines"][0]["env"] == ["HF_TOKEN"]
     assert "secret" not in json.dumps(data)
 
@@ -52,7 +70,72 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "taken").write_text("")
     path = tmp_path / "taken" / "results.json"
     with pytest.raises(OptionError) as caught:
-        write_results(path, REPORTS, RUN, SETTINGS, date="")
+        write_results(path, saved())
     assert str(caught.value) == (
         f"cannot write the results to {path}: File exists. Name a file in a writable folder with --sdperf-json=FILE."
     )
+
+
+def test_what_was_written_is_read_back(tmp_path):
+    path = tmp_path / "results.json"
+    write_results(path, saved("2026-11-27T10:00Z"))
+    found = read_results(path)
+    assert found.reports[0].measurement == REPORTS[0].measurement
+    assert found.reports[0].verdicts == REPORTS[0].verdicts
+    assert math.isnan(found.reports[0].agreements[0].error)
+    assert not found.reports[0].agreements[0].passed
+    assert (found.course, found.policy) == (saved().course, Policy())
+    assert (found.date, found.run.machine) == ("2026-11-27T10:00Z", {"cores": 2})
+
+
+@pytest.mark.parametrize("time_s", [math.nan, math.inf, -math.inf])
+def test_a_time_that_is_no_number_is_read_back_as_it_was(tmp_path, time_s):
+    broken = dataclasses.replace(measurement(), samples=(Sample((time_s,)),))
+    results = dataclasses.replace(saved(), reports=(CaseReport("a::b", CASE, broken),))
+    write_results(tmp_path / "results.json", results)
+    (found,) = read_results(tmp_path / "results.json").reports
+    assert repr(found.measurement.samples[0].iterations_s) == repr((time_s,))
+
+
+def test_a_field_that_a_later_version_adds_is_passed_over(tmp_path):
+    data = results_data(saved())
+    data["run"]["later"] = data["later"] = 1
+    (tmp_path / "results.json").write_text(json.dumps(data), encoding="utf-8")
+    assert read_results(tmp_path / "results.json").run.slug == "cpu"
+
+
+AGAIN = "Run the tests again with --sdperf-json=FILE, and give that file."
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read the results {path}: No such file or directory. {again}"),
+        ("x", "results {path} are not valid JSON: Expecting value: line 1 column 1 (char 0). {again}"),
+        ("[]", "results {path} have schema null; this version of pytest-sdperf reads schema 1. {again}"),
+        ('{"schema": 2}', "results {path} have schema 2; this version of pytest-sdperf reads schema 1. {again}"),
+        ('{"schema": true}', "results {path} have schema true; this version of pytest-sdperf reads schema 1. {again}"),
+        ('{"schema": 1}', "results {path} are not complete: Object missing required field `date`. {again}"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_results_is_answered_with_what_to_do(tmp_path, text, message):
+    path = tmp_path / "results.json"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    with pytest.raises(ResultsError) as caught:
+        read_results(path)
+    assert str(caught.value) == message.format(path=path, again=AGAIN)
+
+
+def test_the_published_schema_is_the_one_of_the_code():
+    write = "from pytest_sdperf.report.results import schema_text; print(schema_text(), end='')"
+    written = SCHEMA_FILE.read_text(encoding="utf-8")
+    assert written == schema_text(), f'type: python -c "{write}" > docs/results.schema.json'
+
+
+def test_the_file_obeys_the_published_schema():
+    validator = jsonschema.Draft202012Validator(results_schema())
+    data = json.loads(json.dumps(results_data(saved())))
+    validator.validate(data)
+    data["reports"][0]["measurement"]["samples"][0]["iterations_s"] = ["fast"]
+    assert not validator.is_valid(data)

@@ -1,20 +1,21 @@
-"""What `sdperf doctor` says: which engines are ready here, what each can do, and on what it last ran."""
+"""`sdperf doctor`: which engines are ready here, what each can do, and on what it last ran."""
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_sdperf import builtins
 from pytest_sdperf.building.fingerprint import library_versions
 from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.contracts import Engine
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError
 
-RUNS = Path(__file__).parent / "data" / "engine-runs.json"
+RUNS = Path(__file__).parent.parent / "data" / "engine-runs.json"
 NEVER = "never run on hardware"
 
 
@@ -43,8 +44,17 @@ class EngineRun:
         return f"{self.date} on {self.card}{driver} with {named}"
 
 
-def lines() -> Iterator[str]:
-    """Yield a few lines per engine, and one per device."""
+def add_to(commands: Commands) -> None:
+    """Add the command."""
+    checks = commands.add_parser("doctor", help="say which engines and devices work here, and what the others need")
+    checks.set_defaults(lines=doctor)
+
+
+def doctor(_: argparse.Namespace) -> Iterator[str]:
+    """Yield a few lines per engine, one per device, and how clocks may be locked."""
+    # Not at the top: pytest warns about plug-ins that were imported before it rewrites their asserts.
+    from pytest_sdperf import builtins
+
     catalog = Catalog()
     builtins.pytest_sdperf_register(catalog)
     found = {name: _devices(probe) for name, probe in catalog.probes.items().items()}

@@ -1,0 +1,18 @@
+"""Which operator counts of a foreign optimizer may be recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pytest_sdperf.baselines.fusions import fusion_key
+from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.report.case_report import CaseReport
+
+
+def counts_to_keep(reports: Iterable[CaseReport], *, reason: str) -> dict[str, Mapping[str, int]]:
+    """Return the counts of builds by their key in the file of counts; fewer than known only with a reason."""
+    return {
+        fusion_key(report.case): report.counts
+        for report in reports
+        if report.counts and report.case.fuser == "ort" and (reason or report.outcome is not Outcome.REGRESSED)
+    }

@@ -1,0 +1,56 @@
+"""The console command `sdperf`: run, gate, baselines, cache, doctor. Each has a module of its own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from pytest_sdperf import __version__
+from pytest_sdperf.cli import baselines, cache, doctor, gate
+from pytest_sdperf.cli.run import run
+from pytest_sdperf.errors import SdperfError
+
+_COMMANDS = (gate, baselines, cache, doctor)
+_USAGE_ERROR = 4
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status.
+
+    Args:
+        arguments: Without the program's name; those of this process by default.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # Before argparse: every option after `run` is pytest's, --help too.
+    if given[:1] == ["run"]:
+        return run(given[1:])
+    chosen = _parser().parse_args(given)
+    try:
+        return _printed(chosen.lines(chosen))
+    except SdperfError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return _USAGE_ERROR
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="sdperf", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"pytest-sdperf {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands.add_parser("run", help="run the installed suites; takes pytest's options, with the short names")
+    for command in _COMMANDS:
+        command.add_to(commands)
+    return parser
+
+
+def _printed(lines: Iterator[str]) -> int:
+    """Print what a command yields; return the exit status that it returns, 0 where it returns none."""
+    while True:
+        try:
+            print(next(lines), flush=True)
+        except StopIteration as end:
+            return int(end.value or 0)
+        except BrokenPipeError:
+            # A reader such as `head` has seen enough; the exit status is still to be found out.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,16 @@
+"""`sdperf baselines`: look at what is stored, accept what was measured, and keep the folder in order."""
+
+from __future__ import annotations
+
+from pytest_sdperf.cli.baselines import accept, import_, look, prune
+from pytest_sdperf.cli.command import Commands
+
+_ACTIONS = (look, accept, prune, import_)
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command and its actions."""
+    parser = commands.add_parser("baselines", help="list, show, diff, accept, prune, import", description=__doc__)
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    for action in _ACTIONS:
+        action.add_to(actions)

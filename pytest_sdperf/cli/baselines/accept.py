@@ -1,0 +1,159 @@
+"""`sdperf baselines accept`: make a baseline of candidates of this machine, or of results that CI has kept."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+
+from pytest_sdperf.acceptance.accept import Acceptance, Origin, accept, measurement_of
+from pytest_sdperf.acceptance.counts import counts_to_keep
+from pytest_sdperf.baselines import fusions
+from pytest_sdperf.baselines.stored import Baseline, StoredCase, file_of, read
+from pytest_sdperf.cli.baselines.places import Places, files_in
+from pytest_sdperf.cli.command import Commands
+from pytest_sdperf.errors import ResultsError
+from pytest_sdperf.gate import judge_saved
+from pytest_sdperf.health import differing_keys
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.results import SavedResults, read_results
+
+REFUSED = 1
+
+
+def add_to(actions: Commands) -> None:
+    """Add the action."""
+    parser = actions.add_parser("accept", help="make a baseline of what was measured")
+    parser.add_argument(
+        "results",
+        type=Path,
+        nargs="*",
+        metavar="RESULTS",
+        help="what --sdperf-json wrote, or a folder of such files; default: the candidates of this machine",
+    )
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why a regression is accepted; it is stored")
+    parser.add_argument("--re-anchor", action="store_true", help="replace the fixed points against slow drift, too")
+    Places.add_options(parser)
+    parser.set_defaults(lines=accept_results)
+
+
+def accept_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
+    """Yield what became of each case; return 1 where one was refused.
+
+    Raises:
+        ResultsError: There is nothing to accept, or results are not those of a whole run.
+        BaselineError: A file cannot be trusted or written.
+    """
+    places = Places(chosen)
+    done = _of_files(chosen, places) if chosen.results else _of_candidates(chosen, places)
+    refused = False
+    for acceptance in done:
+        yield from acceptance.lines
+        refused |= bool(acceptance.refused)
+    return REFUSED if refused else 0
+
+
+def _of_files(chosen: argparse.Namespace, places: Places) -> Iterator[Acceptance]:
+    found = [(path, read_results(path)) for given in chosen.results for path in results_in(given)]
+    for path, saved in found:  # every file first: nothing is written where one of them cannot be accepted
+        check_whole(saved, path)
+    for _, saved in sorted(found, key=lambda one: one[1].date):
+        baseline = read(file_of(places.baselines, saved.run.slug)) if saved.run.slug else None
+        reports = judge_saved(saved, baseline, policy=saved.policy).reports
+        if saved.course.measured:
+            origin = Origin(saved.run.slug, saved.run.machine, saved.date, saved.run.commit)
+            yield _accept(reports, origin, chosen, places)
+        counts = counts_to_keep(reports, reason=chosen.reason)
+        if counts and saved.run.fusions:
+            lines = fusions.record(places.baselines / "fusions" / saved.run.fusions, counts)
+            yield Acceptance(lines, tuple(counts), {})
+
+
+def results_in(given: Path) -> list[Path]:
+    """Return the files of results that a path names: itself, or those below a folder (artifacts of CI jobs).
+
+    Raises:
+        ResultsError: A folder holds none.
+    """
+    if not given.is_dir():
+        return [given]
+    found = [path for path in sorted(given.rglob("*.json")) if _has_reports(path)]
+    if not found:
+        raise ResultsError(
+            f"{given} holds no results. Give a file that a run wrote with --sdperf-json=FILE, or a folder of such "
+            f"files."
+        )
+    return found
+
+
+def _has_reports(path: Path) -> bool:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(data, dict) and "reports" in data
+
+
+def check_whole(saved: SavedResults, path: Path) -> None:
+    """Refuse results that the run itself would not have accepted.
+
+    Raises:
+        ResultsError: The run did not come to its end, or measured inside pytest's own process.
+    """
+    if not saved.course.ended:
+        raise ResultsError(
+            f"results {path} are of a run that ended before its last test (exit status {saved.course.status} of "
+            f"pytest). Run it to its end, and accept those."
+        )
+    if saved.run.in_process:
+        raise ResultsError(
+            f"results {path} were measured inside pytest's own process (--sdperf-inprocess), which is no way to "
+            f"measure. Run it without that option, and accept those."
+        )
+
+
+def _of_candidates(chosen: argparse.Namespace, places: Places) -> Iterator[Acceptance]:
+    files = [(path, kept) for path, kept in files_in(places.candidates) if kept.cases]
+    if not files:
+        raise ResultsError(
+            f"there is nothing to accept: {places.candidates} holds no candidates. They appear with a run whose "
+            f"results are new or have changed; results of another machine are given as a file of --sdperf-json."
+        )
+    for path, kept in files:
+        baseline = read(file_of(places.baselines, path.stem))
+        # Each with the date and the commit of its own.
+        for (date, commit), cases in sorted(_by_origin(kept).items()):
+            reports = [_report(stored, kept, baseline, slug=path.stem) for stored in cases]
+            yield _accept(reports, Origin(path.stem, kept.machine, date, commit), chosen, places)
+
+
+def _by_origin(kept: Baseline) -> dict[tuple[str, str], list[StoredCase]]:
+    found: dict[tuple[str, str], list[StoredCase]] = {}
+    for _, stored in sorted(kept.cases.items()):
+        found.setdefault((stored.last.date, stored.last.commit), []).append(stored)
+    return found
+
+
+def _report(kept: StoredCase, candidates: Baseline, baseline: Baseline | None, *, slug: str) -> CaseReport:
+    """Judge a candidate by what is stored now: somebody may have accepted others in the meantime."""
+    measurement = measurement_of(kept.last, kept.case)
+    policy = Policy(on_cpu=slug.startswith("cpu"), processes=len(measurement.samples))
+    stored = baseline.cases.get(kept.case.key) if baseline else None
+    differences = differing_keys(baseline.machine, candidates.machine) if baseline and stored else {}
+    verdicts = judge(measurement, stored, policy=policy, differences=differences)
+    return CaseReport(f"candidate of {kept.last.date}", kept.case, measurement, verdicts=verdicts, policy=policy)
+
+
+def _accept(reports: Sequence[CaseReport], origin: Origin, chosen: argparse.Namespace, places: Places) -> Acceptance:
+    return accept(
+        reports,
+        origin=origin,
+        folder=places.baselines,
+        state_dir=places.state,
+        reason=chosen.reason,
+        reason_option="--reason",
+        re_anchor=chosen.re_anchor,
+    )

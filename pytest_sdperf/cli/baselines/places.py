@@ -1,0 +1,72 @@
+"""Where baselines and candidates are: what the command line names, else the folders of a run that is started here."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_sdperf.baselines.stored import Baseline, read
+from pytest_sdperf.cli.project import folders
+from pytest_sdperf.errors import BaselineError
+
+
+class Places:
+    """The folders of one command; pytest's configuration is read only if it has to be.
+
+    Attributes:
+        chosen: Parsed arguments, with those of `add_options`.
+    """
+
+    def __init__(self, chosen: argparse.Namespace) -> None:
+        self._chosen = chosen
+
+    @staticmethod
+    def add_options(parser: argparse.ArgumentParser, *, state: bool = True) -> None:
+        """Add the options that name them."""
+        default = "default: the folder of a run that is started here"
+        parser.add_argument("--baselines", type=Path, metavar="FOLDER", help=f"of the baseline files; {default}")
+        if state:
+            parser.add_argument("--state-dir", type=Path, metavar="FOLDER", help=f"of candidates; {default}")
+
+    @functools.cached_property
+    def baselines(self) -> Path:
+        """Folder of the baseline files."""
+        named: Path | None = self._chosen.baselines
+        return named if named is not None else folders().baselines
+
+    @functools.cached_property
+    def state(self) -> Path:
+        """Folder of candidates and locks."""
+        named: Path | None = self._chosen.state_dir
+        return named if named is not None else folders().state
+
+    @property
+    def candidates(self) -> Path:
+        """Folder of candidates, in files like those of baselines."""
+        return self.state / "candidates"
+
+
+def files_in(folder: Path) -> Iterator[tuple[Path, Baseline]]:
+    """Yield the baseline files of a folder by name, each with its content.
+
+    Raises:
+        BaselineError: One cannot be trusted.
+    """
+    for path in sorted(folder.glob("*.json")):
+        found = read(path)
+        if found is not None:
+            yield path, found
+
+
+def existing(path: Path) -> Baseline:
+    """Read a baseline file that has to be there.
+
+    Raises:
+        BaselineError: It is not, or cannot be trusted.
+    """
+    found = read(path)
+    if found is None:
+        raise BaselineError(f"there is no baseline file {path}. See `sdperf baselines list` for those that there are.")
+    return found

@@ -1,0 +1,56 @@
+"""`sdperf gate`: judge what `--sdperf-json` wrote; needs no GPU. The exit status is the one of a run."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+
+from pytest_sdperf.baselines.stored import file_of, read
+from pytest_sdperf.cli.command import Commands
+from pytest_sdperf.cli.project import folders
+from pytest_sdperf.gate import check_device, fail_on_names, gate_lines, judge_saved, stricter
+from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.parsing import among
+from pytest_sdperf.report.results import read_results
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command."""
+    gate = commands.add_parser(
+        "gate", help="judge saved results on a machine without a GPU", description=__doc__, allow_abbrev=False
+    )
+    gate.add_argument("results", type=Path, metavar="RESULTS.json", help="what a run wrote with --sdperf-json")
+    gate.add_argument("--gpu", required=True, metavar="SLUG", help="device of the results: a slug, a family, or cpu")
+    gate.add_argument(
+        "--baselines", type=Path, metavar="FOLDER", help="default: the folder of a run that is started here"
+    )
+    gate.add_argument(
+        "--missing-baseline", choices=("pass", "fail"), help="a case without a baseline; default: as the run was told"
+    )
+    gate.add_argument(
+        "--unused-baselines",
+        choices=("warn", "fail"),
+        help="a stored case that nothing measures any more; default: as the run was told",
+    )
+    gate.add_argument(
+        "--fail-on", metavar="NAMES", help=f"of {', '.join(fail_on_names())}; default: as the run was told"
+    )
+    gate.set_defaults(lines=gate_results)
+
+
+def gate_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
+    """Yield the report of saved results and return their exit status."""
+    fail_on = None
+    if chosen.fail_on is not None:
+        fail_on = among(Answer(chosen.fail_on, "--fail-on"), "verdict of fail-on", fail_on_names())
+    saved = read_results(chosen.results)
+    check_device(saved, chosen.gpu, path=chosen.results)
+    path = file_of(chosen.baselines or folders().baselines, saved.run.slug)
+    policy = stricter(saved.policy, missing=chosen.missing_baseline, unused=chosen.unused_baselines, fail_on=fail_on)
+    gated = judge_saved(saved, read(path) if saved.run.slug else None, policy=policy)
+    width = shutil.get_terminal_size().columns
+    for line in gate_lines(gated, path=path, results=chosen.results, width=width):
+        yield line.text
+    return gated.status

@@ -1,0 +1,167 @@
+"""Saved results, judged again by the judge of the run: on a machine without a GPU, or against another baseline."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pytest_sdperf.baselines import published
+from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.errors import ResultsError
+from pytest_sdperf.health import differing_keys
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.run_status import NOTHING_MEASURED, run_status
+from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.gates import JUDGED_ALONE
+from pytest_sdperf.report.line import Line
+from pytest_sdperf.report.results import SavedResults
+from pytest_sdperf.report.terminal import report_lines
+from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
+
+STRICTNESS = ("missing_baseline", "unused_baselines")
+FAIL_ON = "fail_on_"
+
+
+@dataclasses.dataclass(frozen=True)
+class Gated:
+    """Saved results and what they mean.
+
+    Attributes:
+        saved: As they were read.
+        baseline: What they were judged by; None where nothing is stored for the device.
+        policy: How strictly; a report has its own, where its test has.
+        reports: With new verdicts.
+        unused: Stored cases that the run did not use.
+    """
+
+    saved: SavedResults
+    baseline: Baseline | None
+    policy: Policy
+    reports: tuple[CaseReport, ...]
+    unused: Unused
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why the results as a whole are INVALID; empty where they are not."""
+        course, found = self.saved.course, []
+        if not course.ended:
+            found.append(
+                f"the run ended before its last test (exit status {course.status} of pytest): results are missing"
+            )
+        if not course.measured:
+            found.append("nothing was measured: no test of the run came to it")
+        return tuple(found)
+
+    @property
+    def status(self) -> int:
+        """The exit status: what the run itself would have ended with."""
+        expected = self.saved.course.expected_failures
+        status = run_status(
+            [
+                verdict.outcome
+                for report in self.reports
+                if report.nodeid not in expected
+                for verdict in report.verdicts
+            ],
+            policy=self.policy,
+            other_failures=self.saved.course.failures > 0,
+            nothing_measured=not self.saved.course.measured,
+            unused=bool(self.unused.found),
+        )
+        return NOTHING_MEASURED if self.problems and status != 1 else status
+
+
+def check_device(saved: SavedResults, gpu: str, *, path: Path) -> None:
+    """Refuse results of another device than the one that was named.
+
+    Args:
+        saved: The results.
+        gpu: A slug, a family, or `cpu`.
+        path: Their file.
+
+    Raises:
+        ResultsError: They are of another one.
+    """
+    run = saved.run
+    names = {run.slug, run.family, "cpu" if saved.policy.on_cpu else ""} - {""}
+    if run.slug and gpu not in names:
+        raise ResultsError(
+            f"results {path} were measured on {run.slug}, and --gpu={gpu} names another device. Give --gpu={run.slug}, "
+            f"or results of {gpu}."
+        )
+
+
+def stricter(policy: Policy, *, missing: str | None, unused: str | None, fail_on: Sequence[str] | None) -> Policy:
+    """Return a policy with what is asked for here instead of what the run was asked for.
+
+    Args:
+        policy: Of the run.
+        missing: `pass` or `fail`; None leaves what the run was asked for.
+        unused: `warn` or `fail`; None likewise.
+        fail_on: Verdicts that fail (`fail_on_names`); None likewise.
+    """
+    asked = {name: value for name, value in zip(STRICTNESS, (missing, unused), strict=True) if value is not None}
+    failing = {} if fail_on is None else {_field(name): name in fail_on for name in fail_on_names()}
+    return dataclasses.replace(policy, **asked, **failing)  # type: ignore[arg-type]  # each of its own type
+
+
+def fail_on_names() -> tuple[str, ...]:
+    """Return the verdicts that may be asked to fail."""
+    names = (field.name for field in dataclasses.fields(Policy) if field.name.startswith(FAIL_ON))
+    return tuple(name.removeprefix(FAIL_ON).replace("_", "-") for name in names)
+
+
+def _field(name: str) -> str:
+    return FAIL_ON + name.replace("-", "_")
+
+
+def judge_saved(saved: SavedResults, baseline: Baseline | None, *, policy: Policy) -> Gated:
+    """Judge every measurement again; what a test found out in any other way stays as it was found.
+
+    Args:
+        saved: The results.
+        baseline: Of their device.
+        policy: How strictly: `stricter` than, or as, the run.
+    """
+    reports = tuple(_again(report, saved, baseline, policy=policy) for report in saved.reports)
+    return Gated(saved, baseline, policy, reports, unused_cases(baseline, saved.course, reports))
+
+
+def _again(report: CaseReport, saved: SavedResults, baseline: Baseline | None, *, policy: Policy) -> CaseReport:
+    if report.measurement is None:
+        return report
+    stored = baseline.cases.get(report.case.key) if baseline else None
+    # What its test has of its own (a smallest effect) stays.
+    own = dataclasses.replace(report.policy or policy, **{name: getattr(policy, name) for name in _strictness()})
+    differences = differing_keys(baseline.machine, saved.run.machine) if baseline and stored else {}
+    verdicts = judge(report.measurement, stored, policy=own, differences=differences)
+    again = {verdict.metric for verdict in verdicts}.union(JUDGED_ALONE)
+    kept = (verdict for verdict in report.verdicts if verdict.metric not in again)
+    return dataclasses.replace(report, verdicts=(*kept, *verdicts), policy=own)
+
+
+def _strictness() -> tuple[str, ...]:
+    return (*STRICTNESS, *map(_field, fail_on_names()))
+
+
+def gate_lines(gated: Gated, *, path: Path, results: Path, width: int) -> Iterator[Line]:
+    """Yield the report, as the run itself would have printed it.
+
+    Args:
+        gated: The verdicts.
+        path: File of the baseline.
+        results: File of the results.
+        width: Columns of the terminal.
+    """
+    for problem in gated.problems:
+        yield Line(f"INVALID {problem}", ("red",))
+    yield from unused_lines(gated.unused, rule=gated.policy.unused_baselines)
+    run = dataclasses.replace(gated.saved.run, updating=False, in_process=False, results=str(results))
+    yield from report_lines(
+        gated.reports,
+        run.against(gated.baseline, gated.reports, path=str(path)),
+        width=width,
+        published=published.load(published.folder(), published.own_folder(path.parent)),
+    )

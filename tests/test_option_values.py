@@ -40,8 +40,8 @@ def said(text: str) -> Answer:
             lambda a: read.operators(a, ["unet", "vae_decoder"]),
             "unet",
             (
-                "--x=unet: 'unet' is not a component and an operator. Allowed: COMPONENT:OPERATOR, separated by commas; "
-                "type for example --x=unet:MultiHeadAttention."
+                "--x=unet: 'unet' is not a component and an operator. Allowed: COMPONENT:OPERATOR, separated by "
+                "commas; type for example --x=unet:MultiHeadAttention."
             ),
         ),
         (

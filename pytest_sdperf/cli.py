@@ -5,18 +5,14 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from pytest_sdperf import __version__
 from pytest_sdperf.building.cache import Cache
-from pytest_sdperf.building.fingerprint import library_versions
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import Engine
-from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
-from pytest_sdperf.errors import DeviceMissingError, OptionError, SdperfError
+from pytest_sdperf.errors import OptionError, SdperfError
 from pytest_sdperf.options.flags import Answer, read_answers
 from pytest_sdperf.options.parsing import size_bytes
 from pytest_sdperf.options.profiles import read_project
@@ -103,20 +99,11 @@ def cache_prune(chosen: argparse.Namespace) -> Iterator[str]:
 
 
 def doctor(_: argparse.Namespace) -> Iterator[str]:
-    """Yield one line per engine and per device."""
+    """Yield what is known about each engine and each device, here and on hardware."""
     # Not at the top: pytest warns about plug-ins that were imported before it rewrites their asserts.
-    from pytest_sdperf import builtins
+    from pytest_sdperf.doctor import lines
 
-    catalog = Catalog()
-    builtins.pytest_sdperf_register(catalog)
-    found = {name: _devices(probe) for name, probe in catalog.probes.items().items()}
-    kinds = {device.kind for devices in found.values() for device in devices if isinstance(device, Device)}
-    yield "engines"
-    yield from (f"  {name}: {_state(engine, kinds)}" for name, engine in catalog.engines.items().items())
-    yield "devices"
-    for name, devices in found.items():
-        told = [f"{one.name} ({one.slug})" if isinstance(one, Device) else one for one in devices]
-        yield from (f"  {name}: {text}" for text in told or ["none"])
+    yield from lines()
 
 
 def _cache(chosen: argparse.Namespace) -> Cache:
@@ -154,22 +141,3 @@ class _CacheFolder:
         answers = read_answers(config, read_project(config.rootpath).options)
         self.folder = cache_folder(answers, started_in=config.invocation_params.dir, root=config.rootpath)
         return 0
-
-
-def _state(engine: Engine, here: Collection[DeviceKind]) -> str:
-    """Say whether an engine is ready for the GPU of this machine, if it runs on such a one."""
-    kind = next((kind for kind in engine.device_kinds if kind in here and kind != "cpu"), engine.device_kinds[0])
-    missing = engine.missing(kind)
-    if missing is not None:
-        return missing
-    versions = library_versions(*(need.module.partition(".")[0] for need in engine.requirements))
-    named = (f"{name} {version}" for name, version in versions.items())
-    return f"ready ({', '.join(named)}; runs on {', '.join(engine.device_kinds)})"
-
-
-def _devices(probe: DeviceProbe) -> Sequence[Device | str]:
-    """Return the devices of a probe, or why it found none."""
-    try:
-        return probe.find()
-    except DeviceMissingError as error:
-        return [str(error)]

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf import ladder, process
 from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.building.builder import Builder
-from pytest_sdperf.building.cache import Cache, content_key
+from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog, Registrar
+from pytest_sdperf.compilations import Compilations
 from pytest_sdperf.components import PIPELINE, needed_components
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device, DeviceProbe
@@ -57,6 +58,11 @@ class Workbench:
     say: Callable[[str], None]
     _numbers: itertools.count[int] = dataclasses.field(default_factory=itertools.count)
 
+    @functools.cached_property
+    def compilations(self) -> Compilations:
+        """What the engines of this session compiled."""
+        return Compilations(self.cache, self.settings, self.device, self.say)
+
     def new_folder(self, name: str) -> Path:
         """Return a new scratch folder for one worker process."""
         return Path(tempfile.mkdtemp(prefix=f"{next(self._numbers):04d}-{name}-", dir=self.folder))
@@ -90,6 +96,7 @@ def build_of(builder: Builder, case: Case, component: str, *, engine: Engine | N
         workload=case.workload,
         consumes=engine.consumes if engine else "onnx",
         lowered=engine is not None and any(engine.lowers(rung) for rung in rungs),
+        fused=engine is None or not engine.fuses,
     )
 
 
@@ -183,14 +190,15 @@ class CaseRunner:
         builds: Mapping[str, Build] | None = None,
     ) -> dict[str, Any]:
         """Return the arguments of the worker's task, for other builds than those of the case if they are given."""
-        builds = builds or self.builds()
         parts = {
             component: {
                 "engine": self.request.engine,
                 "options": dict(self.request.options),
                 "build": to_json(build),
+                "shapes": self.case.shapes,
+                "compiled": "",
             }
-            for component, build in builds.items()
+            for component, build in (builds or self.builds()).items()
         }
         shared = {
             "model": self.case.model,
@@ -199,8 +207,13 @@ class CaseRunner:
             "workload": to_json(self.case.workload),
             "device_kind": self.workbench.device.kind,
             "device_index": 0,  # the worker sees one device only
-            "work_dir": str(self._work_dir(builds)),
         }
+        if self.engine.compiles:
+            for component, part in parts.items():
+                found = self.workbench.compilations.find(
+                    self.engine, shared, component, request=self.request, start=self._start(shared)
+                )
+                part.update(found)
         if self.is_pipeline:
             return {
                 **shared,
@@ -210,20 +223,6 @@ class CaseRunner:
                 "seed": 0,
             }
         return {**shared, "inputs": str(self._write_inputs(self.inputs() if inputs is None else inputs))}
-
-    def _work_dir(self, builds: Mapping[str, Build]) -> Path:
-        """Return the folder in which the engine keeps what it compiles, for every process that runs these builds."""
-        parts = [self.case.key, str(self.request.python), dict(self.request.env), [one.key for one in builds.values()]]
-        folder = self.workbench.folder / f"compiled-{content_key({'case': parts})}"
-        folder.mkdir(exist_ok=True)
-        return folder
-
-    def _timeout_s(self, arguments: Mapping[str, Any]) -> float:
-        """Return how long a process may take: the first one may have to compile."""
-        settings = self.workbench.settings
-        if self.engine.compiles and not any(Path(arguments["work_dir"]).iterdir()):
-            return settings.build_timeout_s + settings.worker_timeout_s
-        return settings.worker_timeout_s
 
     def _write_inputs(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Path:
         return save_arrays(self.workbench.new_folder("inputs") / "inputs.npz", inputs)
@@ -241,7 +240,7 @@ class CaseRunner:
         return process.run_task(
             self._task(function, module),
             arguments,
-            timeout_s=self._timeout_s(arguments),
+            timeout_s=settings.worker_timeout_s,
             in_process=settings.in_process,
             on_event=on_event,
             **self._start(arguments),
@@ -266,17 +265,12 @@ class CaseRunner:
         if settings.in_process:
             yield [functools.partial(self.task, function, arguments)] * count
             return
+        run, timeout_s = self._task(function), settings.worker_timeout_s
         with contextlib.ExitStack() as stack:
             waiting = [stack.enter_context(process.started(**self._start(arguments))) for _ in range(count)]
             for one in waiting:
-                one.until_ready(settings.worker_timeout_s)
-            yield [functools.partial(self._run_waiting, one, function, arguments) for one in waiting]
-
-    def _run_waiting(
-        self, waiting: process.Waiting, function: str, arguments: Mapping[str, Any], **listening: Any
-    ) -> dict[str, Any]:
-        timeout_s = self._timeout_s(arguments)
-        return waiting.run(self._task(function), arguments, timeout_s=timeout_s, **listening)
+                one.until_ready(timeout_s)
+            yield [functools.partial(one.run, run, arguments, timeout_s=timeout_s) for one in waiting]
 
     def _task(self, function: str, module: str = "") -> str:
         return f"pytest_sdperf.tasks.{module or ('pipeline' if self.is_pipeline else 'component')}:{function}"

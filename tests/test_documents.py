@@ -18,7 +18,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 # Options of pytest and its other plugins that the manual mentions.
 FOREIGN = {"--benchmark-compare", "--benchmark-compare-fail", "--collect-only", "--help", "--lf", "--pyargs"}
 # Options of pip, towncrier and git.
-TOOLS = {"--index-url", "--draft", "--version"}
+TOOLS = {"--index-url", "--extra-index-url", "--draft", "--version"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -34,56 +34,34 @@ class CompilingEngine(ToyEngine):
     compiles = True
 
 
-@pytest.fixture
-def compiling(tmp_path):
-    """Make a runner of an engine that compiles."""
-    catalog = toy_catalog()
+class Found:
+    """Stands for what was compiled before."""
+
+    def __init__(self):
+        self.asked = []
+
+    def find(self, engine, arguments, component, *, request, start):
+        self.asked.append((engine.name, component, request.label, sorted(start)))
+        return {"compiled": "/folder", "compile_s": 7.0}
+
+
+@pytest.mark.parametrize("engine", ["compiling", "ort-cpu"])
+def test_what_an_engine_compiled_is_handed_to_the_process(tmp_path, engine):
+    catalog, found = toy_catalog(), Found()
     catalog.add_engine(CompilingEngine("compiling"))
     workbench = SimpleNamespace(
-        settings=Settings(worker_timeout_s=10, build_timeout_s=100),
+        settings=Settings(),
         catalog=catalog,
         device=CARD,
-        folder=tmp_path,
+        compilations=found,
         new_folder=lambda name: Path(tempfile.mkdtemp(dir=tmp_path)),
     )
-
-    def make(engine="compiling", **fields):
-        request = EngineRequest(engine, engine, env=fields.pop("env", {}))
-        return CaseRunner(dataclasses.replace(case(), engine=engine, **fields), request, workbench)
-
-    return make
-
-
-def work_dir(runner, key="key"):
-    build = Build(key, "onnx", Path("model.onnx"), "float16")
-    return Path(runner.arguments({}, builds={runner.case.component: build})["work_dir"])
-
-
-def test_every_process_of_a_case_has_one_folder_for_what_is_compiled(compiling):
-    folder = work_dir(compiling())
-    assert folder == work_dir(compiling())
-    assert folder.is_dir()
-    others = [
-        work_dir(compiling(), "another build"),
-        work_dir(compiling(batch_size=8)),
-        work_dir(compiling(engine_options=(("mode", "x"),))),
-        work_dir(compiling(env={"A": "1"})),
-    ]
-    assert len({folder, *others}) == 5
-
-
-@pytest.mark.parametrize(("engine", "expected"), [("compiling", [110, 10]), ("ort-cpu", [10, 10])])
-def test_the_first_process_of_a_case_has_the_time_to_compile(compiling, engine, expected, monkeypatch):
-    given = []
-    runner = compiling(engine)
-    arguments = {"work_dir": str(work_dir(runner))}
-
-    def run_task(task, arguments, *, timeout_s, **_):
-        given.append(timeout_s)
-        (Path(arguments["work_dir"]) / "compiled").touch()
-        return {}
-
-    monkeypatch.setattr(process, "run_task", run_task)
-    for _ in range(2):
-        runner.task("run", arguments)
-    assert given == expected
+    runner = CaseRunner(dataclasses.replace(case(), engine="mine"), EngineRequest("mine", engine), workbench)
+    build = Build("key", "onnx", Path("model.onnx"), "float16")
+    part = runner.arguments({}, builds={runner.case.component: build})["components"][runner.case.component]
+    if engine == "ort-cpu":
+        assert (part["compiled"], found.asked) == ("", [])
+        return
+    assert (part["compiled"], part["compile_s"]) == ("/folder", 7.0)
+    start = ["env", "out_dir", "preload", "python", "registrars"]
+    assert found.asked == [("compiling", runner.case.component, "mine", start)]

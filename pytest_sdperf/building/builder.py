@@ -86,6 +86,7 @@ class Builder:
         workload: Workload,
         consumes: Literal["onnx", "module"],
         lowered: bool = False,
+        fused: bool = True,
     ) -> Build:
         """Return one built component.
 
@@ -100,6 +101,7 @@ class Builder:
             workload: Shapes.
             consumes: `module` for an engine that loads the torch module: then only weights are needed.
             lowered: Replace operators that a CPU lacks by primitives: for checking results, not for speed.
+            fused: Whether operators are fused; without, a graph is only brought to the precision of the selection.
 
         Raises:
             UnknownNameError: A model, rung, fuser or exporter that does not exist.
@@ -111,9 +113,7 @@ class Builder:
         asked = component_floating(model, component, ladder.floating(optimization, self._catalog.ladder))
         floating = self.given.floating(model, component, optimization) if self.given else asked
         if consumes == "module":
-            entry = self._weights(model, component)
-            path, seconds = entry.path / weights.FILE, entry.metadata["seconds"]
-            return Build(entry.key, "module", path, floating, size_bytes=entry.size_bytes, seconds=seconds)
+            return steps.module_build(self._weights(model, component), floating)
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
         if self.given is not None:
@@ -123,7 +123,8 @@ class Builder:
         rungs, seconds = ladder.rungs(optimization, self._catalog.ladder), entry.metadata["seconds"]
         if rungs not in ((), (ladder.BASE,)):
             exact = steps.exact_names(model, component, workload)
-            entry = self._fuse(entry, component, rungs=rungs, floating=floating, float32=exact, fuser=fuser)
+            made = rungs if fused else ()
+            entry = self._fuse(entry, component, rungs=made, floating=floating, float32=exact, fuser=fuser)
             seconds += entry.metadata["seconds"]
         if lowered and entry.metadata["without_cpu_kernel"]:
             entry = self._lower(entry, component)
@@ -232,8 +233,7 @@ class Builder:
                 f"Choose the fuser native, or leave --sdperf-weights out."
             )
         arguments: dict[str, Any] = {"component": component, "rungs": list(rungs), "floating": floating}
-        kept = [op.partition(":")[2] for op in self._settings.selection.fp32_ops_of(component)]
-        arguments |= {"float32": float32, "float32_ops": kept if floating != "float32" else []}
+        arguments |= {"float32": float32, "float32_ops": steps.kept_ops(self._settings.selection, component, floating)}
         parts = {
             **arguments,
             "export": exported.digest,

@@ -14,7 +14,7 @@ from pathlib import Path
 # These rooms hold types and messages: they never change the bytes of an artifact.
 _NEUTRAL = frozenset(
     f"pytest_sdperf.{name}"
-    for name in ("catalog", "clock", "contracts", "device", "errors", "settings", "tasks", "values")
+    for name in ("catalog", "clock", "contracts", "device", "errors", "model", "settings", "tasks", "values")
 )
 _VERSION = re.compile(r"^(?:__version__|version)\s*(?::\s*\w+\s*)?=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
 _VERSION_FILES = ("__init__.py", "version.py", "_version.py", "release.py")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
@@ -11,19 +10,6 @@ from pytest_sdperf.fusing import decompositions, half, layout, opset, tidy
 from pytest_sdperf.fusing.fusion import Fusion, run
 from pytest_sdperf.fusing.fusion_graph import FusionGraph
 from pytest_sdperf.fusing.record import Site
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a fuser did.
-
-    Attributes:
-        sites: Every place that a fusion looked at, applied or refused, in the order of the fusions.
-        transposes: How many transposes went away when layouts settled.
-    """
-
-    sites: list[Site] = field(default_factory=list)
-    transposes: int = 0
 
 
 def ready(model: ir.Model) -> FusionGraph:
@@ -45,7 +31,7 @@ def fuse(
     to_float16: bool = False,
     float32: Collection[str] = (),
     float32_ops: Collection[str] = (),
-) -> Report:
+) -> list[Site]:
     """Fuse a model in place.
 
     Args:
@@ -55,6 +41,9 @@ def fuse(
         float32: Inputs and outputs that stay float32 in that case.
         float32_ops: Operators that stay float32 in that case.
 
+    Returns:
+        Every place that a fusion looked at, applied or refused, in the order of the fusions.
+
     Raises:
         BuildError: The model needs an opset for which ONNX Runtime's CUDA provider has no kernels, or holds graphs
             within its graph and is to be converted.
@@ -62,10 +51,10 @@ def fuse(
     tidy.unify(model)
     graph = ready(model)
     sites = [site for fusion in fusions for site in run(fusion, graph)]
-    transposes = layout.settle(graph)
+    layout.settle(graph)
     if to_float16:
         half.to_half(graph, float32=float32, float32_ops=float32_ops)
     opset.declare(graph)
     graph.record_shapes()
     tidy.finish(model)
-    return Report(sites, transposes)
+    return sites

@@ -21,7 +21,7 @@ def _bind(runner: Runner, path: str) -> None:
 
 
 def _facts(loaded: LoadedComponent) -> dict[str, Any]:
-    return {"versions": loaded.engine.versions(), **loaded.runner.facts()}
+    return {"versions": loaded.engine.versions(), **loaded.compiling, **loaded.runner.facts()}
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     component, rungs = arguments["component"], arguments["rungs"]
     path = context.out_dir / FILE
     start_s = monotonic_s()
-    context.say(f"optimizing {component} with the fuser ort ({'+'.join(rungs)})")
+    context.say(f"optimizing {component} with the fuser ort ({'+'.join(rungs) or arguments['floating']})")
     with disk_errors(Path(arguments["cache_dir"])), failures_logged() as notes:
         _optimize(
             Path(arguments["source"]),

@@ -15,7 +15,7 @@ from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.phases import Shared
 from pytest_sdperf.pipeline.text_to_image import TextToImage
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
+from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
 from pytest_sdperf.timing import TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
 
@@ -47,10 +47,7 @@ def _loaded(
 ) -> Iterator[tuple[TextToImage, dict[str, LoadedComponent]]]:
     """Load every component; yield the pipeline and its components."""
     check_packages(arguments["device_kind"])
-    with contextlib.ExitStack() as stack:
-        parts: dict[str, LoadedComponent] = {}
-        for name in arguments["components"]:
-            parts[name] = stack.enter_context(loaded_component(arguments, name, context))
+    with loaded_pipeline(arguments, context) as parts:
         unet = parts["unet"]
         pipeline = TextToImage(
             unet.model,
@@ -64,7 +61,7 @@ def _loaded(
 
 def _facts(parts: Mapping[str, LoadedComponent]) -> dict[str, Any]:
     """Return what ran: that of the UNet, which takes nearly all of the time, and that of each component."""
-    facts = {name: part.runner.facts() for name, part in parts.items()}
+    facts = {name: {**part.compiling, **part.runner.facts()} for name, part in parts.items()}
     versions = {name: version for part in parts.values() for name, version in part.engine.versions().items()}
     return {"versions": versions, **facts["unet"], "components": facts}
 
@@ -123,5 +120,5 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
         listener = Shared(context.listener, [part.runner for part in parts.values()])
         sample = take_sample(call, TimingPlan(**arguments["plan"]), listener=listener, watch_host=on_cpu)
         facts = _facts(parts)
-    load_s = sum(part.load_s for part in parts.values())
+    load_s = parts["unet"].load_s
     return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=calls[-1]))}

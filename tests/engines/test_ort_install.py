@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import shutil
 import sys
 
 import pytest
 
-from pytest_sdperf import builtins, cli
+from pytest_sdperf import builtins, doctor
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.engines import _ort_install
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
@@ -153,7 +152,7 @@ def test_asked_for_by_name_it_is_an_error_and_by_breadth_a_skip(site, by_name):
 
 def test_doctor_says_it_too(site):
     install(site, GPU, CPU, library=LINUX)
-    lines = {line.partition(":")[0].strip(): line for line in cli.doctor(argparse.Namespace())}
+    lines = {line.partition(":")[0].strip(): line for line in doctor.lines()}
     assert lines["ort-cuda"] == f"  ort-cuda: {messages()[1]}"
     assert lines["ort-cpu"] == f"  ort-cpu: {messages()[0]}"
 

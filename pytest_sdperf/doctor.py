@@ -1,0 +1,100 @@
+"""What `sdperf doctor` says: which engines are ready here, what each can do, and on what it last ran."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_sdperf import builtins
+from pytest_sdperf.building.fingerprint import library_versions
+from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.contracts import Engine
+from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
+from pytest_sdperf.errors import DeviceMissingError
+
+RUNS = Path(__file__).parent / "data" / "engine-runs.json"
+NEVER = "never run on hardware"
+
+
+@dataclass(frozen=True)
+class EngineRun:
+    """Somebody ran the suites with an engine, and they passed.
+
+    Attributes:
+        engine: Its name.
+        date: ISO date.
+        card: The device.
+        driver: Version of its driver; empty for a CPU.
+        versions: Libraries of the run.
+    """
+
+    engine: str
+    date: str
+    card: str
+    driver: str
+    versions: Mapping[str, str]
+
+    def __str__(self) -> str:
+        """Say it in one line."""
+        driver = f" (driver {self.driver})" if self.driver else ""
+        named = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        return f"{self.date} on {self.card}{driver} with {named}"
+
+
+def lines() -> Iterator[str]:
+    """Yield a few lines per engine, and one per device."""
+    catalog = Catalog()
+    builtins.pytest_sdperf_register(catalog)
+    found = {name: _devices(probe) for name, probe in catalog.probes.items().items()}
+    kinds = {device.kind for devices in found.values() for device in devices if isinstance(device, Device)}
+    runs = read_runs()
+    yield "engines"
+    for name, engine in catalog.engines.items().items():
+        yield f"  {name}: {_state(engine, kinds)}"
+        yield from (f"    {line}" for line in rung_lines(engine, catalog.ladder))
+        yield from (f"    last run  {run}" for run in runs.get(name, ()) or [NEVER])
+    yield "devices"
+    for name, devices in found.items():
+        told = [f"{one.name} ({one.slug})" if isinstance(one, Device) else one for one in devices]
+        yield from (f"  {name}: {text}" for text in told or ["none"])
+
+
+def read_runs(path: Path = RUNS) -> dict[str, tuple[EngineRun, ...]]:
+    """Return engine -> its last run on each device, newest first."""
+    runs = [EngineRun(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))["runs"]]
+    newest_first = sorted(runs, key=lambda run: run.date, reverse=True)
+    return {engine: tuple(run for run in newest_first if run.engine == engine) for engine in {r.engine for r in runs}}
+
+
+def rung_lines(engine: Engine, ladder: Sequence[str]) -> Iterator[str]:
+    """Yield which rungs an engine supports, and then why not the others: one line per reason."""
+    refused: dict[str, list[tuple[str, str]]] = {}
+    for rung in ladder:
+        reason = engine.supports(rung)
+        if reason is not None:
+            refused.setdefault(reason.replace(rung, ""), []).append((rung, reason))
+    names = {rung for same in refused.values() for rung, _ in same}
+    yield f"rungs     {', '.join(rung for rung in ladder if rung not in names)}"
+    for same in refused.values():
+        yield f"not       {', '.join(rung for rung, _ in same)}: {same[0][1]}"
+
+
+def _state(engine: Engine, here: Collection[DeviceKind]) -> str:
+    """Say whether an engine is ready for the GPU of this machine, if it runs on such a one."""
+    kind = next((kind for kind in engine.device_kinds if kind in here and kind != "cpu"), engine.device_kinds[0])
+    missing = engine.missing(kind)
+    if missing is not None:
+        return missing
+    versions = library_versions(*(need.module.partition(".")[0] for need in engine.requirements))
+    named = (f"{name} {version}" for name, version in versions.items())
+    return f"ready ({', '.join(named)}; runs on {', '.join(engine.device_kinds)})"
+
+
+def _devices(probe: DeviceProbe) -> Sequence[Device | str]:
+    """Return the devices of a probe, or why it found none."""
+    try:
+        return probe.find()
+    except DeviceMissingError as error:
+        return [str(error)]

@@ -232,8 +232,7 @@ class Builder:
                 f"Choose the fuser native, or leave --sdperf-weights out."
             )
         arguments: dict[str, Any] = {"component": component, "rungs": list(rungs), "floating": floating}
-        kept = [op.partition(":")[2] for op in self._settings.selection.fp32_ops_of(component)]
-        arguments |= {"float32": float32, "float32_ops": kept if floating != "float32" else []}
+        arguments |= {"float32": float32, "float32_ops": steps.kept_ops(self._settings.selection, component, floating)}
         parts = {
             **arguments,
             "export": exported.digest,

@@ -11,6 +11,7 @@ from pytest_sdperf.building.cache import Entry
 from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
+from pytest_sdperf.settings import Selection
 from pytest_sdperf.tasks import export, weights
 from pytest_sdperf.values import Build, Workload
 
@@ -37,6 +38,12 @@ def identity(model: Model, component: str) -> dict[str, Any]:
         "config": model.config(component),
         "model_code": source_hash(type(model).__module__),
     }
+
+
+def kept_ops(selection: Selection, component: str, floating: str) -> list[str]:
+    """Return the operators of a component that stay float32 in a build of a narrower type."""
+    named = selection.fp32_ops_of(component) if floating != "float32" else ()
+    return [op.partition(":")[2] for op in named]
 
 
 def modules(things: Iterable[object]) -> list[str]:

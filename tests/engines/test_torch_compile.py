@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -174,10 +175,13 @@ with TorchCompileEngine().load(request_in(Path(sys.argv[1]))) as runner:
 @pytest.mark.slow
 def test_the_first_process_of_a_case_compiles_and_the_second_finds_it(tmp_path):
     script = IN_A_PROCESS.format(tests=str(Path(__file__).parent))
-    found = []
-    for _ in range(2):
+    folders, found = [tmp_path / "first", tmp_path / "second"], []
+    for folder in folders:
+        folder.mkdir()
+        if found:  # as every process of a case gets it
+            shutil.copytree(folders[0] / "work", folder / "work", copy_function=os.symlink)
         done = subprocess.run(
-            [sys.executable, "-c", script, str(tmp_path)], check=True, capture_output=True, text=True, timeout=300
+            [sys.executable, "-c", script, str(folder)], check=True, capture_output=True, text=True, timeout=300
         )
         found.append(json.loads(done.stdout.splitlines()[-1]))
     cold, warm = found

@@ -27,10 +27,22 @@ def results_data(reports: Sequence[CaseReport], run: RunInfo, settings: Settings
         "run": to_json(run),
         "settings": _settings(settings),
         # A file of its own holds the explanations: they are many times longer than everything else.
-        "reports": [dataclasses.replace(report, explanation=None).to_json() for report in reports],
+        "reports": [
+            {**dataclasses.replace(report, explanation=None).to_json(), "reached": _reached(report)}
+            for report in reports
+        ],
     }
     clean: dict[str, Any] = privacy.redact(finite(data), privacy.identity())
     return clean
+
+
+def _reached(report: CaseReport) -> float | None:
+    """Return the share of the floor's speed that a latency reaches; None where one of the two is not known."""
+    measurement = report.measurement
+    usable = measurement is not None and all(sample.iterations_s for sample in measurement.samples)
+    if measurement is None or measurement.floor is None or not usable:
+        return None
+    return measurement.floor.share(measurement.latency_s)
 
 
 def write_results(path: Path, reports: Sequence[CaseReport], run: RunInfo, settings: Settings, *, date: str) -> None:

@@ -8,6 +8,7 @@ from sample_values import CASE, measurement, stored
 
 from pytest_sdperf.baselines.privacy import check, identity
 from pytest_sdperf.errors import OptionError
+from pytest_sdperf.floor import Floor
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.outcomes import Agreement
@@ -40,6 +41,14 @@ def test_the_file_holds_everything_and_nothing_private(tmp_path):
     assert CaseReport.from_json(data["reports"][0]).measurement == REPORTS[0].measurement
     assert data["reports"][0]["agreements"][0]["error"] == "nan"
     check(data, identity())
+
+
+def test_a_latency_is_told_as_a_share_of_what_the_device_could_reach():
+    floor = Floor(1.6e12, 2.5e11, 1.7e9, seconds=2e-3, basis="measured", bound_s=1.6e-3)
+    reports = [CaseReport("a::b", CASE, measured) for measured in (measurement(floor=floor), measurement())]
+    data = results_data([*reports, CaseReport("a::c", CASE)], RUN, SETTINGS, date="")
+    assert [report["reached"] for report in data["reports"]] == [pytest.approx(0.2), None, None]
+    assert data["reports"][0]["measurement"]["floor"]["bound_s"] == 1.6e-3
 
 
 def test_environment_values_may_be_secrets():

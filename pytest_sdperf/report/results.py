@@ -26,7 +26,6 @@ def results_data(reports: Sequence[CaseReport], run: RunInfo, settings: Settings
         "date": date,
         "run": to_json(run),
         "settings": _settings(settings),
-        # A file of its own holds the explanations: they are many times longer than everything else.
         "reports": [
             {**dataclasses.replace(report, explanation=None).to_json(), "reached": _reached(report)}
             for report in reports
@@ -34,6 +33,11 @@ def results_data(reports: Sequence[CaseReport], run: RunInfo, settings: Settings
     }
     clean: dict[str, Any] = privacy.redact(finite(data), privacy.identity())
     return clean
+
+
+def _report(report: CaseReport) -> dict[str, Any]:
+    # A file of its own holds the explanations: they are many times longer than everything else.
+    return {**dataclasses.replace(report, explanation=None).to_json(), "reached": _reached(report)}
 
 
 def _reached(report: CaseReport) -> float | None:

@@ -12,6 +12,7 @@ from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import write_atomically
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.floors import reached
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.values import finite, to_json
@@ -26,10 +27,7 @@ def results_data(reports: Sequence[CaseReport], run: RunInfo, settings: Settings
         "date": date,
         "run": to_json(run),
         "settings": _settings(settings),
-        "reports": [
-            {**dataclasses.replace(report, explanation=None).to_json(), "reached": _reached(report)}
-            for report in reports
-        ],
+        "reports": [_report(report) for report in reports],
     }
     clean: dict[str, Any] = privacy.redact(finite(data), privacy.identity())
     return clean
@@ -37,16 +35,8 @@ def results_data(reports: Sequence[CaseReport], run: RunInfo, settings: Settings
 
 def _report(report: CaseReport) -> dict[str, Any]:
     # A file of its own holds the explanations: they are many times longer than everything else.
-    return {**dataclasses.replace(report, explanation=None).to_json(), "reached": _reached(report)}
-
-
-def _reached(report: CaseReport) -> float | None:
-    """Return the share of the floor's speed that a latency reaches; None where one of the two is not known."""
-    measurement = report.measurement
-    usable = measurement is not None and all(sample.iterations_s for sample in measurement.samples)
-    if measurement is None or measurement.floor is None or not usable:
-        return None
-    return measurement.floor.share(measurement.latency_s)
+    data = dataclasses.replace(report, explanation=None).to_json()
+    return {**data, "reached": reached(report.measurement) if report.measurement else None}
 
 
 def write_results(path: Path, reports: Sequence[CaseReport], run: RunInfo, settings: Settings, *, date: str) -> None:

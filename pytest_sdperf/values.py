@@ -214,7 +214,7 @@ class Measurement:
         counts: Component -> `domain::op_type` -> nodes.
         health: Why the machine was not fit to be measured; empty when it was.
         remarks: What else is worth knowing about the machine (it ran at its power limit, ...).
-        readings: State of the device `before`, `during` (warming up, in the last process) and `after`: clocks,
+        readings: State of the device `before`, `during` (while a first run kept it busy) and `after`: clocks,
             temperature, power, ...
         floor: How fast the device could do it at most; None where that is not known.
         calibration: What the device itself did in the same session; None if nobody measured it.

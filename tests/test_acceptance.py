@@ -11,6 +11,7 @@ from pytest_sdperf.acceptance.accept import Origin, accept, keep_candidates, ses
 from pytest_sdperf.acceptance.candidates import candidates_file
 from pytest_sdperf.baselines.privacy import PrivacyError, identity
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, read
+from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
@@ -266,7 +267,10 @@ def test_private_text_in_facts_is_taken_out_and_in_a_reason_refused(desk):
 
 
 def test_session_keeps_the_raw_samples_and_what_was_tested(desk):
-    made = session_of(measurement(10, 11, 12, graph_hashes={"unet": "abc"}), desk.origin(commit="1234abcd"))
+    rates = Calibration(7.9e14, 3e12, "float16", "torch 2.13.0")
+    measured = measurement(10, 11, 12, graph_hashes={"unet": "abc"}, calibration=rates)
+    made = session_of(measured, desk.origin(commit="1234abcd"))
+    assert made.calibration == rates
     assert [type(one) for one in made.samples] == [Sample] * 3
     assert made.samples == measurement(10, 11, 12).samples
     assert (made.commit, made.subject, made.graph_hashes) == ("1234abcd", {"onnxruntime": "1.31.1"}, {"unet": "abc"})

@@ -9,7 +9,7 @@ from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, case_label, column_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.units import digits, seconds, share
-from pytest_sdperf.values import Case, Measurement
+from pytest_sdperf.values import Measurement
 
 _COLUMNS = ("TFLOP", "floor", "latency", "reached")
 
@@ -27,13 +27,20 @@ def floor_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
         yield from wrapped(text, width=width, rest=INDENT)
 
 
-def _rows(measurement: Measurement, *, batch: bool) -> Iterator[Row]:
+def reached(measurement: Measurement) -> float | None:
+    """Return the share of the possible speed that a latency reaches; None where one of the two is not known."""
     floor = measurement.floor
     if floor is None or not all(sample.iterations_s for sample in measurement.samples):
+        return None
+    return floor.share(measurement.latency_s)
+
+
+def _rows(measurement: Measurement, *, batch: bool) -> Iterator[Row]:
+    floor, part = measurement.floor, reached(measurement)
+    if floor is None or part is None:
         return
-    latency_s = measurement.latency_s
-    numbers = (digits(floor.flops / 1e12), seconds(floor.seconds), seconds(latency_s), share(floor.share(latency_s)))
-    case: Case = measurement.case
+    latency_s, case = measurement.latency_s, measurement.case
+    numbers = (digits(floor.flops / 1e12), seconds(floor.seconds), seconds(latency_s), share(part))
     yield Row(case_label(case, case.component, batch=batch), numbers, ("red",) if latency_s < floor.bound_s else ())
 
 

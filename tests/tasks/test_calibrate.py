@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -42,6 +43,25 @@ def test_a_torch_that_sees_no_gpu_calibrates_none():
     with pytest.raises(EngineMissingError) as caught:
         calibrated("rocm")
     assert str(caught.value) == f"calibrating a GPU needs a torch that sees it; torch {torch.__version__} does not"
+
+
+def test_on_a_gpu_several_launches_are_waited_for_at_once(monkeypatch):
+    """The calls of the real torch, on the CPU: the card is pretended where torch would look for it."""
+    waited = []
+    monkeypatch.setattr(calibrate, "GPU_ROWS", 64)
+    monkeypatch.setattr(torch, "device", lambda kind, index: (kind, index) == ("cuda", 0) and "cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(total_memory=2**20))
+    monkeypatch.setattr(calibrate, "median_s", lambda call: call() or 0.5)
+    answer = calibrated("cuda")
+    assert waited == ["cpu", "cpu"]
+    assert answer == {
+        "flops_per_s": 8 * 2 * 64**3 / 0.5,
+        "bytes_per_s": 8 * 2 * 2**16 / 0.5,
+        "floating": "float16",
+        "by": f"torch {torch.__version__}",
+    }
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

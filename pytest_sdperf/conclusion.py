@@ -61,7 +61,7 @@ class Results:
     @property
     def nothing_measured(self) -> bool:
         """Whether tests that measure were selected, and none of them came to measure."""
-        return self.selected > 0 and not any(report.measurement for report in self.reports)
+        return self.selected > 0 and not any(report.measured for report in self.reports)
 
     def add(self, report: pytest.TestReport) -> None:
         """Take over what a test recorded; it arrives as JSON, also from a worker of pytest-xdist."""
@@ -115,7 +115,7 @@ def _status(results: Results, session: Session, *, failed: int) -> int:
 
 def unused_lines(results: Results, session: Session) -> Iterator[Line]:
     """Yield what the baseline holds and no test asked for, or that this was not checked."""
-    if session.baseline is None or not results.collected:
+    if session.run.settings.other is not None or session.baseline is None or not results.collected:
         return
     if results.deselected or session.run.settings.selection.components:
         yield Line("unused baseline entries were not looked for: this run was narrowed to some tests")
@@ -219,6 +219,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         command=command,
         updating=settings.update_baselines,
         in_process=settings.in_process,
+        pairs=settings.other is not None,
         changes=changes_of(results.reports, baseline),
     )
 

@@ -34,7 +34,7 @@ class Case:
             raise self._build
         return {}
 
-    def arguments(self):
+    def arguments(self, *, builds):
         return {"component": "unet"}
 
     @contextlib.contextmanager

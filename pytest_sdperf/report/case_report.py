@@ -9,6 +9,7 @@ from typing import Any
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.verdict import worst
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.values import Case, Measurement, to_json
 
 PROPERTY = "sdperf"
@@ -28,6 +29,7 @@ class CaseReport:
         rungs: Component -> rung -> how it stands, of graphs that were taken as they are; empty for others.
         explanation: Where these were expected, and why they are not there; None where nobody asked for it.
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
+        pairs: What an A/B measured instead of `measurement`.
     """
 
     nodeid: str
@@ -39,6 +41,12 @@ class CaseReport:
     rungs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     explanation: Explanation | None = None
     problem: str = ""
+    pairs: Pairs | None = None
+
+    @property
+    def measured(self) -> bool:
+        """Whether the test came to measure something."""
+        return self.measurement is not None or self.pairs is not None
 
     @property
     def outcome(self) -> Outcome | None:
@@ -59,10 +67,12 @@ class CaseReport:
     def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
         """Rebuild a report from JSON data."""
         measurement, explanation = data.get("measurement"), data.get("explanation")
+        pairs = data.get("pairs")
         return cls(
             nodeid=data["nodeid"],
             case=Case.from_json(data["case"]),
             measurement=Measurement.from_json(measurement) if measurement else None,
+            pairs=Pairs.from_json(pairs) if pairs else None,
             agreements=tuple(Agreement(**agreement) for agreement in data.get("agreements", ())),
             verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
             counts=data.get("counts", {}),

@@ -12,6 +12,7 @@ from pytest_sdperf.stats import SESSIONS_FOR_SPREAD
 from pytest_sdperf.units import plural
 
 UPDATE = "--sdperf-update-baselines"
+MOST = "--sdperf-max-processes"
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 
 
@@ -37,6 +38,14 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     ):
         if failed:
             return why, _with(run.command, "--lf")
+    return _after_a_whole_run(outcomes, run)
+
+
+def _after_a_whole_run(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
+    keep = ("keep these results in a file", _with(run.command, "--sdperf-json=results.json"))
+    if run.pairs:
+        more = ("measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24"))
+        return more if Outcome.INCONCLUSIVE in outcomes else keep
     if run.in_process:
         words = [word for word in run.command.split(" ") if word not in IN_PROCESS]
         return "measure in processes of their own", " ".join(words)
@@ -54,7 +63,7 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
         missing = SESSIONS_FOR_SPREAD - run.sessions
         why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
         return why.replace("mores", "more"), _with(run.command, UPDATE)
-    return "keep these results in a file", _with(run.command, "--sdperf-json=results.json")
+    return keep
 
 
 def _with(command: str, option: str) -> str:

@@ -27,6 +27,7 @@ class RunInfo:
         command: What the user typed.
         updating: Whether results are accepted in this run.
         in_process: Whether workers ran inside pytest's own process; then nothing is kept.
+        pairs: Whether a second side was judged by the first, and nothing by a baseline.
         changes: What differs from the baseline's subject.
     """
 
@@ -42,6 +43,7 @@ class RunInfo:
     command: str = "pytest suites"
     updating: bool = False
     in_process: bool = False
+    pairs: bool = False
     changes: tuple[str, ...] = ()
 
 

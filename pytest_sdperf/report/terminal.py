@@ -12,6 +12,7 @@ from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.next_command import next_lines
+from pytest_sdperf.report.pairs import pair_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.tables import table_lines
 
@@ -39,6 +40,7 @@ def report_lines(
         batches = {report.case.batch_size for report in mine if report.case.component == "pipeline"}
         matches = beside(published, family=run.family, model=model, batch_sizes=batches)
         yield from _section(table_lines(mine, matches, width=width))
+    yield from _section(pair_lines(reports, width=width))
     yield from _section(agreement_lines(reports, width=width))
     yield from _section(_standing(reports, width=width))
     yield from _section(finding_lines(reports, width=width, candidates=not (run.updating or run.in_process)))

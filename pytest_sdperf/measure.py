@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -24,41 +26,115 @@ PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=1.0, war
 CPU_PIPELINE_PLAN = dataclasses.replace(PIPELINE_PLAN, warmup_s=0.0)
 
 
-def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -> Measurement:
+class Recording:
+    """What the processes of one case told until now.
+
+    Args:
+        runner: The case.
+        builds: What they load instead of the case's own builds.
+    """
+
+    def __init__(self, runner: CaseRunner, builds: Mapping[str, Build] | None = None) -> None:
+        self._runner, self._builds = runner, builds
+        self._probe, self._device = runner.workbench.probe, runner.workbench.device
+        self._state = StateWatch(self._probe, self._device)
+        self._before = self._probe.health(self._device)
+        self.samples: list[Sample] = []
+        self.failure: Failure | None = None
+
+    @contextlib.contextmanager
+    def until_failure(self) -> Iterator[None]:
+        """Turn what goes wrong inside into a failure; what was measured before stays."""
+        try:
+            yield
+        except OutOfMemoryError as error:
+            self.failure = Failure("oom", str(error))
+        except WorkerError as error:
+            self.failure = Failure(error.reason, str(error), error.tail)
+        except SdperfError as error:
+            self.failure = Failure("refused", str(error))
+
+    @functools.cached_property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of the workers' task.
+
+        Raises:
+            SdperfError: A component cannot be built.
+        """
+        self._builds = self._runner.builds() if self._builds is None else self._builds
+        return {**self._runner.arguments(builds=self._builds), "plan": to_json(self._plan)}
+
+    @property
+    def _plan(self) -> TimingPlan:
+        return plan_of(whole=self._runner.is_pipeline, device_kind=self._device.kind)
+
+    def take(self, worker: Run) -> None:
+        """Let one process measure."""
+        watch = MemoryWatch(self._probe, self._device)
+
+        def on_event(event: Event) -> None:
+            watch.on_event(event)
+            self._state.on_event(event)
+
+        try:
+            answer = worker(on_event=on_event)
+        finally:
+            watch.close()
+        sample = Sample.from_json(answer["sample"])
+        self.samples.append(watch.add_to(dataclasses.replace(sample, facts=finite(sample.facts))))
+
+    def measured(self) -> Measurement:
+        """Return all of it, with the state of the machine before and now."""
+        self._state.close()
+        before, during, after = self._before, self._state.seen, self._probe.health(self._device)
+        return Measurement(
+            case=self._runner.case,
+            samples=tuple(self.samples),
+            failure=self.failure,
+            subject=subject(self.samples[-1]) if self.samples else {},
+            health=health.unfit(before, after, self._device, during=during),
+            remarks=health.remarks(before, after, self._device, during=during),
+            readings=health.readings(before=before, during=during, after=after),
+            **_graphs(self._builds or {}),
+        )
+
+
+def measure(
+    runner: CaseRunner,
+    *,
+    processes: int,
+    say: Callable[[str], None],
+    more: Callable[[Measurement], int] = lambda measurement: 0,
+) -> Measurement:
     """Take one sample in each of `processes` fresh processes, one after the other.
 
     What cannot be built or loaded, runs out of memory, crashes or hangs ends the measurement with a `Failure`.
+
+    Args:
+        runner: The case.
+        processes: How many to begin with.
+        say: Prints one line of progress.
+        more: Says how many more to start, of what was measured until now; 0 ends the measurement.
     """
-    workbench = runner.workbench
-    plan = plan_of(whole=runner.is_pipeline, device_kind=workbench.device.kind)
-    builds: dict[str, Build] = {}
-    device, probe = workbench.device, workbench.probe
-    state, before = StateWatch(probe, device), probe.health(device)
-    samples: list[Sample] = []
-    failure: Failure | None = None
-    try:
-        builds = runner.builds()
-        arguments = {**runner.arguments(), "plan": to_json(plan)}
-        for sample in _samples(runner, arguments, state, processes=processes, say=say):
-            samples.append(sample)  # noqa: PERF402 - what was measured before a failure is kept
-    except OutOfMemoryError as error:
-        failure = Failure("oom", str(error))
-    except WorkerError as error:
-        failure = Failure(error.reason, str(error), error.tail)
-    except SdperfError as error:
-        failure = Failure("refused", str(error))
-    state.close()
-    after = probe.health(device)
-    return Measurement(
-        case=runner.case,
-        samples=tuple(samples),
-        failure=failure,
-        subject=subject(samples[-1]) if samples else {},
-        health=health.unfit(before, after, device, during=state.seen),
-        remarks=health.remarks(before, after, device, during=state.seen),
-        readings=health.readings(before=before, during=state.seen, after=after),
-        **_graphs(builds),
-    )
+    recording = Recording(runner)
+    while processes and recording.failure is None:
+        with recording.until_failure():
+            _take(recording, runner, total=len(recording.samples) + processes, say=say)
+        processes = more(recording.measured())
+    return recording.measured()
+
+
+def _take(recording: Recording, runner: CaseRunner, *, total: int, say: Callable[[str], None]) -> None:
+    """Take samples until there are `total`."""
+    what = f"{runner.case.model} {runner.case.component}"
+    while len(recording.samples) < total:
+        count = min(MOST_WAITING, total - len(recording.samples))
+        arguments = recording.arguments
+        say(f"starting {plural(count, 'process', 'processes')} for {what}")
+        with runner.workers("measure", arguments, count=count) as workers:
+            for worker in workers:
+                say(f"measuring {what}: process {len(recording.samples) + 1} of {total}")
+                recording.take(worker)
 
 
 def plan_of(*, whole: bool, device_kind: str) -> TimingPlan:
@@ -71,34 +147,6 @@ def plan_of(*, whole: bool, device_kind: str) -> TimingPlan:
     if not whole:
         return COMPONENT_PLAN
     return CPU_PIPELINE_PLAN if device_kind == "cpu" else PIPELINE_PLAN
-
-
-def _samples(
-    runner: CaseRunner, arguments: dict[str, Any], state: StateWatch, *, processes: int, say: Callable[[str], None]
-) -> Iterator[Sample]:
-    what = f"{runner.case.model} {runner.case.component}"
-    for first in range(0, processes, MOST_WAITING):
-        count = min(MOST_WAITING, processes - first)
-        say(f"starting {plural(count, 'process', 'processes')} for {what}")
-        with runner.workers("measure", arguments, count=count) as workers:
-            for number, worker in enumerate(workers, first + 1):
-                say(f"measuring {what}: process {number} of {processes}")
-                yield _sample(runner, worker, state)
-
-
-def _sample(runner: CaseRunner, worker: Run, state: StateWatch) -> Sample:
-    watch = MemoryWatch(runner.workbench.probe, runner.workbench.device)
-
-    def on_event(event: Event) -> None:
-        watch.on_event(event)
-        state.on_event(event)
-
-    try:
-        answer = worker(on_event=on_event)
-    finally:
-        watch.close()
-    sample = Sample.from_json(answer["sample"])
-    return watch.add_to(dataclasses.replace(sample, facts=finite(sample.facts)))
 
 
 def _graphs(builds: Mapping[str, Build]) -> dict[str, Any]:

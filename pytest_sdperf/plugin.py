@@ -100,12 +100,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return  # what is not here is planned all the same
     needy = [item for item in ours if not is_skipped(item) and DEVICE_FIXTURES.intersection(fixtures_of(item))]
     benches = [item for item in ours if "bench" in fixtures_of(item)]
+    sdperf_session.session_of(session.config).cases = max(len(benches), 1)
     try:
         sdperf_session.session_of(session.config).check_outputs()
         this.check_weights([item.nodeid for item in needy if EXECUTING_FIXTURES.intersection(fixtures_of(item))])
         if needy:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)
+        this.check_other_side([case for case in map(case_of, benches) if case])
         if benches:
             benchmark_bridge.check_options(session.config)
         if any(item in needy for item in benches):

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from pytest_sdperf import time_budget
-from pytest_sdperf.conclusion import Results, conclude, summary_lines
+from pytest_sdperf.conclusion import conclude, summary_lines
 from pytest_sdperf.delivery import Recorder, attach, out_of_time, recorded
 from pytest_sdperf.errors import SdperfError, WorkerError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped
 from pytest_sdperf.preparation import Needs, prepare
+from pytest_sdperf.run_results import Results
 from pytest_sdperf.session import session_of
 
 NAME = "sdperf-reporter"

@@ -24,6 +24,7 @@ from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.process import run_task
 from pytest_sdperf.registration import fill_catalog
 from pytest_sdperf.selection.given import no_module
+from pytest_sdperf.selection.other_case import OtherCase, differing, other_case
 from pytest_sdperf.selection.selector import Selector, missing_here
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.units import plural
@@ -94,6 +95,25 @@ class Run:
             by_name=named,
         )
 
+    def other_case(self, case: Case) -> OtherCase:
+        """Return what an A/B compares a case with."""
+        assert self.settings.other is not None
+        return other_case(case, self.request_of(case), self.settings.other, self.selector)
+
+    def check_other_side(self, cases: Iterable[Case]) -> None:
+        """Refuse to begin where the second side of an A/B cannot run, or no case differs on it.
+
+        Raises:
+            EngineMissingError: With the command that installs it.
+            OptionError: Both sides are the same.
+        """
+        for other in differing([self.other_case(case) for case in cases if self.settings.other]):
+            request = other.request
+            reason = missing_here(self.catalog.engines.get(request.engine), request, self.device_kind)
+            reason = reason or self._missing_there(request, whole=other.case.component == PIPELINE)
+            if reason is not None:
+                raise EngineMissingError(f"side B of the A/B cannot run engine {request.label!r}: {reason}")
+
     def check_engines(self, cases: Iterable[Case]) -> None:
         """Refuse to begin where an engine that was asked for by name cannot run.
 
@@ -137,7 +157,7 @@ class Run:
 
     def _missing_there(self, request: EngineRequest, *, whole: bool) -> str | None:
         """Say what the interpreter of a profile lacks, by asking it; None if nothing, or if there is none."""
-        question = (request.label, request.options, whole)
+        question = (request.python, request.label, request.options, whole)
         if request.python is None or question in self._asked:
             return None
         self._asked.add(question)
@@ -263,7 +283,8 @@ def _check_given(run: Run) -> None:
 
 def _check_fit(run: Run) -> None:
     _check_given(run)
-    for request in run.settings.selection.engines:
+    other = run.settings.other
+    for request in (*run.settings.selection.engines, *([other.engine] if other and other.engine else [])):
         engine = run.catalog.engines.get(request.engine)
         if request.by_name and run.device_kind not in engine.device_kinds:
             kinds = " and ".join(engine.device_kinds)

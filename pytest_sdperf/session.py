@@ -26,6 +26,8 @@ from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.device_choice import worker_environment
 from pytest_sdperf.errors import OptionError, SdperfError
 from pytest_sdperf.health import differing_keys
+from pytest_sdperf.judging.escalation import more_processes
+from pytest_sdperf.judging.fitness import Differences
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.measure import plan_of
@@ -34,6 +36,7 @@ from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.process import run_task
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
+from pytest_sdperf.selection.other_case import OtherCase
 from pytest_sdperf.unfinished import Conditions, Unfinished, conditions_of
 from pytest_sdperf.values import Build, Case, Measurement
 
@@ -52,11 +55,13 @@ class Session:
 
     Attributes:
         run: What was asked, what is registered, and the device.
+        cases: Number of tests that will measure: of many verdicts each may be wrong less often.
     """
 
     def __init__(self, run: Run, *, say: Callable[[str], None]) -> None:
         self.run = run
         self.say = say
+        self.cases = 1
         self._runners: dict[Case, CaseRunner] = {}
         self._calibrated: list[Calibration | None] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
@@ -160,6 +165,10 @@ class Session:
             self._runners[case] = CaseRunner(case, self.run.request_of(case), self.workbench)
         return self._runners[case]
 
+    def other_runner(self, other: OtherCase) -> CaseRunner:
+        """Return what executes the second side of an A/B."""
+        return CaseRunner(other.case, other.request, self.workbench)
+
     @functools.cached_property
     def baseline(self) -> baselines.Baseline | None:
         """The baseline of this device: the project's own, else of the first registered folder that has one.
@@ -258,13 +267,23 @@ class Session:
             measurement: What was measured.
             min_effect: Of the test's marker.
         """
-        stored = self.baseline.cases.get(measurement.case.key) if self.baseline else None
-        differences = differing_keys(self.baseline.machine, self.machine) if self.baseline and stored else {}
+        stored, differences = self._stored(measurement.case)
         return judge(measurement, stored, policy=self.policy(min_effect), differences=differences)
+
+    def more_processes(self, measurement: Measurement, *, min_effect: float | None = None) -> int:
+        """Return how many more processes a measurement needs, while its verdict is open; 0 when it is settled."""
+        stored, differences = self._stored(measurement.case)
+        return more_processes(measurement, stored, policy=self.policy(min_effect), differences=differences)
+
+    def _stored(self, case: Case) -> tuple[baselines.StoredCase | None, Differences]:
+        """Return what is stored of a case, and the machine keys in which that machine differs from this one."""
+        stored = self.baseline.cases.get(case.key) if self.baseline else None
+        return stored, differing_keys(self.baseline.machine, self.machine) if self.baseline and stored else {}
 
     def policy(self, min_effect: float | None = None) -> Policy:
         """Return how strictly this run judges."""
-        return Policy.of(self.run.settings, device_kind=self.run.device().kind, min_effect=min_effect)
+        kind = self.run.device().kind
+        return Policy.of(self.run.settings, device_kind=kind, min_effect=min_effect, cases=self.cases)
 
     def close(self) -> None:
         """Remove the scratch folder."""

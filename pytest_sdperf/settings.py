@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+MORE = 4  # as many times the processes that were asked for may be started, while a verdict is open
+
 
 @dataclass(frozen=True)
 class EngineRequest:
@@ -27,6 +29,23 @@ class EngineRequest:
     python: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     by_name: bool = True
+
+
+@dataclass(frozen=True)
+class OtherSide:
+    """What the second side of an A/B has of its own; everything else is as on the first.
+
+    Attributes:
+        python: Interpreter of its workers.
+        engine: Its engine.
+        optimization: Its canonical selection; empty as on the first side.
+        build: Whether it loads the files of the first side; empty where nobody said.
+    """
+
+    python: Path | None = None
+    engine: EngineRequest | None = None
+    optimization: str = ""
+    build: Literal["shared", "own", ""] = ""
 
 
 @dataclass(frozen=True)
@@ -91,6 +110,8 @@ class Settings:
         cache_size_bytes: Size above which the least recently used artifacts are removed.
         state_dir: Folder of candidates and self-test results of this machine.
         processes: Fresh processes per measurement.
+        max_processes: More are started while a verdict is open, up to this many; 0 means four times as many.
+        other: The second side of an A/B; None judges by the baseline.
         worker_timeout_s, build_timeout_s: After this a worker is ended and its case is INVALID.
         update_baselines: Accept what was measured.
         reason: Why a regression is accepted.
@@ -114,6 +135,8 @@ class Settings:
     cache_size_bytes: int = 100 * 10**9
     state_dir: Path = Path()
     processes: int = 3
+    max_processes: int = 0
+    other: OtherSide | None = None
     worker_timeout_s: float = 900.0
     build_timeout_s: float = 3600.0
     update_baselines: bool = False
@@ -134,3 +157,8 @@ class Settings:
     def on_gpu(self) -> bool:
         """Whether a GPU was asked for: defaults are then full-size models and GPU engines."""
         return self.gpu.strip().lower() not in {"", "cpu"}
+
+    @property
+    def most_processes(self) -> int:
+        """Most processes of one measurement. For a debugger no more are started than were asked for."""
+        return self.processes if self.in_process else self.max_processes or MORE * self.processes

@@ -17,8 +17,17 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 # Options of pytest and its other plugins that the manual mentions.
 FOREIGN = {"--benchmark-compare", "--benchmark-compare-fail", "--collect-only", "--help", "--lf", "--pyargs"}
-# Options of pip, towncrier and git.
-TOOLS = {"--index-url", "--extra-index-url", "--draft", "--version"}
+# Options of pip, towncrier and git, and of benchmarks/verdicts.py.
+TOOLS = {
+    "--index-url",
+    "--extra-index-url",
+    "--draft",
+    "--version",
+    "--trials",
+    "--process",
+    "--day",
+    "--drift",
+}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -35,7 +35,7 @@ class Case:
             raise self._build
         return {}
 
-    def arguments(self):
+    def arguments(self, *, builds):
         return {"component": "unet"}
 
     @contextlib.contextmanager

@@ -63,7 +63,7 @@ MEASURED = """
         with open("log", "a") as log:
             log.write(f"{moment} {os.environ.get('PYTEST_XDIST_WORKER')}\\n")
 
-    def measure(runner, *, processes, say):
+    def measure(runner, *, processes, say, more):
         tell("begin")
         time.sleep(0.2)
         tell("end")

@@ -305,7 +305,7 @@ SENTENCES = [
      (f"UNet latency 12.0 ms is 20 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}), but on a CPU only "
      "effects above 30 % fail until the self-test has passed on it.")),
     (measurement(8, 10, 12.5), stored(session(8, 10, 12.5)), GPU,
-     ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but noise would hide a change of +135 %, and at most "
+     ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but noise would hide a change of +140 %, and at most "
      "10 % is allowed.")),
     (measurement(10), stored(session(10)), Policy(processes=1),
      ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but no process was repeated, neither now nor in the "
@@ -474,6 +474,21 @@ def test_exit_status(outcomes, policy, other_failures, status):
 def test_policy_of_the_command_line():
     settings = Settings(processes=5, min_effect=0.03, missing_baseline="fail", fail_on=frozenset({"inconclusive"}))
     assert Policy.of(settings, device_kind="cpu") == Policy(
-        on_cpu=True, processes=5, min_effect=0.03, missing_baseline="fail", fail_on_inconclusive=True
+        on_cpu=True,
+        processes=5,
+        max_processes=20,
+        min_effect=0.03,
+        missing_baseline="fail",
+        fail_on_inconclusive=True,
     )
-    assert Policy.of(Settings(), device_kind="cuda", min_effect=0.1) == Policy(min_effect=0.1)
+    found = Policy.of(Settings(max_processes=7), device_kind="cuda", min_effect=0.1, cases=4)
+    assert found == Policy(max_processes=7, min_effect=0.1, cases=4)
+    assert Policy.of(Settings(in_process=True), device_kind="cpu").looks.counts == (3,)
+
+
+def test_of_many_cases_each_may_be_wrong_less_often():
+    assert [Policy(cases=cases).error_rate for cases in (1, 5, 50)] == pytest.approx([0.01, 0.01, 0.001])
+    near = measurement(10.4, 10.4, 10.4)
+    days = stored(*(session(*[ms] * 3) for ms in (10, 10.05, 9.95, 10.05, 9.95)))
+    (one, *_), (many, *_) = (judge(near, days, policy=Policy(cases=cases)) for cases in (1, 200))
+    assert (one.outcome, many.outcome) == (REGRESSED, HELD)

@@ -142,7 +142,29 @@ OPTIONS: Sequence[Option] = (
     ),
     Option("steps", "what", "Steps of the scheduler in a pipeline. Default: the model's.", "NUMBER"),
     Option("scheduler", "what", "pndm, ddim, euler or unipc. Default: the model's.", "NAME"),
-    Option("processes", "how", "Fresh worker processes per measurement. Default: 3.", "NUMBER"),
+    Option("processes", "how", "Fresh worker processes per measurement, at least. Default: 3.", "NUMBER"),
+    Option(
+        "max-processes",
+        "how",
+        "Most processes per measurement: more are started while its verdict is open. Default: four times --processes.",
+        "NUMBER",
+    ),
+    Option(
+        "ab",
+        "how",
+        "Measure pairs with a second side, B, and judge it by the first instead of a baseline: here B runs under this "
+        "interpreter, of another virtual environment. Default: none.",
+        "PYTHON",
+    ),
+    Option("ab-engine", "how", "The engine of B, or its profile, with options after a colon. Default: as A's.", "NAME"),
+    Option("ab-optimization", "how", "The optimization of B. Default: as A's.", "NAME"),
+    Option(
+        "ab-build",
+        "how",
+        "Whether B loads the files that were built for A: shared or own. Default: shared where only interpreter or "
+        "options differ.",
+        "KIND",
+    ),
     Option("worker-timeout", "how", "End a worker after this long: 900, 15m, 1h. Default: 15m.", "TIME"),
     Option("build-timeout", "how", "End an export or a compilation after this long. Default: 1h.", "TIME"),
     Option(

@@ -17,10 +17,11 @@ from pytest_sdperf.ladder import parse_optimizations, unnamed
 from pytest_sdperf.options import parsing as read
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.other_side import OtherSideReader
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.weights_identity import NONE, RANDOM
 from pytest_sdperf.schedulers import SCHEDULERS
-from pytest_sdperf.settings import EngineRequest, Selection, Settings
+from pytest_sdperf.settings import MORE, EngineRequest, OtherSide, Selection, Settings
 
 PIPELINE = "pipeline"
 FUSERS = ("native", "ort")
@@ -74,7 +75,9 @@ class Reader:
             cache_dir=cache_folder(self.answers, started_in=self.started_in, root=self.root),
             cache_size_bytes=self._said("cache-size", read.size_bytes, usual.cache_size_bytes),
             state_dir=state_folder(self.answers, started_in=self.started_in, root=self.root),
-            processes=self._said("processes", partial(read.count, noun="a number of processes"), usual.processes),
+            processes=self._processes(),
+            max_processes=self._said("max-processes", self._most_processes, usual.max_processes),
+            other=self._other_side(),
             worker_timeout_s=self._said("worker-timeout", read.seconds, usual.worker_timeout_s),
             build_timeout_s=self._said("build-timeout", read.seconds, usual.build_timeout_s),
             update_baselines=self._said("update-baselines", read.switch, usual.update_baselines),
@@ -144,6 +147,25 @@ class Reader:
 
     def _unnamed_rungs(self, answer: Answer) -> tuple[str, ...]:
         return unnamed(answer.text, self.catalog.ladder)
+
+    def _processes(self) -> int:
+        return self._said("processes", partial(read.count, noun="a number of processes"), Settings().processes)
+
+    def _most_processes(self, answer: Answer) -> int:
+        most, least = read.count(answer, "a number of processes"), self._processes()
+        if most < least:
+            raise OptionError(
+                f"{answer} is below the {least} processes that every measurement begins with. Allowed: {least} or "
+                f"more; {answer.spelling}={least} never starts another one. To begin with fewer, type "
+                f"--sdperf-processes={most}."
+            )
+        return most
+
+    def _other_side(self) -> OtherSide | None:
+        read_other = OtherSideReader(
+            self.answers, self.catalog, self.profiles, device_kind=self.device_kind, path_of=self._path
+        )
+        return read_other.side(most_pairs=self._said("max-processes", self._most_processes, MORE * self._processes()))
 
     def _path(self, answer: Answer) -> Path:
         return path_of(answer, started_in=self.started_in, root=self.root)

@@ -13,6 +13,7 @@ from pytest_sdperf.units import plural
 
 UPDATE = "--sdperf-update-baselines"
 RESUME = "--sdperf-resume"
+MOST = "--sdperf-max-processes"
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 
 
@@ -47,6 +48,10 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
 
 def _onwards(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
     """Return what follows where nothing went wrong."""
+    keep = ("keep these results in a file", _with(run.command, "--sdperf-json=results.json"))
+    if run.pairs:
+        more = ("measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24"))
+        return more if Outcome.INCONCLUSIVE in outcomes else keep
     if run.results:
         return "accept these results", f"sdperf baselines accept {run.results}"
     if run.in_process:
@@ -66,7 +71,7 @@ def _onwards(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
         missing = SESSIONS_FOR_SPREAD - run.sessions
         why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
         return why.replace("mores", "more"), _with(run.command, UPDATE)
-    return "keep these results in a file", _with(run.command, "--sdperf-json=results.json")
+    return keep
 
 
 def _with(command: str, option: str) -> str:

@@ -28,6 +28,7 @@ class RunInfo:
         command: What the user typed.
         updating: Whether results are accepted in this run.
         in_process: Whether workers ran inside pytest's own process; then nothing is kept.
+        pairs: Whether a second side was judged by the first, and nothing by a baseline.
         changes: What differs from the baseline's subject.
         interrupted: Whether the run was ended from outside; then nothing is kept.
         resumable: Cases that this run measured and did not finish with, so that the next one may take them.
@@ -48,6 +49,7 @@ class RunInfo:
     command: str = "pytest suites"
     updating: bool = False
     in_process: bool = False
+    pairs: bool = False
     changes: tuple[str, ...] = ()
     interrupted: bool = False
     resumable: int = 0

@@ -14,6 +14,7 @@ from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.memory import memory_lines
 from pytest_sdperf.report.next_command import next_lines
+from pytest_sdperf.report.pairs import pair_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.tables import table_lines
 from pytest_sdperf.report.taken_over import taken_over_lines
@@ -45,6 +46,7 @@ def report_lines(
         batches = {report.case.batch_size for report in mine if report.case.component == "pipeline"}
         matches = beside(published, family=run.family, model=model, batch_sizes=batches)
         yield from _section(table_lines(mine, matches, width=width))
+    yield from _section(pair_lines(reports, width=width))
     yield from _section(taken_over_lines(reports, width=width))
     yield from _section(floor_lines(reports, width=width))
     yield from _section(memory_lines(reports, width=width))

@@ -109,30 +109,30 @@ class Selector:
         models = narrow("model", self.selection.models, marks.models, (DEFAULT_MODELS[self.device_kind],))
         for model in map(self.catalog.models.get, models):
             if axes is Axes.MODEL:
-                yield self._choice(self._blank(model, ""), None, timed=timed)
+                yield self.choice(self._blank(model, ""), None, timed=timed)
                 continue
             for component in self._components(axes, marks, model):
                 blank = self._blank(model, component)
                 for case, request in self._builds(marks, blank) if axes is Axes.BUILD else self._runs(marks, blank):
-                    yield self._choice(case, request, timed=timed)
+                    yield self.choice(case, request, timed=timed)
 
     def _builds(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, None]]:
         # The last rung holds what every other one adds: `--optimization=ladder` says where it was lost.
         rungs = self._optimizations(marks, self.catalog.ladder[-1:])
         for rung, fuser, batch_size in itertools.product(rungs, self._fusers(BUILD_FUSERS), self._batch_sizes(marks)):
-            yield self._optimized(replace(self._graph(blank, fuser), batch_size=batch_size), rung), None
+            yield self.optimized(replace(self.graph(blank, fuser), batch_size=batch_size), rung), None
 
     def _runs(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, EngineRequest]]:
         for request in self._engines(marks):
             engine = self.catalog.engines.get(request.engine)
             case = replace(blank, engine=request.label, engine_options=request.options)
             fusers = self._fusers((DEFAULT_FUSER,)) if engine.consumes == "onnx" else ()
-            graphs = [self._graph(case, fuser) for fuser in fusers] or [case]
+            graphs = [self.graph(case, fuser) for fuser in fusers] or [case]
             rungs = self._optimizations(marks, engine.default_optimizations(self.device_kind))
             if blank.component == PIPELINE:
                 rungs = self._ends(rungs, marks, engine)
             for rung, graph, batch_size in itertools.product(rungs, graphs, self._batch_sizes(marks)):
-                yield self._optimized(replace(graph, batch_size=batch_size), rung), request
+                yield self.optimized(replace(graph, batch_size=batch_size), rung), request
 
     def _blank(self, model: Model, component: str) -> Case:
         asked = self.selection
@@ -154,13 +154,15 @@ class Selector:
         """Identity of the weights; files are read for it, so once per run."""
         return weights_identity(self.selection.weights)
 
-    def _graph(self, case: Case, fuser: str) -> Case:
+    def graph(self, case: Case, fuser: str) -> Case:
+        """Return a case with the graph that the command line asks for, fused by `fuser`."""
         asked = self.selection
         if self.given is not None:
             return self.given.described(case, fuser)
         return replace(case, fuser=fuser, exporter=asked.exporter, opset=asked.opset, shapes=asked.shapes)
 
-    def _optimized(self, case: Case, optimization: str) -> Case:
+    def optimized(self, case: Case, optimization: str) -> Case:
+        """Return a case at another optimization."""
         if self.given is not None:
             case = self.given.optimized(case, optimization)
         half = case.exporter and ladder.floating(optimization, self.catalog.ladder) != "float32"
@@ -173,7 +175,8 @@ class Selector:
         folder = self.selection.onnx_dir
         return None if folder is None else GivenCases(OnnxFolder(folder), self.selection, self.catalog)
 
-    def _choice(self, case: Case, request: EngineRequest | None, *, timed: bool) -> Choice:
+    def choice(self, case: Case, request: EngineRequest | None, *, timed: bool) -> Choice:
+        """Return a case as a test's parameter, with why it cannot run here."""
         model = self.catalog.models.get(case.model)
         standard = Selection()
         usual = Case(

@@ -53,6 +53,10 @@ def fill_device() -> None:
     raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 79.1 GiB in total.")
 
 
+def nap() -> None:
+    time.sleep(0.1)
+
+
 def nothing() -> None:
     return
 
@@ -135,6 +139,7 @@ def pytest_sdperf_register(catalog: Catalog) -> None:
     catalog.add_engine(AcmeEngine("acme", before_run=obey))
     catalog.add_engine(AcmeEngine("acme-wrong", scale=1.001))
     catalog.add_engine(AcmeEngine("acme-stale", stale=True))
+    catalog.add_engine(AcmeEngine("acme-slow", before_run=nap))
     catalog.add_engine(AcmeEngine("acme-aborts", before_load=abort))
     catalog.add_engine(AcmeEngine("acme-killed", before_run=kill))
     catalog.add_engine(AcmeEngine("acme-hangs", before_run=hang))

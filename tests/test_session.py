@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from door_toys import ToyProbe
+from door_toys import ToyProbe, toy_catalog
 from sample_values import CASE
 
 from pytest_sdperf.baselines.files import to_text
@@ -91,6 +91,7 @@ def asked(session, monkeypatch, tmp_path):
     card = Device("cuda", "NVIDIA T4", "t4", uuid="GPU-1")
     session.run.device = lambda: card
     session.run.probe = lambda: ToyProbe(card)
+    session.run.catalog = toy_catalog()
     session.run.profiles = {"ort-cpu": Profile("ort-cpu", "ort-cpu", python=OTHER)}
     found = []
 

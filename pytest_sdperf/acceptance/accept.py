@@ -92,6 +92,7 @@ def measurement_of(session: Session, case: Case) -> Measurement:
         subject=session.subject,
         graph_hashes=session.graph_hashes,
         counts=session.counts,
+        calibration=session.calibration,
     )
 
 

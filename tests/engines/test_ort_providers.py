@@ -35,6 +35,9 @@ ENGINES = (OrtTrtEngine(), OrtMigraphxEngine(), OrtRocmEngine())
 FUSED = [rung.name for rung in LADDER if rung.name not in ("fp32", "fp16")]
 
 
+NODE = SimpleNamespace(domain="", op_type="Conv", name="conv")
+
+
 class VendorSession(FakeSession):
     """A session of another provider, which keeps what tuning found."""
 
@@ -52,7 +55,7 @@ class VendorSession(FakeSession):
     def get_provider_graph_assignment_info(self):
         nodes = {self.get_providers()[0]: 812, "CUDAExecutionProvider": 1, "CPUExecutionProvider": 2}
         return [
-            SimpleNamespace(ep_name=name, get_nodes=lambda count=count: [None] * count) for name, count in nodes.items()
+            SimpleNamespace(ep_name=name, get_nodes=lambda count=count: [NODE] * count) for name, count in nodes.items()
         ]
 
     def set_tuning_results(self, results, *, error_on_invalid=False):

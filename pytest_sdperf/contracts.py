@@ -123,6 +123,9 @@ class Runner(ABC):
     def enter(self, phase: str) -> None:  # noqa: B027 - most have nothing to count
         """Hear that a phase of the measurement begins (`first_run`, `second_run`, `warmup`, `timed`)."""
 
+    def leave(self, phase: str) -> None:  # noqa: B027 - as above
+        """Hear that it has ended."""
+
     def facts(self) -> dict[str, Any]:
         """Return what really ran, as plain JSON data (providers, threads, nodes per provider, ...)."""
         return {}

@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -70,11 +71,13 @@ class TorchCompileEngine(_torch.ModuleEngine):
 @contextlib.contextmanager
 def _cache_in(request: LoadRequest) -> Iterator[None]:
     """Let Inductor keep what it compiles in the folder of the case, whatever the environment says."""
-    before = os.environ.get(_CACHE)
-    os.environ[_CACHE] = str(request.work_dir / "inductor")
+    before, folder = os.environ.get(_CACHE), request.work_dir / "inductor"
+    os.environ[_CACHE] = str(folder)
     try:
         yield
     finally:
+        # The next process gets links to these files, and a lock that is a link cannot be taken.
+        shutil.rmtree(folder / "locks", ignore_errors=True)
         os.environ.pop(_CACHE)
         if before is not None:
             os.environ[_CACHE] = before
@@ -150,13 +153,18 @@ class CompiledRunner(_torch.TorchRunner):
         super().__init__(module, request, clone_outputs=True)
         self._request, self._skips = request, skips
         self._counts = Counts()
-        self._before_timed: Counts | None = None
+        self._recompiles = 0
         self._seconds: dict[str, float] = {}
 
     def enter(self, phase: str) -> None:
-        """Remember what was compiled before the timed calls."""
+        """Begin to count what is compiled in the timed calls."""
         if phase == "timed":
-            self._before_timed = self._counts
+            self._recompiles -= self._counts.graphs
+
+    def leave(self, phase: str) -> None:
+        """End that count: what looks at the component later may compile."""
+        if phase == "timed":
+            self._recompiles += self._counts.graphs
 
     def compute(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Start one call; the first one compiles, is waited for, and timed."""
@@ -193,7 +201,7 @@ class CompiledRunner(_torch.TorchRunner):
             "compile": {
                 "graphs": counts.graphs,
                 "graph_breaks": counts.breaks,
-                "recompiles": counts.graphs - (self._before_timed or counts).graphs,
+                "recompiles": self._recompiles,
                 "cudagraph_skips": counts.skips,
                 "reasons": [*self._breaks(), *dict.fromkeys(self._skips)],
             },

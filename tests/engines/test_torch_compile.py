@@ -55,7 +55,7 @@ def test_one_graph_is_compiled_and_no_more(tmp_path, monkeypatch):
     request = request_in(tmp_path)
     with TorchCompileEngine().load(request) as runner:
         assert runner.facts()["compile"] == NONE
-        assert runner.facts()["compile_cache"] == {"state": None, "cold_s": None, "warm_s": None}
+        assert runner.facts()["compile_cache"] == "cold"
         for phase in ("first_run", "second_run", "warmup", "timed"):
             runner.enter(phase)
             call(runner)
@@ -196,10 +196,7 @@ def test_the_first_process_of_a_case_compiles_and_the_second_finds_it(tmp_path):
             [sys.executable, "-c", script, str(folder)], check=True, capture_output=True, text=True, timeout=300
         )
         found.append(json.loads(done.stdout.splitlines()[-1]))
-    cold, warm = found
-    assert cold == {"state": "cold", "cold_s": cold["cold_s"], "warm_s": None}
-    assert warm == {"state": "warm", "cold_s": cold["cold_s"], "warm_s": warm["warm_s"]}
-    assert min(cold["cold_s"], warm["warm_s"]) > 0
+    assert found == ["cold", "warm"]
     # Nothing was compiled again: all that it reads is what the first one left.
     assert not [path for path in (folders[1] / "work").rglob("*.so") if not path.is_symlink()]
 

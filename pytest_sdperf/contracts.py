@@ -127,6 +127,9 @@ class Runner(ABC):
     def enter(self, phase: str) -> None:  # noqa: B027 - most have nothing to count
         """Hear that a phase of the measurement begins (`first_run`, `second_run`, `warmup`, `timed`)."""
 
+    def leave(self, phase: str) -> None:  # noqa: B027 - as above
+        """Hear that it has ended."""
+
     def allocator_peak_bytes(self, *, reset: bool) -> int | None:
         """Return the peak of the engine's own allocator since the last reset; None where it cannot tell."""
         return None

@@ -30,7 +30,7 @@ class Silent(PhaseListener):
 
 
 class Shared(PhaseListener):
-    """Tells the runners of a case too, before the phase begins."""
+    """Tells the runners of a case too, before the phase begins and after it."""
 
     def __init__(self, listener: PhaseListener, runners: Iterable[Runner]) -> None:
         self._listener, self._runners = listener, tuple(runners)
@@ -42,3 +42,5 @@ class Shared(PhaseListener):
             runner.enter(name)
         with self._listener.phase(name):
             yield
+        for runner in self._runners:
+            runner.leave(name)

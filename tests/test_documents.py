@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf import builtins
-from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.options.flags import OPTIONS
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES
@@ -86,17 +84,3 @@ def test_modules_are_as_short_as_the_contributors_are_told() -> None:
     lengths = [len(path.read_bytes().splitlines()) for path in (ROOT / "pytest_sdperf").rglob("*.py")]
     assert statistics.median(lengths) <= 130
     assert max(lengths) <= 300
-
-
-def test_the_manual_lists_every_option_of_the_engines_with_its_values() -> None:
-    catalog = Catalog()
-    builtins.pytest_sdperf_register(catalog)
-    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
-    engine, listed = "", {}
-    for row in re.findall(r"^\|([^|]*)\| `(\w+)` \| (.*?) \|", page, flags=re.MULTILINE):
-        engine = row[0].strip(" `") or engine
-        listed[engine, row[1]] = re.findall(r"`([^`]+)`", row[2])
-    for name in ("torch", "torch-compile", "ort-cuda", "ort-cpu"):
-        for option, known in catalog.engines.get(name).options.items():
-            values = [known.default, *(value for value in known.choices if value != known.default)]
-            assert (name, option, listed.pop((name, option))) == (name, option, values)

@@ -20,11 +20,22 @@ def test_runners_hear_of_a_phase_before_it_begins():
             self.name = name
 
         def enter(self, phase):
-            log.append(f"{self.name}: {phase}")
+            log.append(f"{self.name} enters {phase}")
+
+        def leave(self, phase):
+            log.append(f"{self.name} leaves {phase}")
 
     with Shared(Listener(), [Hearing("unet"), Hearing("vae_decoder")]).phase("timed"):
         log.append("call")
-    assert log == ["unet: timed", "vae_decoder: timed", "begin timed", "call", "end timed"]
+    assert log == [
+        "unet enters timed",
+        "vae_decoder enters timed",
+        "begin timed",
+        "call",
+        "end timed",
+        "unet leaves timed",
+        "vae_decoder leaves timed",
+    ]
 
 
 def test_nobody_listens():

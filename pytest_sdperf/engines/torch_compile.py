@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
-import json
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.contracts import EngineOption, LoadRequest, Runner
 from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.engines import _torch
@@ -25,9 +24,9 @@ _CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class TorchCompileEngine(_torch.ModuleEngine):
-    """The torch module through `torch.compile`; compilation happens in the first run and is part of its seconds.
+    """The torch module through `torch.compile`, with what Inductor compiled for the case before.
 
-    The processes of a case share Inductor's cache, which the first of them finds empty.
+    The first run still traces the module and loads what was compiled: that is part of its seconds.
     """
 
     name = "torch-compile"
@@ -70,11 +69,13 @@ class TorchCompileEngine(_torch.ModuleEngine):
 @contextlib.contextmanager
 def _cache_in(request: LoadRequest) -> Iterator[None]:
     """Let Inductor keep what it compiles in the folder of the case, whatever the environment says."""
-    before = os.environ.get(_CACHE)
-    os.environ[_CACHE] = str(request.work_dir / "inductor")
+    before, folder = os.environ.get(_CACHE), request.work_dir / "inductor"
+    os.environ[_CACHE] = str(folder)
     try:
         yield
     finally:
+        # The next process gets links to these files, and a lock that is a link cannot be taken.
+        shutil.rmtree(folder / "locks", ignore_errors=True)
         os.environ.pop(_CACHE)
         if before is not None:
             os.environ[_CACHE] = before
@@ -150,21 +151,20 @@ class CompiledRunner(_torch.TorchRunner):
         super().__init__(module, request, clone_outputs=True)
         self._request, self._skips = request, skips
         self._counts = Counts()
-        self._before_timed: Counts | None = None
-        self._seconds: dict[str, float] = {}
+        self._recompiles = 0
 
     def enter(self, phase: str) -> None:
-        """Remember what was compiled before the timed calls."""
+        """Begin to count what is compiled in the timed calls."""
         if phase == "timed":
-            self._before_timed = self._counts
+            self._recompiles -= self._counts.graphs
+
+    def leave(self, phase: str) -> None:
+        """End that count: what looks at the component later may compile."""
+        if phase == "timed":
+            self._recompiles += self._counts.graphs
 
     def compute(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        """Start one call; the first one compiles, is waited for, and timed."""
-        if not self._seconds:
-            return self._first(inputs)
-        return self._counted(inputs)
-
-    def _counted(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """Start one call; the first one compiles."""
         before = Counts.now()
         outputs = super().compute(inputs)
         after = Counts.now()
@@ -172,36 +172,19 @@ class CompiledRunner(_torch.TorchRunner):
             self._counts = self._counts.plus(before, after)
         return outputs
 
-    def _first(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-        start_s = monotonic_s()
-        outputs = self._counted(inputs)
-        self.synchronize()
-        state = "warm" if self._counts.hits and not self._counts.misses else "cold"
-        self._seconds = {state: monotonic_s() - start_s}
-        cold = self._request.work_dir / f"{self._request.component}-cold.json"
-        if state == "cold":
-            cold.write_text(json.dumps(self._seconds), encoding="utf-8")
-        elif cold.is_file():
-            self._seconds |= json.loads(cold.read_text(encoding="utf-8"))
-        return outputs
-
     def facts(self) -> dict[str, Any]:
-        """Return what the compiler did, how long the first call took, and whether CUDA graphs are replayed."""
+        """Return what the compiler did, whether it found it in its cache, and whether CUDA graphs are replayed."""
         counts = self._counts
         facts = {
             **super().facts(),
             "compile": {
                 "graphs": counts.graphs,
                 "graph_breaks": counts.breaks,
-                "recompiles": counts.graphs - (self._before_timed or counts).graphs,
+                "recompiles": self._recompiles,
                 "cudagraph_skips": counts.skips,
                 "reasons": [*self._breaks(), *dict.fromkeys(self._skips)],
             },
-            "compile_cache": {
-                "state": next(iter(self._seconds), None),
-                "cold_s": self._seconds.get("cold"),
-                "warm_s": self._seconds.get("warm"),
-            },
+            "compile_cache": "warm" if counts.hits and not counts.misses else "cold",
         }
         if self._request.options["mode"] in WITH_CUDA_GRAPHS:
             facts["cuda_graph"] = {"requested": True, "replayed": self._replayed(), "changed_inputs": None}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, EngineOption, LoadRequest, Runner
+from pytest_sdperf.engines import _cuda_libraries
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
 from pytest_sdperf.values import TensorSpec
 
@@ -64,10 +65,10 @@ def session_options(onnxruntime: Any, given: Mapping[str, str]) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Return the version of the onnxruntime that was imported."""
+    """Return the version of the onnxruntime that was imported, and of the CUDA libraries that it has loaded."""
     import onnxruntime
 
-    return {"onnxruntime": onnxruntime.__version__}
+    return {"onnxruntime": onnxruntime.__version__, **_cuda_libraries.versions()}
 
 
 class OrtRunner(Runner):

@@ -121,7 +121,7 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
 
         sample = take_sample(call, TimingPlan(**arguments["plan"]), listener=context.listener, watch_host=on_cpu)
         facts = _what_ran.of_request(
-            parts, call, _facts(parts), unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
+            parts, call, facts=_facts(parts), unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
         )
     load_s = sum(part.load_s for part in parts.values())
     return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=calls[-1]))}

@@ -17,7 +17,7 @@ from typing import Any
 from pytest_sdperf.kernels import NONE_ON_CPU, OTHER, kind_of
 
 CALLS = 3
-NAMES_KEPT = 5
+NAMES_KEPT, LONGEST_NAME = 5, 200
 # What a profiler calls everything that runs on the GPU. Annotations of the GPU's time line are none of it.
 _ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 _MOVED = {"gpu_memcpy": "copy", "gpu_memset": "memset"}
@@ -106,7 +106,7 @@ def summed(events: Iterable[Mapping[str, Any]], *, calls: int) -> Activity:
             kind = _MOVED.get(category) or kind_of(name)
             seconds.setdefault(kind, []).append(event.get("dur", 0) / 1e6)
             if kind == OTHER:
-                others[name] = others.get(name, 0.0) + event.get("dur", 0)
+                others[name[:LONGEST_NAME]] = others.get(name[:LONGEST_NAME], 0.0) + event.get("dur", 0)
         elif _REPLAY.match(name):
             replays += 1
         elif _LAUNCH.match(name):

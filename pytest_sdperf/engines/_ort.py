@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, EngineOption, LoadRequest, Runner
+from pytest_sdperf.engines import _cuda_libraries
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
 from pytest_sdperf.values import TensorSpec
 
@@ -58,16 +59,15 @@ def session_options(onnxruntime: Any, given: Mapping[str, str]) -> Any:
     off = given.get("graph_optimizations") == "off"
     options.graph_optimization_level = levels.ORT_DISABLE_ALL if off else levels.ORT_ENABLE_ALL
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    # Warnings: one of them is the only place where the number of Memcpy nodes is told.
-    options.log_severity_level = 2
+    options.log_severity_level = 3
     return options
 
 
 def versions() -> dict[str, str]:
-    """Return the version of the onnxruntime that was imported."""
+    """Return the version of the onnxruntime that was imported, and of the CUDA libraries that it has loaded."""
     import onnxruntime
 
-    return {"onnxruntime": onnxruntime.__version__}
+    return {"onnxruntime": onnxruntime.__version__, **_cuda_libraries.versions()}
 
 
 class OrtRunner(Runner):
@@ -240,6 +240,9 @@ def create_session(request: LoadRequest, *, options: Any, providers: Sequence[An
 
     wanted = providers[0][0] if isinstance(providers[0], tuple) else providers[0]
     options.logid = request.component
+    if wanted != CPU_PROVIDER:
+        # Warnings: one of them is the only place where the number of Memcpy nodes is told.
+        options.log_severity_level = 2
     session = onnxruntime.InferenceSession(str(request.build.path), options, providers=list(providers))
     if session.get_providers()[0] != wanted:
         raise EngineMissingError(

@@ -39,7 +39,7 @@ def judge_kernels(measurement: Measurement, stored: StoredCase | None, *, policy
     level = [session for session in stored.level(METRIC) if session.samples] if stored is not None else []
     before = [counts for session in level for sample in session.samples if (counts := counts_of(sample))]
     what = opening(measurement.case)
-    if not all(now):
+    if not (now and all(now)):
         why = next(
             (s.facts["kernels_not_available"] for s in measurement.samples if "kernels_not_available" in s.facts), ""
         )

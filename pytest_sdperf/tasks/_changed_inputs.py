@@ -27,10 +27,11 @@ def wrong_answer(runner: Runner, first: Arrays, other: Arrays, *, one_by_one: bo
         one_by_one: Change each input alone, and compare with a run without the captured graph; else all at once.
     """
     changing = [name for name in first if (first[name] != other[name]).any()]
-    groups = [[name] for name in changing] if one_by_one else [changing]
+    if not changing:
+        return "another seed gives the same inputs"
     before = runner.fetch()
-    reach: dict[str, float] = {}
-    for names in groups:
+    widest = dict.fromkeys(before, 0.0)
+    for names in [[name] for name in changing] if one_by_one else [changing]:
         runner.bind({**first, **{name: other[name] for name in names}})
         answer = _answer(runner, runner.run)
         ordinary = _answer(runner, runner.run_plainly) if one_by_one else answer
@@ -43,16 +44,20 @@ def wrong_answer(runner: Runner, first: Arrays, other: Arrays, *, one_by_one: bo
                     f"with another {spelled}, {name} is {off:.2g} away from that of a run without the graph, and the "
                     f"old one is {reach[name]:.2g} away"
                 )
+        widest = {name: max(widest[name], reach[name]) for name in reach}
     runner.bind(first)
     for name, off in distances(_answer(runner, runner.run), before).items():
-        if not _near(off, reach.get(name, 0.0)):
+        if not _near(off, widest[name]):
             return f"the first inputs, given again, give another {name} ({off:.2g} away)"
     return ""
 
 
 def _near(off: float, reach: float) -> bool:
-    """Whether a distance is small beside another; never if one of them is not a number."""
-    return off <= reach / NEARER
+    """Whether a distance is small beside another; never if one of them is not a number.
+
+    An output that the changed input does not reach tells nothing.
+    """
+    return off <= reach / NEARER or reach == 0
 
 
 def _answer(runner: Runner, run: Callable[[], None]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
             allocator_peak=runner.allocator_peak_bytes,
         )
         facts = _what_ran.of_component(
-            loaded, call, _facts(loaded), inputs=inputs, arguments=arguments, folder=context.out_dir
+            loaded, call, facts=_facts(loaded), inputs=inputs, arguments=arguments, folder=context.out_dir
         )
         sample = dataclasses.replace(sample, load_s=loaded.load_s, facts=facts)
     return {"sample": to_json(sample)}

@@ -125,7 +125,7 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
             allocator_peak=_allocator_peak(parts),
         )
         facts = _what_ran.of_request(
-            parts, call, _facts(parts), unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
+            parts, call, facts=_facts(parts), unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
         )
         load_s = parts["unet"].load_s
     return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=calls[-1]))}

@@ -241,6 +241,7 @@ def test_onnxruntime_still_tells_memcpy_nodes_in_these_words():
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="Linux shows a process its own stderr")
 def test_what_a_session_says_carries_the_name_of_its_component(tmp_path):
     import onnx
+    import onnxruntime
 
     model = ProbeModel()
     build = model.build("onnx", tmp_path)
@@ -253,9 +254,11 @@ def test_what_a_session_says_carries_the_name_of_its_component(tmp_path):
         saved = os.dup(2)
         os.dup2(file.fileno(), 2)
         try:
-            with OrtCpuEngine().load(request):
-                assert _ort.STDERR.read_text() == said.read_text()
-                assert _ort.memcpy_nodes("unet") == 0
+            options = _ort.session_options(onnxruntime, {})
+            options.log_severity_level = 2
+            _ort.create_session(request, options=options, providers=["CPUExecutionProvider"])
+            assert _ort.STDERR.read_text() == said.read_text()
+            assert _ort.memcpy_nodes("unet") == 0
         finally:
             os.dup2(saved, 2)
             os.close(saved)
@@ -264,3 +267,21 @@ def test_what_a_session_says_carries_the_name_of_its_component(tmp_path):
 
 def test_on_the_cpu_nothing_is_out_of_place(on_cpu):
     assert set(on_cpu.facts()) == {"threads", "providers", "placement"}
+
+
+@pytest.mark.parametrize(("provider", "severity"), [("CPUExecutionProvider", 3), ("CUDAExecutionProvider", 2)])
+def test_warnings_are_asked_for_where_copies_between_devices_can_be(provider, severity, monkeypatch, tmp_path):
+    import onnxruntime
+
+    class Session:
+        def __init__(self, path, options, *, providers):
+            self.options, self.providers = options, providers
+
+        def get_providers(self):
+            return self.providers
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    request = request_for(ProbeModel(), Build("k", "onnx", tmp_path / "model.onnx", "float32"))
+    options = _ort.session_options(onnxruntime, {})
+    options = _ort.create_session(request, options=options, providers=[provider]).options
+    assert (options.log_severity_level, options.logid) == (severity, "unet")

@@ -129,6 +129,10 @@ def test_an_input_that_cannot_be_changed_is_not_asked_for():
     assert checked(lambda inputs: inputs, other={**OTHER, "timestep": FIRST["timestep"]}) == ""
 
 
+def test_inputs_that_are_the_same_prove_nothing():
+    assert checked(lambda inputs: inputs, other=FIRST) == "another seed gives the same inputs"
+
+
 def test_distances_are_relative():
     found = distances(
         {"a": np.array([3.0, 4.0]), "b": np.array([np.inf])}, {"a": np.array([0.0, 5.0]), "b": np.zeros(1)}

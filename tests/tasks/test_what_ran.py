@@ -59,7 +59,7 @@ def loaded(runner):
 
 def component(runner, facts, folder, **arguments):
     return _what_ran.of_component(
-        loaded(runner), runner.run, facts, inputs=INPUTS, arguments={**ARGUMENTS, **arguments}, folder=folder
+        loaded(runner), runner.run, facts=facts, inputs=INPUTS, arguments={**ARGUMENTS, **arguments}, folder=folder
     )
 
 
@@ -139,7 +139,7 @@ def test_a_request_replays_the_graph_of_its_unet_in_every_step(gpu, tmp_path, la
             unet.run()
         parts["vae_decoder"].runner.run()
 
-    found = _what_ran.of_request(parts, request, facts, unet_calls=51, arguments=ARGUMENTS, folder=tmp_path)
+    found = _what_ran.of_request(parts, request, facts=facts, unet_calls=51, arguments=ARGUMENTS, folder=tmp_path)
     graph = {"requested": True, "replayed": expected, "changed_inputs": True}
     assert found["components"]["unet"] == {"threads": "1", "changed_inputs": RIGHT, "cuda_graph": graph}
     assert found["components"]["vae_decoder"]["cuda_graph"]["replayed"] is None

@@ -138,7 +138,7 @@ def test_a_model_whose_parameters_nobody_counted_has_no_estimate(plan, pytester)
         "  speed                             ?            ?            -  to make: weights",
         "",
         "in all 1 case, one step after the other",
-        "  building    1 step, ?, ? of disk",
+        "  building    1 step, ?",
         "  running     ?",
         "  together    ?",
         "  of 1 case nobody can tell the cost (?): it is left out here",

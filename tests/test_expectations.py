@@ -59,9 +59,9 @@ def expected(name, selection):
 
 def fused(model, selection):
     rungs = ladder.rungs(selection, tuple(RUNGS))
-    report = fuse(model, [fusion for rung in rungs for fusion in RUNGS[rung].fusions()])
+    sites = fuse(model, [fusion for rung in rungs for fusion in RUNGS[rung].fusions()])
     nodes = (counted_name(n.domain, n.op_type, [value is not None for value in n.inputs]) for n in model.graph)
-    return Counter(nodes), report.sites
+    return Counter(nodes), sites
 
 
 QUICK = tuple(name for name in graph_zoo.NAMES if "sdxl" not in name or name.endswith("18-static"))

@@ -60,10 +60,9 @@ def _transposed(
     return graph.add("Transpose", [value], {"perm": perm}, before=before).outputs[0]
 
 
-def settle(graph: FusionGraph) -> int:
-    """Move transposes to channels-first down the graph until they cancel; return how many transposes went away."""
+def settle(graph: FusionGraph) -> None:
+    """Move transposes to channels-first down the graph until they cancel."""
     graph.graph.sort()
-    before = len(graph.nodes("Transpose"))
     for node in list(graph.graph):
         if node.graph is None:
             continue
@@ -72,7 +71,6 @@ def settle(graph: FusionGraph) -> int:
         elif node.op_type in _MOVES and node.domain == "":
             _MOVES[node.op_type](node, graph)
     graph.graph.sort()
-    return before - len(graph.nodes("Transpose"))
 
 
 def _finish(node: ir.Node, moved: ir.Node, graph: FusionGraph) -> None:

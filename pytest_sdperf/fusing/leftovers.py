@@ -76,13 +76,13 @@ def find_leftovers(source: ir.Model, fused: ir.Model, fusions: Sequence[Fusion])
         if node.domain or node.op_type == "LayerNormalization"
     ]
     origins: dict[ir.Node, Origin] = {}
-    report = fuse(source, [_Watched(fusion, origins) for fusion in fusions])
+    sites = fuse(source, [_Watched(fusion, origins) for fusion in fusions])
     made: dict[str, list[Origin]] = {}
     for node, origin in origins.items():
         if node.graph is not None:  # else another fusion took it in
             made.setdefault(_name(node), []).append(origin)
     left = [site for op, begun in made.items() for site in _left(op, begun, there)]
-    return [*there, *left, *(site for site in report.sites if site.reason)]
+    return [*there, *left, *(site for site in sites if site.reason)]
 
 
 def _left(op: str, begun: Sequence[Origin], there: Sequence[Site]) -> list[Site]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
@@ -11,19 +10,6 @@ from pytest_sdperf.fusing import decompositions, half, layout, opset, tidy
 from pytest_sdperf.fusing.fusion import Fusion, run
 from pytest_sdperf.fusing.fusion_graph import FusionGraph
 from pytest_sdperf.fusing.record import Site
-
-
-@dataclass(frozen=True)
-class Report:
-    """What a fuser did.
-
-    Attributes:
-        sites: Every place that a fusion looked at, applied or refused, in the order of the fusions.
-        transposes: How many transposes went away when layouts settled.
-    """
-
-    sites: list[Site] = field(default_factory=list)
-    transposes: int = 0
 
 
 def ready(model: ir.Model) -> FusionGraph:
@@ -40,7 +26,7 @@ def ready(model: ir.Model) -> FusionGraph:
 
 def fuse(
     model: ir.Model, fusions: Sequence[Fusion], *, to_float16: bool = False, float32: Collection[str] = ()
-) -> Report:
+) -> list[Site]:
     """Fuse a model in place.
 
     Args:
@@ -49,6 +35,9 @@ def fuse(
         to_float16: Convert to float16 afterwards.
         float32: Inputs and outputs that stay float32 in that case.
 
+    Returns:
+        Every place that a fusion looked at, applied or refused, in the order of the fusions.
+
     Raises:
         BuildError: The model needs an opset for which ONNX Runtime's CUDA provider has no kernels, or holds graphs
             within its graph and is to be converted.
@@ -56,10 +45,10 @@ def fuse(
     tidy.unify(model)
     graph = ready(model)
     sites = [site for fusion in fusions for site in run(fusion, graph)]
-    transposes = layout.settle(graph)
+    layout.settle(graph)
     if to_float16:
         half.to_half(graph, float32=float32)
     opset.declare(graph)
     graph.record_shapes()
     tidy.finish(model)
-    return Report(sites, transposes)
+    return sites

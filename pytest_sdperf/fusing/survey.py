@@ -79,8 +79,6 @@ def survey(model: ir.Model, rungs: Mapping[str, Optimization]) -> Survey:
         found.places[name] = [place for fusion in rung.fusions() for place in _look(fusion, graph, origins)]
     for node in model.graph.all_nodes():
         found.final.setdefault(_counted(node), []).append(path_of(node))
-    for node in _decomposed_layer_norms(graph):
-        found.final.setdefault(LAYER_NORM, []).append(path_of(node))
     return found
 
 
@@ -128,7 +126,8 @@ def standing(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str, dict
         made = set(rung.operators)
         taking = [taker for op in made for taker in takers.get(op, ()) if taker not in made]
         left = Counter({place.origin: place.origin.op_type for place in found.places[name]}.values())
-        present = sum(found.present.get(op, 0) for op in (*made, *taking))
+        # An operator of ONNX itself comes from the exporter, and says nothing about what was fused.
+        present = sum(found.present.get(op, 0) for op in (*made, *taking) if not op.startswith("::"))
         if rung.operators:
             result[name] = {"present": present, "left": dict(sorted(left.items()))}
     return result
@@ -197,17 +196,6 @@ def _projection(value: ir.Value | None, graph: FusionGraph) -> ir.Node | None:
     if node is None or node.domain or node.op_type not in ("MatMul", "Gemm"):
         return None
     return node if graph.is_weight(node.inputs[1], 2) and (len(node.inputs) < 3 or node.inputs[2] is None) else None
-
-
-def _decomposed_layer_norms(graph: FusionGraph) -> list[ir.Node]:
-    """Return the divisions by a deviation: before opset 17 exporters wrote LayerNormalization as its parts."""
-    found = []
-    for root in graph.nodes("Sqrt"):
-        variance = graph.producer(root.inputs[0], "Add")
-        sources = variance.inputs if variance is not None else ()
-        if any(graph.producer(value, "ReduceMean") is not None for value in sources):
-            found += [node for node in graph.users(root.outputs[0]) if node.op_type == "Div"]
-    return found
 
 
 def _counted(node: ir.Node) -> str:

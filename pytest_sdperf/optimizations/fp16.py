@@ -29,13 +29,14 @@ class Fp16(Optimization):
     )
 
     def fusions(self) -> tuple[Fusion, ...]:
-        """Return the rewrites: norms with their residual sums, then activations, at last biases into these."""
+        """Return the rewrites: norms, with their residual sums, then activations, at last biases into these."""
         from pytest_sdperf.optimizations.fusions.bias_gelu import BiasGelu
         from pytest_sdperf.optimizations.fusions.gelu import Gelu
+        from pytest_sdperf.optimizations.fusions.layer_norm import LayerNormalization
         from pytest_sdperf.optimizations.fusions.quick_gelu import QuickGelu
         from pytest_sdperf.optimizations.fusions.skip_layer_norm import SkipLayerNormalization
 
-        return (SkipLayerNormalization(), Gelu(), QuickGelu(), BiasGelu())
+        return (LayerNormalization(), SkipLayerNormalization(), Gelu(), QuickGelu(), BiasGelu())
 
     def sites(self, module: torch.nn.Module) -> Mapping[str, Sequence[str]]:
         """Expect a SkipLayerNormalization wherever a residual sum is normalised, and every Gelu as one node."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     path = context.out_dir / FILE
     start_s = monotonic_s()
     context.say(f"exporting {model.name} {component} to ONNX ({arguments['exporter']}, opset {arguments['opset']})")
-    with disk_errors(Path(arguments["cache_dir"])):
+    with disk_errors(Path(arguments["cache_dir"])), _one_thread():
         exporters[arguments["exporter"]](
             model, component, path, weights=weights, opset=arguments["opset"],
             dynamic=arguments["shapes"] == "dynamic", workload=Workload(**arguments["workload"]),
@@ -57,6 +58,19 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     seconds = monotonic_s() - start_s
     context.say(f"checking the graph of {model.name} {component}")
     return {"seconds": seconds, **graph.describe(path)}
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch compute in one thread: tracing makes many small operations, for which more threads only wait."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _dynamo(

@@ -46,10 +46,10 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     model = ir.load(arguments["source"])
     fusions = [fusion for rung in rungs for fusion in context.catalog.optimizations.get(rung).fusions()]
     to_float16 = arguments["floating"] == "float16"
-    report = fuse(model, fusions, to_float16=to_float16, float32=arguments["float32"])
+    sites = fuse(model, fusions, to_float16=to_float16, float32=arguments["float32"])
     with disk_errors(Path(arguments["cache_dir"])):
         ir.save(model, path, external_data=None if is_weightless(model) else f"{FILE}.data")
-        record.write(context.out_dir, report.sites)
+        record.write(context.out_dir, sites)
     seconds = monotonic_s() - start_s
     context.say(f"checking the optimized graph of {component}")
     return {"seconds": seconds, "limits": find_limits(model), **graph.describe(path)}

@@ -38,13 +38,13 @@ def make(lines, inputs, outputs, weights, *, opset=18):
 
 
 def fuse(model, *fusions, **how):
-    """Fuse in place; return the report."""
+    """Fuse in place; return the places that were looked at."""
     return rewriting.fuse(model, fusions, **how)
 
 
-def refusals(report, fusion):
+def refusals(sites, fusion):
     """Where a fusion stopped, at what operator, and why."""
-    return [(site.node, site.op_type, site.reason) for site in report.sites if site.op == fusion.op and site.reason]
+    return [(site.node, site.op_type, site.reason) for site in sites if site.op == fusion.op and site.reason]
 
 
 def errors(build, fused, *, sizes=None):

@@ -21,8 +21,8 @@ CASES = {name: case for table in TABLES for name, case in table.items()}
 @pytest.mark.parametrize("name", CASES)
 def test_refusal(name):
     fusions, build, expected = CASES[name]
-    report = by_hand.fuse(build(), *fusions)
-    assert by_hand.refusals(report, fusions[-1]) == expected
+    sites = by_hand.fuse(build(), *fusions)
+    assert by_hand.refusals(sites, fusions[-1]) == expected
 
 
 def test_no_name_stands_for_two_graphs():

@@ -220,8 +220,8 @@ def test_a_default_that_a_caller_can_override_is_no_weight():
     model = convolution()
     kernel = model.graph.initializers["w"]
     model.graph.inputs.append(kernel)
-    report = by_hand.fuse(model, NhwcConv())
-    assert by_hand.refusals(report, NhwcConv()) == [("y", "Conv", "its kernel is no weight of rank 4")]
+    sites = by_hand.fuse(model, NhwcConv())
+    assert by_hand.refusals(sites, NhwcConv()) == [("y", "Conv", "its kernel is no weight of rank 4")]
 
 
 def test_a_fused_graph_is_fused_again():

@@ -204,7 +204,7 @@ class Engine(ABC):
         options: Name -> option.
         requirements: Packages it needs in its worker.
         extra: The extra of this project that brings them; empty stands for the one named as the device kind.
-        compiles: Whether each of its processes compiles what it loads, which takes a minute or more.
+        compiles: Whether it compiles what it loads, which takes a minute or more.
     """
 
     name: str

@@ -95,7 +95,7 @@ def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -
     What cannot be built or loaded, runs out of memory, crashes or hangs ends the measurement with a `Failure`.
     """
     workbench = runner.workbench
-    plan = plan_of(whole=runner.is_pipeline, device_kind=workbench.device.kind)
+    plan = plan_of(runner)
     builds: dict[str, Build] = {}
     before = workbench.probe.health(workbench.device)
     samples: list[Sample] = []
@@ -122,13 +122,13 @@ def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -
     )
 
 
-def plan_of(*, whole: bool, device_kind: str) -> TimingPlan:
-    """Return how many calls each process of a case takes.
+def plan_of(runner: CaseRunner) -> TimingPlan:
+    """Return how many calls each process of a case takes."""
+    return timing_plan(whole=runner.is_pipeline, device_kind=runner.workbench.device.kind)
 
-    Args:
-        whole: Whether the case is a whole request.
-        device_kind: Where it runs.
-    """
+
+def timing_plan(*, whole: bool, device_kind: str) -> TimingPlan:
+    """Return how many calls each process takes of a whole request or of a component, on a kind of device."""
     if not whole:
         return COMPONENT_PLAN
     return CPU_PIPELINE_PLAN if device_kind == "cpu" else PIPELINE_PLAN

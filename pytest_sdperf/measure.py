@@ -62,11 +62,7 @@ class Recording:
             SdperfError: A component cannot be built.
         """
         self._builds = self._runner.builds() if self._builds is None else self._builds
-        return {**self._runner.arguments(builds=self._builds), "plan": to_json(self._plan)}
-
-    @property
-    def _plan(self) -> TimingPlan:
-        return plan_of(whole=self._runner.is_pipeline, device_kind=self._device.kind)
+        return {**self._runner.arguments(builds=self._builds), "plan": to_json(plan_of(self._runner))}
 
     def take(self, worker: Run) -> None:
         """Let one process measure."""
@@ -137,13 +133,13 @@ def _take(recording: Recording, runner: CaseRunner, *, total: int, say: Callable
                 recording.take(worker)
 
 
-def plan_of(*, whole: bool, device_kind: str) -> TimingPlan:
-    """Return how many calls each process of a case takes.
+def plan_of(runner: CaseRunner) -> TimingPlan:
+    """Return how many calls each process of a case takes."""
+    return timing_plan(whole=runner.is_pipeline, device_kind=runner.workbench.device.kind)
 
-    Args:
-        whole: Whether the case is a whole request.
-        device_kind: Where it runs.
-    """
+
+def timing_plan(*, whole: bool, device_kind: str) -> TimingPlan:
+    """Return how many calls each process takes of a whole request or of a component, on a kind of device."""
     if not whole:
         return COMPONENT_PLAN
     return CPU_PIPELINE_PLAN if device_kind == "cpu" else PIPELINE_PLAN

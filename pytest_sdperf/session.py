@@ -30,7 +30,7 @@ from pytest_sdperf.judging.escalation import more_processes
 from pytest_sdperf.judging.fitness import Differences
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.measure import plan_of
+from pytest_sdperf.measure import timing_plan
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.process import run_task
@@ -251,7 +251,7 @@ class Session:
             engine=catalog.engines.get(request.engine),
             model=catalog.models.get(case.model),
             machine=self.machine,
-            plan=plan_of(whole=case.component == PIPELINE, device_kind=self.run.device().kind),
+            plan=timing_plan(whole=case.component == PIPELINE, device_kind=self.run.device().kind),
             settings=self.run.settings,
         )
 

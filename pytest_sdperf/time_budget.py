@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -33,9 +34,9 @@ class TimeBudget:
         self.started_s: float = getattr(config, "workerinput", {}).get(STARTED, clock.wall_s())
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: pytest.Item) -> None:
+    def pytest_configure_node(self, node: Any) -> None:
         """Tell a worker of pytest-xdist when the run began."""
-        node.workerinput[STARTED] = self.started_s  # type: ignore[attr-defined]  # of pytest-xdist
+        node.workerinput[STARTED] = self.started_s
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

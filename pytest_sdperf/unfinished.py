@@ -63,7 +63,7 @@ class Unfinished:
         Raises:
             OSError: The state folder cannot be written.
         """
-        whole = measurement.out_of_memory or (measurement.failure is None and len(measurement.samples) == processes)
+        whole = measurement.out_of_memory or (measurement.failure is None and len(measurement.samples) >= processes)
         if measurement.health or not whole:
             return False
         self._forget_old()

@@ -106,7 +106,7 @@ def test_what_cannot_be_built_or_started_is_a_failure_too(when):
     [(False, CPU, 5, True), (False, CARD, 5, True), (True, CPU, 2, False), (True, CARD, 2, True)],
 )
 def test_a_request_on_a_cpu_is_warm_after_its_two_first_runs(pipeline, device, least, warm):
-    plan = plan_of(whole=pipeline, device_kind=device.kind)
+    plan = plan_of(SimpleNamespace(is_pipeline=pipeline, workbench=SimpleNamespace(device=device)))
     assert (plan.min_iterations, plan.warmup_s > 0) == (least, warm)
 
 

@@ -138,11 +138,28 @@ def test_a_model_whose_parameters_nobody_counted_has_no_estimate(plan, pytester)
         "  speed                             ?            ?            -  to make: weights",
         "",
         "in all 1 case, one step after the other",
-        "  building    1 step, ?, ? of disk",
+        "  building    1 step, ?",
         "  running     ?",
         "  together    ?",
         "  of 1 case nobody can tell the cost (?): it is left out here",
     ]
+
+
+def test_an_engine_that_compiles_does_so_once_for_each_case(plan, pytester):
+    pytester.makeconftest(
+        """
+        from door_toys import ToyEngine
+
+        def pytest_sdperf_register(catalog):
+            slow = ToyEngine("slow", consumes="module")
+            slow.compiles = True
+            catalog.add_engine(slow)
+        """
+    )
+    asked = ["--sdperf-engine=slow,torch", "--sdperf-component=unet", "--sdperf-optimization=fp16"]
+    costs = [line.split()[:4] for line in plan(*asked).splitlines() if line.startswith("  agreement")]
+    # The first case pays for weights and references too: 32 s and 17 s. The compiler takes 80 s, and not twice.
+    assert costs == [["agreement,", "speed", "~4.8", "min"], ["agreement,", "speed", "~2.7", "min"]]
 
 
 def test_what_earlier_sessions_measured_is_no_estimate(plan, pytester):

@@ -117,7 +117,8 @@ class Builds:
         model = self.catalog.models.get(case.model)
         asked = ladder.floating(case.optimization, self.catalog.ladder)
         floating = component_floating(model, name, asked)
-        return self._step(kind, place, self.inventory.seen.get(kind), model.parameters(name), floating)
+        parameters = 0 if case.weights == NONE else model.parameters(name)
+        return self._step(kind, place, self.inventory.seen.get(kind), parameters, floating)
 
     def _step(
         self, kind: str, place: Place, entry: Entry | None, parameters: int | None = 0, floating: str = "float32"

@@ -111,21 +111,22 @@ def request_seconds(case: Case, model: Model, speed: Speed, *, floating: str) ->
     return total
 
 
-def process_seconds(plan: TimingPlan, call_s: float, *, weights_bytes: float, speed: Speed, compiles: bool) -> float:
+def process_seconds(plan: TimingPlan, call_s: float, *, weights_bytes: float, speed: Speed) -> float:
     """Return how long one process measures, from loading to its last call."""
-    once = first_seconds(call_s, weights_bytes=weights_bytes, speed=speed, compiles=compiles)
     warm = 0 if plan.warmup_s == 0 else min(3, max(1, math.ceil(plan.warmup_s / call_s)))
     timed = min(plan.max_iterations, max(plan.min_iterations, math.ceil(plan.timed_s / call_s)))
-    return once + (1 + warm + timed) * call_s
+    return first_seconds(call_s, weights_bytes=weights_bytes, speed=speed) + (1 + warm + timed) * call_s
 
 
-def first_seconds(call_s: float, *, weights_bytes: float, speed: Speed, compiles: bool) -> float:
+def first_seconds(call_s: float, *, weights_bytes: float, speed: Speed) -> float:
     """Return how long loading and the first call take."""
-    size_gb = weights_bytes / _GB
-    extra = SEARCH_S if speed.kind != "cpu" else 0.0
-    if compiles:
-        extra = COMPILE_S + COMPILE_S_PER_GB * size_gb
-    return LOAD_S_PER_GB * size_gb + extra + call_s
+    search_s = SEARCH_S if speed.kind != "cpu" else 0.0
+    return LOAD_S_PER_GB * weights_bytes / _GB + search_s + call_s
+
+
+def compile_seconds(weights_bytes: float) -> float:
+    """Return how long a compiler takes."""
+    return COMPILE_S + COMPILE_S_PER_GB * weights_bytes / _GB
 
 
 def weights_bytes(case: Case, model: Model, *, floating: str) -> float | None:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pytest_sdperf import agreement, ladder
 from pytest_sdperf.building.inventory import Inventory
-from pytest_sdperf.components import PIPELINE
+from pytest_sdperf.components import PIPELINE, component_floating
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
-from pytest_sdperf.measure import MOST_WAITING, plan_of
+from pytest_sdperf.measure import MOST_WAITING, timing_plan
 from pytest_sdperf.options.weights_identity import NONE, RANDOM
 from pytest_sdperf.planning import estimates
 from pytest_sdperf.planning.builds import Builds, Place, Step
@@ -125,11 +125,21 @@ class Estimator:
             AGREEMENT: lambda: self._comparing(wanted.case, engine, steps),
             RUN: lambda: self._calling(wanted.case, engine),
         }
-        return _sum(parts[test]() for test in wanted.tests if test in parts)
+        found = [parts[test]() for test in wanted.tests if test in parts]
+        return _sum([*found, self._compiling(wanted.case, engine)]) if found else Figure()
+
+    def _compiling(self, case: Case, engine: Engine) -> Figure | None:
+        """Return what a compiler takes, which works once for each case."""
+        place = ("compile", case)
+        if not engine.compiles or place in self._claimed:
+            return Figure()
+        self._claimed.add(place)
+        size = estimates.weights_bytes(case, self._model(case), floating=self._floating(case, engine))
+        return None if size is None else estimate(estimates.compile_seconds(size))
 
     def _measuring(self, case: Case, engine: Engine) -> Figure | None:
         settings = self.session.run.settings
-        plan = plan_of(whole=case.component == PIPELINE, device_kind=self._speed.kind)
+        plan = timing_plan(whole=case.component == PIPELINE, device_kind=self._speed.kind)
         one = self._known.process_seconds(case) or self._estimated(
             partial(estimates.process_seconds, plan), case, engine
         )
@@ -149,19 +159,20 @@ class Estimator:
         size = estimates.weights_bytes(case, model, floating=floating)
         if call_s is None or size is None:
             return None
-        return estimate(seconds(call_s, weights_bytes=size, speed=self._speed, compiles=engine.compiles))
+        return estimate(seconds(call_s, weights_bytes=size, speed=self._speed))
 
     def _comparing(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
         return _sum((self._calling(case, engine), self._references(case, engine, steps)))
 
     def _references(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
         """Return what the references of a case cost that are not there yet; one process computes them."""
-        floating = self._floating(case, engine)
+        model, floating = self._model(case), self._floating(case, engine)
+        floating = floating if case.component == PIPELINE else component_floating(model, case.component, floating)
         names = (agreement.REFERENCE[floating], floating)
         whole = ("reference", case.model, case.component, case.workload, case.weights)
         missing = [name for name in self._missing(case, names, steps) if (*whole, name) not in self._claimed]
         self._claimed.update((*whole, name) for name in missing)
-        call_s = estimates.request_seconds(case, self._model(case), self._speed, floating="float32")
+        call_s = estimates.request_seconds(case, model, self._speed, floating="float32")
         if call_s is None or not missing:
             return Figure() if call_s is not None else None
         # float64 is half as fast as float32 on a CPU.

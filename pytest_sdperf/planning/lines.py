@@ -135,7 +135,8 @@ def _in_all(outlook: Outlook, sources: Sources, *, width: int) -> Iterator[Line]
     cases = len({cost.wanted.case.key for cost in costs})
     within = f" within {duration(outlook.budget_s)}" if outlook.budget_s else ""
     yield Line(f"in all {plural(cases, 'case')}{within}, one step after the other", ("bold",))
-    made = f"{plural(missing, 'step')}, {told(build)}, {told(disk, disk_size)} of disk"
+    made = f"{plural(missing, 'step')}, {told(build)}"
+    made += f", {told(disk, disk_size)} of disk" if disk.value else ""
     yield from _labelled("building", made if missing else "nothing: it is in the cache", width=width)
     yield from _labelled("running", told(run), width=width)
     yield from _labelled("together", told(build + run), width=width)

@@ -244,7 +244,8 @@ def test_another_machine_is_refused(user):
         1,
         [
             (
-                f"! {CASE.key}: refused, h200.json was recorded with another cores: one file holds one machine. Move it away "
+                f"! {CASE.key}: refused, h200.json was recorded with another cores: one file "
+                "holds one machine. Move it away "
                 "and record every case anew"
             )
         ],
@@ -257,14 +258,16 @@ def test_another_machine_is_refused(user):
         (
             {"status": 2},
             (
-                "results results.json are of a run that ended before its last test (exit status 2 of pytest). Run it to its "
+                "results results.json are of a run that ended before its last test (exit status "
+                "2 of pytest). Run it to its "
                 "end, and accept those."
             ),
         ),
         (
             {"run": dataclasses.replace(RUN, in_process=True)},
             (
-                "results results.json were measured inside pytest's own process (--sdperf-inprocess), which is no way to "
+                "results results.json were measured inside pytest's own process "
+                "(--sdperf-inprocess), which is no way to "
                 "measure. Run it without that option, and accept those."
             ),
         ),
@@ -281,7 +284,8 @@ def test_a_folder_without_results_says_so(user):
         4,
         [
             (
-                "ERROR: artifacts holds no results. Give a file that a run wrote with --sdperf-json=FILE, or a folder of "
+                "ERROR: artifacts holds no results. Give a file that a run wrote with "
+                "--sdperf-json=FILE, or a folder of "
                 "such files."
             )
         ],
@@ -344,7 +348,8 @@ def test_prune_keeps_the_newest_sessions_and_the_anchor(user):
             ["--unused-in=results.json"],
             {"narrowed": NARROWED},
             (
-                "results results.json do not tell what is unused: this run was narrowed to some tests. Give those of a run "
+                "results results.json do not tell what is unused: this run was narrowed to some "
+                "tests. Give those of a run "
                 "that measures, without -k, -m, --lf and node ids."
             ),
         ),
@@ -352,7 +357,8 @@ def test_prune_keeps_the_newest_sessions_and_the_anchor(user):
             ["--unused-in=results.json"],
             {"measured": False},
             (
-                "results results.json do not tell what is unused: it measured nothing. Give those of a run that measures, "
+                "results results.json do not tell what is unused: it measured nothing. Give "
+                "those of a run that measures, "
                 "without -k, -m, --lf and node ids."
             ),
         ),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
 import statistics
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_sdperf import cli
 from pytest_sdperf.options.flags import OPTIONS
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES
@@ -14,23 +16,20 @@ from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 # Options of pytest and its other plugins that the manual mentions.
-FOREIGN = {"--benchmark-compare", "--benchmark-compare-fail", "--collect-only", "--help", "--lf", "--pyargs"}
-# Options of pip, towncrier and git, and of benchmarks/verdicts.py.
+FOREIGN = {
+    "--benchmark-compare", "--benchmark-compare-fail", "--collect-only", "--deselect", "--help", "--lf", "--pyargs"
+}  # fmt: skip
+# Options of pip, towncrier, git and GitHub's own command, and of benchmarks/verdicts.py.
 TOOLS = {
-    "--index-url",
-    "--extra-index-url",
-    "--draft",
-    "--version",
-    "--trials",
-    "--process",
-    "--day",
-    "--drift",
-}
+    "--dir", "--draft", "--extra-index-url", "--fill", "--index-url", "--name", "--version",
+    "--day", "--drift", "--process", "--trials",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_names_no_option_that_does_not_exist(page: Path) -> None:
     known = {option.long for option in OPTIONS} | {f"--{option.name}" for option in OPTIONS if option.short}
+    known |= options_of(cli.parser())
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", page.read_text(encoding="utf-8")))
     assert named - known - FOREIGN - TOOLS == set()
 
@@ -44,6 +43,13 @@ def test_the_manual_explains_every_option() -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    """Return the options of a parser and of its commands."""
+    found = {word for action in parser._actions for word in action.option_strings}
+    choices = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return found.union(*(options_of(command) for commands in choices for command in commands.values()))
 
 
 def blocks_of_the_readme(language: str) -> list[str]:

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Before argparse: every option after `run` is pytest's, --help too.
     if given[:1] == ["run"]:
         return run(given[1:])
-    chosen = _parser().parse_args(given)
+    chosen = parser().parse_args(given)
     try:
         return _printed(chosen.lines(chosen))
     except SdperfError as error:
@@ -34,14 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _USAGE_ERROR
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="sdperf", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"pytest-sdperf {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of every command."""
+    whole = argparse.ArgumentParser(prog="sdperf", description=__doc__, allow_abbrev=False)
+    whole.add_argument("--version", action="version", version=f"pytest-sdperf {__version__}")
+    commands = whole.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("run", help="run the installed suites; takes pytest's options, with the short names")
     for command in _COMMANDS:
         command.add_to(commands)
-    return parser
+    return whole
 
 
 def _printed(lines: Iterator[str]) -> int:

@@ -1,0 +1,371 @@
+"""What a user sees who looks after a folder of baselines."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from sample_values import CASE, case, measurement, session, stored
+
+from pytest_sdperf import cli
+from pytest_sdperf.acceptance.accept import Origin, keep_candidates
+from pytest_sdperf.baselines.files import to_text
+from pytest_sdperf.baselines.stored import Baseline, read
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.course import NARROWED, Course
+from pytest_sdperf.report.results import SavedResults, write_results
+from pytest_sdperf.report.run_info import RunInfo
+
+MACHINE = {"cores": 2, "pool": "default"}
+RUN = RunInfo("A card", "h200", "h200", MACHINE, commit="abc123", fusions="onnxruntime-1.32.json")
+SLOW = (14.9, 15.0, 15.1)
+WRONG = Agreement("component", "relative-l2", 1.0, 0.1, 0.2, "float16", "float32")
+
+
+def report(*times_ms, **fields):
+    measured = measurement(*times_ms, **fields)
+    return CaseReport("a::b", measured.case, measured, verdicts=judge(measured, None, policy=Policy()), policy=Policy())
+
+
+class User:
+    """Somebody in a project's folder."""
+
+    def __init__(self, folder, capsys):
+        self.folder, self._capsys = folder, capsys
+        self.file = folder / "baselines" / "h200.json"
+
+    def type(self, action, *arguments):
+        status = cli.main(["baselines", action, *arguments, "--baselines=baselines", "--state-dir=state"])
+        told = self._capsys.readouterr()
+        return status, told.out.splitlines() + told.err.splitlines()
+
+    def stores(self, *cases, file="h200", machine=MACHINE):
+        path = self.folder / "baselines" / f"{file}.json"
+        path.parent.mkdir(exist_ok=True)
+        content = Baseline(machine=machine, cases={one.case.key: one for one in cases})
+        path.write_text(to_text(content), encoding="utf-8")
+
+    def saves(self, *reports, name="results.json", run=RUN, date="2026-11-28T10:00Z", **course):
+        whole = dataclasses.replace(Course(selected=1, measured=True, collected=(CASE,)), **course)
+        saved = SavedResults(date=date, run=run, course=whole, policy=Policy(), settings={}, reports=reports)
+        write_results(self.folder / name, saved)
+
+    def keeps(self, *reports):
+        origin = Origin("h200", MACHINE, "2026-11-28T09:00Z", "abc123")
+        keep_candidates(reports, origin=origin, state_dir=self.folder / "state")
+
+    def stored(self):
+        found = read(self.file)
+        return found.cases if found else {}
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    return User(tmp_path, capsys)
+
+
+# ------------------------------------------------------------------------------------------------ list, show, diff
+
+
+def test_list_names_files_cases_sessions_dates_machine_and_candidates(user):
+    user.stores(stored(session(date="2026-11-01T10:00Z"), session(date="2026-11-20T10:00Z")))
+    user.keeps(report(case=case(batch_size=4)))
+    assert user.type("list") == (
+        0,
+        [
+            "baselines/h200.json: 1 case, 2 sessions, 2026-11-01 to 2026-11-20",
+            "  machine: cores 2",
+            f"  {CASE.key}: 10.0 ms, 400 MB, 2 sessions, last of 2026-11-20",
+            (
+                "candidates that nobody has accepted, state/candidates/h200.json: 1 case, 1 session, 2026-11-28 to "
+                "2026-11-28"
+            ),
+            "  machine: cores 2",
+            f"  {case(batch_size=4).key}: 10.0 ms, 400 MB, 1 session, last of 2026-11-28",
+        ],
+    )
+
+
+def test_list_says_where_there_is_nothing(user):
+    assert user.type("list") == (0, ["baselines: no baseline yet"])
+
+
+def test_show_prints_raw_samples_and_versions(user):
+    user.stores(stored(session(commit="abc", changed=("latency",), reason="new driver")), stored(of=case(batch_size=4)))
+    assert user.type("show", "unet batch_size=1 fp16") == (
+        0,
+        [
+            CASE.key,
+            "  session of 2026-11-20T10:00Z, commit abc: 10.0 ms, 400 MB, new level of latency, because new driver",
+            "    versions: onnxruntime 1.31.1",
+            "    process 1: 9.90 ms, 9.90 ms, 9.90 ms; host memory 500 MB and 400 MB",
+            "    process 2: 10.0 ms, 10.0 ms, 10.0 ms; host memory 500 MB and 400 MB",
+            "    process 3: 10.1 ms, 10.1 ms, 10.1 ms; host memory 500 MB and 400 MB",
+        ],
+    )
+
+
+def test_show_of_a_case_that_there_is_not_says_where_to_look(user):
+    user.stores(stored())
+    assert user.type("show", "unet bf16") == (
+        4,
+        [
+            "ERROR: no case of baselines has all of 'unet bf16' in its key. See `sdperf baselines list` for the keys."
+        ],
+    )  # fmt: skip
+
+
+def test_diff_of_two_files_gives_the_ratio_of_each_case(user):
+    gone, new = case(batch_size=2), case(batch_size=4)
+    user.stores(stored(), stored(of=gone))
+    user.stores(stored(session(*SLOW)), stored(of=new), file="other")
+    assert user.type("diff", "baselines/h200.json", "baselines/other.json") == (
+        0,
+        [
+            f"~ {CASE.key}: 10.0 ms, 400 MB -> 15.0 ms, 400 MB (+50 %)",
+            f"- {gone.key}: 10.0 ms, 400 MB",
+            f"+ {new.key}: 10.0 ms, 400 MB",
+            "1 case in both, 1 only in the first, 1 only in the second",
+        ],
+    )
+
+
+def test_diff_of_one_file_is_with_what_this_machine_has_measured_since(user):
+    user.stores(stored())
+    user.keeps(report(*SLOW))
+    assert user.type("diff", "baselines/h200.json")[1][0] == (
+        f"~ {CASE.key}: 10.0 ms, 400 MB -> 15.0 ms, 400 MB (+50 %)"
+    )
+
+
+def test_diff_takes_results_as_well(user):
+    user.stores(stored())
+    user.saves(report(*SLOW), CaseReport("a::c", CASE))
+    assert user.type("diff", "baselines/h200.json", "results.json")[1][0].endswith("15.0 ms, 400 MB (+50 %)")
+
+
+def test_diff_of_a_file_that_is_not_there_says_where_to_look(user):
+    assert user.type("diff", "baselines/h200.json") == (
+        4,
+        ["ERROR: there is no baseline file baselines/h200.json. See `sdperf baselines list` for those that there are."],
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- accept
+
+
+WRITTEN = "written to baselines/h200.json; review it as a diff before you commit it"
+
+
+def test_accept_takes_the_candidates_of_this_machine(user):
+    user.keeps(report())
+    assert user.type("accept") == (0, [f"+ {CASE.key}: 10.0 ms, 400 MB", WRITTEN])
+    (kept,) = user.stored().values()
+    assert (kept.last.date, kept.last.commit, len(kept.last.samples)) == ("2026-11-28T09:00Z", "abc123", 3)
+    assert user.type("accept") == (
+        4,
+        [
+            (
+                "ERROR: there is nothing to accept: state/candidates holds no candidates. They appear with a run whose "
+                "results are new or have changed; results of another machine are given as a file of --sdperf-json."
+            )
+        ],
+    )
+
+
+def test_accept_takes_results_and_folders_of_them_in_the_order_of_their_dates(user):
+    (user.folder / "artifacts" / "job").mkdir(parents=True)
+    (user.folder / "artifacts" / "other.json").write_text("[]")
+    user.saves(report(10.1, 10.2, 10.3), name="artifacts/job/b.json", date="2026-11-29T10:00Z")
+    user.saves(report(), name="artifacts/c.json", date="2026-11-28T10:00Z")
+    status, lines = user.type("accept", "artifacts")
+    assert (status, lines[0]) == (0, f"+ {CASE.key}: 10.0 ms, 400 MB")
+    (kept,) = user.stored().values()
+    assert [one.date for one in kept.sessions] == ["2026-11-28T10:00Z", "2026-11-29T10:00Z"]
+    assert kept.anchor == kept.sessions[0]
+
+
+def test_the_same_samples_are_not_stored_twice(user):
+    user.saves(report())
+    assert user.type("accept", "results.json")[0] == 0
+    status, lines = user.type("accept", "results.json")
+    assert (status, lines[0]) == (0, f"= {CASE.key}: these samples are stored already")
+    assert len(user.stored()[CASE.key].sessions) == 1
+
+
+def test_a_regression_needs_a_reason(user):
+    user.stores(stored())
+    user.saves(report(*SLOW))
+    status, (line,) = user.type("accept", "results.json")
+    assert status == 1
+    assert line.startswith(f"! {CASE.key}: refused, REGRESSED: UNet latency 15.0 ms is 50 % above its baseline")
+    assert line.endswith(' If that is meant, add --reason="why it is acceptable".')
+    assert len(user.stored()[CASE.key].sessions) == 1
+    assert user.type("accept", "results.json", "--reason=new driver")[0] == 0
+    assert user.stored()[CASE.key].last.reason == "new driver"
+
+
+@pytest.mark.parametrize(
+    ("reports", "why"),
+    [
+        ([report(health=("too hot",))], "INVALID: The machine was not fit to be measured: too hot."),
+        (
+            [report(), CaseReport("a::agree", CASE, agreements=(WRONG,))],
+            "a::agree disagrees with the reference: error 1.00e+00, limit 2.00e-01",
+        ),
+        ([report(), CaseReport("a::fusions", CASE, problem="assert 3 == 4")], "a::fusions failed: assert 3 == 4"),
+        ([report(10.0)], "INVALID: UNet was measured by 1 process instead of 3."),
+    ],
+)
+def test_what_failed_is_never_accepted(user, reports, why):
+    user.saves(*reports)
+    assert user.type("accept", "results.json", "--reason=please") == (1, [f"! {CASE.key}: refused, {why}"])
+    assert user.stored() == {}
+
+
+def test_candidates_are_judged_by_what_is_stored_now(user):
+    user.keeps(report(*SLOW))
+    user.stores(stored())
+    status, (line,) = user.type("accept")
+    assert status == 1
+    assert line.startswith(f"! {CASE.key}: refused, REGRESSED")
+    assert user.type("accept", "--reason=new driver")[0] == 0
+
+
+def test_another_machine_is_refused(user):
+    user.stores(stored(of=case(batch_size=4)), machine={"cores": 3, "pool": "default"})
+    user.saves(report())
+    assert user.type("accept", "results.json") == (
+        1,
+        [
+            (
+                f"! {CASE.key}: refused, h200.json was recorded with another cores: one file "
+                "holds one machine. Move it away "
+                "and record every case anew"
+            )
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"status": 2},
+            (
+                "results results.json are of a run that ended before its last test (exit status "
+                "2 of pytest). Run it to its "
+                "end, and accept those."
+            ),
+        ),
+        (
+            {"run": dataclasses.replace(RUN, in_process=True)},
+            (
+                "results results.json were measured inside pytest's own process "
+                "(--sdperf-inprocess), which is no way to "
+                "measure. Run it without that option, and accept those."
+            ),
+        ),
+    ],
+)
+def test_results_of_no_whole_run_are_refused(user, change, message):
+    user.saves(report(), **change)
+    assert user.type("accept", "results.json") == (4, [f"ERROR: {message}"])
+
+
+def test_a_folder_without_results_says_so(user):
+    (user.folder / "artifacts").mkdir()
+    assert user.type("accept", "artifacts") == (
+        4,
+        [
+            (
+                "ERROR: artifacts holds no results. Give a file that a run wrote with "
+                "--sdperf-json=FILE, or a folder of "
+                "such files."
+            )
+        ],
+    )
+
+
+def test_the_anchor_moves_only_where_that_is_asked(user):
+    user.stores(stored())
+    user.saves(report(10.1, 10.2, 10.3))
+    user.type("accept", "results.json", "--re-anchor")
+    assert user.stored()[CASE.key].anchor == user.stored()[CASE.key].last
+
+
+def test_operator_counts_of_results_are_recorded_for_the_onnxruntime_that_ran(user):
+    verdict = Verdict(Outcome.NEW, "below-target-unknown", "New.", "fusions")
+    counted = CaseReport("a::fusions", CASE, verdicts=(verdict,), counts={"com.microsoft::Gelu": 4})
+    user.saves(counted, measured=False, selected=0)
+    status, lines = user.type("accept", "results.json")
+    assert (status, [line.rpartition(": ")[2] for line in lines]) == (0, ["Gelu 4"])
+    path = user.folder / "baselines" / "fusions" / "onnxruntime-1.32.json"
+    assert list(json.loads(path.read_text())["cases"].values()) == [{"com.microsoft::Gelu": 4}]
+
+
+# ---------------------------------------------------------------------------------------------------------- prune
+
+
+def test_prune_says_what_it_would_do_and_does_it_only_where_that_is_asked(user):
+    gone = case(component="vae_decoder")
+    user.stores(stored(), stored(of=gone))
+    user.saves(report())
+    assert user.type("prune", "--unused-in=results.json") == (
+        0,
+        [f"- {gone.key}", "baselines/h200.json: nothing was written; add --write to do it"],
+    )
+    assert len(user.stored()) == 2
+    assert user.type("prune", "--unused-in=results.json", "--write") == (
+        0,
+        [f"- {gone.key}", "baselines/h200.json: written"],
+    )
+    assert list(user.stored()) == [CASE.key]
+
+
+def test_prune_keeps_the_newest_sessions_and_the_anchor(user):
+    dates = [f"2026-11-0{day}T10:00Z" for day in range(1, 5)]
+    user.stores(stored(*[session(date=date) for date in dates]))
+    assert user.type("prune", "--keep=1", "--write")[1] == [
+        f"~ {CASE.key}: 3 old sessions",
+        "baselines/h200.json: written",
+    ]
+    (kept,) = user.stored().values()
+    assert ([one.date for one in kept.sessions], kept.anchor.date) == ([dates[-1]], dates[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "course", "message"),
+    [
+        ([], {}, "nothing is named to remove. Type --unused-in=RESULTS.json, --keep=NUMBER, or both."),
+        (["--keep=0"], {}, "--keep=0 leaves no session. Allowed: a whole number from 1."),
+        (
+            ["--unused-in=results.json"],
+            {"narrowed": NARROWED},
+            (
+                "results results.json do not tell what is unused: this run was narrowed to some "
+                "tests. Give those of a run "
+                "that measures, without -k, -m, --lf and node ids."
+            ),
+        ),
+        (
+            ["--unused-in=results.json"],
+            {"measured": False},
+            (
+                "results results.json do not tell what is unused: it measured nothing. Give "
+                "those of a run that measures, "
+                "without -k, -m, --lf and node ids."
+            ),
+        ),
+    ],
+)
+def test_prune_refuses_what_does_not_say_what_to_remove(user, arguments, course, message):
+    user.stores(stored())
+    user.saves(report(), **course)
+    assert user.type("prune", *arguments) == (4, [f"ERROR: {message}"])
+    assert len(user.stored()) == 1

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from sample_values import CASE, measurement, stored
+
+from pytest_sdperf import cli
+from pytest_sdperf.baselines.files import to_text
+from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.course import Course
+from pytest_sdperf.report.results import SavedResults, write_results
+from pytest_sdperf.report.run_info import RunInfo
+
+MACHINE = {"cores": 2}
+
+
+@pytest.fixture
+def gate(tmp_path, monkeypatch, capsys):
+    """Type `sdperf gate` in a folder with a baseline; return the exit status and what was printed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "baselines").mkdir()
+    baseline = Baseline(machine=MACHINE, cases={CASE.key: stored()})
+    (tmp_path / "baselines" / "h200.json").write_text(to_text(baseline), encoding="utf-8")
+
+    def run(*arguments, times_ms=(9.9, 10.0, 10.1), **course):
+        measured = measurement(*times_ms)
+        report = CaseReport("a::b", CASE, measured, verdicts=judge(measured, None, policy=Policy()), policy=Policy())
+        whole = dataclasses.replace(Course(selected=1, measured=True, collected=(CASE,)), **course)
+        saved = SavedResults(
+            date="2026-11-28T10:00Z",
+            run=RunInfo("A card", "h200", "h200", MACHINE),
+            course=whole,
+            policy=Policy(),
+            settings={},
+            reports=(report,),
+        )
+        write_results(tmp_path / "results.json", saved)
+        status = cli.main(["gate", "results.json", *arguments])
+        told = capsys.readouterr()
+        return status, told.out.splitlines(), told.err
+
+    return run
+
+
+def test_results_that_held_pass(gate):
+    status, lines, _ = gate("--gpu=h200", "--baselines=baselines")
+    assert status == 0
+    assert "verdicts of 1 case: 1 HELD" in lines
+
+
+def test_results_that_regressed_are_exit_status_one_with_the_sentence_of_a_run(gate):
+    status, lines, _ = gate("--gpu=h200", "--baselines=baselines", times_ms=(14.9, 15.0, 15.1))
+    assert status == 1
+    assert "REGRESSED a::b" in lines
+    assert (
+        "  UNet latency 15.0 ms is 50 % above its baseline of 10.0 ms (held up to"
+        in lines[lines.index("REGRESSED a::b") + 1]
+    )
+
+
+@pytest.mark.parametrize(("asked", "status"), [("pass", 0), ("fail", 12)])
+def test_a_folder_without_a_baseline_is_new(gate, asked, status):
+    assert gate("--gpu=h200", "--baselines=elsewhere", f"--missing-baseline={asked}")[0] == status
+
+
+def test_noise_fails_where_that_is_asked(gate):
+    noisy = (8.0, 10.0, 12.0)
+    assert gate("--gpu=h200", "--baselines=baselines", times_ms=noisy)[0] == 0
+    assert gate("--gpu=h200", "--baselines=baselines", "--fail-on=inconclusive", times_ms=noisy)[0] == 11
+
+
+def test_a_stored_case_that_was_not_collected_fails_where_that_is_asked(gate):
+    other = (dataclasses.replace(CASE, component="vae_decoder"),)
+    asked = ("--gpu=h200", "--baselines=baselines", "--unused-baselines=fail")
+    assert gate(*asked)[0] == 0
+    assert gate(*asked, collected=other)[0] == 12
+
+
+def test_another_device_is_a_wrong_command_line(gate):
+    status, lines, error = gate("--gpu=a100", "--baselines=baselines")
+    assert (status, lines) == (4, [])
+    assert error == (
+        "ERROR: results results.json were measured on h200, and --gpu=a100 names another device. Give --gpu=h200, or "
+        "results of a100.\n"
+    )
+
+
+def test_a_verdict_that_there_is_not_is_answered_with_those_that_there_are(gate):
+    status, _, error = gate("--gpu=h200", "--fail-on=inconclusiv")
+    assert status == 4
+    assert error.startswith("ERROR: unknown verdict of fail-on 'inconclusiv'. Did you mean 'inconclusive'? Known: ")
+
+
+def test_the_baselines_are_those_of_a_run_that_is_started_here(gate, tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.sdperf]\nbaselines = 'elsewhere'\n", encoding="utf-8")
+    assert gate("--gpu=h200", "--missing-baseline=fail")[0] == 12
+
+
+def test_the_device_has_to_be_named(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["gate", "results.json"])
+    assert caught.value.code == 2
+    assert "the following arguments are required: --gpu" in capsys.readouterr().err

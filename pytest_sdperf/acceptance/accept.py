@@ -70,7 +70,7 @@ def session_of(
         changed = set(LEVELS)
     samples = msgspec.convert(privacy.redact(msgspec.to_builtins(measurement.samples), who), tuple[Sample, ...])
     return Session(
-        date=measurement.taken_over or origin.date,
+        date=_date(measurement, origin),
         commit=origin.commit,
         subject=privacy.redact(dict(measurement.subject), who),
         samples=() if measurement.out_of_memory else samples,
@@ -155,7 +155,7 @@ def accept(
         cases = dict(present.cases) if present is not None else {}
         for key, report in sorted(taken.items()):
             before = cases.get(key)
-            if before is not None and _holds(before, report):
+            if before is not None and _holds(before, report, origin):
                 lines.append(f"= {key}: these samples are stored already")
                 continue
             cases[key] = _accepted(report, before, origin=origin, reason=reason, re_anchor=re_anchor)
@@ -187,11 +187,18 @@ def _other_machine(path: Path, origin: Origin) -> str:
     )
 
 
-def _holds(stored: StoredCase, report: CaseReport) -> bool:
-    """Whether the very same samples are stored: a session that counts twice would hide how sessions differ."""
-    new = [list(sample.iterations_s) for sample in report.measurement.samples] if report.measurement else []
-    kept = ([sample.iterations_s for sample in session.samples] for session in stored.sessions)
-    return bool(new) and any(rounded(list(samples)) == rounded(new) for samples in kept)
+def _holds(stored: StoredCase, report: CaseReport, origin: Origin) -> bool:
+    """Whether this very session is stored: one that counts twice would hide how sessions differ."""
+    measurement = report.measurement
+    if measurement is None or not measurement.samples:
+        return False
+    new, date = rounded([list(sample.iterations_s) for sample in measurement.samples]), _date(measurement, origin)
+    kept = ([list(sample.iterations_s) for sample in one.samples] for one in stored.sessions if one.date == date)
+    return any(rounded(samples) == new for samples in kept)
+
+
+def _date(measurement: Measurement, origin: Origin) -> str:
+    return measurement.taken_over or origin.date
 
 
 def _accepted(

@@ -78,7 +78,7 @@ class TorchEngine(_torch.ModuleEngine):
 
         Not around each call: `sdpa_kernel` takes 40 microseconds to enter and leave.
         """
-        import torch
+        from torch.nn.attention import SDPBackend, sdpa_kernel
 
         asked, module = request.options["attention"], _torch.load_module(request)
         if asked == "sdpa":
@@ -86,7 +86,7 @@ class TorchEngine(_torch.ModuleEngine):
         elif asked == "xformers":
             yield _AttentionRunner(module, request) if _use_xformers(module) else _torch.TorchRunner(module, request)
         else:
-            with torch.nn.attention.sdpa_kernel(getattr(torch.nn.attention.SDPBackend, KERNELS[asked])):
+            with sdpa_kernel(getattr(SDPBackend, KERNELS[asked])):
                 yield _AttentionRunner(module, request)
 
 

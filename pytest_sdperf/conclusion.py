@@ -30,7 +30,7 @@ from pytest_sdperf.session import Session
 from pytest_sdperf.values import Case, Failure
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-NOTHING_MEASURED = 10  # as INVALID
+INVALID_RUN = 10  # as for a case that is INVALID
 
 
 @dataclasses.dataclass
@@ -110,18 +110,35 @@ def _status(results: Results, session: Session, *, failed: int) -> int:
     policy = Policy.of(session.run.settings, device_kind=session.run.device_kind)
     others = failed > len(results.failed_by_verdict)
     status = exit_status(outcomes, policy=policy, other_failures=others)
-    return int(NOTHING_MEASURED) if status == 0 and results.nothing_measured else status
+    settings = session.run.settings
+    strict = settings.unused_baselines == "fail" and settings.other is None
+    if status == 0 and (results.nothing_measured or (strict and _unused(results, session))):
+        return INVALID_RUN
+    return status
+
+
+def _unused(results: Results, session: Session) -> tuple[baselines.StoredCase, ...]:
+    """Return what the baseline holds and no test asked for; nothing where the run was narrowed to some tests."""
+    if _narrowed(results, session) or session.baseline is None or not results.collected:
+        return ()
+    return baselines.unused(session.baseline, results.collected)
+
+
+def _narrowed(results: Results, session: Session) -> bool:
+    return results.deselected or bool(session.run.settings.selection.components)
 
 
 def unused_lines(results: Results, session: Session) -> Iterator[Line]:
     """Yield what the baseline holds and no test asked for, or that this was not checked."""
-    if session.run.settings.other is not None or session.baseline is None or not results.collected:
+    settings = session.run.settings
+    if settings.other is not None or session.baseline is None or not results.collected:
         return
-    if results.deselected or session.run.settings.selection.components:
+    if _narrowed(results, session):
         yield Line("unused baseline entries were not looked for: this run was narrowed to some tests")
-        return
-    for stored in baselines.unused(session.baseline, results.collected):
-        yield Line(f"UNUSED {stored.case.key}: in the baseline, but no test measures it any more", ("yellow",))
+    fails = settings.unused_baselines == "fail"
+    for stored in _unused(results, session):
+        text = f"UNUSED {stored.case.key}: in the baseline, but no test measures it any more"
+        yield Line(f"{text}, which fails the run" if fails else text, ("red",) if fails else ("yellow",))
 
 
 def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:

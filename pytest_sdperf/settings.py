@@ -108,6 +108,7 @@ class Settings:
         update_baselines: Accept what was measured.
         reason: Why a regression is accepted.
         missing_baseline: Whether a case without a baseline passes or fails.
+        unused_baselines: Whether a baseline entry that no test measures any more fails the run.
         fail_on: Further outcomes that fail (`inconclusive`).
         min_effect: Smallest relative change that can be a regression.
         pool: Label of the machine pool, a machine key of the baseline.
@@ -130,6 +131,7 @@ class Settings:
     update_baselines: bool = False
     reason: str = ""
     missing_baseline: Literal["pass", "fail"] = "pass"
+    unused_baselines: Literal["warn", "fail"] = "warn"
     fail_on: frozenset[str] = frozenset()
     min_effect: float = 0.02
     pool: str = "default"

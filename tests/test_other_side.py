@@ -10,11 +10,11 @@ from door_toys import toy_catalog
 
 from pytest_sdperf.errors import OptionError, SdperfError
 from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.reading import Reader
 from pytest_sdperf.selection.other_case import differing, other_case
 from pytest_sdperf.selection.selector import Axes, Selector
-from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.settings import EngineRequest, OtherSide
 
 TWIN = {"twin": Profile("twin", "ort-cpu")}
@@ -179,7 +179,7 @@ def test_another_interpreter_runs_the_same_case_on_the_same_files(of, python):
 
 
 def test_other_options_share_the_build(of):
-    ((case, other),) = of(engine="ort-cpu", optimization="fp16", ab_engine="ort-cpu:threads=2")
+    ((_, other),) = of(engine="ort-cpu", optimization="fp16", ab_engine="ort-cpu:threads=2")
     assert (other.case.engine_options, other.case.optimization) == ((("threads", "2"),), "fp16")
     assert (other.shared, other.same) == (True, False)
     ((_, other),) = of(engine="ort-cpu", optimization="fp16", ab_engine="ort-cpu:threads=2", ab_build="own")

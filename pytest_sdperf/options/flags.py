@@ -162,6 +162,12 @@ OPTIONS: Sequence[Option] = (
     Option("build-timeout", "how", "End an export or a compilation after this long. Default: 1h.", "TIME"),
     Option("inprocess", "how", "Run workers inside pytest's own process, for a debugger."),
     Option("missing-baseline", "verdict", "A case without a baseline: pass or fail. Default: pass.", "KIND"),
+    Option(
+        "unused-baselines",
+        "verdict",
+        "A baseline entry that no test measures any more: warn or fail. Default: warn.",
+        "KIND",
+    ),
     Option("fail-on", "verdict", "Further verdicts that fail: inconclusive. Default: none.", "NAMES"),
     Option(
         "min-effect",

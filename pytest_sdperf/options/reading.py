@@ -65,6 +65,7 @@ class Reader:
         """
         usual = Settings()
         missing = partial(read.one_of, kind="value of missing-baseline", allowed=("pass", "fail"))
+        unused = partial(read.one_of, kind="value of unused-baselines", allowed=("fail", "warn"))
         nothing: tuple[str, ...] = ()
         fail_on = partial(read.among, kind="verdict of fail-on", allowed=("inconclusive",))
         return Settings(
@@ -82,6 +83,7 @@ class Reader:
             update_baselines=self._said("update-baselines", read.switch, usual.update_baselines),
             reason=self._said("reason", read.text, usual.reason),
             missing_baseline="fail" if self._said("missing-baseline", missing, "pass") == "fail" else "pass",
+            unused_baselines="fail" if self._said("unused-baselines", unused, "warn") == "fail" else "warn",
             fail_on=frozenset(self._said("fail-on", fail_on, nothing)),
             min_effect=self._said("min-effect", read.fraction, usual.min_effect),
             pool=self._said("pool", partial(read.word, noun="a label"), usual.pool),

@@ -26,7 +26,6 @@ from pytest_sdperf.pairs import compare, finding
 from pytest_sdperf.values import Case, Measurement, Sample
 
 EFFECTS = (0.0, 0.02, 0.03, 0.05, 0.10)
-STORED = (2, 3, 5, 10)
 CASE = Case("sd15", "unet", "ort-cuda", "fp16")
 PROCESSES_OF_A_DRIFT = 24
 VERDICTS = {"slower": "REGRESSED", "faster": "IMPROVED", "same": "HELD", "open": "INCONCLUSIVE"}
@@ -134,6 +133,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--process", type=float, default=0.8, help="in percent")
     parser.add_argument("--drift", type=float, default=2.0, help="in percent over 24 processes")
     parser.add_argument("--bad", type=float, default=0.0, help="percent of processes that are up to 30 %% slower")
+    parser.add_argument("--sessions", default="2,3,5,10", help="stored sessions, one table each")
     parser.add_argument("--rule", choices=("both", "pairs", "stored"), default="both")
     return parser.parse_args()
 
@@ -144,7 +144,7 @@ def main() -> None:
     noise = Noise(asked.day / 100, asked.process / 100, asked.drift / 100, asked.bad / 100)
     policy = Policy(max_processes=asked.max_processes, cases=asked.cases)
     print(f"noise: {noise}; {asked.trials} trials; seed {asked.seed}; {asked.cases} cases per run")
-    for sessions in STORED if asked.rule != "pairs" else ():
+    for sessions in map(int, asked.sessions.split(",")) if asked.rule != "pairs" else ():
         rule = functools.partial(stored_rule, noise, sessions=sessions, policy=policy)
         table(f"stored baseline of {sessions} sessions, from {policy.processes} processes", rule, asked)
     if asked.rule != "stored":

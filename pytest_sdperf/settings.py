@@ -142,9 +142,9 @@ class Settings:
     update_baselines: bool = False
     reason: str = ""
     missing_baseline: Literal["pass", "fail"] = "pass"
+    unused_baselines: Literal["warn", "fail"] = "warn"
     fail_on: frozenset[str] = frozenset()
     min_effect: float = 0.02
-    unused_baselines: Literal["warn", "fail"] = "warn"
     pool: str = "default"
     in_process: bool = False
     json_file: Path | None = None

@@ -79,6 +79,19 @@ def test_many_processes_start_in_groups():
     ]
 
 
+def test_more_processes_are_started_for_as_long_as_they_are_asked_for():
+    runner, asked = Case(*[10.0] * 12), []
+
+    def more(measurement):
+        asked.append(len(measurement.samples))
+        return {3: 3, 6: 2}.get(len(measurement.samples), 0)
+
+    assert len(measure(runner, processes=3, say=runner.said.append, more=more).samples) == 8
+    assert asked == [3, 6, 8]
+    name = f"{runner.case.model} {runner.case.component}"
+    assert runner.said[4:6] == [f"starting 3 processes for {name}", f"measuring {name}: process 4 of 6"]
+
+
 @pytest.mark.parametrize(
     ("error", "failure"),
     [

@@ -107,6 +107,20 @@ def test_a_test_that_asks_for_our_fixtures_gets_one_parameter_per_case(pytester,
     ]
 
 
+def test_every_test_that_will_measure_counts_as_a_case_of_the_run(pytester, sdperf):
+    pytester.makeconftest(BARE)
+    pytester.makepyfile(
+        """
+        def test_step(bench, sdperf_session):
+            assert sdperf_session.policy().cases == 2
+
+        def test_build(build): pass
+        """
+    )
+    result = sdperf(*UNETS, "--sdperf-optimization=fp32", "-k", "test_step")
+    result.assert_outcomes(passed=2, deselected=4)
+
+
 def test_what_cannot_run_here_is_skipped_with_the_reason(pytester, sdperf):
     pytester.makeconftest(BARE)
     pytester.makepyfile(

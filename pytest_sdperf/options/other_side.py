@@ -133,9 +133,9 @@ class OtherSideReader:
         if read.one_of(answer, "value of ab-build", ("shared", "own")) == "own":
             if not {"ab-engine", "ab-optimization"} & self.answers.keys():
                 raise OptionError(
-                    f"{answer}: the models of both sides are built by the interpreter that runs this suite, and nothing "
-                    f"that they are built from differs, so side B has no build of its own. Leave it out, or name "
-                    f"another build with --sdperf-ab-engine=NAME or --sdperf-ab-optimization=NAME."
+                    f"{answer}: the models of both sides are built by the interpreter that runs this suite, and "
+                    f"nothing that they are built from differs, so side B has no build of its own. Leave it out, or "
+                    f"name another build with --sdperf-ab-engine=NAME or --sdperf-ab-optimization=NAME."
                 )
             return "own"
         if "ab-optimization" in self.answers:

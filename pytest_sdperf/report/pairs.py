@@ -14,23 +14,32 @@ from pytest_sdperf.units import digits, seconds
 from pytest_sdperf.values import Case, Measurement
 
 _HEADINGS = ("A", "B", "B / A", "95 % interval", "pairs", "verdict")
-_WIDTHS = (9, 9, 7, 16, 6, 14)
+_WIDTHS = (9, 9, 7, 15, 6, 14)
 _INDENT = "  "
 
 
 def pair_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield both sides and one row per case, for each pair of sides."""
     compared = [(report, report.pairs) for report in reports if report.pairs is not None]
-    label_width = max((len(_label(report.case)) for report, _ in compared), default=0)
+    longest = max((len(_label(report.case)) for report, _ in compared), default=0)
+    label_width = max(min(longest, width - sum(_WIDTHS)), 0)
     for both in dict.fromkeys(sides(pairs) for _, pairs in compared):
         for text in both:
             yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
         yield Line(f"{'':<{label_width}}{_row(_HEADINGS)}".rstrip(), ("bold",))
         for report, pairs in compared:
             if sides(pairs) == both:
-                outcome = report.outcome or Outcome.HELD
-                text = f"{_label(report.case):<{label_width}}{_row((*_cells(pairs), outcome.value))}"
-                yield Line(text.rstrip(), STYLES.get(outcome, ()))
+                yield from _lines(report, pairs, label_width=label_width)
+
+
+def _lines(report: CaseReport, pairs: Pairs, *, label_width: int) -> Iterator[Line]:
+    """Yield one row; a label that is too long has a line of its own."""
+    outcome, label = report.outcome or Outcome.HELD, _label(report.case)
+    styles = STYLES.get(outcome, ())
+    if len(label) > label_width:
+        yield Line(label, styles)
+        label = ""
+    yield Line(f"{label:<{label_width}}{_row((*_cells(pairs), outcome.value))}".rstrip(), styles)
 
 
 def _label(case: Case) -> str:

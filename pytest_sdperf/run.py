@@ -14,10 +14,13 @@ import pytest
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.device_choice import Found, choose_device, describe, named_kind
+from pytest_sdperf.engines.given_pipeline import GivenPipelineEngine
 from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, WorkerError
+from pytest_sdperf.models.given_pipeline import given_model
 from pytest_sdperf.options.engine_requests import check_profiles
 from pytest_sdperf.options.flags import Answer, read_answers
 from pytest_sdperf.options.onnx_folder import ONNX_DIR
+from pytest_sdperf.options.pipeline_factory import alone
 from pytest_sdperf.options.profiles import Profile, read_project
 from pytest_sdperf.options.reading import PIPELINE, Reader
 from pytest_sdperf.options.weights_identity import NONE
@@ -175,7 +178,7 @@ def compose(config: pytest.Config) -> Run:
     catalog = fill_catalog(config.pluginmanager)
     project = read_project(config.rootpath)
     check_profiles(catalog, project.profiles)
-    answers = read_answers(config, project.options)
+    answers = alone(read_answers(config, project.options))
     chosen = getattr(config, "workerinput", {}).get(CHOSEN, "")
     if chosen:
         answers["gpu"] = Answer(chosen, "--sdperf-gpu")
@@ -189,7 +192,11 @@ def compose(config: pytest.Config) -> Run:
         started_in=Path(config.invocation_params.dir),
         root=config.rootpath,
     )
-    run = Run(reader.settings(), catalog, project.profiles, kind, found)
+    settings = reader.settings()
+    if settings.selection.pipeline is not None:
+        catalog.add_model(given_model(settings.selection.pipeline.label, on_cpu=kind == "cpu"))
+        catalog.add_engine(GivenPipelineEngine())
+    run = Run(settings, catalog, project.profiles, kind, found)
     _check_fit(run)
     return run
 

@@ -21,6 +21,7 @@ from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.fingerprint import library_versions
 from pytest_sdperf.errors import OptionError
+from pytest_sdperf.given_pipeline import GivenPipeline
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
@@ -115,10 +116,27 @@ class Session:
             say=self.say,
         )
 
+    @functools.cached_property
+    def given_pipeline(self) -> GivenPipeline | None:
+        """What `--pipeline` named; None where pipelines are built from models."""
+        factory = self.run.settings.selection.pipeline
+        return GivenPipeline(factory, self.workbench) if factory else None
+
+    def completed(self, case: Case) -> Case:
+        """Return a case with what only the user's own pipeline can say; it is made for that, once.
+
+        Raises:
+            SdperfError: It cannot be made, or is not supported.
+        """
+        return self.given_pipeline.completed(case) if self.given_pipeline else case
+
     def runner(self, case: Case) -> CaseRunner:
         """Return the runner of a case; the same one for the same case."""
+        case = self.completed(case)
         if case not in self._runners:
-            self._runners[case] = CaseRunner(case, self.run.request_of(case), self.workbench)
+            given, request = self.given_pipeline, self.run.request_of(case)
+            runner = given.runner(case, request) if given else CaseRunner(case, request, self.workbench)
+            self._runners[case] = runner
         return self._runners[case]
 
     @functools.cached_property

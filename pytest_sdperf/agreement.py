@@ -18,7 +18,8 @@ from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.components import component_floating
-from pytest_sdperf.errors import BuildError, SdperfError, WorkerError
+from pytest_sdperf.errors import BuildError, NoReferenceError, SdperfError, WorkerError
+from pytest_sdperf.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest
@@ -50,6 +51,8 @@ def agree(runner: CaseRunner) -> Agreement:
         return dataclasses.replace(agreement, reference=graph_reference.REFERENCE, by=graph_reference.BY)
     try:
         wanted = references(runner, (REFERENCE[floating], floating))
+    except NoReferenceError:
+        raise
     except SdperfError as error:
         text = f"torch could not compute the {REFERENCE[floating]} reference: {error}"
         if isinstance(error, WorkerError):
@@ -91,6 +94,8 @@ def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays
 
     What is not there yet is computed in one process, because most of its time is the import of torch and diffusers.
     """
+    if isinstance(runner, GivenPipelineRunner):
+        return runner.references(floatings)
     plain = _plain(runner)
     missing, case, cache = missing_references(runner, floatings), plain.case, runner.workbench.cache
     made: dict[str, Any] = {}

@@ -54,6 +54,10 @@ class OnnxFolderError(SdperfError):
     """A folder of exported graphs that is incomplete or not safe to load."""
 
 
+class PipelineError(SdperfError):
+    """A pipeline of the user's own that cannot be made, or that is not supported."""
+
+
 class BuildError(SdperfError):
     """A component could not be exported, optimized or checked."""
 

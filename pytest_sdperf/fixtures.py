@@ -50,12 +50,11 @@ def sdperf_session(request: pytest.FixtureRequest) -> Session:
 
 
 @pytest.fixture(scope="session")
-def case(request: pytest.FixtureRequest) -> Case:
+def case(request: pytest.FixtureRequest, sdperf_session: Session) -> Case:
     """The identity of what this test is about (`pytest_sdperf.values.Case`)."""
     if not isinstance(getattr(request, "param", None), Case):
         pytest.skip(str(getattr(request, "param", "no case was selected")))
-    selected: Case = request.param
-    return selected
+    return sdperf_session.completed(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -155,7 +155,8 @@ def _graphs(builds: Mapping[str, Build]) -> dict[str, Any]:
 
 def subject(sample: Sample) -> dict[str, str]:
     """Return versions and settings of what was tested, as the worker saw them."""
-    facts = {name: str(version) for name, version in sample.facts.get("versions", {}).items()}
+    told = {**sample.facts.get("versions", {}), **sample.facts.get("settings", {})}
+    facts = {name: str(value) for name, value in told.items()}
     if "threads" in sample.facts:
         facts["threads"] = str(sample.facts["threads"])
     return dict(sorted(facts.items()))

@@ -108,6 +108,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)
         this.check_other_side([case for case in map(case_of, benches) if case])
+        for case in filter(None, map(case_of, needy)):
+            sdperf_session.session_of(session.config).completed(case)
         if benches:
             benchmark_bridge.check_options(session.config)
         if any(item in needy for item in benches):

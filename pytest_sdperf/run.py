@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +12,14 @@ import pytest
 
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
-from pytest_sdperf.device_choice import Found, choose_device, describe, named_kind
-from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, WorkerError
+from pytest_sdperf.device_choice import Found, asked_kind, describe, find_device
+from pytest_sdperf.engines.given_pipeline import GivenPipelineEngine
+from pytest_sdperf.errors import EngineMissingError, OptionError, WorkerError
+from pytest_sdperf.models.given_pipeline import given_model
 from pytest_sdperf.options.engine_requests import check_profiles
 from pytest_sdperf.options.flags import Answer, read_answers
 from pytest_sdperf.options.onnx_folder import ONNX_DIR
+from pytest_sdperf.options.pipeline_factory import alone
 from pytest_sdperf.options.profiles import Profile, read_project
 from pytest_sdperf.options.reading import PIPELINE, Reader
 from pytest_sdperf.options.weights_identity import NONE
@@ -201,7 +203,7 @@ def compose(config: pytest.Config) -> Run:
     catalog = fill_catalog(config.pluginmanager)
     project = read_project(config.rootpath)
     check_profiles(catalog, project.profiles)
-    answers = read_answers(config, project.options)
+    answers = alone(read_answers(config, project.options))
     chosen = getattr(config, "workerinput", {}).get(CHOSEN, "")
     if chosen:
         answers["gpu"] = Answer(chosen, "--sdperf-gpu")
@@ -215,7 +217,11 @@ def compose(config: pytest.Config) -> Run:
         started_in=Path(config.invocation_params.dir),
         root=config.rootpath,
     )
-    run = Run(reader.settings(), catalog, project.profiles, kind, found)
+    settings = reader.settings()
+    if settings.selection.pipeline is not None:
+        catalog.add_model(given_model(settings.selection.pipeline.label, on_cpu=kind == "cpu"))
+        catalog.add_engine(GivenPipelineEngine())
+    run = Run(settings, catalog, project.profiles, kind, found)
     _check_fit(run)
     return run
 
@@ -225,33 +231,6 @@ def run_of(config: pytest.Config) -> Run:
     run = config.pluginmanager.get_plugin(NAME)
     assert isinstance(run, Run)
     return run
-
-
-def find_device(gpu: str, catalog: Catalog) -> Found:
-    """Return the device that `gpu` names.
-
-    Raises:
-        DeviceMissingError: It is not in this machine.
-        UnknownNameError: No device has such a name.
-    """
-    return choose_device(gpu, catalog.probes.items(), environ=os.environ)
-
-
-def asked_kind(gpu: str, catalog: Catalog) -> tuple[DeviceKind, Found | None]:
-    """Return the kind of the device that was asked for, and the device itself if it is a GPU of this machine.
-
-    The tests of graphs run anywhere, also for a GPU that is elsewhere: its kind then follows from its name.
-
-    Raises:
-        UnknownNameError: No device has such a name.
-    """
-    if gpu.lower() in {"", "cpu"}:
-        return "cpu", None
-    try:
-        found = find_device(gpu, catalog)
-    except DeviceMissingError:
-        return named_kind(gpu) or "cuda", None
-    return found.device.kind, found
 
 
 def _check_given(run: Run) -> None:

@@ -22,9 +22,10 @@ from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.fingerprint import library_versions
 from pytest_sdperf.calibration import Calibration
+from pytest_sdperf.calibrator import calibrate
 from pytest_sdperf.components import PIPELINE
-from pytest_sdperf.device_choice import worker_environment
-from pytest_sdperf.errors import OptionError, SdperfError
+from pytest_sdperf.errors import OptionError
+from pytest_sdperf.given_pipeline import GivenPipeline
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.judging.escalation import more_processes
 from pytest_sdperf.judging.fitness import Differences
@@ -33,7 +34,6 @@ from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.measure import timing_plan
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
-from pytest_sdperf.process import run_task
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
 from pytest_sdperf.selection.other_case import OtherCase
@@ -139,30 +139,31 @@ class Session:
             case: The interpreter of its engine is asked where the suite's own has no torch.
         """
         if not self._calibrated:
-            self._calibrated.append(self._calibrate(case))
+            python = None if importlib.util.find_spec("torch") else self.run.request_of(case).python
+            self._calibrated.append(calibrate(self.workbench, python=python))
         return self._calibrated[0]
 
-    def _calibrate(self, case: Case) -> Calibration | None:
-        bench = self.workbench
-        try:
-            answer = run_task(
-                "pytest_sdperf.tasks.calibrate:run",
-                {"device_kind": bench.device.kind, "device_index": 0},  # the worker sees one device only
-                out_dir=bench.new_folder("calibration"),
-                timeout_s=bench.settings.worker_timeout_s,
-                python=None if importlib.util.find_spec("torch") else self.run.request_of(case).python,
-                env=worker_environment(bench.device),
-                in_process=bench.settings.in_process,
-            )
-        except SdperfError as error:
-            self.say(f"not calibrated: {error}")
-            return None
-        return Calibration(**answer)
+    @functools.cached_property
+    def given_pipeline(self) -> GivenPipeline | None:
+        """What `--pipeline` named; None where pipelines are built from models."""
+        factory = self.run.settings.selection.pipeline
+        return GivenPipeline(factory, self.workbench) if factory else None
+
+    def completed(self, case: Case) -> Case:
+        """Return a case with what only the user's own pipeline can say; it is made for that, once.
+
+        Raises:
+            SdperfError: It cannot be made, or is not supported.
+        """
+        return self.given_pipeline.completed(case) if self.given_pipeline else case
 
     def runner(self, case: Case) -> CaseRunner:
         """Return the runner of a case; the same one for the same case."""
+        case = self.completed(case)
         if case not in self._runners:
-            self._runners[case] = CaseRunner(case, self.run.request_of(case), self.workbench)
+            given, request = self.given_pipeline, self.run.request_of(case)
+            runner = given.runner(case, request) if given else CaseRunner(case, request, self.workbench)
+            self._runners[case] = runner
         return self._runners[case]
 
     def other_runner(self, other: OtherCase) -> CaseRunner:

@@ -49,6 +49,31 @@ class OtherSide:
 
 
 @dataclass(frozen=True)
+class PipelineFactory:
+    """A function of the user's own that makes a diffusers pipeline.
+
+    Attributes:
+        module: Dotted name of its module.
+        function: Its name there.
+        folder: Where the module's top-level package lies, if pytest itself would not find it there.
+    """
+
+    module: str
+    function: str
+    folder: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name of the pipeline where others have the name of a model: `mypipe.make`."""
+        return f"{self.module}.{self.function}"
+
+    @property
+    def spelled(self) -> str:
+        """The option as it is typed, for messages."""
+        return f"--sdperf-pipeline={self.module}:{self.function}"
+
+
+@dataclass(frozen=True)
 class Selection:
     """What is run: the axes that parametrize the suites. An empty tuple means the default of the machine or model.
 
@@ -66,6 +91,7 @@ class Selection:
             hub id.
         onnx_dir: Absolute path of an exported pipeline that is taken instead of exporting one; None exports.
         onnx_reference: Absolute path of a float32 one that stands for torch where no weights are given.
+        pipeline: What makes the user's own pipeline, the only one that is tested then; None tests models.
         height, width, steps, scheduler: Overrides of the model's defaults; 0 or empty keeps the default.
     """
 
@@ -83,6 +109,7 @@ class Selection:
     weights: str = "random"
     onnx_dir: Path | None = None
     onnx_reference: Path | None = None
+    pipeline: PipelineFactory | None = None
     height: int = 0
     width: int = 0
     steps: int = 0

@@ -99,7 +99,7 @@ def asked(session, monkeypatch, tmp_path):
         found.append((task, arguments, how["python"], how["env"]["CUDA_VISIBLE_DEVICES"]))
         return ANSWER
 
-    monkeypatch.setattr("pytest_sdperf.session.run_task", run_task)
+    monkeypatch.setattr("pytest_sdperf.calibrator.run_task", run_task)
     return found
 
 
@@ -119,7 +119,7 @@ def test_what_cannot_be_calibrated_is_said_once(session, asked, monkeypatch):
     def run_task(*arguments, **how):
         raise EngineMissingError("no torch")
 
-    monkeypatch.setattr("pytest_sdperf.session.run_task", run_task)
+    monkeypatch.setattr("pytest_sdperf.calibrator.run_task", run_task)
     session.say = asked.append
     assert session.calibration(CASE) is session.calibration(CASE) is None
     assert asked == ["not calibrated: no torch"]

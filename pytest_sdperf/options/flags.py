@@ -135,6 +135,13 @@ OPTIONS: Sequence[Option] = (
         "FOLDER",
     ),
     Option(
+        "pipeline",
+        "what",
+        "A diffusers pipeline of your own, tested as it is: a function of a module that returns it. Default: none, "
+        "pipelines are built from models.",
+        "MODULE:FUNCTION",
+    ),
+    Option(
         "resolution",
         "what",
         "Pixels, WIDTHxHEIGHT or one number for both, each divisible by 8. Default: the model's.",

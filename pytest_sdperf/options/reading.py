@@ -18,6 +18,7 @@ from pytest_sdperf.options import parsing as read
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.flags import Answer
 from pytest_sdperf.options.other_side import OtherSideReader
+from pytest_sdperf.options.pipeline_factory import only, parse_factory
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.weights_identity import NONE, RANDOM
 from pytest_sdperf.schedulers import SCHEDULERS
@@ -105,7 +106,7 @@ class Reader:
         usual = Selection()
         models = self._said("model", self._among("model", self.catalog.models.names), usual.models)
         height, width = self._said("resolution", read.resolution, (0, 0))
-        return Selection(
+        selection = Selection(
             models=models,
             components=self._said(
                 "component", self._among("component", components_of(self.catalog, models)), usual.components
@@ -129,6 +130,9 @@ class Reader:
                 "scheduler", partial(read.one_of, kind="scheduler", allowed=tuple(SCHEDULERS)), usual.scheduler
             ),
         )
+        if "pipeline" not in self.answers:
+            return selection
+        return only(selection, parse_factory(self.answers["pipeline"], started_in=self.started_in, root=self.root))
 
     def _said(self, name: str, parse: Callable[[Answer], T], default: T) -> T:
         return parse(self.answers[name]) if name in self.answers else default

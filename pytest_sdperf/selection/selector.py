@@ -151,8 +151,8 @@ class Selector:
 
     @functools.cached_property
     def _weights(self) -> str:
-        """Identity of the weights; files are read for it, so once per run."""
-        return weights_identity(self.selection.weights)
+        """Identity of the weights; files are read for it, so once per run. Of a given pipeline it shows later."""
+        return weights_identity(self.selection.weights) if self.selection.pipeline is None else ""
 
     def graph(self, case: Case, fuser: str) -> Case:
         """Return a case with the graph that the command line asks for, fused by `fuser`."""
@@ -188,7 +188,7 @@ class Selector:
             exporter=standard.exporter,
             opset=standard.opset,
             shapes=standard.shapes,
-            weights=weights_identity(standard.weights),
+            weights=weights_identity(standard.weights) if self.selection.pipeline is None else "",
             height=model.height,
             width=model.width,
             steps=model.steps,
@@ -226,6 +226,8 @@ class Selector:
             return chosen
         # A pipeline is several builds, each a component of its own.
         built = [component for component in chosen if component != PIPELINE]
+        if not built and self.selection.pipeline is not None:
+            raise NothingLeftError("not applicable: a pipeline of your own is not exported, so there is no graph")
         if not built:
             raise NothingLeftError("a pipeline has no graph of its own; name a component, such as unet")
         return built

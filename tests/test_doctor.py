@@ -110,7 +110,7 @@ def test_rungs_that_are_refused_for_one_reason_share_a_line():
         "rungs     fp32, fp16",
         (
             "not       fmha, nhwc-conv, group-norm, bias-split-gelu, packed-qkv, bias-add: ort-trt fuses for itself; "
-            "the operators of fmha are onnxruntime's own"
+            "the operators of each are onnxruntime's own"
         ),
     ]
 

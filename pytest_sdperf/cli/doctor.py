@@ -100,7 +100,9 @@ def rung_lines(engine: Engine, ladder: Sequence[str]) -> Iterator[str]:
     names = {rung for same in refused.values() for rung, _ in same}
     yield f"rungs     {', '.join(rung for rung in ladder if rung not in names)}"
     for same in refused.values():
-        yield f"not       {', '.join(rung for rung, _ in same)}: {same[0][1]}"
+        first, reason = same[0]
+        told = reason.replace(first, "each") if len(same) > 1 else reason
+        yield f"not       {', '.join(rung for rung, _ in same)}: {told}"
 
 
 def _state(engine: Engine, here: Collection[DeviceKind]) -> str:

@@ -176,6 +176,11 @@ class CaseRunner:
         except SdperfError as error:
             self._ahead.append(error)
 
+    @property
+    def has_outputs(self) -> bool:
+        """Whether the case was executed ahead, so that the next `run()` takes no time."""
+        return bool(self._ahead)
+
     def arguments(
         self,
         inputs: Mapping[str, np.ndarray[Any, Any]] | None = None,

@@ -159,7 +159,8 @@ class CaseRunner:
                 seeded.
 
         Returns:
-            Arrays by output name; for a pipeline `image` (N, 3, H, W), `latents` (N, 4, H/8, W/8) and `unet_calls`.
+            Arrays by output name; for a pipeline `image` (N, 3, H, W), `latents` (N, 4, H/8, W/8), `step_latents` with
+            the latents after each UNet call (UNet calls, N, 4, H/8, W/8), and `unet_calls`.
 
         Raises:
             SdperfError: The engine refused, crashed, hung or ran out of memory.

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_sdperf.arrays import save_arrays
 from pytest_sdperf.errors import EngineMissingError
-from pytest_sdperf.pipeline.text_to_image import TextToImage
+from pytest_sdperf.pipeline.text_to_image import OnStep, TextToImage
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
 from pytest_sdperf.timing import TimingPlan, take_sample
@@ -64,14 +64,31 @@ def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tupl
         yield pipeline, facts, sum(part.load_s for part in parts.values())
 
 
-def _generate(pipeline: TextToImage, arguments: Mapping[str, Any]) -> Any:
+def _generate(pipeline: TextToImage, arguments: Mapping[str, Any], on_step: OnStep | None = None) -> Any:
     workload = Workload(**arguments["workload"])
     prompts = [arguments["prompt"]] * workload.batch_size
-    return pipeline.generate(prompts, seed=arguments["seed"], workload=workload)
+    return pipeline.generate(prompts, seed=arguments["seed"], workload=workload, on_step=on_step)
+
+
+class StepLatents:
+    """Keeps the latents of every step on the host: what a pipeline calls after each UNet call."""
+
+    def __init__(self) -> None:
+        self._latents: list[Any] = []
+
+    def __call__(self, index: int, timestep: float, latents: Any) -> None:
+        """Keep the latents after one UNet call; what follows may work in place."""
+        self._latents.append(latents.detach().cpu().numpy().copy())
+
+    def array(self) -> Any:
+        """Return one array (UNet calls, N, 4, H/8, W/8)."""
+        import numpy as np
+
+        return np.stack(self._latents)
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Make the image once and write `outputs.npz`: `image`, `latents` and `unet_calls`.
+    """Make the image once and write `outputs.npz`: `image`, `latents`, `step_latents` and `unet_calls`.
 
     Args:
         arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt`, `seed` and
@@ -84,10 +101,12 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     import numpy as np
 
     with _loaded(arguments, context) as (pipeline, facts, _):
-        result = _generate(pipeline, arguments)
+        steps = StepLatents()
+        result = _generate(pipeline, arguments, steps)
         outputs = {
             "image": result.image.detach().cpu().numpy(),
             "latents": result.latents.detach().cpu().numpy(),
+            "step_latents": steps.array(),
             "unet_calls": np.asarray(result.unet_calls),
         }
     return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}

@@ -145,8 +145,8 @@ def test_the_engine_is_built_once_strongly_typed_and_without_tf32(tmp_path):
     ((network, config),) = fake_tensorrt.STATE.log
     assert network.flags == 1 << fake_tensorrt.NetworkDefinitionCreationFlag.STRONGLY_TYPED
     assert config.builder_optimization_level == 5
-    assert config.cleared == [fake_tensorrt.BuilderFlag.TF32]
-    assert config.profiles == []
+    assert config._cleared == [fake_tensorrt.BuilderFlag.TF32]
+    assert config._profiles == []
     assert (tmp_path / "unet.timing").read_bytes() == b"timings"
 
 
@@ -154,7 +154,7 @@ def test_tf32_stays_on_where_it_was_asked_for(tmp_path):
     with TensorRtEngine().load(request_in(tmp_path, tf32="on")):
         pass
     ((_, config),) = fake_tensorrt.STATE.log
-    assert config.cleared == []
+    assert config._cleared == []
 
 
 def test_an_open_graph_gets_the_shapes_from_half_the_request_to_the_whole(tmp_path, monkeypatch):
@@ -167,7 +167,7 @@ def test_an_open_graph_gets_the_shapes_from_half_the_request_to_the_whole(tmp_pa
     with TensorRtEngine().load(request):
         pass
     ((_, config),) = fake_tensorrt.STATE.log
-    assert [profile.shapes for profile in config.profiles] == [{"sample": ((2, WIDTH), (2, WIDTH), (2, WIDTH))}]
+    assert [profile.shapes for profile in config._profiles] == [{"sample": ((2, WIDTH), (2, WIDTH), (2, WIDTH))}]
 
 
 @pytest.mark.parametrize(

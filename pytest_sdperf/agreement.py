@@ -18,7 +18,8 @@ from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.components import component_floating
-from pytest_sdperf.errors import BuildError, SdperfError, WorkerError
+from pytest_sdperf.errors import BuildError, NoReferenceError, SdperfError, WorkerError
+from pytest_sdperf.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest
@@ -50,6 +51,8 @@ def agree(runner: CaseRunner) -> Agreement:
         return dataclasses.replace(agreement, reference=graph_reference.REFERENCE, by=graph_reference.BY)
     try:
         wanted = references(runner, (REFERENCE[floating], floating))
+    except NoReferenceError:
+        raise
     except SdperfError as error:
         text = f"torch could not compute the {REFERENCE[floating]} reference: {error}"
         if isinstance(error, WorkerError):
@@ -91,17 +94,14 @@ def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays
 
     What is not there yet is computed in one process, because most of its time is the import of torch and diffusers.
     """
-    case = dataclasses.replace(
-        runner.case, engine="torch", engine_options=(), optimization="fp32", fuser="", exporter="", opset=0, shapes=""
-    )
-    plain = dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"))
-    keys = {floating: _reference_key(plain, floating) for floating in floatings}
-    cache = runner.workbench.cache
-    missing = [floating for floating in floatings if not cache.has(keys[floating])]
+    if isinstance(runner, GivenPipelineRunner):
+        return runner.references(floatings)
+    plain = _plain(runner)
+    missing, case, cache = missing_references(runner, floatings), plain.case, runner.workbench.cache
     made: dict[str, Any] = {}
     if missing:
         runner.workbench.say(f"computing references of {case.model} {case.component}: {', '.join(missing)}")
-        made = plain.task("run", {**plain.arguments(), "floatings": missing}, module="reference")
+        made = plain.task("run", {**plain.arguments(), "floatings": list(missing)}, module="reference")
 
     def entry(floating: str) -> Path:
         def make(folder: Path) -> dict[str, Any]:
@@ -109,9 +109,21 @@ def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays
             shutil.move(outputs[floating], folder / "outputs.npz")
             return {}
 
-        return cache.get_or_make(keys[floating], make).path
+        return cache.get_or_make(_reference_key(plain, floating), make).path
 
     return {floating: load_arrays(entry(floating) / "outputs.npz") for floating in floatings}
+
+
+def missing_references(runner: CaseRunner, floatings: Sequence[str]) -> tuple[str, ...]:
+    """Return the floating types in which torch has yet to compute a reference."""
+    plain = _plain(runner)
+    return tuple(name for name in floatings if not runner.workbench.cache.has(_reference_key(plain, name)))
+
+
+def _plain(runner: CaseRunner) -> CaseRunner:
+    case = dataclasses.replace(runner.case, engine="torch", engine_options=(), optimization="fp32")
+    case = dataclasses.replace(case, fuser="", exporter="", opset=0, shapes="", fp32_ops="")
+    return dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"))
 
 
 def _reference_key(plain: CaseRunner, floating: str) -> str:

@@ -11,8 +11,13 @@ from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.devices.amdsmi import AmdsmiProbe
 from pytest_sdperf.devices.cpu import CpuProbe
 from pytest_sdperf.devices.nvml import NvmlProbe
+from pytest_sdperf.engines.onediff import OneDiffEngine
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.engines.ort_cuda import OrtCudaEngine
+from pytest_sdperf.engines.ort_migraphx import OrtMigraphxEngine
+from pytest_sdperf.engines.ort_rocm import OrtRocmEngine
+from pytest_sdperf.engines.ort_trt import OrtTrtEngine
+from pytest_sdperf.engines.tensorrt import TensorRtEngine
 from pytest_sdperf.engines.torch_compile import TorchCompileEngine
 from pytest_sdperf.engines.torch_eager import TorchEngine
 from pytest_sdperf.models import sd15, sd21, sdxl
@@ -27,5 +32,15 @@ def pytest_sdperf_register(catalog: Catalog) -> None:
         catalog.add_model(model)
     for optimization in LADDER:
         catalog.add_optimization(optimization)
-    for engine in (TorchEngine(), TorchCompileEngine(), OrtCpuEngine(), OrtCudaEngine()):
+    for engine in (
+        TorchEngine(),
+        TorchCompileEngine(),
+        OrtCpuEngine(),
+        OrtCudaEngine(),
+        OrtTrtEngine(),
+        TensorRtEngine(),
+        OrtMigraphxEngine(),
+        OrtRocmEngine(),
+        OneDiffEngine(),
+    ):
         catalog.add_engine(engine)

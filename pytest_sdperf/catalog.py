@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -36,19 +36,26 @@ class Shelf(Generic[T]):
         self._things: dict[str, T] = {}
         self._owners: dict[str, Registrar] = {}
 
-    def add(self, name: str, thing: T, owner: Registrar) -> None:
+    def add(self, name: str, thing: T, owner: Registrar, *, aliases: Iterable[str] = ()) -> None:
         """Put one thing on the shelf.
 
+        Args:
+            name: Its name.
+            thing: The thing.
+            owner: Who registered it.
+            aliases: Further names, which nothing else can then have.
+
         Raises:
-            DuplicateNameError: The name is taken; the message names both modules.
+            DuplicateNameError: A name is taken; the message names both modules.
         """
-        if name in self._things:
-            raise DuplicateNameError(
-                f"{self.kind} {name!r} is registered twice: by {self._owners[name].module} and by {owner.module}. "
-                f"Rename one of them."
-            )
+        for new in (name, *aliases):
+            if new in self._owners:
+                raise DuplicateNameError(
+                    f"{self.kind} {new!r} is registered twice: by {self._owners[new].module} and by {owner.module}. "
+                    f"Rename one of them."
+                )
+            self._owners[new] = owner
         self._things[name] = thing
-        self._owners[name] = owner
 
     def get(self, name: str) -> T:
         """Return the thing called `name`.
@@ -104,7 +111,7 @@ class Catalog:
 
     def add_engine(self, engine: Engine) -> None:
         """Register an engine."""
-        self.engines.add(engine.name, engine, self._owner)
+        self.engines.add(engine.name, engine, self._owner, aliases=engine.aliases)
 
     def add_model(self, model: Model) -> None:
         """Register a model."""
@@ -121,6 +128,23 @@ class Catalog:
     def add_baselines(self, folder: Path) -> None:
         """Register a directory of baseline files."""
         self.baseline_folders.append(folder)
+
+    def engine_of(self, name: str) -> tuple[Engine, Mapping[str, str]]:
+        """Return the engine that a name on the command line means, and the options that an alias stands for.
+
+        Raises:
+            UnknownNameError: With the nearest name and the whole list.
+        """
+        for engine in self.engines.items().values():
+            if name in engine.aliases:
+                return engine, engine.aliases[name]
+        return self.engines.get(name), {}
+
+    @property
+    def engine_names(self) -> tuple[str, ...]:
+        """Every name that means an engine, aliases included."""
+        engines = self.engines.items()
+        return tuple(name for own, engine in engines.items() for name in (own, *engine.aliases))
 
     @property
     def ladder(self) -> tuple[str, ...]:

@@ -6,9 +6,6 @@ import dataclasses
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from pytest_sdperf import clock
 from pytest_sdperf.acceptance import accept as acceptance
@@ -19,109 +16,14 @@ from pytest_sdperf.gpu_facts import load_gpus
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.run_status import run_status
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.course import NARROWED, Course
 from pytest_sdperf.report.explanations import write_explanations
 from pytest_sdperf.report.line import Line
 from pytest_sdperf.report.results import results_of, write_results
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
-from pytest_sdperf.report.unused import Unused, asked_axes, unused_cases, unused_lines
+from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
+from pytest_sdperf.run_results import Results
 from pytest_sdperf.session import Session
-from pytest_sdperf.settings import Settings
-from pytest_sdperf.values import Case, to_json
-
-JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-
-
-@dataclasses.dataclass
-class Results:
-    """What the tests of a run reported, in their order.
-
-    Attributes:
-        found: Node id -> what the test found out, for tests that used our fixtures; of a test that ran twice the last.
-        failed_by_verdict: Node ids of tests that failed because of a verdict, which has an exit status of its own.
-        collected: Cases that tests with `bench` collected, before any deselection.
-        benches: Node id -> case of the tests with `bench` that were selected to run.
-        deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
-        skipped: Node id -> why the test was skipped.
-        expected_failures: Node ids of tests that were expected to fail.
-        written: Lines about what was written: to the baseline, or to a file that was asked for.
-        ended: What was to be done and how it ended, once it has ended.
-    """
-
-    found: dict[str, CaseReport] = dataclasses.field(default_factory=dict)
-    failed_by_verdict: set[str] = dataclasses.field(default_factory=set)
-    collected: tuple[Case, ...] = ()
-    benches: dict[str, Case] = dataclasses.field(default_factory=dict)
-    deselected: bool = False
-    skipped: dict[str, str] = dataclasses.field(default_factory=dict)
-    expected_failures: set[str] = dataclasses.field(default_factory=set)
-    written: tuple[str, ...] = ()
-    ended: Course = dataclasses.field(default_factory=Course)
-
-    @property
-    def reports(self) -> list[CaseReport]:
-        """What was found out, in the order of the tests."""
-        return list(self.found.values())
-
-    @property
-    def selected(self) -> int:
-        """Number of tests with `bench` that were selected to run."""
-        return len(self.benches)
-
-    @property
-    def nothing_measured(self) -> bool:
-        """Whether tests that measure were selected, and none of them came to measure."""
-        return self.selected > 0 and not any(report.measurement for report in self.reports)
-
-    def add(self, report: pytest.TestReport) -> None:
-        """Take over what a test recorded; it arrives as JSON, also from a worker of pytest-xdist."""
-        if hasattr(report, "wasxfail"):
-            self.expected_failures.add(report.nodeid)
-        elif report.skipped:
-            self.skipped[report.nodeid] = _skip_reason(report)
-        data = getattr(report, "sdperf", None)
-        if data is None:
-            return
-        found = CaseReport.from_json(data["report"])
-        self.found[found.nodeid] = found
-        self.failed_by_verdict.discard(found.nodeid)
-        if report.failed and data["by_verdict"]:
-            self.failed_by_verdict.add(found.nodeid)
-
-    def collection(self) -> dict[str, Any]:
-        """Return as JSON data what a worker of pytest-xdist collected."""
-        data: dict[str, Any] = to_json(
-            {"collected": self.collected, "benches": self.benches, "deselected": self.deselected}
-        )
-        return data
-
-    def take_collection(self, data: Mapping[str, Any] | None) -> None:
-        """Take over what a worker collected; None where it did not come to that."""
-        if data is not None:
-            self.collected = tuple(Case.from_json(case) for case in data["collected"])
-            self.benches = {name: Case.from_json(case) for name, case in data["benches"].items()}
-            self.deselected |= data["deselected"]
-
-    def course(self, settings: Settings, *, status: int, failed: int, stopped: bool) -> Course:
-        """Return what was to be done and how it ended. Arguments as of `conclude`."""
-        return Course(
-            status=status,
-            stopped=stopped,
-            failures=max(failed - len(self.failed_by_verdict), 0),
-            expected_failures=tuple(sorted(self.expected_failures)),
-            selected=self.selected,
-            measured=self.selected > 0 and not self.nothing_measured,
-            collected=self.collected,
-            asked=asked_axes(settings.selection),
-            skipped={self.benches[name].key: why for name, why in self.skipped.items() if name in self.benches},
-            narrowed=NARROWED if self.deselected else "",
-        )
-
-
-def _skip_reason(report: pytest.TestReport) -> str:
-    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    return told.removeprefix("Skipped: ")
 
 
 def conclude(
@@ -151,12 +53,14 @@ def conclude(
     if settings.explain_file is not None:
         told = write_explanations(settings.explain_file, results.reports, command=command, date=clock.today_utc())
         results.written = (told,)
-    if status not in JUDGED:
+    if results.interrupted:
         return status
     unused = _unused(results, session)
     measured = any(report.measurement is not None for report in results.reports)
     accepted = (*_keep_counts(results, session), *(_keep(results, session, root) if measured else ()))
     results.written = (*results.written, *accepted)
+    if results.finished and measured:
+        session.unfinished.drop(report.case for report in results.reports)
     return run_status(
         # Verdicts count only where they failed their test: an expected failure is none.
         [verdict.outcome for name in results.failed_by_verdict for verdict in results.found[name].verdicts],
@@ -169,7 +73,9 @@ def conclude(
 
 def _unused(results: Results, session: Session) -> Unused:
     """Return the stored cases that this run did not use; without a test that measures nobody asks for a device."""
-    return unused_cases(session.baseline, results.ended, results.reports) if results.collected else Unused()
+    if session.run.settings.other is not None or not results.collected:
+        return Unused()
+    return unused_cases(session.baseline, results.ended, results.reports)
 
 
 def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
@@ -191,6 +97,7 @@ def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
         state_dir=settings.state_dir,
         reason=settings.reason,
     )
+    session.unfinished.drop(report.case for report in results.reports if report.case.key in accepted.accepted)
     return accepted.lines
 
 
@@ -218,10 +125,13 @@ def commit_of(root: Path) -> str:
     return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
-def summary_lines(results: Results, session: Session, *, command: str, width: int) -> Iterator[Line]:
+def summary_lines(
+    results: Results, session: Session, *, command: str, width: int, verbose: bool = False
+) -> Iterator[Line]:
     """Yield the terminal report; nothing if no test used our fixtures."""
     if results.nothing_measured:
-        yield Line(f"INVALID nothing was measured: none of {results.selected} selected tests came to it", ("red",))
+        selected = results.selected or len(results.reports)
+        yield Line(f"INVALID nothing was measured: none of {selected} selected tests came to it", ("red",))
     if not results.reports:
         return
     yield from unused_lines(_unused(results, session), rule=session.run.settings.unused_baselines)
@@ -231,6 +141,7 @@ def summary_lines(results: Results, session: Session, *, command: str, width: in
         width=width,
         published=published.load(published.folder(), published.own_folder(session.run.settings.baselines)),
         written=results.written,
+        verbose=verbose,
     )
 
 
@@ -258,10 +169,18 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         command=command,
         updating=settings.update_baselines,
         in_process=settings.in_process,
+        interrupted=results.interrupted,
+        resumable=0 if results.finished else _resumable(results, session),
         fusions=session.fusions_file.name,
+        pairs=settings.other is not None,
     )
     path = str(baselines.file_of(settings.baselines, device.slug))
     return info.against(session.baseline, results.reports, path=path)
+
+
+def _resumable(results: Results, session: Session) -> int:
+    measured = {report.case for report in results.reports if report.measurement is not None}
+    return sum(map(session.unfinished.holds, measured))
 
 
 def _engines(reports: list[CaseReport]) -> Mapping[str, Mapping[str, str]]:

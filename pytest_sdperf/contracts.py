@@ -1,4 +1,4 @@
-"""What a plug-in promises: models, engines and their runners; `device` and `optimization` have the others.
+"""What a plug-in promises: engines and their runners; `device`, `model` and `optimization` have the others.
 
 Standard library only at import time: workers import this under foreign interpreters. Base classes instead of
 Protocols, because each carries behaviour that authors should not write twice.
@@ -10,91 +10,23 @@ import importlib
 import importlib.util
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.interpreter import PROJECT, has_suite, pip
-from pytest_sdperf.optimization import Optimization as Optimization  # noqa: PLC0414 - re-exported for plug-ins
-from pytest_sdperf.values import Build, TensorSpec, Workload
+from pytest_sdperf.model import Arrays as Arrays  # noqa: PLC0414 - these are re-exported for plug-ins
+from pytest_sdperf.model import Model as Model  # noqa: PLC0414
+from pytest_sdperf.optimization import Optimization as Optimization  # noqa: PLC0414
+from pytest_sdperf.values import Build, Workload
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
-Arrays = Mapping[str, "np.ndarray[Any, Any]"]
-
-# ----------------------------------------------------------------------------------------------------- models
-
-
-class Model(ABC):
-    """A Stable Diffusion pipeline: its components, shapes, weights and torch modules.
-
-    Attributes:
-        name: Catalog name.
-        components: Names of the components that have weights, in the order of the data flow.
-        height, width, steps, scheduler: Defaults of a request.
-        thin: Whether this is a narrow twin for machines without a GPU.
-    """
-
-    name: str
-    components: tuple[str, ...]
-    height: int = 512
-    width: int = 512
-    steps: int = 50
-    scheduler: str = "pndm"
-    thin: bool = False
-
-    @abstractmethod
-    def config(self, component: str) -> dict[str, Any]:
-        """Return the component's configuration as plain JSON data: it identifies the topology."""
-
-    @abstractmethod
-    def inputs(self, component: str, workload: Workload) -> tuple[TensorSpec, ...]:
-        """Return the inputs in call order, at the shapes of `workload` (a UNet runs at twice the batch size)."""
-
-    @abstractmethod
-    def outputs(self, component: str, workload: Workload) -> tuple[TensorSpec, ...]:
-        """Return the outputs in order."""
-
-    @abstractmethod
-    def example(self, component: str, workload: Workload, *, seed: int = 0) -> Arrays:
-        """Draw inputs: float32 and int64 numpy arrays by input name, equal for equal arguments, never zeros."""
-
-    @abstractmethod
-    def module(
-        self, component: str, *, weights: Path | None, floating: str = "float32", device: str = "cpu"
-    ) -> torch.nn.Module:
-        """Return the component as a module whose `forward` takes `inputs` in order and returns a tuple of `outputs`.
-
-        Args:
-            component: One of `components`.
-            weights: A safetensors file with float32 weights; None leaves the parameters on the meta device, and gives
-                buffers that no such file stores their values, on the CPU.
-            floating: torch dtype name of parameters and inputs.
-            device: torch device of the loaded module.
-        """
-
-    @abstractmethod
-    def draw_weights(self, component: str, path: Path, *, seed: int = 0) -> None:
-        """Write random weights to `path` (safetensors): seeded, every norm randomised, activations in fp16 range."""
-
-    @abstractmethod
-    def import_weights(self, component: str, folder: Path, path: Path) -> None:
-        """Write the weights of a local diffusers folder to `path` (safetensors, float32).
-
-        Raises:
-            WeightsError: The folder lacks the component, holds pickles only, or does not fit the configuration.
-        """
-
-    @abstractmethod
-    def write_tokenizers(self, folder: Path, *, weights: Path | None) -> tuple[str, ...]:
-        """Write or copy the tokenizer of each text encoder into `folder/tokenizer[_2]`; return the sub-folder names."""
-
-
-# ---------------------------------------------------------------------------------------------------- engines
+_PRECISIONS = ("fp32", "fp16")  # rungs that need no operator beside those of ONNX
 
 
 @dataclass(frozen=True)
@@ -140,7 +72,9 @@ class LoadRequest:
         workload: Shapes.
         device_kind, device_index: Where to run, as the worker sees its devices.
         options: Every option of the engine, defaults filled in.
-        work_dir: Folder for the engine's own files (compiled engines, timing caches).
+        work_dir: Folder of this process for the engine's own files, one for all components of a pipeline. It begins
+            with what compiling left (`Engine.compiles`), and is empty for an engine that compiles nothing.
+        shapes: `static` or `dynamic`: whether a graph takes these shapes only; empty for a module.
     """
 
     build: Build
@@ -151,6 +85,7 @@ class LoadRequest:
     device_index: int
     options: Mapping[str, str]
     work_dir: Path
+    shapes: str = ""
 
 
 class Runner(ABC):
@@ -163,6 +98,10 @@ class Runner(ABC):
     @abstractmethod
     def run(self) -> None:
         """Start one call on the bound inputs; may return before the device has finished."""
+
+    def run_plainly(self) -> None:
+        """Start one call as `run` does, but replay no captured graph; where none is captured they are one."""
+        self.run()
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -185,6 +124,16 @@ class Runner(ABC):
         self.synchronize()
         return {name: torch.from_numpy(array).to(device) for name, array in self.fetch().items()}
 
+    def enter(self, phase: str) -> None:  # noqa: B027 - most have nothing to count
+        """Hear that a phase of the measurement begins (`first_run`, `second_run`, `warmup`, `timed`)."""
+
+    def leave(self, phase: str) -> None:  # noqa: B027 - as above
+        """Hear that it has ended."""
+
+    def allocator_peak_bytes(self, *, reset: bool) -> int | None:
+        """Return the peak of the engine's own allocator since the last reset; None where it cannot tell."""
+        return None
+
     def facts(self) -> dict[str, Any]:
         """Return what really ran, as plain JSON data (providers, threads, nodes per provider, ...)."""
         return {}
@@ -198,17 +147,25 @@ class Engine(ABC):
         consumes: `onnx` (loads an ONNX file) or `module` (loads the torch module).
         device_kinds: Where it runs.
         options: Name -> option.
+        aliases: Further name on the command line -> values of the options that it stands for.
         requirements: Packages it needs in its worker.
         extra: The extra of this project that brings them (`cpu`, `cuda`, `rocm`); empty stands for the one that is
             named as the device kind.
+        fuses: Whether its compiler fuses for itself: then a graph comes in the precision of its rung, with operators of
+            ONNX alone, and the rungs of fused operators do not apply.
+        compiles: Whether `load` and a first call leave files in `work_dir` that spare the next process the compiling.
+            It is done once per case, within `--build-timeout`, and every process begins with a copy of the files.
     """
 
     name: str
     consumes: Literal["onnx", "module"]
     device_kinds: tuple[DeviceKind, ...]
     options: Mapping[str, EngineOption] = {}
+    aliases: Mapping[str, Mapping[str, str]] = {}
     requirements: tuple[Requirement, ...] = ()
     extra: str = "cpu"
+    fuses: bool = False
+    compiles: bool = False
 
     def missing(self, device_kind: DeviceKind = "cpu") -> str | None:
         """Say why the engine cannot run in this interpreter and what to install; None if it can.
@@ -222,6 +179,19 @@ class Engine(ABC):
             if importlib.util.find_spec(requirement.module) is None:
                 install = requirement.install or self.install_command(device_kind)
                 return f"package {requirement.module!r} is not installed; type: {install}"
+        return None
+
+    def all_options(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the value of every option: the given ones, defaults for the rest."""
+        return {name: given.get(name, option.default) for name, option in self.options.items()}
+
+    def refuses_options(self, options: Mapping[str, str], device_kind: DeviceKind) -> str | None:
+        """Say why values of options cannot be served, and what to type instead; None if they can.
+
+        Args:
+            options: The value of every option.
+            device_kind: Where it shall run.
+        """
         return None
 
     def install_command(self, device_kind: DeviceKind) -> str:
@@ -245,6 +215,8 @@ class Engine(ABC):
         Args:
             optimization: Name of one rung; a build is asked for rung by rung.
         """
+        if self.fuses and optimization not in _PRECISIONS:
+            return f"{self.name} fuses for itself; the operators of {optimization} are onnxruntime's own"
         return None
 
     def refuses(self, optimization: str, *, timed: bool) -> str | None:
@@ -277,19 +249,12 @@ class Engine(ABC):
     def load(self, request: LoadRequest) -> AbstractContextManager[Runner]:
         """Load one component in a worker; leaving the context releases it."""
 
-
-class PhaseListener(ABC):
-    """Told by a worker's task when a phase begins and ends, so that memory can be watched outside timed regions."""
-
-    @abstractmethod
-    def phase(self, name: str) -> AbstractContextManager[None]:
-        """Enter one phase: `load`, `first_run`, `second_run`, `warmup`, `timed`."""
-
-
-class Silent(PhaseListener):
-    """Listens to nothing."""
-
     @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Enter a phase that nobody watches."""
-        yield
+    def load_pipeline(self, requests: Mapping[str, LoadRequest]) -> Iterator[Mapping[str, Runner]]:
+        """Load the components of a whole pipeline: each for itself, unless an engine compiles them as one.
+
+        Args:
+            requests: By component.
+        """
+        with ExitStack() as stack:
+            yield {name: stack.enter_context(self.load(request)) for name, request in requests.items()}

@@ -13,9 +13,11 @@ from pytest_sdperf.judging.fitness import ended
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.values import Case, Failure, Measurement
 
+TWICE = "this test measured twice; give each measurement a test of its own"
 _REPORT = pytest.StashKey[CaseReport]()
 
 
@@ -43,8 +45,20 @@ class Recorder:
         """
         report = self._item.stash[_REPORT]
         if report.measurement is not None:
-            pytest.fail("this test measured twice; give each measurement a test of its own", pytrace=False)
+            pytest.fail(TWICE, pytrace=False)
         self._item.stash[_REPORT] = dataclasses.replace(report, measurement=measurement, policy=policy)
+        self.verdicts(verdicts)
+
+    def pairs(self, pairs: Pairs, verdicts: Sequence[Verdict]) -> None:
+        """Record an A/B and what it means; a second one of the same test is refused.
+
+        Raises:
+            pytest.fail.Exception: The test has measured before.
+        """
+        report = self._item.stash[_REPORT]
+        if report.pairs is not None:
+            pytest.fail(TWICE, pytrace=False)
+        self._item.stash[_REPORT] = dataclasses.replace(report, pairs=pairs)
         self.verdicts(verdicts)
 
     def counts(self, counts: Mapping[str, int], verdict: Verdict, explanation: Explanation | None = None) -> None:

@@ -66,6 +66,19 @@ class Device:
     machine: Mapping[str, str | int | float | None] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class ClockCommands:
+    """What the owner of a GPU may type so that its clocks stand still; the suite itself never changes them.
+
+    Attributes:
+        lock: Holds the clock at one that the card keeps under load.
+        unlock: Lets it go again.
+    """
+
+    lock: str
+    unlock: str
+
+
 class DeviceProbe(ABC):
     """Finds the devices of one vendor and reads their state."""
 
@@ -90,3 +103,7 @@ class DeviceProbe(ABC):
         Called every few milliseconds during the first and second run, so it must be cheap.
         """
         return self.health(device).memory_used_bytes
+
+    def clock_commands(self, device: Device) -> ClockCommands | None:
+        """Return what locks the device's clocks and lets them go; None where there is no such command."""
+        return None

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError, UnknownNameError
 from pytest_sdperf.gpu_facts import VISIBILITY_VARIABLES, GpuTable, load_gpus, to_slug
@@ -196,3 +197,30 @@ def _unknown(request: str, survey: _Survey, table: GpuTable) -> UnknownNameError
 def _entry(inherited: str | None, index: int) -> str:
     """Return how the worker must name the device that is `index`-th of what an inherited variable leaves."""
     return str(index) if inherited is None else inherited.split(",")[index].strip()
+
+
+def find_device(gpu: str, catalog: Catalog) -> Found:
+    """Return the device that `gpu` names.
+
+    Raises:
+        DeviceMissingError: It is not in this machine.
+        UnknownNameError: No device has such a name.
+    """
+    return choose_device(gpu, catalog.probes.items(), environ=os.environ)
+
+
+def asked_kind(gpu: str, catalog: Catalog) -> tuple[DeviceKind, Found | None]:
+    """Return the kind of the device that was asked for, and the device itself if it is a GPU of this machine.
+
+    The tests of graphs run anywhere, also for a GPU that is elsewhere: its kind then follows from its name.
+
+    Raises:
+        UnknownNameError: No device has such a name.
+    """
+    if gpu.lower() in {"", "cpu"}:
+        return "cpu", None
+    try:
+        found = find_device(gpu, catalog)
+    except DeviceMissingError:
+        return named_kind(gpu) or "cuda", None
+    return found.device.kind, found

@@ -54,6 +54,10 @@ class OnnxFolderError(SdperfError):
     """A folder of exported graphs that is incomplete or not safe to load."""
 
 
+class PipelineError(SdperfError):
+    """A pipeline of the user's own that cannot be made, or that is not supported."""
+
+
 class BuildError(SdperfError):
     """A component could not be exported, optimized or checked."""
 
@@ -66,6 +70,10 @@ class UnsupportedGraphError(SdperfError):
             f"the {component} graph cannot run on a CUDA GPU: {'; '.join(limits)}. Choose a model of released width "
             "(--model=sd15), or leave that rung out (--optimization=all-RUNG)."
         )
+
+
+class UnsupportedOptionError(SdperfError):
+    """A value of an engine's option that a component cannot be run with on this device."""
 
 
 class NoReferenceError(SdperfError):

@@ -9,6 +9,7 @@ PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be impor
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -17,16 +18,20 @@ import pytest
 from pytest_sdperf import agreement as agreements
 from pytest_sdperf import benchmark_bridge
 from pytest_sdperf.building.expectations import explain_build
+from pytest_sdperf.case_floor import with_floor
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.delivery import DisagreementFailed, Recorder, deliver
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError
 from pytest_sdperf.judging.given import judge_as_is
+from pytest_sdperf.judging.pairs import judge_pairs, more_pairs
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.target import judge_against_target
 from pytest_sdperf.measure import measure
-from pytest_sdperf.options.marks import MARKER, read_marks
+from pytest_sdperf.measure_pairs import measure_pairs
+from pytest_sdperf.options.marks import MARKER, Marks, read_marks
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session, session_of
 from pytest_sdperf.turns import measuring_alone
@@ -45,12 +50,11 @@ def sdperf_session(request: pytest.FixtureRequest) -> Session:
 
 
 @pytest.fixture(scope="session")
-def case(request: pytest.FixtureRequest) -> Case:
+def case(request: pytest.FixtureRequest, sdperf_session: Session) -> Case:
     """The identity of what this test is about (`pytest_sdperf.values.Case`)."""
     if not isinstance(getattr(request, "param", None), Case):
         pytest.skip(str(getattr(request, "param", "no case was selected")))
-    selected: Case = request.param
-    return selected
+    return sdperf_session.completed(request.param)
 
 
 @pytest.fixture(scope="session")
@@ -148,16 +152,18 @@ def agree(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
 
 @pytest.fixture
 def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -> Callable[[CaseRunner], Measurement]:
-    """Measure the case in fresh processes and judge it against its baseline: `bench(runner)`."""
+    """Measure the case in fresh processes and judge it against its baseline, or side B by it: `bench(runner)`."""
     recorder = Recorder(request.node, case)
     marks = read_marks(request.node.iter_markers(MARKER))
+    settings = sdperf_session.run.settings
+    workers = getattr(request.config, "workerinput", {}).get("workercount", 1)
 
     def measure_and_judge(runner: CaseRunner) -> Measurement:
-        settings = sdperf_session.run.settings
-        runner.builds()  # nobody needs to wait for that
-        with measuring_alone(sdperf_session.run.device(), settings.state_dir, say=sdperf_session.say):
-            measurement = measure(runner, processes=settings.processes, say=sdperf_session.say)
-        if getattr(request.config, "workerinput", {}).get("workercount", 1) > 1:
+        if settings.other is not None:
+            return _measure_sides(request, runner, recorder, marks).a
+        more = functools.partial(sdperf_session.more_processes, min_effect=marks.min_effect)
+        measurement = _measured(runner, sdperf_session, more=more)
+        if workers > 1:
             measurement = dataclasses.replace(measurement, remarks=(*measurement.remarks, BESIDE_OTHERS))
         recorder.rungs(sdperf_session.standing(case))
         verdicts = sdperf_session.judge(measurement, min_effect=marks.min_effect)
@@ -168,3 +174,53 @@ def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
         return measurement
 
     return measure_and_judge
+
+
+def _measured(runner: CaseRunner, session: Session, *, more: Callable[[Measurement], int]) -> Measurement:
+    """Measure a case, or take what an interrupted run measured under the same conditions."""
+    settings = session.run.settings
+    conditions = session.conditions(runner.case, runner.builds())  # nobody needs to wait for the builds
+    taken, why_not = session.unfinished.find(runner.case, conditions)
+    name = f"{runner.case.model} {runner.case.component} at {runner.case.optimization} on {runner.case.engine}"
+    if taken is not None and settings.resume:
+        session.say(f"taking over {name}, measured {taken.taken_over}")
+        return taken
+    if taken is not None:
+        session.say(f"measuring {name}, as an interrupted run did {taken.taken_over}: --sdperf-resume takes that over")
+    elif why_not and settings.resume:
+        session.say(f"measuring {name} again: what an interrupted run left has {why_not}")
+    with measuring_alone(session.run.device(), settings.state_dir, say=session.say):
+        calibration = session.calibration(runner.case)
+        measurement = measure(runner, processes=settings.processes, say=session.say, more=more)
+    measurement = with_floor(dataclasses.replace(measurement, calibration=calibration), runner)
+    if not settings.in_process:
+        try:
+            session.unfinished.keep(measurement, conditions, processes=settings.processes)
+        except OSError as error:
+            session.say(f"an interrupted run will not find {name} again: {error.strerror}")
+    return measurement
+
+
+def _measure_sides(request: pytest.FixtureRequest, runner: CaseRunner, recorder: Recorder, marks: Marks) -> Pairs:
+    """Measure a case and the other side of the A/B in turns, and judge that one by it."""
+    session = session_of(request.config)
+    other, policy = session.run.other_case(runner.case), session.policy(marks.min_effect)
+    if other.same or other.skip:
+        pytest.skip(other.skip or f"nothing to compare: both sides of the A/B are {other.told}")
+    beside = session.other_runner(other)
+    for side in (runner, beside):
+        side.builds()
+    with measuring_alone(session.run.device(), session.run.settings.state_dir, say=session.say):
+        pairs = measure_pairs(
+            runner,
+            beside,
+            pairs=policy.pair_looks.counts[0],
+            say=session.say,
+            more=functools.partial(more_pairs, policy=policy),
+            shared=other.shared,
+        )
+    verdicts = judge_pairs(pairs, policy=policy)
+    recorder.pairs(pairs, verdicts)
+    benchmark_bridge.show(request, pairs.a.medians_s)
+    deliver(verdicts, policy)
+    return pairs

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_sdperf.device import Device, Health
+from pytest_sdperf.values import to_json
 
 _GIB = 2**30
 # Counters of less than a millisecond, or of no whole firmware sample, are noise of reading them.
@@ -31,32 +32,44 @@ _LABELS = {
 }
 
 
-def unfit(before: Health, after: Health, device: Device) -> tuple[str, ...]:
+def unfit(before: Health, after: Health, device: Device, *, during: Health | None = None) -> tuple[str, ...]:
     """Say why what was measured between two readings must not be judged; empty if it may.
 
     Args:
         before: Read when none of our processes used the device.
         after: Read when none of them used it any more.
         device: What was measured on. A CPU is never unfit: what else runs there is only remarked on.
+        during: Read while one of our processes kept the device busy, and timed nothing; None if nobody read it.
     """
-    sentences = [*before.reasons, *after.reasons]
+    moments = (("before", before), ("during", during), ("after", after))
+    sentences = [reason for _, health in moments if health for reason in health.reasons]
     if device.kind != "cpu":
-        for moment, health in (("before", before), ("after", after)):
-            if health.other_processes:
+        for moment, health in moments:
+            if health and health.other_processes:
                 sentences.append(f"{_processes(health.other_processes)} used the GPU {moment} the measurement.")
     for name, growth in _growth(before.throttled, after.throttled):
         sentences.append(f"The GPU was slowed down while measuring: {name}, {growth:.3g} {after.counter_unit}.")
     return _once(sentences)
 
 
-def remarks(before: Health, after: Health, device: Device) -> tuple[str, ...]:
+def remarks(before: Health, after: Health, device: Device, *, during: Health | None = None) -> tuple[str, ...]:
     """Say what is worth recording about a measurement without making it invalid. Arguments as in `unfit`."""
-    sentences = [*before.remarks, *after.remarks]
+    sentences = [*before.remarks, *(during.remarks if during else ()), *after.remarks]
     for name, growth in _growth(before.capped, after.capped):
         sentences.append(f"While measuring: {name}, {growth:.3g} {after.counter_unit}.")
     if device.kind != "cpu" and before.other_processes is None:
         sentences.append("This machine cannot tell whether other processes use the GPU.")
     return _once(sentences)
+
+
+def readings(**moments: Health | None) -> dict[str, dict[str, Any]]:
+    """Return the state of a device by moment, as plain JSON data: what the machine could tell, without sentences."""
+    told = ("reasons", "remarks")
+    return {
+        moment: {name: value for name, value in to_json(health).items() if value not in (None, {}) and name not in told}
+        for moment, health in moments.items()
+        if health is not None
+    }
 
 
 def machine_differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -> tuple[str, ...]:

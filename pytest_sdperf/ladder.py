@@ -7,7 +7,7 @@ else made, unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from pytest_sdperf.errors import OptionError, UnknownNameError
@@ -47,6 +47,24 @@ def parse_optimizations(text: str, ladder: Sequence[str], *, as_is: bool = False
                 f"Name its folder with --onnx-dir=FOLDER, or name rungs: {_list(ladder)}."
             )
     return tuple(dict.fromkeys(selections))
+
+
+def unnamed(text: str, ladder: Sequence[str]) -> tuple[str, ...]:
+    """Return the rungs of the option's text that nobody named: `ladder` alone stands for them."""
+    pieces = [piece.strip() for piece in text.split(",")]
+    return tuple(rung for rung in ladder if LADDER in pieces and rung not in pieces)
+
+
+def ends(selections: Sequence[str], between: Sequence[str], *, fits: Callable[[str], bool]) -> tuple[str, ...]:
+    """Leave out rungs between the first and the last one that fits, for what is too long to be run at each.
+
+    Args:
+        selections: What would be run.
+        between: Those of them that may be left out.
+        fits: Whether one can be run at all. Where none can, the last stays, so that the reason is told.
+    """
+    fitting = [rung for rung in selections if rung in between and fits(rung)] or list(selections[-1:])
+    return tuple(rung for rung in selections if rung not in between or rung in (fitting[0], fitting[-1]))
 
 
 def rungs(selection: str, ladder: Sequence[str]) -> tuple[str, ...]:

@@ -1,26 +1,22 @@
-"""Measure a case in fresh processes, with the machine's state before and after.
-
-Device memory is watched outside timed regions.
-"""
+"""Measure a case in fresh processes, with the state and the memory of its device beside it."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import threading
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pytest_sdperf import clock, health
-from pytest_sdperf.device import Device, DeviceProbe
+from pytest_sdperf import health
 from pytest_sdperf.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.process import Event
 from pytest_sdperf.runner import CaseRunner, Run
 from pytest_sdperf.timing import TimingPlan
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Build, Failure, Measurement, Sample, finite, to_json
+from pytest_sdperf.watches import MemoryWatch, StateWatch
 
-WATCHED_PHASES = ("first_run", "second_run")
-WATCH_INTERVAL_S = 0.005
 # Processes that have imported everything and wait for their turn; each holds the code of its libraries in memory.
 MOST_WAITING = 4
 # A request of many UNet calls averages over them; a component needs more calls for a stable median.
@@ -30,126 +26,123 @@ PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=1.0, war
 CPU_PIPELINE_PLAN = dataclasses.replace(PIPELINE_PLAN, warmup_s=0.0)
 
 
-class MemoryWatch:
-    """Follows a worker's events and records the device's peak memory during the first and the second run.
+class Recording:
+    """What the processes of one case told until now.
 
-    The suite polls from its own process, so that the worker needs no vendor library and nothing is sampled inside a
-    timed region.
+    Args:
+        runner: The case.
+        builds: What they load instead of the case's own builds.
     """
 
-    def __init__(self, probe: DeviceProbe, device: Device) -> None:
-        self._probe, self._device = probe, device
-        self._before = self._read() if device.kind != "cpu" else None
-        self._stop: threading.Event | None = None
-        self._thread: threading.Thread | None = None
-        self.peaks_bytes: dict[str, int] = {}
+    def __init__(self, runner: CaseRunner, builds: Mapping[str, Build] | None = None) -> None:
+        self._runner, self._builds = runner, builds
+        self._probe, self._device = runner.workbench.probe, runner.workbench.device
+        self._state = StateWatch(self._probe, self._device)
+        self._before = self._probe.health(self._device)
+        self.samples: list[Sample] = []
+        self.failure: Failure | None = None
 
-    def on_event(self, event: Event) -> None:
-        """Start or stop watching at the border of a phase."""
-        if self._before is None or event.text not in WATCHED_PHASES:
-            return
-        if event.name == "begin":
-            self._stop = threading.Event()
-            self._thread = threading.Thread(target=self._watch, args=(event.text, self._stop), daemon=True)
-            self._thread.start()
-        elif event.name == "end":
-            self.close()
+    @contextlib.contextmanager
+    def until_failure(self) -> Iterator[None]:
+        """Turn what goes wrong inside into a failure; what was measured before stays."""
+        try:
+            yield
+        except OutOfMemoryError as error:
+            self.failure = Failure("oom", str(error))
+        except WorkerError as error:
+            self.failure = Failure(error.reason, str(error), error.tail)
+        except SdperfError as error:
+            self.failure = Failure("refused", str(error))
 
-    def close(self) -> None:
-        """Stop watching."""
-        if self._stop is not None and self._thread is not None:
-            self._stop.set()
-            self._thread.join()
-            self._stop = self._thread = None
+    @functools.cached_property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of the workers' task.
 
-    def _read(self) -> int | None:
-        return self._probe.memory_used_bytes(self._device)
+        Raises:
+            SdperfError: A component cannot be built.
+        """
+        self._builds = self._runner.builds() if self._builds is None else self._builds
+        return {**self._runner.arguments(builds=self._builds), "plan": to_json(plan_of(self._runner))}
 
-    def _watch(self, phase: str, stop: threading.Event) -> None:
-        assert self._before is not None
-        while True:
-            # Read once more after the end: an arena keeps what the run allocated.
-            last = stop.is_set()
-            used = self._read()
-            if used is not None:
-                self.peaks_bytes[phase] = max(self.peaks_bytes.get(phase, 0), used - self._before)
-            if last:
-                return
-            clock.sleep_s(WATCH_INTERVAL_S)
+    def take(self, worker: Run) -> None:
+        """Let one process measure."""
+        watch = MemoryWatch(self._probe, self._device)
 
-    def add_to(self, sample: Sample) -> Sample:
-        """Return the sample with the peaks that were seen."""
-        if not self.peaks_bytes:
-            return sample
-        return dataclasses.replace(
-            sample,
-            first_run_bytes=self.peaks_bytes.get("first_run"),
-            second_run_bytes=self.peaks_bytes.get("second_run"),
-            memory_source="device",
+        def on_event(event: Event) -> None:
+            watch.on_event(event)
+            self._state.on_event(event)
+
+        try:
+            answer = worker(on_event=on_event)
+        finally:
+            watch.close()
+        sample = Sample.from_json(answer["sample"])
+        self.samples.append(watch.add_to(dataclasses.replace(sample, facts=finite(sample.facts))))
+
+    def measured(self) -> Measurement:
+        """Return all of it, with the state of the machine before and now."""
+        self._state.close()
+        before, during, after = self._before, self._state.seen, self._probe.health(self._device)
+        return Measurement(
+            case=self._runner.case,
+            samples=tuple(self.samples),
+            failure=self.failure,
+            subject=subject(self.samples[-1]) if self.samples else {},
+            health=health.unfit(before, after, self._device, during=during),
+            remarks=health.remarks(before, after, self._device, during=during),
+            readings=health.readings(before=before, during=during, after=after),
+            **_graphs(self._builds or {}),
         )
 
 
-def measure(runner: CaseRunner, *, processes: int, say: Callable[[str], None]) -> Measurement:
+def measure(
+    runner: CaseRunner,
+    *,
+    processes: int,
+    say: Callable[[str], None],
+    more: Callable[[Measurement], int] = lambda measurement: 0,
+) -> Measurement:
     """Take one sample in each of `processes` fresh processes, one after the other.
 
     What cannot be built or loaded, runs out of memory, crashes or hangs ends the measurement with a `Failure`.
+
+    Args:
+        runner: The case.
+        processes: How many to begin with.
+        say: Prints one line of progress.
+        more: Says how many more to start, of what was measured until now; 0 ends the measurement.
     """
-    workbench = runner.workbench
-    plan = plan_of(runner)
-    builds: dict[str, Build] = {}
-    before = workbench.probe.health(workbench.device)
-    samples: list[Sample] = []
-    failure: Failure | None = None
-    try:
-        builds = runner.builds()
-        for sample in _samples(runner, {**runner.arguments(), "plan": to_json(plan)}, processes=processes, say=say):
-            samples.append(sample)  # noqa: PERF402 - what was measured before a failure is kept
-    except OutOfMemoryError as error:
-        failure = Failure("oom", str(error))
-    except WorkerError as error:
-        failure = Failure(error.reason, str(error), error.tail)
-    except SdperfError as error:
-        failure = Failure("refused", str(error))
-    after = workbench.probe.health(workbench.device)
-    return Measurement(
-        case=runner.case,
-        samples=tuple(samples),
-        failure=failure,
-        subject=subject(samples[-1]) if samples else {},
-        health=health.unfit(before, after, workbench.device),
-        remarks=health.remarks(before, after, workbench.device),
-        **_graphs(builds),
-    )
+    recording = Recording(runner)
+    while processes and recording.failure is None:
+        with recording.until_failure():
+            _take(recording, runner, total=len(recording.samples) + processes, say=say)
+        processes = more(recording.measured())
+    return recording.measured()
+
+
+def _take(recording: Recording, runner: CaseRunner, *, total: int, say: Callable[[str], None]) -> None:
+    """Take samples until there are `total`."""
+    what = f"{runner.case.model} {runner.case.component}"
+    while len(recording.samples) < total:
+        count = min(MOST_WAITING, total - len(recording.samples))
+        arguments = recording.arguments
+        say(f"starting {plural(count, 'process', 'processes')} for {what}")
+        with runner.workers("measure", arguments, count=count) as workers:
+            for worker in workers:
+                say(f"measuring {what}: process {len(recording.samples) + 1} of {total}")
+                recording.take(worker)
 
 
 def plan_of(runner: CaseRunner) -> TimingPlan:
     """Return how many calls each process of a case takes."""
-    if not runner.is_pipeline:
+    return timing_plan(whole=runner.is_pipeline, device_kind=runner.workbench.device.kind)
+
+
+def timing_plan(*, whole: bool, device_kind: str) -> TimingPlan:
+    """Return how many calls each process takes of a whole request or of a component, on a kind of device."""
+    if not whole:
         return COMPONENT_PLAN
-    return CPU_PIPELINE_PLAN if runner.workbench.device.kind == "cpu" else PIPELINE_PLAN
-
-
-def _samples(
-    runner: CaseRunner, arguments: dict[str, Any], *, processes: int, say: Callable[[str], None]
-) -> Iterator[Sample]:
-    what = f"{runner.case.model} {runner.case.component}"
-    for first in range(0, processes, MOST_WAITING):
-        count = min(MOST_WAITING, processes - first)
-        say(f"starting {plural(count, 'process', 'processes')} for {what}")
-        with runner.workers("measure", arguments, count=count) as workers:
-            for number, worker in enumerate(workers, first + 1):
-                say(f"measuring {what}: process {number} of {processes}")
-                yield _sample(runner, worker)
-
-
-def _sample(runner: CaseRunner, worker: Run) -> Sample:
-    watch = MemoryWatch(runner.workbench.probe, runner.workbench.device)
-    try:
-        answer = worker(on_event=watch.on_event)
-    finally:
-        watch.close()
-    sample = Sample.from_json(answer["sample"])
-    return watch.add_to(dataclasses.replace(sample, facts=finite(sample.facts)))
+    return CPU_PIPELINE_PLAN if device_kind == "cpu" else PIPELINE_PLAN
 
 
 def _graphs(builds: Mapping[str, Build]) -> dict[str, Any]:
@@ -162,7 +155,8 @@ def _graphs(builds: Mapping[str, Build]) -> dict[str, Any]:
 
 def subject(sample: Sample) -> dict[str, str]:
     """Return versions and settings of what was tested, as the worker saw them."""
-    facts = {name: str(version) for name, version in sample.facts.get("versions", {}).items()}
+    told = {**sample.facts.get("versions", {}), **sample.facts.get("settings", {})}
+    facts = {name: str(value) for name, value in told.items()}
     if "threads" in sample.facts:
         facts["threads"] = str(sample.facts["threads"])
     return dict(sorted(facts.items()))

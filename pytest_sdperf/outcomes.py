@@ -44,12 +44,13 @@ class Agreement:
 
 
 class Outcome(Enum):
-    """The seven verdicts, worst last."""
+    """The verdicts, worst last. `judge()` gives seven of them; NOT MEASURED is what a time budget had no room for."""
 
     HELD = "HELD"
     IMPROVED = "IMPROVED"
     NEW = "NEW"
     GAP = "GAP"
+    NOT_MEASURED = "NOT MEASURED"
     INCONCLUSIVE = "INCONCLUSIVE"
     INVALID = "INVALID"
     REGRESSED = "REGRESSED"
@@ -60,7 +61,7 @@ class Verdict:
     """What `judge()` says about one metric of one case.
 
     Attributes:
-        outcome: One of the seven.
+        outcome: What it means.
         code: Stable reason code, such as `latency-above-interval`.
         sentence: One complete sentence for a person.
         metric: `latency`, `first-run-memory`, `second-run-memory`, `counts`, `agreement`, ...

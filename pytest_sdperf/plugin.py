@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_sdperf import benchmark_bridge, registration, reporter, run
+from pytest_sdperf import benchmark_bridge, planner, registration, reporter, run, time_budget
 from pytest_sdperf import session as sdperf_session
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case, uses_our_device
@@ -49,7 +49,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(this, run.NAME)
     config.pluginmanager.register(sdperf_session.Session(this, say=speaker(config)), sdperf_session.NAME)
     config.pluginmanager.register(Watcher(config), "sdperf-watcher")
-    config.pluginmanager.register(reporter.Reporter(config), reporter.NAME)
+    if this.settings.time_budget_s:
+        config.pluginmanager.register(time_budget.TimeBudget(config), time_budget.NAME)
+    last = (planner.Planner(config), planner.NAME) if this.settings.plan else (reporter.Reporter(config), reporter.NAME)
+    config.pluginmanager.register(*last)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -93,14 +96,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not ours or session.config.option.collectonly:
         return
     this = run.run_of(session.config)
+    if this.settings.plan:
+        return  # what is not here is planned all the same
     needy = [item for item in ours if not is_skipped(item) and DEVICE_FIXTURES.intersection(fixtures_of(item))]
     benches = [item for item in ours if "bench" in fixtures_of(item)]
+    sdperf_session.session_of(session.config).cases = max(len(benches), 1)
     try:
         sdperf_session.session_of(session.config).check_outputs()
         this.check_weights([item.nodeid for item in needy if EXECUTING_FIXTURES.intersection(fixtures_of(item))])
         if needy:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)
+        this.check_other_side([case for case in map(case_of, benches) if case])
+        for case in filter(None, map(case_of, needy)):
+            sdperf_session.session_of(session.config).completed(case)
         if benches:
             benchmark_bridge.check_options(session.config)
         if any(item in needy for item in benches):
@@ -112,7 +121,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """Say what is about to be measured, only in runs that use us."""
-    if config.option.collectonly or not any(map(case_of, items)):
+    if config.option.collectonly or run.run_of(config).settings.plan or not any(map(case_of, items)):
         return []
     return list(run.run_of(config).header())
 

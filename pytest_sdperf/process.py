@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_sdperf import children, errors, worker
 from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.contracts import PhaseListener
+from pytest_sdperf.phases import PhaseListener
 from pytest_sdperf.tasks import TaskContext
 
 TAIL_LINES = 12
@@ -181,7 +181,7 @@ def _opened(python: Path | None, env: Mapping[str, str], out_dir: Path) -> Itera
         except OSError as error:
             raise errors.WorkerError(
                 f"the interpreter {command[0]} cannot be started ({error.strerror}). "
-                f"Check the 'python' of the profile in [tool.sdperf.engines].",
+                f"Check --sdperf-ab, or the 'python' of the profile in [tool.sdperf.engines].",
                 reason="refused",
             ) from error
         yield process

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from pytest_sdperf.conclusion import Results, conclude, summary_lines
+from pytest_sdperf import time_budget
+from pytest_sdperf.conclusion import conclude, summary_lines
 from pytest_sdperf.delivery import Recorder, attach, out_of_time, recorded
 from pytest_sdperf.errors import SdperfError, WorkerError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped
 from pytest_sdperf.preparation import Needs, prepare
+from pytest_sdperf.run_results import Results
 from pytest_sdperf.session import session_of
 
 NAME = "sdperf-reporter"
@@ -63,7 +65,7 @@ class Reporter:
         """Build what the selected tests need before the first of them measures."""
         distributed = self._is_worker or self._config.getoption("dist", "no") != "no"
         if not distributed and not self._config.option.collectonly and not session.testsfailed:
-            prepare(session_of(self._config), needs_of(session.items))
+            prepare(session_of(self._config), needs_of(time_budget.within(self._config, session.items)))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -121,7 +123,14 @@ class Reporter:
             return
         terminalreporter.section("sdperf")
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
-        for line in summary_lines(self._results, session_of(self._config), command=self._command, width=width):
+        lines = summary_lines(
+            self._results,
+            session_of(self._config),
+            command=self._command,
+            width=width,
+            verbose=self._config.getoption("verbose") > 0,
+        )
+        for line in lines:
             terminalreporter.write_line(line.text, **line.markup)
         if self._problem:
             terminalreporter.write_line(f"ERROR: {self._problem}", red=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,17 +12,21 @@ import pytest
 
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
-from pytest_sdperf.device_choice import Found, choose_device, describe, named_kind
-from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, WorkerError
+from pytest_sdperf.device_choice import Found, asked_kind, describe, find_device
+from pytest_sdperf.engines.given_pipeline import GivenPipelineEngine
+from pytest_sdperf.errors import EngineMissingError, OptionError, WorkerError
+from pytest_sdperf.models.given_pipeline import given_model
 from pytest_sdperf.options.engine_requests import check_profiles
 from pytest_sdperf.options.flags import Answer, read_answers
 from pytest_sdperf.options.onnx_folder import ONNX_DIR
+from pytest_sdperf.options.pipeline_factory import alone
 from pytest_sdperf.options.profiles import Profile, read_project
 from pytest_sdperf.options.reading import PIPELINE, Reader
 from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.process import run_task
 from pytest_sdperf.registration import fill_catalog
 from pytest_sdperf.selection.given import no_module
+from pytest_sdperf.selection.other_case import OtherCase, differing, other_case
 from pytest_sdperf.selection.selector import Selector, missing_here
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.units import plural
@@ -50,7 +53,7 @@ class Run:
     profiles: Mapping[str, Profile]
     device_kind: DeviceKind
     found: Found | None = None
-    _asked: set[tuple[str, bool]] = field(default_factory=set)
+    _asked: set[tuple[object, ...]] = field(default_factory=set)
 
     @functools.cached_property
     def selector(self) -> Selector:
@@ -87,12 +90,31 @@ class Run:
         profile = self.profiles.get(case.engine, Profile(case.engine, case.engine))
         return EngineRequest(
             label=case.engine,
-            engine=profile.engine,
+            engine=self.catalog.engine_of(profile.engine)[0].name,
             options=case.engine_options,
             python=profile.python,
             env=profile.env,
             by_name=named,
         )
+
+    def other_case(self, case: Case) -> OtherCase:
+        """Return what an A/B compares a case with."""
+        assert self.settings.other is not None
+        return other_case(case, self.request_of(case), self.settings.other, self.selector)
+
+    def check_other_side(self, cases: Iterable[Case]) -> None:
+        """Refuse to begin where the second side of an A/B cannot run, or no case differs on it.
+
+        Raises:
+            EngineMissingError: With the command that installs it.
+            OptionError: Both sides are the same.
+        """
+        for other in differing([self.other_case(case) for case in cases if self.settings.other]):
+            request = other.request
+            reason = missing_here(self.catalog.engines.get(request.engine), request, self.device_kind)
+            reason = reason or self._missing_there(request, whole=other.case.component == PIPELINE)
+            if reason is not None:
+                raise EngineMissingError(f"side B of the A/B cannot run engine {request.label!r}: {reason}")
 
     def check_engines(self, cases: Iterable[Case]) -> None:
         """Refuse to begin where an engine that was asked for by name cannot run.
@@ -137,14 +159,20 @@ class Run:
 
     def _missing_there(self, request: EngineRequest, *, whole: bool) -> str | None:
         """Say what the interpreter of a profile lacks, by asking it; None if nothing, or if there is none."""
-        if request.python is None or (request.label, whole) in self._asked:
+        question = (request.python, request.label, request.options, whole)
+        if request.python is None or question in self._asked:
             return None
-        self._asked.add((request.label, whole))
+        self._asked.add(question)
         with tempfile.TemporaryDirectory(prefix="sdperf-") as folder:
             try:
                 run_task(
                     "pytest_sdperf.tasks.usable:run",
-                    {"engine": request.engine, "device_kind": self.device_kind, "pipeline": whole},
+                    {
+                        "engine": request.engine,
+                        "options": dict(request.options),
+                        "device_kind": self.device_kind,
+                        "pipeline": whole,
+                    },
                     out_dir=Path(folder),
                     timeout_s=self.settings.worker_timeout_s,
                     registrars=[self.catalog.engines.owner(request.engine)],
@@ -175,7 +203,7 @@ def compose(config: pytest.Config) -> Run:
     catalog = fill_catalog(config.pluginmanager)
     project = read_project(config.rootpath)
     check_profiles(catalog, project.profiles)
-    answers = read_answers(config, project.options)
+    answers = alone(read_answers(config, project.options))
     chosen = getattr(config, "workerinput", {}).get(CHOSEN, "")
     if chosen:
         answers["gpu"] = Answer(chosen, "--sdperf-gpu")
@@ -189,7 +217,11 @@ def compose(config: pytest.Config) -> Run:
         started_in=Path(config.invocation_params.dir),
         root=config.rootpath,
     )
-    run = Run(reader.settings(), catalog, project.profiles, kind, found)
+    settings = reader.settings()
+    if settings.selection.pipeline is not None:
+        catalog.add_model(given_model(settings.selection.pipeline.label, on_cpu=kind == "cpu"))
+        catalog.add_engine(GivenPipelineEngine())
+    run = Run(settings, catalog, project.profiles, kind, found)
     _check_fit(run)
     return run
 
@@ -199,33 +231,6 @@ def run_of(config: pytest.Config) -> Run:
     run = config.pluginmanager.get_plugin(NAME)
     assert isinstance(run, Run)
     return run
-
-
-def find_device(gpu: str, catalog: Catalog) -> Found:
-    """Return the device that `gpu` names.
-
-    Raises:
-        DeviceMissingError: It is not in this machine.
-        UnknownNameError: No device has such a name.
-    """
-    return choose_device(gpu, catalog.probes.items(), environ=os.environ)
-
-
-def asked_kind(gpu: str, catalog: Catalog) -> tuple[DeviceKind, Found | None]:
-    """Return the kind of the device that was asked for, and the device itself if it is a GPU of this machine.
-
-    The tests of graphs run anywhere, also for a GPU that is elsewhere: its kind then follows from its name.
-
-    Raises:
-        UnknownNameError: No device has such a name.
-    """
-    if gpu.lower() in {"", "cpu"}:
-        return "cpu", None
-    try:
-        found = find_device(gpu, catalog)
-    except DeviceMissingError:
-        return named_kind(gpu) or "cuda", None
-    return found.device.kind, found
 
 
 def _check_given(run: Run) -> None:
@@ -257,7 +262,8 @@ def _check_given(run: Run) -> None:
 
 def _check_fit(run: Run) -> None:
     _check_given(run)
-    for request in run.settings.selection.engines:
+    other = run.settings.other
+    for request in (*run.settings.selection.engines, *([other.engine] if other and other.engine else [])):
         engine = run.catalog.engines.get(request.engine)
         if request.by_name and run.device_kind not in engine.device_kinds:
             kinds = " and ".join(engine.device_kinds)

@@ -16,6 +16,7 @@ from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog, Registrar
+from pytest_sdperf.compilations import Compilations
 from pytest_sdperf.components import PIPELINE, needed_components
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device, DeviceProbe
@@ -57,6 +58,11 @@ class Workbench:
     say: Callable[[str], None]
     _numbers: itertools.count[int] = dataclasses.field(default_factory=itertools.count)
 
+    @functools.cached_property
+    def compilations(self) -> Compilations:
+        """What the engines of this session compiled."""
+        return Compilations(self.cache, self.settings, self.device, self.say)
+
     def new_folder(self, name: str) -> Path:
         """Return a new scratch folder for one worker process."""
         return Path(tempfile.mkdtemp(prefix=f"{next(self._numbers):04d}-{name}-", dir=self.folder))
@@ -90,6 +96,7 @@ def build_of(builder: Builder, case: Case, component: str, *, engine: Engine | N
         workload=case.workload,
         consumes=engine.consumes if engine else "onnx",
         lowered=engine is not None and any(engine.lowers(rung) for rung in rungs),
+        fused=engine is None or not engine.fuses,
     )
 
 
@@ -188,6 +195,8 @@ class CaseRunner:
                 "engine": self.request.engine,
                 "options": dict(self.request.options),
                 "build": to_json(build),
+                "shapes": self.case.shapes,
+                "compiled": "",
             }
             for component, build in (builds or self.builds()).items()
         }
@@ -199,6 +208,12 @@ class CaseRunner:
             "device_kind": self.workbench.device.kind,
             "device_index": 0,  # the worker sees one device only
         }
+        if self.engine.compiles:
+            for component, part in parts.items():
+                found = self.workbench.compilations.find(
+                    self.engine, shared, component, request=self.request, start=self._start(shared)
+                )
+                part.update(found)
         if self.is_pipeline:
             return {
                 **shared,

@@ -31,3 +31,9 @@ def make_scheduler(name: str, config: Mapping[str, Any]) -> Any:
     scheduler = getattr(importlib.import_module(f"diffusers.schedulers.{module}"), class_name)
     known = inspect.signature(scheduler.__init__).parameters
     return scheduler(**{key: value for key, value in config.items() if key in known})
+
+
+def scheduler_name(scheduler: Any) -> str:
+    """Return the name of a scheduler, or its class where that is none of `SCHEDULERS`."""
+    kind = type(scheduler).__name__
+    return next((name for name, (_, known) in SCHEDULERS.items() if known == kind), kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,14 +21,23 @@ from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.fingerprint import library_versions
+from pytest_sdperf.calibration import Calibration
+from pytest_sdperf.calibrator import calibrate
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.errors import OptionError
+from pytest_sdperf.given_pipeline import GivenPipeline
 from pytest_sdperf.health import differing_keys
+from pytest_sdperf.judging.escalation import more_processes
+from pytest_sdperf.judging.fitness import Differences
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.measure import timing_plan
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
+from pytest_sdperf.selection.other_case import OtherCase
+from pytest_sdperf.unfinished import Conditions, Unfinished, conditions_of
 from pytest_sdperf.values import Build, Case, Measurement
 
 NAME = "sdperf-session"
@@ -45,12 +55,15 @@ class Session:
 
     Attributes:
         run: What was asked, what is registered, and the device.
+        cases: Number of tests that will measure: of many verdicts each may be wrong less often.
     """
 
     def __init__(self, run: Run, *, say: Callable[[str], None]) -> None:
         self.run = run
         self.say = say
+        self.cases = 1
         self._runners: dict[Case, CaseRunner] = {}
+        self._calibrated: list[Calibration | None] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     @functools.cached_property
@@ -62,12 +75,16 @@ class Session:
     @functools.cached_property
     def builder(self) -> Builder:
         """Builds components through the cache; needs no device."""
+        return self.new_builder(self.cache, say=self.say)
+
+    def new_builder(self, cache: Cache, *, say: Callable[[str], None]) -> Builder:
+        """Return a builder of this run's models that works through some cache."""
         given, reference = self.run.selector.given, self.run.settings.selection.onnx_reference
         return Builder(
             self.run.catalog,
             self.run.settings,
-            self.cache,
-            say=self.say,
+            cache,
+            say=say,
             folder=given.folder if given else None,
             reference=OnnxFolder(reference, option=ONNX_REFERENCE) if reference else None,
         )
@@ -115,11 +132,43 @@ class Session:
             say=self.say,
         )
 
+    def calibration(self, case: Case) -> Calibration | None:
+        """Return what the device itself does, measured once; None where nothing can measure it, which is said once.
+
+        Args:
+            case: The interpreter of its engine is asked where the suite's own has no torch.
+        """
+        if not self._calibrated:
+            python = None if importlib.util.find_spec("torch") else self.run.request_of(case).python
+            self._calibrated.append(calibrate(self.workbench, python=python))
+        return self._calibrated[0]
+
+    @functools.cached_property
+    def given_pipeline(self) -> GivenPipeline | None:
+        """What `--pipeline` named; None where pipelines are built from models."""
+        factory = self.run.settings.selection.pipeline
+        return GivenPipeline(factory, self.workbench) if factory else None
+
+    def completed(self, case: Case) -> Case:
+        """Return a case with what only the user's own pipeline can say; it is made for that, once.
+
+        Raises:
+            SdperfError: It cannot be made, or is not supported.
+        """
+        return self.given_pipeline.completed(case) if self.given_pipeline else case
+
     def runner(self, case: Case) -> CaseRunner:
         """Return the runner of a case; the same one for the same case."""
+        case = self.completed(case)
         if case not in self._runners:
-            self._runners[case] = CaseRunner(case, self.run.request_of(case), self.workbench)
+            given, request = self.given_pipeline, self.run.request_of(case)
+            runner = given.runner(case, request) if given else CaseRunner(case, request, self.workbench)
+            self._runners[case] = runner
         return self._runners[case]
+
+    def other_runner(self, other: OtherCase) -> CaseRunner:
+        """Return what executes the second side of an A/B."""
+        return CaseRunner(other.case, other.request, self.workbench)
 
     @functools.cached_property
     def baseline(self) -> baselines.Baseline | None:
@@ -189,6 +238,24 @@ class Session:
                     f"{option}=FILE."
                 ) from error
 
+    @functools.cached_property
+    def unfinished(self) -> Unfinished:
+        """What this run has measured so far, and what an interrupted one left."""
+        return Unfinished(self.run.settings.state_dir / "unfinished" / self.run.device().slug)
+
+    def conditions(self, case: Case, builds: Mapping[str, Build]) -> Conditions:
+        """Return what has to be equal for an earlier measurement of a case to stand for a new one."""
+        request, catalog = self.run.request_of(case), self.run.catalog
+        return conditions_of(
+            request,
+            builds,
+            engine=catalog.engines.get(request.engine),
+            model=catalog.models.get(case.model),
+            machine=self.machine,
+            plan=timing_plan(whole=case.component == PIPELINE, device_kind=self.run.device().kind),
+            settings=self.run.settings,
+        )
+
     @property
     def machine(self) -> Mapping[str, Any]:
         """Machine keys of a baseline that is recorded now."""
@@ -201,13 +268,23 @@ class Session:
             measurement: What was measured.
             min_effect: Of the test's marker.
         """
-        stored = self.baseline.cases.get(measurement.case.key) if self.baseline else None
-        differences = differing_keys(self.baseline.machine, self.machine) if self.baseline and stored else {}
+        stored, differences = self._stored(measurement.case)
         return judge(measurement, stored, policy=self.policy(min_effect), differences=differences)
+
+    def more_processes(self, measurement: Measurement, *, min_effect: float | None = None) -> int:
+        """Return how many more processes a measurement needs, while its verdict is open; 0 when it is settled."""
+        stored, differences = self._stored(measurement.case)
+        return more_processes(measurement, stored, policy=self.policy(min_effect), differences=differences)
+
+    def _stored(self, case: Case) -> tuple[baselines.StoredCase | None, Differences]:
+        """Return what is stored of a case, and the machine keys in which that machine differs from this one."""
+        stored = self.baseline.cases.get(case.key) if self.baseline else None
+        return stored, differing_keys(self.baseline.machine, self.machine) if self.baseline and stored else {}
 
     def policy(self, min_effect: float | None = None) -> Policy:
         """Return how strictly this run judges."""
-        return Policy.of(self.run.settings, device_kind=self.run.device().kind, min_effect=min_effect)
+        kind = self.run.device().kind
+        return Policy.of(self.run.settings, device_kind=kind, min_effect=min_effect, cases=self.cases)
 
     def close(self) -> None:
         """Remove the scratch folder."""

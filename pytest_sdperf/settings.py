@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+MORE = 4  # as many times the processes that were asked for may be started, while a verdict is open
+
 
 @dataclass(frozen=True)
 class EngineRequest:
@@ -30,6 +32,48 @@ class EngineRequest:
 
 
 @dataclass(frozen=True)
+class OtherSide:
+    """What the second side of an A/B has of its own; everything else is as on the first.
+
+    Attributes:
+        python: Interpreter of its workers.
+        engine: Its engine.
+        optimization: Its canonical selection; empty as on the first side.
+        build: Whether it loads the files of the first side; empty where nobody said.
+    """
+
+    python: Path | None = None
+    engine: EngineRequest | None = None
+    optimization: str = ""
+    build: Literal["shared", "own", ""] = ""
+
+
+@dataclass(frozen=True)
+class PipelineFactory:
+    """A function of the user's own that makes a diffusers pipeline.
+
+    Attributes:
+        module: Dotted name of its module.
+        function: Its name there.
+        folder: Where the module's top-level package lies, if pytest itself would not find it there.
+    """
+
+    module: str
+    function: str
+    folder: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name of the pipeline where others have the name of a model: `mypipe.make`."""
+        return f"{self.module}.{self.function}"
+
+    @property
+    def spelled(self) -> str:
+        """The option as it is typed, for messages."""
+        return f"--sdperf-pipeline={self.module}:{self.function}"
+
+
+@dataclass(frozen=True)
 class Selection:
     """What is run: the axes that parametrize the suites. An empty tuple means the default of the machine or model.
 
@@ -37,14 +81,17 @@ class Selection:
         models, components, batch_sizes: Values of their axes.
         engines: Engines asked for.
         optimizations: Canonical selections (`fp16`, `fp16+fmha`, `all-fmha`, `as-is`); `ladder` is already expanded.
+        unnamed_rungs: Those of `optimizations` that nobody named: they are there because `ladder` is every rung.
         fusers: `native`, `ort`.
         exporter: `dynamo` or `torchscript`.
         opset: Opset of the export.
         shapes: `static` or `dynamic`.
+        fp32_ops: Operators that stay float32 in float16 builds, as `component:operator`, sorted.
         weights: `random`, `none` (graphs are built without weights), the absolute path of a diffusers folder, or a
             hub id.
         onnx_dir: Absolute path of an exported pipeline that is taken instead of exporting one; None exports.
         onnx_reference: Absolute path of a float32 one that stands for torch where no weights are given.
+        pipeline: What makes the user's own pipeline, the only one that is tested then; None tests models.
         height, width, steps, scheduler: Overrides of the model's defaults; 0 or empty keeps the default.
     """
 
@@ -52,18 +99,25 @@ class Selection:
     components: tuple[str, ...] = ()
     engines: tuple[EngineRequest, ...] = ()
     optimizations: tuple[str, ...] = ()
+    unnamed_rungs: tuple[str, ...] = ()
     batch_sizes: tuple[int, ...] = ()
     fusers: tuple[str, ...] = ()
     exporter: str = "dynamo"
     opset: int = 18
     shapes: str = "static"
+    fp32_ops: tuple[str, ...] = ()
     weights: str = "random"
     onnx_dir: Path | None = None
     onnx_reference: Path | None = None
+    pipeline: PipelineFactory | None = None
     height: int = 0
     width: int = 0
     steps: int = 0
     scheduler: str = ""
+
+    def fp32_ops_of(self, component: str) -> tuple[str, ...]:
+        """Return which of `fp32_ops` one component has; those of every component for `pipeline`."""
+        return tuple(op for op in self.fp32_ops if component in ("pipeline", op.partition(":")[0]))
 
     @property
     def has_module(self) -> bool:
@@ -83,17 +137,22 @@ class Settings:
         cache_size_bytes: Size above which the least recently used artifacts are removed.
         state_dir: Folder of candidates and self-test results of this machine.
         processes: Fresh processes per measurement.
+        max_processes: More are started while a verdict is open, up to this many; 0 means four times as many.
+        other: The second side of an A/B; None judges by the baseline.
         worker_timeout_s, build_timeout_s: After this a worker is ended and its case is INVALID.
         update_baselines: Accept what was measured.
         reason: Why a regression is accepted.
         missing_baseline: Whether a case without a baseline passes or fails.
-        fail_on: Further outcomes that fail (`inconclusive`).
+        fail_on: Further outcomes that fail (`inconclusive`, `not-measured`).
         min_effect: Smallest relative change that can be a regression.
         unused_baselines: Whether a stored case that nothing measures any more is listed or fails the run.
         pool: Label of the machine pool, a machine key of the baseline.
         in_process: Run workers in this process, for a debugger.
         json_file: Where every measurement and verdict is written; None writes none.
         explain_file: Where every place without an expected operator is written; None writes none.
+        plan: Only say what the run would cost.
+        time_budget_s: What the run may take, builds included; 0 for as long as it takes.
+        resume: Take what an interrupted run has measured.
     """
 
     gpu: str = ""
@@ -103,20 +162,30 @@ class Settings:
     cache_size_bytes: int = 100 * 10**9
     state_dir: Path = Path()
     processes: int = 3
+    max_processes: int = 0
+    other: OtherSide | None = None
     worker_timeout_s: float = 900.0
     build_timeout_s: float = 3600.0
     update_baselines: bool = False
     reason: str = ""
     missing_baseline: Literal["pass", "fail"] = "pass"
+    unused_baselines: Literal["warn", "fail"] = "warn"
     fail_on: frozenset[str] = frozenset()
     min_effect: float = 0.02
-    unused_baselines: Literal["warn", "fail"] = "warn"
     pool: str = "default"
     in_process: bool = False
     json_file: Path | None = None
     explain_file: Path | None = None
+    plan: bool = False
+    time_budget_s: float = 0.0
+    resume: bool = False
 
     @property
     def on_gpu(self) -> bool:
         """Whether a GPU was asked for: defaults are then full-size models and GPU engines."""
         return self.gpu.strip().lower() not in {"", "cpu"}
+
+    @property
+    def most_processes(self) -> int:
+        """Most processes of one measurement. For a debugger no more are started than were asked for."""
+        return self.processes if self.in_process else self.max_processes or MORE * self.processes

@@ -5,6 +5,7 @@ The replicate is the median of one fresh process; everything is computed on loga
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Sequence
@@ -46,6 +47,7 @@ class Interval:
         return self.center * self.ratio
 
 
+@functools.lru_cache(maxsize=1024)
 def t_quantile(probability: float, degrees: int) -> float:
     """Return the quantile of Student's t distribution."""
     from scipy import stats
@@ -87,8 +89,9 @@ def predict(
     """Bound the median of a new session from stored sessions of process medians.
 
     Three or more sessions: the t prediction bound for one further session, from the spread between sessions, so
-    that what differs from day to day is inside it. Fewer: the pooled spread of processes, which does not know
-    about days. Neither is ever narrower than the minimum effect.
+    that what differs from day to day is inside it; a session of fewer processes than the stored ones spreads more
+    than they did; never narrower than the minimum effect. Fewer sessions: the pooled spread of processes, which does
+    not know about days, beyond the minimum effect; more processes must not make it look as if they told about days.
 
     Args:
         stored: Process medians of each stored session, all positive; at least one session.
@@ -104,11 +107,31 @@ def predict(
     floor = math.log1p(min_effect)
     if count >= SESSIONS_FOR_SPREAD:
         spread = statistics.stdev(centers)
-        half = t_quantile(confidence, count - 1) * spread * math.sqrt(1 + 1 / count)
+        variance = spread**2 * (1 + 1 / count) + _of_fewer_processes(stored, new)
+        half = t_quantile(confidence, count - 1) * math.sqrt(variance)
         return Interval(center, math.exp(max(half, floor)), spread, "sessions", count)
     spread, degrees = pooled_spread([*stored, new])
     if not degrees:
         return Interval(center, math.inf, math.nan, "nothing", count)
     variance_of_center = sum(1 / len(medians) for medians in stored) / count**2
     half = t_quantile(confidence, degrees) * spread * MEDIAN_SPREAD * math.sqrt(1 / len(new) + variance_of_center)
-    return Interval(center, math.exp(max(half, floor)), spread, "processes", count)
+    return Interval(center, math.exp(half + floor), spread, "processes", count)
+
+
+def _of_fewer_processes(stored: Sequence[Sequence[float]], new: Sequence[float]) -> float:
+    """Return the variance of a session's center that comes from having fewer processes than the stored ones."""
+    fewer = 1 / len(new) - statistics.fmean(1 / len(medians) for medians in stored)
+    spread, degrees = pooled_spread([*stored, new])
+    return (spread * MEDIAN_SPREAD) ** 2 * fewer if degrees and fewer > 0 else 0.0
+
+
+def reach(stored: Sequence[Sequence[float]], new: Sequence[float], *, confidence: float) -> float:
+    """Return how far, as a log-ratio, more processes may still move the center of a new session.
+
+    Returns:
+        Infinity when not one process was repeated.
+    """
+    spread, degrees = pooled_spread([*stored, new])
+    if not degrees:
+        return math.inf
+    return t_quantile(confidence, degrees) * spread * MEDIAN_SPREAD / math.sqrt(len(new))

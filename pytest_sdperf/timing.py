@@ -7,13 +7,22 @@ from __future__ import annotations
 
 import gc
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from pytest_sdperf import host_memory
 from pytest_sdperf.clock import Clock, monotonic_s
-from pytest_sdperf.contracts import PhaseListener
+from pytest_sdperf.phases import PhaseListener
 from pytest_sdperf.values import Sample
+
+
+class AllocatorPeak(Protocol):
+    """Tells the peak of an allocator in bytes, as `contracts.Runner.allocator_peak_bytes` does."""
+
+    def __call__(self, *, reset: bool) -> int | None:
+        """Return the peak since the last reset, and begin a new one if asked to."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,8 @@ def take_sample(
     plan: TimingPlan,
     *,
     listener: PhaseListener,
-    watch_host: bool,
+    on_cpu: bool,
+    allocator_peak: AllocatorPeak | None = None,
     now_s: Clock = monotonic_s,
 ) -> Sample:
     """Time a call that returns only when the device has finished.
@@ -49,14 +59,16 @@ def take_sample(
         call: One complete, synchronized request.
         plan: How often to call.
         listener: Told about the phases; the suite watches device memory during the first two.
-        watch_host: Record this process's own peak memory (runs on a CPU).
+        on_cpu: The device is the host: its own peak memory is the one that is judged.
+        allocator_peak: Tells the peak of the engine's own allocator.
         now_s: The clock.
 
     Returns:
         A sample whose `load_s` and `facts` are left to the caller.
     """
-    first_s, first_bytes = _watched_run(call, "first_run", listener, watch_host=watch_host, now_s=now_s)
-    second_s, second_bytes = _watched_run(call, "second_run", listener, watch_host=watch_host, now_s=now_s)
+    peaks = _Peaks(allocator_peak)
+    first_s = _watched_run(call, "first_run", listener, peaks, now_s=now_s)
+    second_s = _watched_run(call, "second_run", listener, peaks, now_s=now_s)
     with listener.phase("warmup"):
         warmup_runs = _warm_up(call, plan, now_s)
     with listener.phase("timed"):
@@ -65,22 +77,43 @@ def take_sample(
         iterations_s=iterations_s,
         first_run_s=first_s,
         second_run_s=second_s,
-        first_run_bytes=first_bytes,
-        second_run_bytes=second_bytes,
-        memory_source="host" if second_bytes is not None else "",
+        first_run_bytes=peaks.host.get("first_run") if on_cpu else None,
+        second_run_bytes=peaks.host.get("second_run") if on_cpu else None,
+        memory_source="host" if on_cpu and peaks.host else "",
+        peaks_bytes={way: runs for way, runs in (("allocator", peaks.allocator), ("host", peaks.host)) if runs},
         warmup_runs=warmup_runs,
     )
 
 
+class _Peaks:
+    """Peak memory that the worker itself can tell, by run: of its process, and of the engine's own allocator."""
+
+    def __init__(self, allocator_peak: AllocatorPeak | None) -> None:
+        self.host: dict[str, int] = {}
+        self.allocator: dict[str, int] = {}
+        self._allocator_peak = allocator_peak
+
+    @contextmanager
+    def of_run(self, run: str) -> Iterator[None]:
+        """Record the peaks of one run; both are read when it is over."""
+        can_watch = host_memory.reset_peak()
+        if self._allocator_peak is not None:
+            self._allocator_peak(reset=True)
+        yield
+        host = host_memory.peak_bytes() if can_watch else None
+        allocator = self._allocator_peak(reset=False) if self._allocator_peak is not None else None
+        for peaks, peak in ((self.host, host), (self.allocator, allocator)):
+            if peak is not None:
+                peaks[run] = peak
+
+
 def _watched_run(
-    call: Callable[[], None], phase: str, listener: PhaseListener, *, watch_host: bool, now_s: Clock
-) -> tuple[float, int | None]:
-    can_watch = watch_host and host_memory.reset_peak()
-    with listener.phase(phase):
+    call: Callable[[], None], phase: str, listener: PhaseListener, peaks: _Peaks, *, now_s: Clock
+) -> float:
+    with peaks.of_run(phase), listener.phase(phase):
         start_s = now_s()
         call()
-        elapsed_s = now_s() - start_s
-    return elapsed_s, host_memory.peak_bytes() if can_watch else None
+        return now_s() - start_s
 
 
 def _warm_up(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> int:

@@ -28,6 +28,19 @@ def seconds(value: float) -> str:
     return f"{digits(value / scale)} {symbol}"
 
 
+def duration(value: float) -> str:
+    """Return a time that somebody waits: `42 s`, `3.1 min`, `1.6 h`."""
+    for scale, symbol, limit in ((1.0, "s", 90.0), (60.0, "min", 90.0)):
+        if value / scale < limit:
+            return f"{value / scale:.{0 if scale == 1 else 1}f} {symbol}"
+    return f"{value / 3600:.1f} h"
+
+
+def disk_size(value: float) -> str:
+    """Return bytes on a disk in powers of ten, as `--sdperf-cache-size` takes them: `140 MB`, `3.44 GB`."""
+    return f"{digits(value / 1e9)} GB" if value >= 1e9 else f"{value / 1e6:,.0f} MB"
+
+
 def megabytes(value: float) -> str:
     """Return bytes as MB of 2^20 bytes."""
     return f"{value / MEGABYTE:,.0f} MB"

@@ -14,6 +14,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from pytest_sdperf.calibration import Calibration
+from pytest_sdperf.floor import Floor
+
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
@@ -50,6 +53,7 @@ class Case:
         shapes: `static` or `dynamic`; empty likewise.
         weights: Identity of the weights (`random-0`, `none`, a fingerprint of a folder, or a hub id with its commit),
             or of a given graph with its weights (`onnx-` and a hash of its files).
+        fp32_ops: Operators that stay float32 in a float16 graph: `unet:MultiHeadAttention`, joined by commas.
         batch_size, height, width, steps, scheduler: See `Workload`; steps and scheduler are 0 and empty for a
             single component.
     """
@@ -64,6 +68,7 @@ class Case:
     opset: int = 0
     shapes: str = ""
     weights: str = "random-0"
+    fp32_ops: str = ""
     batch_size: int = 1
     height: int = 512
     width: int = 512
@@ -150,6 +155,8 @@ class Sample:
         first_run_s, second_run_s: Seconds of the two runs before warm-up (compilation, algorithm search).
         first_run_bytes, second_run_bytes: Peak memory of those runs; None where the machine cannot tell.
         memory_source: What the peaks are: `host` (VmHWM), `device` (whole GPU, NVML or amdsmi), empty if None.
+        peaks_bytes: Peak memory in every way that could tell it, way -> `first_run` or `second_run` -> bytes: `device`,
+            `allocator` (what the engine's own allocator handed out) and `host`.
         warmup_runs: Calls made until the time was steady.
         unet_calls: UNet calls of one request; 0 for a single component.
         facts: What really ran: providers, threads, library versions.
@@ -162,6 +169,7 @@ class Sample:
     first_run_bytes: int | None = None
     second_run_bytes: int | None = None
     memory_source: str = ""
+    peaks_bytes: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     warmup_runs: int = 0
     unet_calls: int = 0
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -206,6 +214,11 @@ class Measurement:
         counts: Component -> `domain::op_type` -> nodes.
         health: Why the machine was not fit to be measured; empty when it was.
         remarks: What else is worth knowing about the machine (it ran at its power limit, ...).
+        readings: State of the device `before`, `during` (while a first run kept it busy) and `after`: clocks,
+            temperature, power, ...
+        floor: How fast the device could do it at most; None where that is not known.
+        calibration: What the device itself did in the same session; None if nobody measured it.
+        taken_over: When an interrupted run measured it, in UTC to the minute; empty if this run did.
     """
 
     case: Case
@@ -216,6 +229,10 @@ class Measurement:
     counts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     health: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    readings: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    floor: Floor | None = None
+    calibration: Calibration | None = None
+    taken_over: str = ""
 
     @property
     def out_of_memory(self) -> bool:
@@ -235,7 +252,7 @@ class Measurement:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Measurement:
         """Rebuild a measurement from JSON data."""
-        failure = data.get("failure")
+        failure, floor, calibration = (data.get(name) for name in ("failure", "floor", "calibration"))
         return cls(
             case=Case.from_json(data["case"]),
             samples=tuple(Sample.from_json(sample) for sample in data["samples"]),
@@ -245,6 +262,10 @@ class Measurement:
             counts=data.get("counts", {}),
             health=tuple(data.get("health", ())),
             remarks=tuple(data.get("remarks", ())),
+            readings=data.get("readings", {}),
+            floor=Floor(**floor) if floor else None,
+            calibration=Calibration(**calibration) if calibration else None,
+            taken_over=data.get("taken_over", ""),
         )
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,3 +39,15 @@ def sdperf(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callab
         return start(*flags, *arguments)
 
     return run
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> list[list[dict[str, Any]]]:
+    """Let torch see a GPU. The events of a call are appended to the list when the call is made."""
+    import torch
+    from fake_profiler import FakeProfile
+
+    calls: list[list[dict[str, Any]]] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.profiler, "profile", FakeProfile(calls))
+    return calls

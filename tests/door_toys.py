@@ -30,6 +30,9 @@ class ToyModel(Model):
     def config(self, component: str) -> dict[str, Any]:
         return {}
 
+    def parameters(self, component: str) -> int | None:
+        return {"text_encoder": 100_000_000, "unet": 1_000_000_000}.get(component)
+
     def inputs(self, component: str, workload: Workload) -> tuple[TensorSpec, ...]:
         return ()
 

@@ -38,6 +38,16 @@ def samples(*times_ms: float, **fields: Any) -> tuple[Sample, ...]:
     return tuple(sample(ms, **fields) for ms in times_ms)
 
 
+def sample_with(ms: float = 10.0, **facts: Any) -> Sample:
+    """Return a sample of a GPU, where a GPU is what can tell kernels."""
+    return dataclasses.replace(sample(ms, source="device"), facts=facts)
+
+
+def kernels(**counts: int) -> dict[str, dict[str, float]]:
+    """Return the fact `kernels`: `attention_flash=32` is 32 launches, each of 10 microseconds."""
+    return {kind.replace("_", "-"): {"count": count, "seconds": count * 1e-5} for kind, count in counts.items()}
+
+
 def measurement(*times_ms: float, **fields: Any) -> Measurement:
     of_sample = {name: fields.pop(name) for name in ("first", "second", "source", "calls") if name in fields}
     given = {"case": CASE, "counts": COUNTS, "subject": SUBJECT, **fields}

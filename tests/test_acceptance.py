@@ -5,17 +5,19 @@ import math
 from pathlib import Path
 
 import pytest
-from sample_values import CASE, case, failed, measurement
+from sample_values import CASE, case, failed, kernels, measurement, sample_with
 
 from pytest_sdperf.acceptance.accept import Origin, accept, keep_candidates, session_of
 from pytest_sdperf.acceptance.candidates import candidates_file
 from pytest_sdperf.baselines.privacy import PrivacyError, identity
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, read
+from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.gates import LEVELS
 from pytest_sdperf.values import Sample
 
 MACHINE = {"slug": "t4", "driver": "580.1", "power_limit_w": 70}
@@ -151,7 +153,7 @@ def test_out_of_memory_is_stored_as_a_value(desk):
 def test_memory_from_before_an_out_of_memory_is_no_longer_compared_with(desk):
     desk.accept(desk.report(measurement(10, 10, 10, second=400)))
     desk.accept(desk.report(failed("oom", "out of memory")), reason="a larger model")
-    assert desk.stored().last.changed == ("first-run-memory", "latency", "second-run-memory")
+    assert desk.stored().last.changed == tuple(sorted(LEVELS))
     again = desk.report(measurement(10, 10, 10, second=200))
     assert again.verdict("second-run-memory").outcome is Outcome.NEW
     desk.accept(again)
@@ -265,7 +267,10 @@ def test_private_text_in_facts_is_taken_out_and_in_a_reason_refused(desk):
 
 
 def test_session_keeps_the_raw_samples_and_what_was_tested(desk):
-    made = session_of(measurement(10, 11, 12, graph_hashes={"unet": "abc"}), desk.origin(commit="1234abcd"))
+    rates = Calibration(7.9e14, 3e12, "float16", "torch 2.13.0")
+    measured = measurement(10, 11, 12, graph_hashes={"unet": "abc"}, calibration=rates)
+    made = session_of(measured, desk.origin(commit="1234abcd"))
+    assert made.calibration == rates
     assert [type(one) for one in made.samples] == [Sample] * 3
     assert made.samples == measurement(10, 11, 12).samples
     assert (made.commit, made.subject, made.graph_hashes) == ("1234abcd", {"onnxruntime": "1.31.1"}, {"unet": "abc"})
@@ -311,3 +316,53 @@ def test_candidates_of_several_runs_add_up(desk):
     baseline = read(candidates_file(desk.state, "t4"))
     assert baseline is not None
     assert len(baseline.cases[CASE.key].sessions) == 2
+
+
+CPU_NODE = {
+    "providers": ["CUDAExecutionProvider"],
+    "placement": {"CUDAExecutionProvider": 9, "CPUExecutionProvider": 1},
+    "cpu_nodes": ["Resize r"],
+    "cpu_node_count": 1,
+    "memcpy_nodes": 2,
+}
+
+
+def measured_with(**facts):
+    return dataclasses.replace(measurement(), samples=(sample_with(**facts),) * 3)
+
+
+def test_what_ran_wrong_is_never_recorded_whatever_the_reason(desk):
+    done = desk.accept(desk.report(measured_with(**CPU_NODE)), reason="the new card has no kernel for it")
+    assert done.accepted == ()
+    assert done.refused == {
+        CASE.key: "test_it[ort-cpu]: 1 node of the UNet graph runs on the CPU: Resize r; the CUDA provider has no "
+        "kernel for that at its types, attributes or opset."
+    }
+    assert desk.stored() is None
+
+
+def test_kernels_that_changed_are_recorded_with_a_reason_and_are_a_new_level(desk):
+    flash, math = (
+        measured_with(kernels=kernels(**{name: 32}, gemm=184)) for name in ("attention_flash", "attention_math")
+    )
+    desk.accept(desk.report(flash))
+    lost = desk.report(math)
+    assert lost.verdict("kernels").outcome is Outcome.REGRESSED
+    assert list(desk.accept(lost).refused) == [CASE.key]
+    desk.accept(lost, reason="flash attention gives wrong images")
+    assert desk.stored().last.changed == ("kernels",)
+    assert desk.report(math).verdict("kernels").outcome is Outcome.HELD
+    again = desk.report(flash).verdict("kernels")
+    assert (again.outcome, again.code) == (Outcome.HELD, "kernels-as-before")
+
+
+def test_facts_survive_the_file(desk):
+    facts = {"kernels": kernels(attention_flash=32, gemm=184), "cuda_graph": {"requested": True, "replayed": True}}
+    desk.accept(desk.report(measured_with(**facts)))
+    assert desk.stored().last.samples[0].facts == facts
+
+
+def test_a_baseline_from_before_kernels_were_recorded_can_be_read_and_asks_for_them(desk):
+    desk.accept(desk.report(measured_with()))
+    assert desk.report(measured_with()).verdict("kernels") is None
+    assert desk.report(measured_with(kernels=kernels(gemm=184))).verdict("kernels").outcome is Outcome.NEW

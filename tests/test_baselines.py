@@ -13,6 +13,7 @@ from pytest_sdperf.baselines.files import pretty, to_text, update, write_atomica
 from pytest_sdperf.baselines.privacy import PrivacyError
 from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase, file_of, read
 from pytest_sdperf.baselines.unused import unused
+from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.values import Sample
 
@@ -77,6 +78,10 @@ SAMPLES = st.builds(
     first_run_bytes=st.none() | st.integers(0, 2**40),
     second_run_bytes=st.none() | st.integers(0, 2**40),
     memory_source=st.sampled_from(["host", "device", ""]),
+    peaks_bytes=st.dictionaries(
+        st.sampled_from(["device", "allocator", "host"]),
+        st.dictionaries(st.sampled_from(["first_run", "second_run"]), st.integers(0, 2**40)),
+    ),
     warmup_runs=st.integers(0, 99),
     facts=st.dictionaries(st.sampled_from(["providers", "threads"]), st.integers() | st.lists(st.booleans())),
 )
@@ -87,6 +92,7 @@ SESSIONS = st.builds(
     samples=st.lists(SAMPLES, min_size=1, max_size=3).map(tuple),
     counts=st.just({"unet": {"::Conv": 3}}),
     reason=st.sampled_from(["", "a larger model, ölig"]),
+    calibration=st.none() | st.builds(Calibration, TIMES, TIMES, st.just("float16"), st.just("torch 2.13.0")),
 )
 STORED = st.builds(
     StoredCase, case=st.just(CASE), anchor=SESSIONS, sessions=st.lists(SESSIONS, min_size=1, max_size=3).map(tuple)
@@ -99,6 +105,16 @@ def test_every_session_survives_the_file(path, of_case):
     baseline = Baseline(machine=MACHINE, cases={CASE.key: of_case})
     write(path, baseline)
     assert read(path) == baseline
+
+
+def test_a_file_from_before_a_field_was_added_is_read(path):
+    data = json.loads(to_text(BASELINE))
+    for one in (stored_case(data)["anchor"], *stored_case(data)["sessions"]):
+        del one["calibration"]
+        for sample in one["samples"]:
+            del sample["peaks_bytes"]
+    plant(path, json.dumps(data))
+    assert read(path) == BASELINE
 
 
 def test_text_is_sorted_ends_with_a_line_break_and_keeps_samples_on_one_line():
@@ -189,6 +205,7 @@ def stored_case(data):
     return data["cases"][CASE.key]
 
 
+RATES = {"flops_per_s": 1.0, "bytes_per_s": 1.0, "floating": "float16", "by": ""}
 PLACE = f'$.cases["{CASE.key}"]'
 
 
@@ -197,6 +214,8 @@ PLACE = f'$.cases["{CASE.key}"]'
     [
         (lambda d: stored_case(d).pop("anchor"), f"Object missing required field `anchor` - at `{PLACE}`"),
         (lambda d: stored_case(d).update(sessions=[]), f"no session - at `{PLACE}.sessions`"),
+        (lambda d: stored_case(d)["anchor"].update(calibration={**RATES, "host": "x"}),
+         f"unknown field 'host' - at `{PLACE}.anchor.calibration`"),
         (lambda d: stored_case(d)["anchor"].update(samples=[], counts={}),
          f"a session without samples, failure or counts - at `{PLACE}.anchor`"),
         (lambda d: stored_case(d)["sessions"][1]["samples"][0].update(iterations_s=["fast"]),

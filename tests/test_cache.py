@@ -208,9 +208,9 @@ def test_an_entry_is_announced_before_it_is_read(tmp_path, monkeypatch):
     _cache(tmp_path)[0].get_or_make("k", _write(b"abc"))
     verify = cache_module._verify
 
-    def prune_meanwhile(folder):
+    def prune_meanwhile(folder, **how):
         assert _cache(tmp_path)[0].prune(0) == ()
-        return verify(folder)
+        return verify(folder, **how)
 
     monkeypatch.setattr(cache_module, "_verify", prune_meanwhile)
     assert not _cache(tmp_path)[0].get_or_make("k", _never).made

@@ -1,19 +1,13 @@
 from __future__ import annotations
 
-import argparse
 import importlib.util
 from pathlib import Path
 
 import pytest
-from door_toys import ToyEngine, ToyProbe
 
-from pytest_sdperf import builtins, cli
+from pytest_sdperf import cli
 from pytest_sdperf.building.cache import Cache
-from pytest_sdperf.cli.doctor import doctor
 from pytest_sdperf.cli.run import suites
-from pytest_sdperf.contracts import Requirement
-from pytest_sdperf.device import Device, DeviceProbe
-from pytest_sdperf.errors import DeviceMissingError
 
 
 def _make(folder):
@@ -109,50 +103,6 @@ def test_a_folder_without_a_cache_says_so(tmp_path, capsys):
     assert cli.main(["cache", "info", f"--cache-dir={tmp_path / 'no'}"]) == 4
     assert capsys.readouterr().err == (
         f"ERROR: there is no cache at {tmp_path / 'no'}. It appears with the first run, or name it with --cache-dir.\n"
-    )
-
-
-class NoDriver(DeviceProbe):
-    name = "nowhere"
-    kind = "cuda"
-
-    def find(self):
-        raise DeviceMissingError("no driver is installed")
-
-    def health(self, device):
-        raise NotImplementedError
-
-
-def test_doctor_says_what_works_and_what_the_others_need(monkeypatch):
-    def register(catalog):
-        catalog.add_engine(ToyEngine("here", needs="pytest"))
-        catalog.add_engine(ToyEngine("gone", needs="a_module_that_nobody_has"))
-        catalog.add_device_probe(ToyProbe(Device("cpu", "Toy CPU", "toy-cpu")))
-        catalog.add_device_probe(NoDriver())
-
-    monkeypatch.setattr(builtins, "pytest_sdperf_register", register)
-    assert list(doctor(argparse.Namespace())) == [
-        "engines",
-        f"  here: ready (pytest {pytest.__version__}; runs on cpu)",
-        "  gone: package 'a_module_that_nobody_has' is not installed; type: pip install a_module_that_nobody_has",
-        "devices",
-        "  toy-cpu: Toy CPU (toy-cpu)",
-        "  nowhere: no driver is installed",
-    ]
-
-
-@pytest.mark.parametrize(("found", "kind"), [("cpu", "cpu"), ("cuda", "cuda")])
-def test_doctor_asks_for_the_packages_of_the_gpu_that_is_here(monkeypatch, found, kind):
-    engine = ToyEngine("gone", kinds=("cpu", "cuda", "rocm"))
-    engine.requirements, engine.extra = (Requirement("a_module_that_nobody_has"),), ""
-
-    def register(catalog):
-        catalog.add_engine(engine)
-        catalog.add_device_probe(ToyProbe(Device(found, "Toy", "toy")))
-
-    monkeypatch.setattr(builtins, "pytest_sdperf_register", register)
-    assert list(doctor(argparse.Namespace()))[1] == (
-        f"  gone: package 'a_module_that_nobody_has' is not installed; type: pip install 'pytest-sdperf[{kind}]'"
     )
 
 

@@ -19,15 +19,18 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 FOREIGN = {
     "--benchmark-compare", "--benchmark-compare-fail", "--collect-only", "--deselect", "--help", "--lf", "--pyargs"
 }  # fmt: skip
-# Options of pip, towncrier, git and GitHub's own command.
-TOOLS = {"--dir", "--draft", "--fill", "--index-url", "--name", "--version"}
+# Options of pip, towncrier, git and GitHub's own command, and of benchmarks/verdicts.py.
+TOOLS = {
+    "--dir", "--draft", "--extra-index-url", "--fill", "--index-url", "--name", "--version",
+    "--day", "--drift", "--process", "--trials",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_names_no_option_that_does_not_exist(page: Path) -> None:
     known = {option.long for option in OPTIONS} | {f"--{option.name}" for option in OPTIONS if option.short}
     known |= options_of(cli.parser())
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text(encoding="utf-8")))
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", page.read_text(encoding="utf-8")))
     assert named - known - FOREIGN - TOOLS == set()
 
 

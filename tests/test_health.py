@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sdperf.device import Device, Health
-from pytest_sdperf.health import differing_keys, driver_difference, machine_differences, remarks, unfit
+from pytest_sdperf.health import differing_keys, driver_difference, machine_differences, readings, remarks, unfit
 
 GPU = Device("cuda", "NVIDIA H100 80GB HBM3", "h100-sxm5-80gb")
 CPU = Device("cpu", "AMD EPYC", "cpu-amd-epyc-2c")
@@ -44,6 +44,32 @@ def test_reasons_are_told_once():
 )
 def test_a_shared_gpu_is_unfit(before, after, sentences):
     assert unfit(Health(other_processes=before), Health(other_processes=after), GPU) == sentences
+
+
+def test_what_is_seen_while_the_device_is_busy_counts_too():
+    busy = Health(
+        reasons=("The GPU is slowed down: hardware slowdown (clocks event reason 0x8).",),
+        remarks=("The clocks are held by: software power cap (clocks event reason 0x4).",),
+        other_processes=1,
+    )
+    assert unfit(FINE, FINE, GPU, during=busy) == (
+        *busy.reasons,
+        "1 other process used the GPU during the measurement.",
+    )
+    assert remarks(FINE, FINE, GPU, during=busy) == busy.remarks
+
+
+def test_readings_hold_what_the_machine_could_tell():
+    seen = Health(sm_clock_mhz=1980, other_processes=0, capped={"software power cap": 1.5}, reasons=("It is hot.",))
+    assert readings(before=FINE, during=None, after=seen) == {
+        "before": {"other_processes": 0, "counter_unit": "s"},
+        "after": {
+            "sm_clock_mhz": 1980,
+            "other_processes": 0,
+            "capped": {"software power cap": 1.5},
+            "counter_unit": "s",
+        },
+    }
 
 
 def test_throttling_between_the_readings_is_found_though_both_are_idle():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sdperf.errors import OptionError, UnknownNameError
-from pytest_sdperf.ladder import floating, parse_optimizations, rungs
+from pytest_sdperf.ladder import ends, floating, parse_optimizations, rungs, unnamed
 from pytest_sdperf.optimizations import LADDER as OPTIMIZATIONS
 
 LADDER = tuple(rung.name for rung in OPTIMIZATIONS)
@@ -95,6 +95,31 @@ def test_a_rung_named_twice():
     with pytest.raises(OptionError) as raised:
         parse_optimizations("fp16+fmha+fp16", LADDER)
     assert str(raised.value) == f"--optimization=fp16+fmha+fp16 names the rung 'fp16' twice in one build. {GRAMMAR}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("fp32,fmha", ()), ("ladder", LADDER), ("ladder, fmha ,all-fmha", tuple(r for r in LADDER if r != "fmha"))],
+)
+def test_rungs_that_nobody_named_are_there_because_of_the_ladder(text, expected):
+    assert unnamed(text, LADDER) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "highest", "expected"),
+    [
+        ("ladder", "bias-add", ("fp32", "bias-add")),
+        ("ladder", "fp16", ("fp32", "fp16")),
+        ("ladder", "fp32", ("fp32",)),
+        ("ladder,fmha,all-fmha", "bias-add", ("fp32", "fmha", "bias-add", "all-fmha")),
+        ("fp32,fp16,fmha", "bias-add", ("fp32", "fp16", "fmha")),
+        ("ladder", "", ("bias-add",)),
+    ],
+)
+def test_of_a_ladder_the_ends_that_fit_are_left_and_what_was_named(text, highest, expected):
+    fitting = LADDER[: LADDER.index(highest) + 1] if highest else ()
+    found = ends(parse_optimizations(text, LADDER), unnamed(text, LADDER), fits=fitting.__contains__)
+    assert found == expected
 
 
 def test_selection_from_another_ladder():

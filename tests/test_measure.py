@@ -9,9 +9,10 @@ import pytest
 from door_toys import ToyProbe
 from sample_values import case, sample
 
-from pytest_sdperf.device import Device
+from pytest_sdperf.device import Device, Health
 from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
 from pytest_sdperf.measure import measure, plan_of
+from pytest_sdperf.process import Event
 from pytest_sdperf.values import Failure, to_json
 
 CPU = Device("cpu", "A CPU", "cpu-a-2c")
@@ -34,7 +35,7 @@ class Case:
             raise self._build
         return {}
 
-    def arguments(self):
+    def arguments(self, *, builds):
         return {"component": "unet"}
 
     @contextlib.contextmanager
@@ -48,6 +49,8 @@ class Case:
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
+        for name in ("begin", "end"):
+            on_event(Event(name, "first_run"))
         return {"sample": to_json(sample(answer))}
 
     def measured(self, processes=3):
@@ -74,6 +77,19 @@ def test_many_processes_start_in_groups():
         f"starting 4 processes for {name}",
         f"starting 1 process for {name}",
     ]
+
+
+def test_more_processes_are_started_for_as_long_as_they_are_asked_for():
+    runner, asked = Case(*[10.0] * 12), []
+
+    def more(measurement):
+        asked.append(len(measurement.samples))
+        return {3: 3, 6: 2}.get(len(measurement.samples), 0)
+
+    assert len(measure(runner, processes=3, say=runner.said.append, more=more).samples) == 8
+    assert asked == [3, 6, 8]
+    name = f"{runner.case.model} {runner.case.component}"
+    assert runner.said[4:6] == [f"starting 3 processes for {name}", f"measuring {name}: process 4 of 6"]
 
 
 @pytest.mark.parametrize(
@@ -105,3 +121,20 @@ def test_what_cannot_be_built_or_started_is_a_failure_too(when):
 def test_a_request_on_a_cpu_is_warm_after_its_two_first_runs(pipeline, device, least, warm):
     plan = plan_of(SimpleNamespace(is_pipeline=pipeline, workbench=SimpleNamespace(device=device)))
     assert (plan.min_iterations, plan.warmup_s > 0) == (least, warm)
+
+
+def test_the_state_of_a_gpu_is_kept_from_before_during_and_after(monkeypatch):
+    runner = Case(10.0)
+    idle, busy = Health(sm_clock_mhz=345, temperature_c=30.0), Health(sm_clock_mhz=1980, reasons=("It is hot.",))
+    probe = ToyProbe(CARD)
+    monkeypatch.setattr(probe, "memory_used_bytes", lambda device: None)
+    states = iter([idle, busy])
+    monkeypatch.setattr(probe, "health", lambda device: next(states, idle))
+    runner.workbench = SimpleNamespace(device=CARD, probe=probe)
+    measured = runner.measured(1)
+    assert measured.readings == {
+        "before": {"sm_clock_mhz": 345, "temperature_c": 30.0, "counter_unit": "s"},
+        "during": {"sm_clock_mhz": 1980, "counter_unit": "s"},
+        "after": {"sm_clock_mhz": 345, "temperature_c": 30.0, "counter_unit": "s"},
+    }
+    assert measured.health == ("It is hot.",)

@@ -36,6 +36,19 @@ def said(text: str) -> Answer:
             "-1",
             ("--x=-1: '-1' is not a number of steps. Allowed: whole numbers from 1; type for example --x=1."),
         ),
+        (
+            lambda a: read.operators(a, ["unet", "vae_decoder"]),
+            "unet",
+            (
+                "--x=unet: 'unet' is not a component and an operator. Allowed: COMPONENT:OPERATOR, separated by "
+                "commas; type for example --x=unet:MultiHeadAttention."
+            ),
+        ),
+        (
+            lambda a: read.operators(a, ["unet", "vae_decoder"]),
+            "unett:MatMul",
+            "unknown component 'unett'. Did you mean 'unet'? Known: unet, vae_decoder.",
+        ),
         (read.opset, "9", "--x=9: opset 9 is not supported. Allowed: 17 to 23; type for example --x=18."),
         (
             read.resolution,
@@ -156,3 +169,9 @@ def test_any_text_is_a_value_or_a_message(text):
 @given(st.integers(1, 4096), st.integers(1, 4096))
 def test_every_multiple_of_eight_is_a_resolution(width, height):
     assert read.resolution(said(f"{width * 8}x{height * 8}")) == (height * 8, width * 8)
+
+
+def test_operators_are_sorted_and_named_once():
+    text = "vae_decoder:MatMul,unet:Softmax,unet:MatMul,unet:Softmax"
+    found = read.operators(said(text), ["unet", "vae_decoder"])
+    assert found == ("unet:MatMul", "unet:Softmax", "vae_decoder:MatMul")

@@ -57,12 +57,13 @@ MEASURED = """
     from sample_values import measurement
 
     from pytest_sdperf import fixtures
+    from pytest_sdperf.session import Session
 
     def tell(moment):
         with open("log", "a") as log:
             log.write(f"{moment} {os.environ.get('PYTEST_XDIST_WORKER')}\\n")
 
-    def measure(runner, *, processes, say):
+    def measure(runner, *, processes, say, more):
         tell("begin")
         time.sleep(0.2)
         tell("end")
@@ -71,10 +72,12 @@ MEASURED = """
     @pytest.fixture(autouse=True)
     def played(monkeypatch):
         monkeypatch.setattr(fixtures, "measure", measure)
+        monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
     @pytest.fixture
     def runner(case):
-        return SimpleNamespace(case=case, builds=dict)
+        device = SimpleNamespace(kind="cpu")
+        return SimpleNamespace(case=case, builds=dict, workbench=SimpleNamespace(device=device))
 """
 NO_GPU = (
     "GPU 'a100' was asked for, but no device of this machine answers to it.\nLeave the option out to run on the CPU."
@@ -102,6 +105,20 @@ def test_a_test_that_asks_for_our_fixtures_gets_one_parameter_per_case(pytester,
         f"{stem}[sd15-thin-unet-on-ort-cpu-at-fp16]",
         f"{stem}[sd15-thin-unet-on-ort-cpu-at-fp16-batch-4]",
     ]
+
+
+def test_every_test_that_will_measure_counts_as_a_case_of_the_run(pytester, sdperf):
+    pytester.makeconftest(BARE)
+    pytester.makepyfile(
+        """
+        def test_step(bench, sdperf_session):
+            assert sdperf_session.policy().cases == 2
+
+        def test_build(build): pass
+        """
+    )
+    result = sdperf(*UNETS, "--sdperf-optimization=fp32", "-k", "test_step")
+    result.assert_outcomes(passed=2, deselected=4)
 
 
 def test_what_cannot_run_here_is_skipped_with_the_reason(pytester, sdperf):

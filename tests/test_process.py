@@ -189,7 +189,7 @@ def test_an_interpreter_that_is_not_there(tmp_path):
         run("echo", tmp_path, python=tmp_path / "no" / "python")
     assert str(caught.value) == (
         f"the interpreter {tmp_path}/no/python cannot be started (No such file or directory). "
-        "Check the 'python' of the profile in [tool.sdperf.engines]."
+        "Check --sdperf-ab, or the 'python' of the profile in [tool.sdperf.engines]."
     )
 
 

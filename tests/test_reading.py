@@ -45,10 +45,12 @@ def test_everything_said_is_in_the_settings(tmp_path):
         "steps": "8",
         "scheduler": "euler",
         "processes": "5",
+        "max-processes": "7",
         "worker-timeout": "2m",
         "build-timeout": "2h",
         "inprocess": "true",
         "missing-baseline": "fail",
+        "unused-baselines": "fail",
         "fail-on": "inconclusive",
         "min-effect": "5%",
         "update-baselines": "true",
@@ -60,6 +62,9 @@ def test_everything_said_is_in_the_settings(tmp_path):
         "state-dir": "s",
         "json": "out.json",
         "explain": "why.json",
+        "plan": "true",
+        "time-budget": "20m",
+        "resume": "true",
     }
     assert read(answers) == Settings(
         gpu="cpu",
@@ -68,6 +73,7 @@ def test_everything_said_is_in_the_settings(tmp_path):
             components=("unet", "pipeline"),
             engines=(EngineRequest("torch", "torch"),),
             optimizations=("fp32", "fp16", "fmha", "group-norm"),
+            unnamed_rungs=("fp32", "fp16", "fmha", "group-norm"),
             batch_sizes=(1, 4),
             fusers=("ort",),
             exporter="torchscript",
@@ -84,17 +90,22 @@ def test_everything_said_is_in_the_settings(tmp_path):
         cache_size_bytes=10**9,
         state_dir=Path("/started/s"),
         processes=5,
+        max_processes=7,
         worker_timeout_s=120.0,
         build_timeout_s=7200.0,
         update_baselines=True,
         reason="a new compiler",
         missing_baseline="fail",
+        unused_baselines="fail",
         fail_on=frozenset({"inconclusive"}),
         min_effect=0.05,
         pool="rack-3",
         in_process=True,
         json_file=Path("/started/out.json"),
         explain_file=Path("/started/why.json"),
+        plan=True,
+        time_budget_s=1200.0,
+        resume=True,
     )
 
 
@@ -121,7 +132,7 @@ def test_a_hub_id_stays_what_it_is():
         ("shapes", "fixed", "unknown kind of shapes 'fixed'. Known: dynamic, static."),
         ("scheduler", "ddmi", "unknown scheduler 'ddmi'. Did you mean 'ddim'? Known: ddim, euler, pndm, unipc."),
         ("missing-baseline", "skip", "unknown value of missing-baseline 'skip'. Known: fail, pass."),
-        ("fail-on", "held", "unknown verdict of fail-on 'held'. Known: inconclusive."),
+        ("fail-on", "held", "unknown verdict of fail-on 'held'. Known: inconclusive, not-measured."),
         (
             "batch-size",
             "0",
@@ -145,6 +156,17 @@ def test_a_hub_id_stays_what_it_is():
                 "--weights=sd15: there is no folder /started/sd15. Allowed: random, none, a diffusers folder, or "
                 "OWNER/NAME on the Hugging Face hub; type for example --weights=random."
             ),
+        ),
+        *(
+            (
+                "time-budget",
+                text,
+                (
+                    f"--time-budget={text} is not a time. Allowed: a number above 0 with s, m or h, seconds without; "
+                    "type for example --time-budget=15m."
+                ),
+            )
+            for text in ("0", "0m", "-5m", "soon", "20 minutes", "")
         ),
         ("gpu", " ", "--gpu=  is empty. Give it a value, or leave it out."),
     ],

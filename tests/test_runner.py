@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import dataclasses
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from door_toys import toy_catalog
+from door_toys import ToyEngine, toy_catalog
 from sample_values import case
 
 from pytest_sdperf import process
 from pytest_sdperf.device import Device
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest, Settings
+from pytest_sdperf.values import Build
 
 CARD = Device("cuda", "NVIDIA T4", "t4", uuid="GPU-1")
 
@@ -24,3 +28,40 @@ def test_an_environment_never_moves_a_case_to_another_device(tmp_path, monkeypat
     request = EngineRequest("mine", "ort-cpu", env={name: "elsewhere", "ORT_LOG": "1"})
     CaseRunner(case(), request, workbench).task("run", {})
     assert given == [{"ORT_LOG": "1", "CUDA_VISIBLE_DEVICES": "GPU-1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}]
+
+
+class CompilingEngine(ToyEngine):
+    compiles = True
+
+
+class Found:
+    """Stands for what was compiled before."""
+
+    def __init__(self):
+        self.asked = []
+
+    def find(self, engine, arguments, component, *, request, start):
+        self.asked.append((engine.name, component, request.label, sorted(start)))
+        return {"compiled": "/folder", "compile_s": 7.0}
+
+
+@pytest.mark.parametrize("engine", ["compiling", "ort-cpu"])
+def test_what_an_engine_compiled_is_handed_to_the_process(tmp_path, engine):
+    catalog, found = toy_catalog(), Found()
+    catalog.add_engine(CompilingEngine("compiling"))
+    workbench = SimpleNamespace(
+        settings=Settings(),
+        catalog=catalog,
+        device=CARD,
+        compilations=found,
+        new_folder=lambda name: Path(tempfile.mkdtemp(dir=tmp_path)),
+    )
+    runner = CaseRunner(dataclasses.replace(case(), engine="mine"), EngineRequest("mine", engine), workbench)
+    build = Build("key", "onnx", Path("model.onnx"), "float16")
+    part = runner.arguments({}, builds={runner.case.component: build})["components"][runner.case.component]
+    if engine == "ort-cpu":
+        assert (part["compiled"], found.asked) == ("", [])
+        return
+    assert (part["compiled"], part["compile_s"]) == ("/folder", 7.0)
+    start = ["env", "out_dir", "preload", "python", "registrars"]
+    assert found.asked == [("compiling", runner.case.component, "mine", start)]

@@ -93,6 +93,39 @@ def test_the_ladder_is_built_where_it_is_asked_for():
     ]
 
 
+RUNGS = ("fp32", "fp16", "fmha", "group-norm")
+
+
+def test_of_a_ladder_whole_requests_are_run_at_the_first_and_the_last_rung_that_the_engine_has():
+    asked = Selection(optimizations=RUNGS, unnamed_rungs=RUNGS)
+    choices = selector(asked).choose(Axes.ENGINE, Marks())
+    requests = [choice for choice in choices if choice.case.component == "pipeline"]
+    assert ids(requests) == [
+        "sd15-thin-pipeline-on-torch-at-fp32",
+        "sd15-thin-pipeline-on-torch-at-fp16",
+        "sd15-thin-pipeline-on-ort-cpu-at-fp32",
+        "sd15-thin-pipeline-on-ort-cpu-at-group-norm",
+    ]
+    assert not any(skips(requests))
+    components = [choice.case.optimization for choice in choices if choice.case.component == "unet"]
+    assert components == [*RUNGS, *RUNGS]
+
+
+@pytest.mark.parametrize(
+    ("asked", "marks"),
+    [
+        (Selection(optimizations=RUNGS), Marks()),
+        (Selection(components=("unet", "pipeline"), optimizations=RUNGS, unnamed_rungs=RUNGS), Marks()),
+        (Selection(optimizations=RUNGS, unnamed_rungs=RUNGS), Marks(components=("pipeline",))),
+        (Selection(optimizations=RUNGS, unnamed_rungs=RUNGS), Marks(optimizations=RUNGS)),
+    ],
+)
+def test_who_names_the_rungs_or_the_pipeline_gets_every_rung(asked, marks):
+    choices = selector(asked).choose(Axes.ENGINE, marks)
+    requests = [choice.case for choice in choices if choice.case.component == "pipeline"]
+    assert [case.optimization for case in requests if case.engine == "ort-cpu"] == [*RUNGS]
+
+
 def test_a_model_is_all_that_a_test_of_models_gets():
     assert ids(selector().choose(Axes.MODEL, Marks(models=("sd15", "sdxl")))) == ["sd15", "sdxl"]
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
+from door_toys import ToyProbe, toy_catalog
+from sample_values import CASE
 
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.device import Device
-from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.errors import BaselineError, EngineMissingError
+from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.run import Run
 from pytest_sdperf.session import Session
 from pytest_sdperf.settings import Settings
@@ -26,7 +31,9 @@ def session(tmp_path):
     run = Run(Settings(baselines=tmp_path / "own"), catalog, {}, "cpu")
     device = Device("cpu", "A CPU", "cpu-a-2c")
     run.device = lambda: device
-    return Session(run, say=print)
+    session = Session(run, say=print)
+    yield session
+    session.close()
 
 
 def write(folder, cores):
@@ -72,3 +79,47 @@ def test_a_user_who_asked_for_fewer_threads_gets_fewer(session, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with session.sharing_cores(2):
         assert os.environ["OMP_NUM_THREADS"] == "1"
+
+
+OTHER = Path("/opt/other/bin/python")
+ANSWER = {"flops_per_s": 7.9e14, "bytes_per_s": 3e12, "floating": "float16", "by": "torch 2.13.0"}
+
+
+@pytest.fixture
+def asked(session, monkeypatch, tmp_path):
+    """A session on a GPU, and what it asked of which process."""
+    card = Device("cuda", "NVIDIA T4", "t4", uuid="GPU-1")
+    session.run.device = lambda: card
+    session.run.probe = lambda: ToyProbe(card)
+    session.run.catalog = toy_catalog()
+    session.run.profiles = {"ort-cpu": Profile("ort-cpu", "ort-cpu", python=OTHER)}
+    found = []
+
+    def run_task(task, arguments, **how):
+        found.append((task, arguments, how["python"], how["env"]["CUDA_VISIBLE_DEVICES"]))
+        return ANSWER
+
+    monkeypatch.setattr("pytest_sdperf.calibrator.run_task", run_task)
+    return found
+
+
+def test_the_device_is_calibrated_once(session, asked):
+    assert session.calibration(CASE) == session.calibration(CASE) == Calibration(**ANSWER)
+    task = "pytest_sdperf.tasks.calibrate:run"
+    assert asked == [(task, {"device_kind": "cuda", "device_index": 0}, None, "GPU-1")]
+
+
+def test_where_the_suite_has_no_torch_the_interpreter_of_the_profile_is_asked(session, asked, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", {}.get)
+    session.calibration(CASE)
+    assert asked[0][2] == OTHER
+
+
+def test_what_cannot_be_calibrated_is_said_once(session, asked, monkeypatch):
+    def run_task(*arguments, **how):
+        raise EngineMissingError("no torch")
+
+    monkeypatch.setattr("pytest_sdperf.calibrator.run_task", run_task)
+    session.say = asked.append
+    assert session.calibration(CASE) is session.calibration(CASE) is None
+    assert asked == ["not calibrated: no torch"]

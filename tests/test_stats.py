@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.stats import Interval, log_ratio, pooled_spread, predict, t_quantile
+from pytest_sdperf.stats import Interval, log_ratio, pooled_spread, predict, reach, t_quantile
 
 TIMES = st.floats(1e-5, 1e3)
 SESSIONS = st.lists(st.lists(TIMES, min_size=1, max_size=5), min_size=1, max_size=6)
@@ -63,7 +63,20 @@ def test_two_sessions_use_the_spread_of_processes():
     spread, degrees = pooled_spread([[1.0, 1.1, 1.2]] * 3)
     expected = t_quantile(0.99, degrees) * spread * math.sqrt(math.pi / 2) * math.sqrt(1 / 3 + (2 / 3) / 4)
     assert (interval.basis, degrees, interval.sessions) == ("processes", 6, 2)
-    assert math.log(interval.ratio) == pytest.approx(expected)
+    assert math.log(interval.ratio) == pytest.approx(expected + math.log(1.02))
+
+
+def test_a_session_of_fewer_processes_may_lie_further_away():
+    steady = [[1.0, 1.01, 1.02, 1.01], [1.01, 1.02, 1.03, 1.02], [1.02, 1.03, 1.04, 1.03]]
+    options = {"min_effect": 1e-6}
+    assert bound(steady, [1.0, 1.01], **options).ratio > bound(steady, [1.0, 1.01, 1.0, 1.01], **options).ratio
+    assert bound(steady, [1.0, 1.01] * 2, **options).ratio == bound(steady, [1.0, 1.01] * 9, **options).ratio
+
+
+def test_more_processes_move_a_center_less_and_less():
+    assert reach([[1.0]], [1.0], confidence=0.95) == math.inf
+    few, many = ([1.0, 1.1] * count for count in (1, 8))
+    assert reach([few], few, confidence=0.95) > 2 * reach([few], many, confidence=0.95)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10])

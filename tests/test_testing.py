@@ -75,6 +75,7 @@ class Wrapped:
 
     def __init__(self, runner, **methods):
         self.bind, self.run, self.synchronize = runner.bind, runner.run, runner.synchronize
+        self.run_plainly = runner.run_plainly
         self.fetch, self.facts = runner.fetch, runner.facts
         for name, method in methods.items():
             setattr(self, name, method(runner))
@@ -89,6 +90,14 @@ def bind_once(runner):
         bound.append(inputs)
 
     return bind
+
+
+def run_others(runner):
+    def run_plainly():
+        runner.bind({"sample": np.ones((2, 8), "float32"), "timestep": np.ones(1, "int64")})
+        runner.run()
+
+    return run_plainly
 
 
 def aliasing(runner):
@@ -130,6 +139,7 @@ def aliasing(runner):
             {"fetch": lambda runner: lambda: {k: v + 1 for k, v in runner.fetch().items()}},
             "the outputs differ from the component's by up to 1.0e+00",
         ),
+        ({"run_plainly": run_others}, "run_plainly() computed other outputs than run()"),
         (
             {"facts": lambda runner: lambda: {"providers": {1, 2}}},
             "facts() is not plain JSON data: Object of type set is not JSON serializable",

@@ -7,7 +7,7 @@ import mmap
 
 import pytest
 
-from pytest_sdperf.contracts import PhaseListener
+from pytest_sdperf.phases import PhaseListener
 from pytest_sdperf.timing import TimingPlan, take_sample
 
 
@@ -38,7 +38,7 @@ class FakeDevice(PhaseListener):
 
 
 def sample(device, **plan):
-    return take_sample(device.call, TimingPlan(**plan), listener=device, watch_host=False, now_s=device.clock)
+    return take_sample(device.call, TimingPlan(**plan), listener=device, on_cpu=False, now_s=device.clock)
 
 
 def test_phases_come_in_order_and_listening_is_not_timed():
@@ -84,7 +84,7 @@ def test_timed_calls_have_a_least_a_most_and_a_time(seconds, plan, count):
     assert len(sample(FakeDevice([seconds]), **plan).iterations_s) == count
 
 
-def test_host_memory_is_watched_only_when_asked():
+def test_host_memory_is_judged_only_on_a_cpu():
     device = FakeDevice([1.0])
     assert sample(device).second_run_bytes is None
     held = []
@@ -100,8 +100,45 @@ def test_host_memory_is_watched_only_when_asked():
             del held[:]
 
     plan = TimingPlan(min_iterations=1, max_iterations=1)
-    taken = take_sample(call, plan, listener=device, watch_host=True, now_s=device.clock)
+    taken = take_sample(call, plan, listener=device, on_cpu=True, now_s=device.clock)
     if taken.first_run_bytes is None:
         pytest.skip("this kernel does not tell the peak of a process")
     assert taken.memory_source == "host"
     assert taken.second_run_bytes - taken.first_run_bytes > 32 * 2**20
+
+
+def test_on_a_gpu_the_process_is_watched_too_and_not_judged():
+    device = FakeDevice([1.0])
+    taken = sample(device, min_iterations=1, max_iterations=1)
+    assert (taken.first_run_bytes, taken.second_run_bytes, taken.memory_source) == (None, None, "")
+    if not taken.peaks_bytes:
+        pytest.skip("this kernel does not tell the peak of a process")
+    assert set(taken.peaks_bytes) == {"host"}
+    assert all(peak > 2**20 for peak in taken.peaks_bytes["host"].values())
+
+
+def test_the_peak_of_the_allocator_is_that_of_each_run_and_is_read_outside_timed_regions():
+    device = FakeDevice([1.0])
+    peaks = iter([None, 500, None, 400])
+
+    def allocator_peak(*, reset):
+        device.log.append("reset" if reset else "read")
+        return next(peaks)
+
+    plan = TimingPlan(min_iterations=1, max_iterations=1, warmup_s=0.0)
+    taken = take_sample(
+        device.call, plan, listener=device, on_cpu=False, allocator_peak=allocator_peak, now_s=device.clock
+    )
+    assert taken.peaks_bytes["allocator"] == {"first_run": 500, "second_run": 400}
+    run = ["reset", "+first_run", "call", "-first_run", "read"]
+    assert device.log[:10] == [*run, *(word.replace("first", "second") for word in run)]
+    assert {"reset", "read"} & {*device.log[10:]} == set()
+
+
+def test_an_allocator_that_cannot_tell_leaves_no_trace():
+    device = FakeDevice([1.0])
+    plan = TimingPlan(min_iterations=1, max_iterations=1)
+    taken = take_sample(
+        device.call, plan, listener=device, on_cpu=True, allocator_peak=lambda *, reset: None, now_s=device.clock
+    )
+    assert "allocator" not in taken.peaks_bytes

@@ -8,6 +8,8 @@ import msgspec
 import pytest
 from sample_values import CASE, COUNTS, MB, case, failed, measurement, sample, session, stored
 
+from pytest_sdperf.calibration import Calibration
+from pytest_sdperf.floor import Floor
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery, exit_status, judge, worst
 from pytest_sdperf.outcomes import Outcome, Verdict
@@ -19,8 +21,10 @@ CPU = Policy(on_cpu=True)
 PROVEN = Policy(on_cpu=True, self_test_passed=True)
 FAIL_NEW = Policy(missing_baseline="fail")
 STRICT = Policy(fail_on_inconclusive=True)
+COMPLETE = Policy(fail_on_not_measured=True)
 
 HELD, IMPROVED, NEW, GAP = Outcome.HELD, Outcome.IMPROVED, Outcome.NEW, Outcome.GAP
+NOT_MEASURED = Outcome.NOT_MEASURED
 INCONCLUSIVE, INVALID, REGRESSED = Outcome.INCONCLUSIVE, Outcome.INVALID, Outcome.REGRESSED
 
 MODULE = case(fuser="", exporter="", opset=0, shapes="", engine="torch")
@@ -42,6 +46,24 @@ def broken(*times_s, calls=0):
     return Measurement(CASE, (good, good, dataclasses.replace(good, iterations_s=times_s, unet_calls=calls)))
 
 
+def floor(bound_ms):
+    return Floor(1.6065e12, 2.5e11, 1.72e9, seconds=bound_ms / 800, basis="measured", bound_s=bound_ms / 1000)
+
+
+def rates(tflops, terabytes=3.0):
+    return Calibration(tflops * 1e12, terabytes * 1e12, "float16", "torch 2.13.0")
+
+
+def allocated(measured, mb):
+    """Every process's own allocator handed out this much in the second run."""
+    peaks = {"allocator": {"first_run": 3000 * MB, "second_run": mb * MB}}
+    samples = tuple(dataclasses.replace(one, peaks_bytes=peaks) for one in measured.samples)
+    change = dataclasses.replace if dataclasses.is_dataclass(measured) else msgspec.structs.replace
+    return change(measured, samples=samples)
+
+
+CARD = rates(780)
+BOOKED = stored(allocated(session(), 2000))
 # metric, measurement, stored case, policy -> outcome and code of that metric's verdict
 TABLE = [
     # latency against one stored session
@@ -146,6 +168,34 @@ TABLE = [
      "unet-calls-changed"),
     ("latency", measurement(case=PIPELINE, counts={}, calls=5), stored(session(calls=5), of=PIPELINE), GPU, HELD,
      "latency-inside-interval"),
+    # the engine's own allocator
+    ("allocator-memory", allocated(measurement(), 2000), None, GPU, NEW, "no-baseline"),
+    ("allocator-memory", allocated(measurement(), 2000), stored(), GPU, NEW, "no-baseline"),
+    ("allocator-memory", allocated(measurement(), 2000), BOOKED, GPU, HELD, "memory-inside-limit"),
+    ("allocator-memory", allocated(measurement(), 2025), BOOKED, GPU, REGRESSED, "memory-above-limit"),
+    ("allocator-memory", allocated(measurement(), 1975), BOOKED, CPU, IMPROVED, "memory-below-limit"),
+    ("allocator-memory", measurement(), BOOKED, GPU, INVALID, "memory-missing"),
+    ("allocator-memory", measurement(), stored(), GPU, None, None),
+    # the physical floor
+    ("measurement", measurement(floor=floor(9.8)), stored(), GPU, None, None),
+    ("measurement", measurement(floor=floor(9.95)), stored(), GPU, INVALID, "below-floor"),
+    ("measurement", measurement(5, 5, 5, floor=floor(9.95)), None, GPU, INVALID, "below-floor"),
+    # the card itself
+    ("latency", measurement(13, 13, 13.1, calibration=rates(600)), stored(session(calibration=CARD)), GPU, INVALID,
+     "card-slower"),
+    ("latency", measurement(13, 13, 13.1, calibration=rates(780, 2.3)), stored(session(calibration=CARD)), GPU,
+     INVALID, "card-slower"),
+    ("latency", measurement(16, 16, 16, calibration=rates(600)), stored(session(calibration=CARD)), GPU, REGRESSED,
+     "latency-above-interval"),
+    ("latency", measurement(13, 13, 13.1, calibration=rates(770)), stored(session(calibration=CARD)), GPU,
+     REGRESSED, "latency-above-interval"),
+    ("latency", measurement(13, 13, 13.1, calibration=rates(600)), stored(), GPU, REGRESSED, "latency-above-interval"),
+    ("latency", measurement(13, 13, 13.1), stored(session(calibration=CARD)), GPU, REGRESSED,
+     "latency-above-interval"),
+    ("latency", measurement(20, 20, 20, calibration=rates(390)), stored(session(calibration=CARD)), CPU, REGRESSED,
+     "latency-above-interval"),
+    ("latency", measurement(calibration=rates(600)), stored(session(calibration=CARD)), GPU, HELD,
+     "latency-inside-interval"),
     # a baseline that cannot be used
     ("latency", measurement(), stored(session(0.0, 0.0, 0.0)), GPU, INVALID, "baseline-unusable"),
     ("latency", measurement(), stored(session(10, math.nan, 10)), GPU, INVALID, "baseline-unusable"),
@@ -166,7 +216,8 @@ def test_table(row):
 
 
 def test_table_reaches_every_outcome_and_code():
-    assert {row[4] for row in TABLE} - {None} == set(Outcome) - {GAP}
+    # A gap is not a matter of one measurement, and what a time budget left out has none.
+    assert {row[4] for row in TABLE} - {None} == set(Outcome) - {GAP, NOT_MEASURED}
     assert len(TABLE) >= 40
 
 
@@ -254,11 +305,22 @@ SENTENCES = [
      (f"UNet latency 12.0 ms is 20 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}), but on a CPU only "
      "effects above 30 % fail until the self-test has passed on it.")),
     (measurement(8, 10, 12.5), stored(session(8, 10, 12.5)), GPU,
-     ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but noise would hide a change of +135 %, and at most "
+     ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but noise would hide a change of +140 %, and at most "
      "10 % is allowed.")),
     (measurement(10), stored(session(10)), Policy(processes=1),
      ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but no process was repeated, neither now nor in the "
      "baseline, so chance cannot be told from change.")),
+    (measurement(13, 13, 13, calibration=rates(600)), stored(session(10, 10, 10, calibration=rates(780))), GPU,
+     (f"UNet latency 13.0 ms is 30 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); the card itself needs "
+     "30 % more time for a matrix product and as much time for a copy; nothing can be said about the build until the "
+     "card is as it was.")),
+    (measurement(20, 20, 20, calibration=rates(390, 3.15)), stored(session(10, 10, 10, calibration=rates(780))), CPU,
+     (f"UNet latency 20.0 ms is 100 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); the processor itself "
+     "needs 100 % more time for a matrix product and 4.8 % less time for a copy.")),
+    (measurement(1, 1, 1, floor=floor(1.62)), None, GPU,
+     ("UNet latency 1.00 ms is below the physical floor of 1.62 ms: this device cannot do 1.61 TFLOP and read 1.72 GB "
+     "in less. Likely causes: fewer steps than asked for, guidance left out, outputs taken from a cache, a lower "
+     "precision than named, or times taken before the device had finished.")),
     (measurement(), None, GPU, "UNet latency 10.0 ms has no baseline yet."),
     (measurement(), None, FAIL_NEW,
      "UNet latency 10.0 ms has no baseline, and --sdperf-missing-baseline=fail asks for one."),
@@ -297,6 +359,10 @@ def test_sentences_about_memory_and_graphs():
         "UNet second-run memory is missing from a sample.",
         "UNet graph has 208 nodes; its baseline has 200: SkipLayerNormalization 32 -> 30, Add 70 -> 76, Sqrt 0 -> 4.",
     ]
+    assert judge(allocated(measurement(), 2025), BOOKED, policy=GPU)[3].sentence == (
+        "UNet allocator memory 2,025 MB is 1.2 % above its baseline of 2,000 MB (held up to 2,020 MB, 1 % of allocator "
+        "memory)."
+    )
     measured = measurement(first=0, source="device")
     assert [verdict.sentence for verdict in judge(measured, stored(), policy=GPU)][1:3] == [
         "UNet first-run memory of 0 bytes cannot be.",
@@ -381,7 +447,9 @@ def test_worst_follows_the_order_of_outcomes_and_nothing_is_invalid():
     [
         ((HELD,), GPU, "pass"), ((HELD, IMPROVED, NEW, GAP), GPU, "pass"), ((HELD, REGRESSED), GPU, "fail"),
         ((INVALID,), GPU, "fail"), ((INCONCLUSIVE, HELD), GPU, "skip"), ((INCONCLUSIVE, REGRESSED), GPU, "fail"),
-        ((INCONCLUSIVE,), STRICT, "fail"), ((NEW,), FAIL_NEW, "fail"), ((GAP, NEW), FAIL_NEW, "fail"),
+        ((NOT_MEASURED,), GPU, "skip"), ((NOT_MEASURED,), STRICT, "skip"), ((NOT_MEASURED,), COMPLETE, "fail"),
+        ((INCONCLUSIVE,), STRICT, "fail"), ((INCONCLUSIVE,), COMPLETE, "skip"),
+        ((NEW,), FAIL_NEW, "fail"), ((GAP, NEW), FAIL_NEW, "fail"),
         ((), GPU, "fail"),
     ],
 )  # fmt: skip
@@ -395,6 +463,7 @@ def test_what_becomes_of_the_test(outcomes, policy, expected):
         ((), GPU, False, 0), ((HELD, NEW, GAP, IMPROVED, INCONCLUSIVE), GPU, False, 0),
         ((REGRESSED, INVALID), GPU, False, 1), ((HELD,), GPU, True, 1), ((INVALID, INCONCLUSIVE), STRICT, False, 10),
         ((INCONCLUSIVE, NEW), dataclasses.replace(STRICT, missing_baseline="fail"), False, 11),
+        ((NOT_MEASURED, NEW), GPU, False, 0), ((NOT_MEASURED,), COMPLETE, False, 11),
         ((NEW,), FAIL_NEW, False, 12), ((INVALID, NEW), FAIL_NEW, True, 1),
     ],
 )  # fmt: skip
@@ -405,6 +474,21 @@ def test_exit_status(outcomes, policy, other_failures, status):
 def test_policy_of_the_command_line():
     settings = Settings(processes=5, min_effect=0.03, missing_baseline="fail", fail_on=frozenset({"inconclusive"}))
     assert Policy.of(settings, device_kind="cpu") == Policy(
-        on_cpu=True, processes=5, min_effect=0.03, missing_baseline="fail", fail_on_inconclusive=True
+        on_cpu=True,
+        processes=5,
+        max_processes=20,
+        min_effect=0.03,
+        missing_baseline="fail",
+        fail_on_inconclusive=True,
     )
-    assert Policy.of(Settings(), device_kind="cuda", min_effect=0.1) == Policy(min_effect=0.1)
+    found = Policy.of(Settings(max_processes=7), device_kind="cuda", min_effect=0.1, cases=4)
+    assert found == Policy(max_processes=7, min_effect=0.1, cases=4)
+    assert Policy.of(Settings(in_process=True), device_kind="cpu").looks.counts == (3,)
+
+
+def test_of_many_cases_each_may_be_wrong_less_often():
+    assert [Policy(cases=cases).error_rate for cases in (1, 5, 50)] == pytest.approx([0.01, 0.01, 0.001])
+    near = measurement(10.4, 10.4, 10.4)
+    days = stored(*(session(*[ms] * 3) for ms in (10, 10.05, 9.95, 10.05, 9.95)))
+    (one, *_), (many, *_) = (judge(near, days, policy=Policy(cases=cases)) for cases in (1, 200))
+    assert (one.outcome, many.outcome) == (REGRESSED, HELD)

@@ -16,7 +16,7 @@ from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCas
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.gates import METRICS
+from pytest_sdperf.report.gates import LEVELS
 from pytest_sdperf.report.stored import change, told
 from pytest_sdperf.values import Case, Failure, Measurement, Sample
 
@@ -65,12 +65,12 @@ def session_of(
 ) -> Session:
     """Turn a measurement into a session, with home folders and other private text taken out."""
     who = privacy.identity()
-    changed = {verdict.metric for verdict in verdicts if verdict.outcome in CHANGING} & set(METRICS)
+    changed = {verdict.metric for verdict in verdicts if verdict.outcome in CHANGING} & set(LEVELS)
     if stored is not None and stored.last.out_of_memory != measurement.out_of_memory:
-        changed = set(METRICS)
+        changed = set(LEVELS)
     samples = msgspec.convert(privacy.redact(msgspec.to_builtins(measurement.samples), who), tuple[Sample, ...])
     return Session(
-        date=origin.date,
+        date=_date(measurement, origin),
         commit=origin.commit,
         subject=privacy.redact(dict(measurement.subject), who),
         samples=() if measurement.out_of_memory else samples,
@@ -79,6 +79,7 @@ def session_of(
         counts={name: dict(counts) for name, counts in measurement.counts.items()},
         changed=tuple(sorted(changed)),
         reason=reason if any(verdict.outcome is Outcome.REGRESSED for verdict in verdicts) else "",
+        calibration=measurement.calibration,
     )
 
 
@@ -91,6 +92,7 @@ def measurement_of(session: Session, case: Case) -> Measurement:
         subject=session.subject,
         graph_hashes=session.graph_hashes,
         counts=session.counts,
+        calibration=session.calibration,
     )
 
 
@@ -102,13 +104,21 @@ def keep_candidates(reports: Iterable[CaseReport], *, origin: Origin, state_dir:
     """
     reports = tuple(reports)
     refused = refusals(reports, reason="not asked for yet")
+    present = read(candidates.candidates_file(state_dir, origin.slug))
     kept = {
         report.case.key: (report.case, session_of(report.measurement, origin, verdicts=report.verdicts))
         for report in reports
         if report.measurement is not None and report.case.key not in refused and report.outcome is not Outcome.HELD
+        if not _is_kept(report.measurement, present)
     }
     candidates.keep(state_dir, origin.slug, machine=origin.machine, sessions=kept.values())
     return tuple(kept)
+
+
+def _is_kept(measurement: Measurement, present: Baseline | None) -> bool:
+    """Whether a run that was out of time kept already what this one took over from it."""
+    stored = present.cases.get(measurement.case.key) if present is not None and measurement.taken_over else None
+    return stored is not None and any(session.samples == measurement.samples for session in stored.sessions)
 
 
 def accept(
@@ -145,7 +155,7 @@ def accept(
         cases = dict(present.cases) if present is not None else {}
         for key, report in sorted(taken.items()):
             before = cases.get(key)
-            if before is not None and _holds(before, report):
+            if before is not None and _holds(before, report, origin):
                 lines.append(f"= {key}: these samples are stored already")
                 continue
             cases[key] = _accepted(report, before, origin=origin, reason=reason, re_anchor=re_anchor)
@@ -177,11 +187,18 @@ def _other_machine(path: Path, origin: Origin) -> str:
     )
 
 
-def _holds(stored: StoredCase, report: CaseReport) -> bool:
-    """Whether the very same samples are stored: a session that counts twice would hide how sessions differ."""
-    new = [list(sample.iterations_s) for sample in report.measurement.samples] if report.measurement else []
-    kept = ([sample.iterations_s for sample in session.samples] for session in stored.sessions)
-    return bool(new) and any(rounded(list(samples)) == rounded(new) for samples in kept)
+def _holds(stored: StoredCase, report: CaseReport, origin: Origin) -> bool:
+    """Whether this very session is stored: one that counts twice would hide how sessions differ."""
+    measurement = report.measurement
+    if measurement is None or not measurement.samples:
+        return False
+    new, date = rounded([list(sample.iterations_s) for sample in measurement.samples]), _date(measurement, origin)
+    kept = ([list(sample.iterations_s) for sample in one.samples] for one in stored.sessions if one.date == date)
+    return any(rounded(samples) == new for samples in kept)
+
+
+def _date(measurement: Measurement, origin: Origin) -> str:
+    return measurement.taken_over or origin.date
 
 
 def _accepted(

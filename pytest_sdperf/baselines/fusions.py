@@ -38,6 +38,7 @@ def fusion_key(case: Case) -> str:
         model=case.model.removesuffix(THIN),
         engine="",
         engine_options=(),
+        fp32_ops="",
         weights=case.weights if case.exporter == GIVEN else "",
         batch_size=0,
         height=0,

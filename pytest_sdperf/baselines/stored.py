@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.values import Case, Sample
 
@@ -32,6 +33,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         counts: Component -> `domain::op_type` -> nodes.
         changed: Metrics that reached a new level here: older sessions no longer say what is normal for them.
         reason: Why a regression was accepted.
+        calibration: What the device itself did on that day; None if nobody measured it.
     """
 
     date: str
@@ -43,6 +45,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     counts: dict[str, dict[str, int]] = {}
     changed: tuple[str, ...] = ()
     reason: str = ""
+    calibration: Calibration | None = None
 
     @property
     def out_of_memory(self) -> bool:
@@ -153,6 +156,7 @@ def _stored_case(path: Path, key: str, data: Any) -> StoredCase:
     for where, session in sessions:
         if not any(session.get(name) for name in ("samples", "failure", "counts")):
             _refuse(path, f"is not a baseline: a session without samples, failure or counts - at `{where}`")
+        _only_known(path, f"{where}.calibration", session.get("calibration") or {}, Calibration)
         for i, sample in enumerate(session.get("samples", ())):
             _only_known(path, f"{where}.samples[{i}]", sample, Sample)
     return stored

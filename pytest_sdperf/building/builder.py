@@ -15,6 +15,7 @@ from pytest_sdperf.building.expectations import total_counts, total_sites
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.building.given import Given
 from pytest_sdperf.building.weights_source import Drawn, Folder, Nothing, find_source
+from pytest_sdperf.building.work import WorkCounter
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import component_floating
 from pytest_sdperf.contracts import Model
@@ -58,6 +59,7 @@ class Builder:
         # Graphs that are taken instead of exporting any, and graphs that they are compared with.
         self.given = Given(folder, catalog, self._make, self._fuse) if folder else None
         self.reference = Given(reference, catalog, self._make, self._fuse) if reference else None
+        self.work = WorkCounter(catalog, self._make)
         # What failed is not tried again in this run: builds are made ahead, and each test asks for its own again.
         self._failed: dict[str, SdperfError] = {}
 
@@ -86,6 +88,7 @@ class Builder:
         workload: Workload,
         consumes: Literal["onnx", "module"],
         lowered: bool = False,
+        fused: bool = True,
     ) -> Build:
         """Return one built component.
 
@@ -100,6 +103,7 @@ class Builder:
             workload: Shapes.
             consumes: `module` for an engine that loads the torch module: then only weights are needed.
             lowered: Replace operators that a CPU lacks by primitives: for checking results, not for speed.
+            fused: Whether operators are fused; without, a graph is only brought to the precision of the selection.
 
         Raises:
             UnknownNameError: A model, rung, fuser or exporter that does not exist.
@@ -111,9 +115,7 @@ class Builder:
         asked = component_floating(model, component, ladder.floating(optimization, self._catalog.ladder))
         floating = self.given.floating(model, component, optimization) if self.given else asked
         if consumes == "module":
-            entry = self._weights(model, component)
-            path, seconds = entry.path / weights.FILE, entry.metadata["seconds"]
-            return Build(entry.key, "module", path, floating, size_bytes=entry.size_bytes, seconds=seconds)
+            return steps.module_build(self._weights(model, component), floating)
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
         if self.given is not None:
@@ -123,7 +125,8 @@ class Builder:
         rungs, seconds = ladder.rungs(optimization, self._catalog.ladder), entry.metadata["seconds"]
         if rungs not in ((), (ladder.BASE,)):
             exact = steps.exact_names(model, component, workload)
-            entry = self._fuse(entry, component, rungs=rungs, floating=floating, float32=exact, fuser=fuser)
+            made = rungs if fused else ()
+            entry = self._fuse(entry, component, rungs=made, floating=floating, float32=exact, fuser=fuser)
             seconds += entry.metadata["seconds"]
         if lowered and entry.metadata["without_cpu_kernel"]:
             entry = self._lower(entry, component)
@@ -135,7 +138,6 @@ class Builder:
 
         Raises:
             WorkerError: The process that writes them crashed.
-            CacheError: The cache folder cannot be written.
         """
         model = self._catalog.models.get(model_name)
         parts = {
@@ -151,8 +153,8 @@ class Builder:
     def expected_counts(self, model_name: str, component: str, optimization: str) -> Mapping[str, int]:
         """Return `domain::op_type` -> nodes that a fully optimized graph of this selection holds.
 
-        Only ops that a rung speaks of are listed; 0 means that none may be left. The numbers are derived from the
-        torch module, and where none stands for a given graph, from that graph's structure.
+        Only ops that a rung speaks of are listed; 0 means that none may be left. They are derived from the torch
+        module, and where none stands for a given graph, from that graph.
         """
         surveyed = self._surveyed(component, optimization)
         if surveyed is not None:
@@ -191,9 +193,8 @@ class Builder:
             "versions": library_versions(*_MODULE_LIBRARIES),
         }
         arguments = {"model": model.name, "component": component, **self._source.arguments()}
-        return self._make(
-            "weights", parts, f"{weights.__name__}:run", arguments, [self._catalog.models.owner(model.name)]
-        )
+        owners = [self._catalog.models.owner(model.name)]
+        return self._make("weights", parts, f"{weights.__name__}:run", arguments, owners)
 
     def _export(
         self, model: Model, component: str, *, exporter: str, opset: int, shapes: str, workload: Workload
@@ -217,9 +218,8 @@ class Builder:
             "versions": library_versions(*_EXPORT_LIBRARIES),
         }
         arguments["weights"] = str(drawn.path / weights.FILE) if drawn else ""
-        return self._make(
-            "export", parts, f"{export.__name__}:run", arguments, [self._catalog.models.owner(model.name)]
-        )
+        owners = [self._catalog.models.owner(model.name)]
+        return self._make("export", parts, f"{export.__name__}:run", arguments, owners)
 
     def _fuse(
         self, exported: Entry, component: str, *, rungs: tuple[str, ...], floating: str, float32: list[str], fuser: str
@@ -232,7 +232,7 @@ class Builder:
                 f"Choose the fuser native, or leave --sdperf-weights out."
             )
         arguments: dict[str, Any] = {"component": component, "rungs": list(rungs), "floating": floating}
-        arguments["float32"] = float32
+        arguments |= {"float32": float32, "float32_ops": steps.kept_ops(self._settings.selection, component, floating)}
         parts = {
             **arguments,
             "export": exported.digest,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 # These rooms hold types and messages: they never change the bytes of an artifact.
 _NEUTRAL = frozenset(
     f"pytest_sdperf.{name}"
-    for name in ("catalog", "clock", "contracts", "device", "errors", "settings", "tasks", "values")
+    for name in ("catalog", "clock", "contracts", "device", "errors", "model", "settings", "tasks", "values")
 )
 _VERSION = re.compile(r"^(?:__version__|version)\s*(?::\s*\w+\s*)?=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
 _VERSION_FILES = ("__init__.py", "version.py", "_version.py", "release.py")
@@ -47,15 +47,16 @@ def _source_of(name: str) -> Path | None:
     return Path(spec.origin)
 
 
-def _imported(text: str, package: str) -> Iterator[str]:
-    """Yield the modules of `package` that a source text may import: `from a import b` may mean `a.b` or `a`."""
+@functools.lru_cache(maxsize=1024)
+def _imported(text: str, package: str) -> tuple[str, ...]:
+    """Return the modules of `package` that a source text may import: `from a import b` may mean `a.b` or `a`."""
+    found: list[str] = []
     for node in ast.walk(ast.parse(text)):
-        names: list[str] = []
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        yield from (name for name in names if name.partition(".")[0] == package and name != package)
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return tuple(name for name in found if name.partition(".")[0] == package and name != package)
 
 
 def library_versions(*names: str) -> dict[str, str]:

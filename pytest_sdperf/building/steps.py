@@ -11,7 +11,8 @@ from pytest_sdperf.building.cache import Entry
 from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
-from pytest_sdperf.tasks import export
+from pytest_sdperf.settings import Selection
+from pytest_sdperf.tasks import export, weights
 from pytest_sdperf.values import Build, Workload
 
 
@@ -39,6 +40,12 @@ def identity(model: Model, component: str) -> dict[str, Any]:
     }
 
 
+def kept_ops(selection: Selection, component: str, floating: str) -> list[str]:
+    """Return the operators of a component that stay float32 in a build of a narrower type."""
+    named = selection.fp32_ops_of(component) if floating != "float32" else ()
+    return [op.partition(":")[2] for op in named]
+
+
 def modules(things: Iterable[object]) -> list[str]:
     """Return the modules in which the classes of these things are defined."""
     return [type(thing).__module__ for thing in things]
@@ -58,6 +65,18 @@ def shapes_only(workload: Workload) -> Workload:
 def open_shapes(model: Model) -> Workload:
     """Return the example of a dynamic export: no extent is 1 and no two are equal, or the exporter ties them."""
     return Workload(batch_size=2, height=model.height, width=model.width + 64, steps=0, scheduler="")
+
+
+def module_build(entry: Entry, floating: str) -> Build:
+    """Return what the cache entry of weights holds, for an engine that loads a torch module."""
+    return Build(
+        entry.key,
+        "module",
+        entry.path / weights.FILE,
+        floating,
+        size_bytes=entry.size_bytes,
+        seconds=entry.metadata["seconds"],
+    )
 
 
 def onnx_build(entry: Entry, floating: str, *, seconds: float) -> Build:

@@ -127,6 +127,11 @@ class AmdsmiQueries:
         """Return the current clock of `GFX` or `MEM` in MHz."""
         return self._clock(handle, domain).positive("clk", "cur_clk")
 
+    def sustained_mhz(self, handle: Any) -> int | None:
+        """Return three quarters of the highest clock of the compute units."""
+        highest = self._clock(handle, "GFX").positive("max_clk")
+        return None if highest is None else highest * 3 // 4
+
     def locked_clocks(self, handle: Any) -> str | None:
         """Return `default`, or `GFX locked`; None if the driver cannot tell."""
         locked = self._clock(handle, "GFX").get("clk_locked")

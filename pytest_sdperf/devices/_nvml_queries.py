@@ -119,6 +119,11 @@ class NvmlQueries:
         """Return the current clock of `SM` or `MEM` in MHz."""
         return self.number("nvmlDeviceGetClockInfo", card, getattr(self._library, f"NVML_CLOCK_{domain}"))
 
+    def sustained_mhz(self, card: Any) -> int | None:
+        """Return three quarters of the highest SM clock, in the steps of 15 MHz that cards offer."""
+        highest = self.number("nvmlDeviceGetMaxClockInfo", card, self._library.NVML_CLOCK_SM)
+        return None if not highest else highest * 3 // 4 // 15 * 15
+
     def event_reasons(self, card: Any) -> int | None:
         """Return the bits that say what holds the clocks now."""
         bits = self.number("nvmlDeviceGetCurrentClocksEventReasons", card)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_sdperf.device import Device, DeviceProbe, Health
+from pytest_sdperf.device import ClockCommands, Device, DeviceProbe, Health
 from pytest_sdperf.devices._amdsmi_queries import COMPUTE_FILE, AmdsmiQueries
 from pytest_sdperf.devices._sharing import foreign_memory
 from pytest_sdperf.devices._visible import visible
@@ -100,6 +100,19 @@ class AmdsmiProbe(DeviceProbe):
         """Return memory in use on the whole device in bytes, with a single question to amdsmi."""
         amdsmi, handle = self._handle(device)
         return None if amdsmi is None or handle is None else amdsmi.memory_used(handle)
+
+    def clock_commands(self, device: Device) -> ClockCommands | None:
+        """Return the commands of amd-smi for the mode that AMD calls performance determinism."""
+        amdsmi, handle = self._handle(device)
+        if amdsmi is None or handle is None:
+            return None
+        clock_mhz, bus_id = amdsmi.sustained_mhz(handle), amdsmi.bus_id(handle)
+        if clock_mhz is None or not bus_id or device.machine.get("virtualization") == "guest":
+            return None
+        return ClockCommands(
+            f"sudo amd-smi set --gpu {bus_id} --perf-determinism {clock_mhz}",
+            f"sudo amd-smi reset --gpu {bus_id} --perf-determinism",
+        )
 
     def _open(self) -> AmdsmiQueries:
         if self._amdsmi is None:

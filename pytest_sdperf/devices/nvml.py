@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_sdperf.device import Device, DeviceProbe, Health
+from pytest_sdperf.device import ClockCommands, Device, DeviceProbe, Health
 from pytest_sdperf.devices._nvml_queries import COMPUTE_FILE, NvmlQueries
 from pytest_sdperf.devices._sharing import foreign_memory
 from pytest_sdperf.devices._visible import names_positions, visible
@@ -127,6 +127,19 @@ class NvmlProbe(DeviceProbe):
         """Return memory in use on the whole device in bytes, with a single question to NVML."""
         nvml, handle = self._handle(device)
         return None if nvml is None or handle is None else nvml.memory_used(handle)
+
+    def clock_commands(self, device: Device) -> ClockCommands | None:
+        """Return the commands of nvidia-smi, for a clock that power and heat seldom force a card below."""
+        nvml, handle = self._handle(device)
+        if nvml is None or handle is None or device.machine.get("mig") == "enabled":
+            return None  # the clocks of a MIG device are those of its card, which others use too
+        if device.machine.get("virtualization") == "vgpu":
+            return None
+        clock_mhz = nvml.sustained_mhz(handle)
+        if clock_mhz is None:
+            return None
+        command = f"sudo nvidia-smi -i {device.uuid}"
+        return ClockCommands(f"{command} -lgc {clock_mhz},{clock_mhz}", f"{command} -rgc")
 
     def _open(self) -> NvmlQueries:
         if self._nvml is None:

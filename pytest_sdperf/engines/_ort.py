@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, EngineOption, LoadRequest, Runner
+from pytest_sdperf.engines import _cuda_libraries
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
 from pytest_sdperf.values import TensorSpec
 
@@ -24,6 +27,20 @@ NUMPY_NAMES = {
     "tensor(bool)": "bool",
 }
 
+# What computes shapes: ONNX Runtime keeps these on the CPU on purpose where all they read is there already, so that a
+# shape is known without waiting for the GPU.
+# fmt: off
+SHAPE_OPERATORS = frozenset((
+    "Shape", "Size", "Gather", "Concat", "Slice", "Squeeze", "Unsqueeze", "Cast", "Identity", "Constant",
+    "ConstantOfShape", "Reshape", "Range", "Where", "Equal", "Less", "Greater", "Not", "And", "Or", "Add", "Sub",
+    "Mul", "Div", "Mod", "Neg", "Abs", "Floor", "Ceil", "Min", "Max", "ReduceProd", "ReduceSum", "ReduceMax",
+    "ReduceMin", "Split", "Expand",
+))
+# fmt: on
+# What this process has said so far: stderr of a worker is a file, and this is how Linux shows it.
+STDERR = Path("/proc/self/fd/2")
+CPU_PROVIDER = "CPUExecutionProvider"
+NODES_NAMED = 20
 
 GRAPH_OPTIMIZATIONS = EngineOption(
     "all", "What ONNX Runtime rewrites in a graph when it is loaded.", choices=("all", "off")
@@ -47,10 +64,10 @@ def session_options(onnxruntime: Any, given: Mapping[str, str]) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Return the version of the onnxruntime that was imported."""
+    """Return the version of the onnxruntime that was imported, and of the CUDA libraries that it has loaded."""
     import onnxruntime
 
-    return {"onnxruntime": onnxruntime.__version__}
+    return {"onnxruntime": onnxruntime.__version__, **_cuda_libraries.versions()}
 
 
 class OrtRunner(Runner):
@@ -73,6 +90,7 @@ class OrtRunner(Runner):
             facts: What the engine has to say about the session.
         """
         self._session, self._memory, self._facts = session, memory, dict(facts)
+        self._request = request
         self._binding = session.io_binding()
         model, component, workload = request.model, request.component, request.workload
         self._inputs = self._buffers(session.get_inputs(), model.inputs(component, workload))
@@ -110,6 +128,17 @@ class OrtRunner(Runner):
         """Start one call."""
         self._session.run_with_iobinding(self._binding)
 
+    def run_plainly(self) -> None:
+        """Start one call that neither captures nor replays a CUDA graph."""
+        if self._request.options.get("cuda_graph") != "on":
+            self.run()
+            return
+        import onnxruntime
+
+        options = onnxruntime.RunOptions()
+        options.add_run_config_entry("gpu_graph_id", "-1")
+        self._session.run_with_iobinding(self._binding, options)
+
     def synchronize(self) -> None:
         """Wait for the outputs."""
         self._binding.synchronize_outputs()
@@ -137,8 +166,14 @@ class OrtRunner(Runner):
         return {name: tensor.clone() for name, tensor in self._outputs.items()}
 
     def facts(self) -> dict[str, Any]:
-        """Return providers, threads and the number of nodes per execution provider."""
-        return {**self._facts, "providers": self._session.get_providers(), "placement": placement(self._session)}
+        """Return providers, threads, where the nodes are, and whether a CUDA graph was asked for."""
+        providers, placed = self._session.get_providers(), placement(self._session)
+        facts = {**self._facts, "providers": providers, "placement": placed}
+        if placed and providers[0] != CPU_PROVIDER:
+            facts |= {**cpu_nodes(self._session), "memcpy_nodes": memcpy_nodes(self._request.component)}
+        if "cuda_graph" in self._request.options:
+            facts["cuda_graph"] = {"requested": self._request.options["cuda_graph"] == "on"}
+        return facts
 
 
 def _extents(buffer: Any) -> tuple[int, ...]:
@@ -147,8 +182,8 @@ def _extents(buffer: Any) -> tuple[int, ...]:
     return tuple(shape() if callable(shape) else shape)
 
 
-def placement(session: onnxruntime.InferenceSession) -> dict[str, int]:
-    """Count the nodes that each execution provider was given, copies between devices included.
+def _assigned(session: onnxruntime.InferenceSession) -> list[tuple[str, Any]]:
+    """Return each node of the graph with its execution provider, before copies between devices were put in.
 
     Empty where onnxruntime cannot tell: older versions know no such question, and newer ones answer it only for a
     session whose options asked to remember.
@@ -157,15 +192,40 @@ def placement(session: onnxruntime.InferenceSession) -> dict[str, int]:
 
     ask = getattr(session, "get_provider_graph_assignment_info", None)
     if ask is None:
-        return {}
+        return []
     try:
-        parts = ask()
+        return [(part.ep_name, node) for part in ask() for node in part.get_nodes()]
     except Fail:
-        return {}
-    counts: Counter[str] = Counter()
-    for part in parts:
-        counts[part.ep_name] += len(part.get_nodes())
-    return dict(counts)
+        return []
+
+
+def placement(session: onnxruntime.InferenceSession) -> dict[str, int]:
+    """Count the nodes that each execution provider was given; empty where onnxruntime cannot tell."""
+    return dict(Counter(provider for provider, _ in _assigned(session)))
+
+
+def cpu_nodes(session: onnxruntime.InferenceSession) -> dict[str, Any]:
+    """Return how many nodes run on the CPU, how many of them compute shapes, and some names, these last."""
+    nodes = [node for provider, node in _assigned(session) if provider == CPU_PROVIDER]
+    shapes = [node for node in nodes if not node.domain and node.op_type in SHAPE_OPERATORS]
+    others = [node for node in nodes if node not in shapes]
+    return {
+        "cpu_nodes": [f"{node.op_type} {node.name}".strip() for node in [*others, *shapes][:NODES_NAMED]],
+        "cpu_node_count": len(nodes),
+        "shape_node_count": len(shapes),
+    }
+
+
+def memcpy_nodes(component: str) -> int | None:
+    """Return how many copies between CPU and GPU were put into the graph; None where what was said cannot be read.
+
+    The session says it when it is created, as a warning, and only if there are any:
+    `[W:onnxruntime:unet, ..] 3 Memcpy nodes are added to the graph main_graph for CUDAExecutionProvider.`
+    """
+    if not STDERR.is_file():
+        return None
+    pattern = rf"onnxruntime:{re.escape(component)}, .* (\d+) Memcpy nodes are added"
+    return sum(int(count) for count in re.findall(pattern, STDERR.read_text(encoding="utf-8", errors="replace")))
 
 
 def create_session(request: LoadRequest, *, options: Any, providers: Sequence[Any]) -> Any:
@@ -179,6 +239,10 @@ def create_session(request: LoadRequest, *, options: Any, providers: Sequence[An
     from pytest_sdperf.errors import EngineMissingError
 
     wanted = providers[0][0] if isinstance(providers[0], tuple) else providers[0]
+    options.logid = request.component
+    if wanted != CPU_PROVIDER:
+        # Warnings: one of them is the only place where the number of Memcpy nodes is told.
+        options.log_severity_level = 2
     session = onnxruntime.InferenceSession(str(request.build.path), options, providers=list(providers))
     if session.get_providers()[0] != wanted:
         raise EngineMissingError(

@@ -18,6 +18,9 @@ MODULE = "onnxruntime"
 # Names of the shared library that holds the kernels of a provider, on Linux and on Windows.
 PROVIDER_LIBRARIES = {
     "CUDAExecutionProvider": ("libonnxruntime_providers_cuda.so", "onnxruntime_providers_cuda.dll"),
+    "MIGraphXExecutionProvider": ("libonnxruntime_providers_migraphx.so", "onnxruntime_providers_migraphx.dll"),
+    "ROCMExecutionProvider": ("libonnxruntime_providers_rocm.so",),
+    "TensorrtExecutionProvider": ("libonnxruntime_providers_tensorrt.so", "onnxruntime_providers_tensorrt.dll"),
 }
 
 
@@ -40,8 +43,12 @@ class Build:
 
     def has(self, provider: str) -> bool:
         """Whether the kernels of a provider came with it; the CPU's are in every build."""
-        names = PROVIDER_LIBRARIES.get(provider)
-        return names is None or any((self.folder / "capi" / name).is_file() for name in names)
+        return provider not in PROVIDER_LIBRARIES or self.library(provider) is not None
+
+    def library(self, provider: str) -> Path | None:
+        """Return the shared library of a provider; None if it has none of its own, or if it is not here."""
+        paths = (self.folder / "capi" / name for name in PROVIDER_LIBRARIES.get(provider, ()))
+        return next((path for path in paths if path.is_file()), None)
 
 
 def find_build() -> Build | None:

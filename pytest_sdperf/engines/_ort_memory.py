@@ -133,6 +133,45 @@ class TorchMemory(Memory):
         return array
 
 
+class SharedStreamMemory(TorchMemory):
+    """Tensors that are copied on the stream on which the session runs: neither waits for the other on the host."""
+
+    def __init__(self, device: str, index: int, *, torch_device: str, stream: torch.cuda.Stream) -> None:
+        """Prepare.
+
+        Args:
+            device: As for `TorchMemory`.
+            index: As for `TorchMemory`.
+            torch_device: As for `TorchMemory`.
+            stream: The session's.
+        """
+        super().__init__(device, index, torch_device=torch_device)
+        self.stream = stream
+
+    def write_tensor(self, buffer: torch.Tensor, tensor: torch.Tensor) -> None:
+        """Start copying on the session's stream, once what makes the tensor has been done."""
+        import torch
+
+        if tensor.is_cuda:
+            self.stream.wait_stream(torch.cuda.current_stream(tensor.device))
+        with torch.cuda.stream(self.stream):
+            super().write_tensor(buffer, tensor)
+
+    def settle(self, buffer: torch.Tensor) -> None:
+        """Return at once: the session's own work comes after the copy."""
+
+
+def shared_stream_memory(index: int) -> SharedStreamMemory:
+    """Return memory of an NVIDIA GPU with a new stream for torch and a session.
+
+    It is never torch's default stream, whose address 0 ONNX Runtime takes for none.
+    """
+    import torch
+
+    stream = torch.cuda.Stream(device=index)  # type: ignore[no-untyped-call]  # torch
+    return SharedStreamMemory("cuda", index, torch_device=f"cuda:{index}", stream=stream)
+
+
 def cuda_memory(index: int) -> Memory:
     """Return memory of an NVIDIA GPU: torch's where torch sees the GPU, or else ONNX Runtime's."""
     with suppress(ImportError):

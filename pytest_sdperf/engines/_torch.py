@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 TF32 = EngineOption("off", "Let fp32 products and convolutions use TF32.", choices=("off", "on"))
+CHANNELS_LAST = EngineOption("off", "Keep the weights of convolutions in channels-last order.", choices=("off", "on"))
 
 
 class ModuleEngine(Engine):
@@ -64,13 +65,18 @@ def torch_device(request: LoadRequest) -> str:
 
 
 def load_module(request: LoadRequest) -> torch.nn.Module:
-    """Load the component in evaluation mode with the precision that the build names."""
+    """Load the component in evaluation mode, with the precision that the build names and as the options say."""
+    import torch
+
+    set_tf32(allowed=request.options["tf32"] == "on")
     module = request.model.module(
         request.component,
         weights=request.build.path,
         floating=request.build.floating,
         device=torch_device(request),
     )
+    if request.options["channels_last"] == "on":
+        module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a layout alone
     return module.eval()
 
 
@@ -117,10 +123,14 @@ class TorchRunner(Runner):
         # A copy: on a CPU a tensor that needs no cast would live in the caller's array.
         self._bound = self._place({name: self._torch.from_numpy(np.array(inputs[name])) for name in self._dtypes})
 
+    def compute(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """Start one call on inputs in call order; a subclass watches it here."""
+        with self._torch.inference_mode():
+            return self._module(*inputs)
+
     def run(self) -> None:
         """Start one call."""
-        with self._torch.inference_mode():
-            self._outputs = self._module(*self._bound)
+        self._outputs = self.compute(self._bound)
 
     def synchronize(self) -> None:
         """Wait for the GPU; a CPU call has finished when it returns."""
@@ -135,11 +145,19 @@ class TorchRunner(Runner):
 
     def call(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Run once on torch tensors, on the device."""
-        with self._torch.inference_mode():
-            outputs = self._module(*self._place(inputs))
+        outputs = self.compute(self._place(inputs))
         if self._clone:  # a replayed CUDA graph writes its next outputs over these
             outputs = [tensor.clone() for tensor in outputs]
         return dict(zip(self._output_names, outputs, strict=True))
+
+    def allocator_peak_bytes(self, *, reset: bool) -> int | None:
+        """Return what torch's caching allocator handed out at most; on a CPU torch does not count."""
+        if self._device == "cpu":
+            return None
+        peak: int = self._torch.cuda.max_memory_allocated(self._device)
+        if reset:
+            self._torch.cuda.reset_peak_memory_stats(self._device)
+        return peak
 
     def facts(self) -> dict[str, Any]:
         """Return the number of threads on a CPU."""

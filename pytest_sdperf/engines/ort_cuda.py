@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.engines import _ort, _ort_install, _ort_memory
 from pytest_sdperf.errors import UnsupportedGraphError
+from pytest_sdperf.interpreter import pip
+
+# Value of the option -> bits of onnxruntime::contrib::attention::AttentionBackend
+# (contrib_ops/cpu/bert/attention_common.h). 0 is ONNX Runtime's own choice; where a bit cannot serve, it takes math.
+SDPA = {"auto": 0, "cudnn": 8, "flash": 1, "efficient": 2, "math": 16}
+_TRT_FLASH = "ORT_DISABLE_TRT_FLASH_ATTENTION"
 
 
 class OrtCudaEngine(Engine):
@@ -19,8 +27,19 @@ class OrtCudaEngine(Engine):
     device_kinds = ("cuda",)
     options = {
         "cuda_graph": EngineOption("off", "Capture the run once and replay it.", choices=("off", "on")),
+        "sdpa": EngineOption("auto", "Kernel of fused attention; auto lets ONNX Runtime choose.", choices=tuple(SDPA)),
         "conv_search": EngineOption(
             "exhaustive", "How cuDNN chooses convolution algorithms.", choices=("exhaustive", "heuristic", "default")
+        ),
+        "conv_bias": EngineOption("off", "Let cuDNN add the bias of a convolution.", choices=("off", "on")),
+        "conv_workspace": EngineOption(
+            "max", "Memory of a convolution algorithm: what the fastest wants, or 32 MB.", choices=("max", "limited")
+        ),
+        "arena": EngineOption(
+            "power-of-two", "By how much the memory arena grows.", choices=("power-of-two", "same-as-requested")
+        ),
+        "stream": EngineOption(
+            "own", "CUDA stream: the session's own, or one shared with torch.", choices=("own", "torch")
         ),
         "tf32": EngineOption("off", "Let fp32 matrix products use TF32.", choices=("off", "on")),
         "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
@@ -31,6 +50,15 @@ class OrtCudaEngine(Engine):
     def missing(self, device_kind: DeviceKind = "cuda") -> str | None:
         """Ask for the build for NVIDIA GPUs, alone in its environment."""
         return _ort_install.missing_build("CUDAExecutionProvider", self.install_command(device_kind))
+
+    def refuses_options(self, options: Mapping[str, str], device_kind: DeviceKind) -> str | None:
+        """Refuse a stream of torch where torch is not."""
+        if options["stream"] == "torch" and importlib.util.find_spec("torch") is None:
+            return (
+                "stream=torch shares a stream with package 'torch', which is not installed; "
+                f"type: {pip()} install torch, or {self.name}:stream=own"
+            )
+        return None
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         """Return the last rung."""
@@ -50,15 +78,61 @@ class OrtCudaEngine(Engine):
             import torch  # noqa: F401
         import onnxruntime
 
-        provider = {
-            "device_id": str(request.device_index),
-            "enable_cuda_graph": "1" if request.options["cuda_graph"] == "on" else "0",
-            "cudnn_conv_algo_search": request.options["conv_search"].upper(),
-            "use_tf32": "1" if request.options["tf32"] == "on" else "0",
-        }
-        session = _ort.create_session(
-            request,
-            options=_ort.session_options(onnxruntime, request.options),
-            providers=[("CUDAExecutionProvider", provider), "CPUExecutionProvider"],
-        )
-        yield _ort.OrtRunner(session, request, memory=_ort_memory.cuda_memory(request.device_index), facts={})
+        provider = provider_options(request.options, request.device_index)
+        memory = _ort_memory.cuda_memory(request.device_index)
+        if request.options["stream"] == "torch":
+            memory = _ort_memory.shared_stream_memory(request.device_index)
+            provider["user_compute_stream"] = str(memory.stream.cuda_stream)
+        with _without_overflow(request):
+            session = _ort.create_session(
+                request,
+                options=_ort.session_options(onnxruntime, request.options),
+                providers=[("CUDAExecutionProvider", provider), "CPUExecutionProvider"],
+            )
+        asked = request.options["sdpa"]
+        facts = {} if asked == "auto" else {"attention": asked}
+        yield _ort.OrtRunner(session, request, memory=memory, facts=facts)
+
+
+def provider_options(options: Mapping[str, str], device_index: int) -> dict[str, str]:
+    """Return the options of the CUDA provider, under the names that it has for them.
+
+    What is at ONNX Runtime's own default is left out where an older one does not know the name: it refuses those.
+
+    Args:
+        options: The value of every option of the engine.
+        device_index: The GPU.
+    """
+    found = {
+        "device_id": str(device_index),
+        "enable_cuda_graph": "1" if options["cuda_graph"] == "on" else "0",
+        "cudnn_conv_algo_search": options["conv_search"].upper(),
+        "use_tf32": "1" if options["tf32"] == "on" else "0",
+    }
+    if options["sdpa"] != "auto":
+        found["sdpa_kernel"] = str(SDPA[options["sdpa"]])
+    if options["conv_bias"] == "on":
+        found["fuse_conv_bias"] = "1"
+    if options["conv_workspace"] == "limited":
+        found["cudnn_conv_use_max_workspace"] = "0"
+    if options["arena"] == "same-as-requested":
+        found["arena_extend_strategy"] = "kSameAsRequested"
+    return found
+
+
+@contextmanager
+def _without_overflow(request: LoadRequest) -> Iterator[None]:
+    """Do without TensorRT's flash attention for a component whose attention does not fit float16, such as SD2.1's UNet.
+
+    Its images were black with it. ONNX Runtime takes it where its own does not serve, and reads the variable when a
+    session is made.
+    """
+    before = os.environ.get(_TRT_FLASH)
+    if request.model.config(request.component).get("upcast_attention"):
+        os.environ[_TRT_FLASH] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_TRT_FLASH, None)
+        if before is not None:
+            os.environ[_TRT_FLASH] = before

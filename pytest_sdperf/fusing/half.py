@@ -25,7 +25,7 @@ _LARGEST = float(np.finfo(np.float16).max)
 _SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
 
 
-def to_half(graph: FusionGraph, *, float32: Collection[str]) -> None:
+def to_half(graph: FusionGraph, *, float32: Collection[str], float32_ops: Collection[str] = ()) -> None:
     """Convert a graph in place.
 
     The sinusoids of a timestep stay float32, as in torch: in float16 an angle of 999 is off by up to 0.25 radians.
@@ -35,12 +35,14 @@ def to_half(graph: FusionGraph, *, float32: Collection[str]) -> None:
     Args:
         graph: Its floating-point values are float32.
         float32: Names of inputs and outputs of the graph that keep their type.
+        float32_ops: Operators that compute in float32 too, such as the MultiHeadAttention of a UNet whose products of
+            query and key do not fit float16.
 
     Raises:
         BuildError: A node holds a graph.
     """
     _refuse_subgraphs(graph)
-    exact = _exact_nodes(graph)
+    exact = _exact_nodes(graph, float32_ops)
     outside = [node for node in graph.graph if node not in exact]
     casts: dict[tuple[ir.Value, ir.DataType], ir.Value] = {}
     wide = {value for node in exact for value in node.inputs if value is not None and value.dtype == FLOAT}
@@ -80,8 +82,11 @@ def _refuse_subgraphs(graph: FusionGraph) -> None:
             )
 
 
-def _exact_nodes(graph: FusionGraph) -> dict[ir.Node, None]:
-    """Return the nodes that count or compute sinusoids, what leads to them, and the moves right behind; in order."""
+def _exact_nodes(graph: FusionGraph, ops: Collection[str]) -> dict[ir.Node, None]:
+    """Return the nodes that count or compute sinusoids, what leads to them, and the moves right behind; in order.
+
+    Nodes of an operator in `ops` are among them, alone.
+    """
     exact: set[ir.Node] = set()
     waiting = graph.nodes("Sin", "Cos", "Range")
     while waiting:
@@ -95,7 +100,7 @@ def _exact_nodes(graph: FusionGraph) -> dict[ir.Node, None]:
         follows = node.op_type in _MOVES and sources and all(value.producer() in exact for value in sources)
         if (follows and not _is_half(node)) or 0 in _float_inputs(node, graph):
             exact.add(node)
-    return {node: None for node in graph.graph if node in exact}
+    return {node: None for node in graph.graph if node in exact or node.op_type in ops}
 
 
 def _is_half(node: ir.Node) -> bool:

@@ -25,7 +25,12 @@ def ready(model: ir.Model) -> FusionGraph:
 
 
 def fuse(
-    model: ir.Model, fusions: Sequence[Fusion], *, to_float16: bool = False, float32: Collection[str] = ()
+    model: ir.Model,
+    fusions: Sequence[Fusion],
+    *,
+    to_float16: bool = False,
+    float32: Collection[str] = (),
+    float32_ops: Collection[str] = (),
 ) -> list[Site]:
     """Fuse a model in place.
 
@@ -34,6 +39,7 @@ def fuse(
         fusions: In the order of the ladder: a later one may build on what an earlier one made.
         to_float16: Convert to float16 afterwards.
         float32: Inputs and outputs that stay float32 in that case.
+        float32_ops: Operators that stay float32 in that case.
 
     Returns:
         Every place that a fusion looked at, applied or refused, in the order of the fusions.
@@ -47,7 +53,7 @@ def fuse(
     sites = [site for fusion in fusions for site in run(fusion, graph)]
     layout.settle(graph)
     if to_float16:
-        half.to_half(graph, float32=float32)
+        half.to_half(graph, float32=float32, float32_ops=float32_ops)
     opset.declare(graph)
     graph.record_shapes()
     tidy.finish(model)

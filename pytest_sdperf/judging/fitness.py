@@ -10,7 +10,7 @@ from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, opening
 from pytest_sdperf.outcomes import Outcome, Verdict
-from pytest_sdperf.units import plural
+from pytest_sdperf.units import digits, plural, seconds
 from pytest_sdperf.values import Failure, Measurement, Sample
 
 Differences = Mapping[str, tuple[Any, Any]]
@@ -87,6 +87,22 @@ def _sample_problems(measurement: Measurement, stored: StoredCase | None, *, pol
                 f"Process {number} of {len(samples)} reported a {what} time of {bad[0]:g} s, which no run can take.",
             )
     yield from _call_problems(measurement, stored)
+    yield from _floor_problems(measurement)
+
+
+def _floor_problems(measurement: Measurement) -> Iterator[Verdict]:
+    """A time that no device of this kind can reach is an error of the measurement, not a record."""
+    floor = measurement.floor
+    times = [sample.median_s for sample in measurement.samples if sample.iterations_s]
+    if floor is None or not times or min(times) >= floor.bound_s:
+        return
+    yield invalid(
+        "below-floor",
+        f"{opening(measurement.case)} latency {seconds(min(times))} is below the physical floor of "
+        f"{seconds(floor.bound_s)}: this device cannot do {digits(floor.flops / 1e12)} TFLOP and read "
+        f"{digits(floor.bytes / 1e9)} GB in less. Likely causes: fewer steps than asked for, guidance left out, "
+        f"outputs taken from a cache, a lower precision than named, or times taken before the device had finished.",
+    )
 
 
 def _call_problems(measurement: Measurement, stored: StoredCase | None) -> Iterator[Verdict]:

@@ -6,15 +6,18 @@ import math
 import statistics
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
+from pytest_sdperf.calibration import Slowdown, slowdown
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening, since
 from pytest_sdperf.outcomes import Outcome, Verdict
-from pytest_sdperf.stats import Interval, predict
+from pytest_sdperf.stats import Interval, predict, reach
 from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
 from pytest_sdperf.values import Measurement
 
 METRIC = "latency"
+# How sure it must be that more processes would not change a verdict, before it is given early.
+STILL_MOVES = 0.95
 
 
 def judge_latency(measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict:
@@ -30,13 +33,28 @@ def judge_latency(measurement: Measurement, stored: StoredCase | None, *, policy
     problem = _problem(level)
     if problem:
         return _unusable(what, problem)
-    interval = predict(
-        [_medians(session) for session in level],
-        measurement.medians_s,
-        min_effect=policy.min_effect,
-        confidence=policy.confidence,
-    )
-    return _against(interval, measurement, stored, what=what, policy=policy)
+    return _against(measurement, stored, what=what, policy=policy)
+
+
+def expected(measurement: Measurement, stored: StoredCase, *, policy: Policy) -> tuple[Interval, Interval]:
+    """Return where a measurement is expected: what its look counts as a change, and what the last look will.
+
+    The two are equal for the last look. An earlier one may spend less of the error rate, so its interval is wider.
+    """
+    medians = [_medians(session) for session in stored.level(METRIC) if session.samples]
+    looks, new = policy.looks, measurement.medians_s
+
+    def at(count: int) -> Interval:
+        rate = policy.error_rate * looks.share(count)
+        return predict(medians, new, min_effect=policy.min_effect, confidence=1 - rate)
+
+    return at(len(new)), at(looks.last)
+
+
+def may_still_move(measurement: Measurement, stored: StoredCase) -> float:
+    """Return how far, as a log-ratio, more processes may move a measurement."""
+    medians = [_medians(session) for session in stored.level(METRIC) if session.samples]
+    return reach(medians, measurement.medians_s, confidence=STILL_MOVES)
 
 
 def _new(measurement: Measurement, what: str, *, policy: Policy) -> Verdict:
@@ -81,13 +99,20 @@ def _out_of_memory(measurement: Measurement, stored: StoredCase, what: str) -> V
     return Verdict(Outcome.IMPROVED, "number-instead-of-oom", sentence, METRIC, obtained=measurement.latency_s)
 
 
-def _against(interval: Interval, measurement: Measurement, stored: StoredCase, *, what: str, policy: Policy) -> Verdict:
+def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy: Policy) -> Verdict:
     """Compare with an interval: first whether it allows a verdict, then on which side of it the session lies."""
+    strict, interval = expected(measurement, stored, policy=policy)
     obtained, center = measurement.latency_s, interval.center
     ratio, needed = obtained / center, 1 + policy.latency_effect
+    change = max(ratio, 1 / ratio)
     compared = f"{what} {seconds(obtained)} is {above_or_below(ratio)} its baseline of {seconds(center)}"
+    end = f"up to {seconds(interval.high)}" if ratio >= 1 else f"down to {seconds(interval.low)}"
     held = f"held up to {seconds(interval.high)} {_basis(interval, measurement, stored)}"
-    changes = since(stored.last, measurement.subject) + _drift(obtained, stored, policy=policy)
+    beyond = f"held {end} {_basis(interval, measurement, stored)}"
+    card = slowdown((session.calibration for session in stored.level(METRIC)), measurement.calibration)
+    changes = "".join(
+        (since(stored.last, measurement.subject), _drift(obtained, stored, policy=policy), _told(card, policy=policy))
+    )
 
     def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
         ends = (None, None) if math.isinf(interval.ratio) else (center / max(interval.ratio, needed), interval.high)
@@ -96,18 +121,46 @@ def _against(interval: Interval, measurement: Measurement, stored: StoredCase, *
     if interval.basis == "nothing":
         why = "no process was repeated, neither now nor in the baseline, so chance cannot be told from change"
         return verdict(Outcome.INCONCLUSIVE, "latency-no-replicates", f"{compared}, but {why}.")
-    if ratio > interval.ratio and ratio > needed:
-        return verdict(Outcome.REGRESSED, "latency-above-interval", f"{compared} ({held}){changes}.")
+    if ratio > interval.ratio and ratio > needed and _explains(card, ratio, interval, policy=policy):
+        why = "nothing can be said about the build until the card is as it was"
+        return verdict(Outcome.INVALID, "card-slower", f"{compared} ({held}){changes}; {why}.")
+    if change > strict.ratio and change > needed:
+        slower = ratio > 1
+        outcome, code = (Outcome.REGRESSED, "above") if slower else (Outcome.IMPROVED, "below")
+        return verdict(outcome, f"latency-{code}-interval", f"{compared} ({beyond}){changes}.")
+    if change > interval.ratio and change > needed:
+        why = f"after {plural(len(measurement.samples), 'process', 'processes')} that is not certain yet"
+        return verdict(Outcome.INCONCLUSIVE, "latency-open", f"{compared} ({beyond}), but {why}{changes}.")
     if ratio > interval.ratio:
         why = f"on a CPU only effects above {share(policy.latency_effect)} fail until the self-test has passed on it"
         return verdict(Outcome.INCONCLUSIVE, "latency-small-on-cpu", f"{compared} ({held}), but {why}{changes}.")
-    if ratio < 1 / interval.ratio and ratio < 1 / needed:
-        ends = f"held down to {seconds(interval.low)} {_basis(interval, measurement, stored)}"
-        return verdict(Outcome.IMPROVED, "latency-below-interval", f"{compared} ({ends}){changes}.")
     if interval.ratio > 1 + policy.widest:
         why = f"noise would hide a change of {percent(interval.ratio)}, and at most {share(policy.widest)} is allowed"
         return verdict(Outcome.INCONCLUSIVE, "latency-too-noisy", f"{compared}, but {why}.")
     return verdict(Outcome.HELD, "latency-inside-interval", f"{compared} ({held}){changes}.")
+
+
+def _told(card: Slowdown | None, *, policy: Policy) -> str:
+    """Say how the device itself has changed; empty where it has not, or nobody knows."""
+    if card is None or max(abs(card.product - 1), abs(card.copy - 1)) <= policy.latency_effect:
+        return ""
+    what = "processor" if policy.on_cpu else "card"
+    return f"; the {what} itself needs {_time(card.product)} for a matrix product and {_time(card.copy)} for a copy"
+
+
+def _time(ratio: float) -> str:
+    change = percent(ratio)
+    return "as much time" if change == "0.0 %" else f"{change[1:]} {'more' if ratio > 1 else 'less'} time"
+
+
+def _explains(card: Slowdown | None, ratio: float, interval: Interval, *, policy: Policy) -> bool:
+    """Whether a slower card is the reason of a slower case: without it the case would be inside its interval.
+
+    A processor's rate changes from second to second with what else runs on it, so there it only is remarked on.
+    """
+    if card is None or policy.on_cpu or card.ratio <= 1 + policy.latency_effect:
+        return False
+    return ratio / card.ratio <= max(interval.ratio, 1 + policy.latency_effect)
 
 
 def _basis(interval: Interval, measurement: Measurement, stored: StoredCase) -> str:

@@ -15,19 +15,25 @@ from pytest_sdperf.values import Measurement, Sample
 
 Peak = Callable[[Sample], int | None]
 
+ALLOCATOR = "allocator-memory"
 METRICS: dict[str, Peak] = {
     "first-run-memory": lambda sample: sample.first_run_bytes,
     "second-run-memory": lambda sample: sample.second_run_bytes,
+    ALLOCATOR: lambda sample: sample.peaks_bytes.get("allocator", {}).get("second_run"),
 }
 
 
 def judge_memory(measurement: Measurement, stored: StoredCase | None, metric: str, *, policy: Policy) -> Verdict | None:
-    """Judge one of the two peaks; None where a CPU machine cannot tell it, neither now nor in the baseline."""
+    """Judge one of the peaks.
+
+    Returns:
+        None where it cannot be told, neither now nor in the baseline: by a CPU machine, or by an engine's allocator.
+    """
     peak, what = METRICS[metric], f"{opening(measurement.case)} {_spelled(metric)}"
     values = [peak(sample) for sample in measurement.samples]
     before = _sessions(stored, metric)
     known_before = any(peak(sample) is not None for session in before for sample in session.samples)
-    if all(value is None for value in values) and not known_before and policy.on_cpu:
+    if all(value is None for value in values) and not known_before and (policy.on_cpu or metric == ALLOCATOR):
         return None
     if any(value is None or value <= 0 for value in values):
         bad = next(value for value in values if value is None or value <= 0)
@@ -42,7 +48,11 @@ def judge_memory(measurement: Measurement, stored: StoredCase | None, metric: st
 
 
 def _spelled(metric: str) -> str:
-    return metric.replace("-run-", "-run ")
+    return metric.replace("-run-", "-run ").replace("-memory", " memory")
+
+
+def _source(sample: Sample, metric: str) -> str:
+    return "allocator" if metric == ALLOCATOR else sample.memory_source
 
 
 def _sessions(stored: StoredCase | None, metric: str) -> tuple[Session, ...]:
@@ -56,9 +66,9 @@ def _against(
     stored = [peak(sample) for session in before for sample in session.samples]
     if any(value is None or value <= 0 for value in stored):
         return invalid("baseline-unusable", f"The baseline of {what} has a sample without it.", metric=metric)
-    sources = sorted({sample.memory_source for session in before for sample in session.samples})
-    source = measurement.samples[0].memory_source
-    if sources != sorted({sample.memory_source for sample in measurement.samples}):
+    sources = sorted({_source(sample, metric) for session in before for sample in session.samples})
+    source = _source(measurement.samples[0], metric)
+    if sources != sorted({_source(sample, metric) for sample in measurement.samples}):
         told = (
             f"{source or 'unknown'} memory now and {' and '.join(name or 'unknown' for name in sources)} memory before"
         )

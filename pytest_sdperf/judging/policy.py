@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_sdperf.looks import Looks
+from pytest_sdperf.pairs import looks_of
 from pytest_sdperf.settings import Settings
+
+# How late a comparison with stored sessions spends its error rate: more processes say little about how sessions
+# differ, so early looks are there to end what is clear, and the last one keeps most.
+LATE = 2.0
 
 
 @dataclass(frozen=True)
@@ -16,37 +22,53 @@ class Policy:
         on_cpu: The device under test is a CPU, shared with everything else that runs on it.
         self_test_passed: Same-against-same and injected slowdowns were told apart on this machine.
         processes: Samples asked for; fewer are not a measurement.
+        max_processes: More are taken while a verdict is open, up to this many; not above `processes` takes no more.
+        cases: Measurements that are judged in one run.
         min_effect: Smallest relative change of a latency that counts.
         cpu_min_effect: The same on a CPU until the self-test has passed.
-        confidence: One-sided confidence of either end of a prediction interval.
+        confidence: One-sided confidence of either end of an interval, all looks at one measurement together.
+        run_error_rate: Most false alarms per run: of many cases each gets an equal part of it.
+        same_error_rate: How often two sides of an A/B may be called the same that differ by the smallest effect.
         noise_limit, cpu_noise_limit: A latency interval reaching further than this from its center says nothing:
             inside it the verdict is INCONCLUSIVE.
         memory_effect: Smallest relative change of peak device memory that counts.
         host_memory_effect: The same for host memory. It is wider because a process's peak resident memory also
             moves with allocator arenas, thread timing and file pages: eight equal ONNX Runtime processes on an
             idle machine differed by 2.0 %, and library updates and reclaimed file pages move it further.
+        allocator_effect: The same for what an engine's own allocator handed out, which is counted exactly.
         memory_floor_bytes: Memory changes up to this never count.
         node_effect: Smallest relative growth of a graph that counts while no fused operator was lost.
+        launch_effect: Smallest relative change of the number of kernel launches that counts. The search for
+            convolution algorithms moves it by some helper kernels; an attention that is lost is found by its kind,
+            whatever the sum does.
         unused_baselines: Whether stored cases that nothing measures any more fail the run.
         missing_baseline: Whether NEW passes or fails.
         fail_on_inconclusive: Whether INCONCLUSIVE fails instead of skipping.
+        fail_on_not_measured: Whether NOT MEASURED does.
     """
 
     on_cpu: bool = False
     self_test_passed: bool = False
     processes: int = 3
+    max_processes: int = 0
+    cases: int = 1
     min_effect: float = 0.02
     cpu_min_effect: float = 0.30
     confidence: float = 0.99
+    run_error_rate: float = 0.05
+    same_error_rate: float = 0.05
     noise_limit: float = 0.10
     cpu_noise_limit: float = 0.60
     memory_effect: float = 0.02
     host_memory_effect: float = 0.10
+    allocator_effect: float = 0.01
     memory_floor_bytes: int = 4 * 2**20
     node_effect: float = 0.02
+    launch_effect: float = 0.02
     unused_baselines: Literal["warn", "fail"] = "warn"
     missing_baseline: Literal["pass", "fail"] = "pass"
     fail_on_inconclusive: bool = False
+    fail_on_not_measured: bool = False
 
     @property
     def unproven(self) -> bool:
@@ -59,22 +81,41 @@ class Policy:
         return max(self.min_effect, self.cpu_min_effect) if self.unproven else self.min_effect
 
     @property
+    def error_rate(self) -> float:
+        """How often an unchanged case may be called slower, and as often faster, all looks together."""
+        return min(1 - self.confidence, self.run_error_rate / max(self.cases, 1))
+
+    @property
+    def looks(self) -> Looks:
+        """Numbers of processes after which a measurement is judged against stored sessions."""
+        return Looks.doubling(self.processes, self.max_processes, exponent=LATE)
+
+    @property
+    def pair_looks(self) -> Looks:
+        """Numbers of pairs after which an A/B is judged."""
+        return looks_of(self.max_processes)
+
+    @property
     def widest(self) -> float:
         """Widest latency interval, as a relative change, that still allows a verdict."""
         return self.cpu_noise_limit if self.on_cpu else self.noise_limit
 
     def memory_change(self, source: str) -> float:
-        """Return the smallest relative change of memory that counts, by what the peaks are (`host`, `device`)."""
-        return self.host_memory_effect if source == "host" else self.memory_effect
+        """Return the smallest relative change of memory that counts, by what told it: see `Sample.peaks_bytes`."""
+        effects = {"host": self.host_memory_effect, "allocator": self.allocator_effect}
+        return effects.get(source, self.memory_effect)
 
     @classmethod
-    def of(cls, settings: Settings, *, device_kind: str, min_effect: float | None = None) -> Policy:
+    def of(cls, settings: Settings, *, device_kind: str, min_effect: float | None = None, cases: int = 1) -> Policy:
         """Return the policy that the command line, a device and a test's marker (`min_effect`) ask for."""
         return cls(
             on_cpu=device_kind == "cpu",
             processes=settings.processes,
+            max_processes=settings.most_processes,
+            cases=cases,
             min_effect=settings.min_effect if min_effect is None else min_effect,
             unused_baselines=settings.unused_baselines,
             missing_baseline=settings.missing_baseline,
             fail_on_inconclusive="inconclusive" in settings.fail_on,
+            fail_on_not_measured="not-measured" in settings.fail_on,
         )

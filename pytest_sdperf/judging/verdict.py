@@ -9,10 +9,13 @@ from typing import Literal
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.fitness import Differences, unfit
 from pytest_sdperf.judging.graph import Counts, judge_graphs
+from pytest_sdperf.judging.kernels import judge_kernels
 from pytest_sdperf.judging.latency import judge_latency
 from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.judging.memory import judge_memory
+from pytest_sdperf.judging.partitions import judge_partitions
 from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.what_ran import judge_what_ran
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.values import Measurement
 
@@ -39,9 +42,10 @@ def judge(
         targets: Component -> `domain::op_type` -> nodes that the torch module allows; see GAP.
 
     Returns:
-        One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, and `counts` per graph); a
-        metric that the case cannot have (no graph, no memory reading on this CPU) has none. One INVALID verdict with
-        the metric `measurement` when nothing about it can be judged. Never empty.
+        One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, `counts` per
+        graph, `kernels`, `partitions`, and those of `what_ran`); a metric that the case cannot have (no graph, no
+        memory reading on this CPU) has none. One INVALID verdict with the metric `measurement` when nothing about it
+        can be judged. Never empty.
     """
     problem = unfit(measurement, stored, policy=policy, differences=differences)
     if problem is not None:
@@ -51,6 +55,8 @@ def judge(
         verdicts.append(judge_latency(measurement, stored, policy=policy))
         if not measurement.out_of_memory:
             verdicts += [judge_memory(measurement, stored, metric, policy=policy) for metric in MEMORY_METRICS]
+            verdicts += judge_what_ran(measurement, policy=policy)
+            verdicts += [judge_kernels(measurement, stored, policy=policy), judge_partitions(measurement, stored)]
     if not measurement.out_of_memory or measurement.counts:
         verdicts += judge_graphs(measurement, stored, policy=policy, targets=targets)
     given = tuple(verdict for verdict in verdicts if verdict is not None)
@@ -75,9 +81,11 @@ def delivery(verdicts: Iterable[Verdict], *, policy: Policy) -> Delivery:
         failing.add(Outcome.NEW)
     if policy.fail_on_inconclusive:
         failing.add(Outcome.INCONCLUSIVE)
+    if policy.fail_on_not_measured:
+        failing.add(Outcome.NOT_MEASURED)
     if not outcomes or outcomes & failing:
         return "fail"
-    return "skip" if Outcome.INCONCLUSIVE in outcomes else "pass"
+    return "skip" if outcomes & {Outcome.INCONCLUSIVE, Outcome.NOT_MEASURED} else "pass"
 
 
 def exit_status(outcomes: Iterable[Outcome], *, policy: Policy, other_failures: bool = False) -> int:
@@ -85,12 +93,12 @@ def exit_status(outcomes: Iterable[Outcome], *, policy: Policy, other_failures: 
 
     Args:
         outcomes: Of every verdict of the run.
-        policy: Says whether INCONCLUSIVE and NEW fail.
+        policy: Says whether INCONCLUSIVE, NOT MEASURED and NEW fail.
         other_failures: Whether a test failed for another reason than a verdict.
 
     Returns:
-        1 for a regression or an ordinary failure, else 10 for INVALID, 11 for INCONCLUSIVE and 12 for a missing
-        baseline where these fail, else 0.
+        1 for a regression or an ordinary failure, else 10 for INVALID, 11 for INCONCLUSIVE or NOT MEASURED and 12 for
+        a missing baseline where these fail, else 0.
     """
     seen = set(outcomes)
     if other_failures or Outcome.REGRESSED in seen:
@@ -98,5 +106,7 @@ def exit_status(outcomes: Iterable[Outcome], *, policy: Policy, other_failures: 
     if Outcome.INVALID in seen:
         return 10
     if Outcome.INCONCLUSIVE in seen and policy.fail_on_inconclusive:
+        return 11
+    if Outcome.NOT_MEASURED in seen and policy.fail_on_not_measured:
         return 11
     return 12 if Outcome.NEW in seen and policy.missing_baseline == "fail" else 0

@@ -11,6 +11,7 @@ from pytest_sdperf.contracts import Arrays, Model
 from pytest_sdperf.errors import UnknownNameError
 from pytest_sdperf.models import _diffusers_folder, _tokenizer, _weights
 from pytest_sdperf.models._components import Component, TextEncoder
+from pytest_sdperf.models._parameters import PARAMETERS
 from pytest_sdperf.values import TensorSpec, Workload
 
 if TYPE_CHECKING:
@@ -56,6 +57,10 @@ class StableDiffusion(Model):
     def config(self, component: str) -> dict[str, Any]:
         """Return a copy of the configuration of a component, or of the `scheduler`."""
         return dict(self.scheduler_config if component == "scheduler" else self.part(component).config)
+
+    def parameters(self, component: str) -> int | None:
+        """Return the number of parameters; None for a pipeline that is not one of this package's."""
+        return PARAMETERS.get(self.name, {}).get(component)
 
     def inputs(self, component: str, workload: Workload) -> tuple[TensorSpec, ...]:
         """Return the inputs in call order."""

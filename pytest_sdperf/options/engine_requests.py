@@ -66,11 +66,11 @@ def check_profiles(catalog: Catalog, profiles: Mapping[str, Profile]) -> None:
                 f"{where}: {profile.name!r} cannot name a profile. Allowed: letters, digits, dots, hyphens and "
                 f"underscores, other than {ALL!r}. Rename it, for example to my-engine."
             )
-        if profile.name in catalog.engines.names:
+        if profile.name in catalog.engine_names:
             raise OptionError(
                 f"{where} has the name of an engine. Rename the profile, for example to my-{profile.name}."
             )
-        canonical_options(catalog.engines.get(profile.engine), profile.options)
+        _merged(profile.engine, catalog, profile.options)
 
 
 def canonical_options(engine: Engine, given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -95,6 +95,18 @@ def canonical_options(engine: Engine, given: Mapping[str, str]) -> tuple[tuple[s
             f"type for example {engine.name}:{name}={option.default}."
         )
     return tuple(sorted((name, value) for name, value in given.items() if value != engine.options[name].default))
+
+
+def _merged(name: str, catalog: Catalog, given: Mapping[str, str]) -> tuple[Engine, tuple[tuple[str, str], ...]]:
+    """Return the engine that a name means, with the options that an alias stands for among the given ones."""
+    engine, meant = catalog.engine_of(name)
+    for option, value in meant.items():
+        if given.get(option, value) != value:
+            raise OptionError(
+                f"engine {name!r} is {engine.name}:{option}={value}, and cannot take {option}={given[option]}. "
+                f"Leave that option out, or type {engine.name}:{option}={given[option]}."
+            )
+    return engine, canonical_options(engine, {**meant, **given})
 
 
 def _pieces(text: str) -> list[_Piece]:
@@ -137,17 +149,19 @@ def _every_engine(piece: _Piece, catalog: Catalog, device_kind: str) -> list[Eng
 
 def _request(piece: _Piece, catalog: Catalog, profiles: Mapping[str, Profile], *, by_name: bool) -> EngineRequest:
     profile = profiles.get(piece.label, Profile(piece.label, piece.label))
-    if profile.engine not in catalog.engines.names:
-        raise UnknownNameError("engine", piece.label, (*catalog.engines.names, *profiles, ALL))
+    if profile.engine not in catalog.engine_names:
+        raise UnknownNameError("engine", piece.label, (*catalog.engine_names, *profiles, ALL))
     if profile.python is not None and not profile.python.is_file():
         raise OptionError(
             f"profile {profile.name!r} names the interpreter {profile.python}, which does not exist. "
             f"Create that environment, or correct python in [tool.sdperf.engines.{profile.name}]."
         )
+    engine, options = _merged(profile.engine, catalog, {**profile.options, **piece.options})
     return EngineRequest(
-        label=piece.label,
-        engine=profile.engine,
-        options=canonical_options(catalog.engines.get(profile.engine), {**profile.options, **piece.options}),
+        # One case has one key, whichever name of its engine was typed.
+        label=piece.label if piece.label in profiles else engine.name,
+        engine=engine.name,
+        options=options,
         python=profile.python,
         env=profile.env,
         by_name=by_name,

@@ -95,8 +95,8 @@ OPTIONS: Sequence[Option] = (
         "optimization",
         "what",
         "Rungs of the ladder, each with all below it; fp16+fmha is exactly these, all-fmha is all but one, ladder is "
-        "every rung; as-is is an --onnx-dir unchanged. Default: what the engine says; test_fusions builds fp16 and the "
-        "last rung.",
+        "every rung (for whole requests the first and the last); as-is is an --onnx-dir unchanged. Default: what the "
+        "engine says; test_fusions builds fp16 and the last rung.",
         "NAMES",
     ),
     Option("batch-size", "what", "Images per request; a UNet runs at twice this. Default: 1.", "NUMBERS"),
@@ -106,6 +106,13 @@ OPTIONS: Sequence[Option] = (
     Option("exporter", "what", "What exports to ONNX: dynamo or torchscript. Default: dynamo.", "NAME"),
     Option("opset", "what", "ONNX opset of the export, 17 to 23. Default: 18.", "NUMBER"),
     Option("shapes", "what", "Shapes of the exported graph: static or dynamic. Default: static.", "KIND"),
+    Option(
+        "force-fp32-ops",
+        "what",
+        "Operators that float16 builds keep in float32, as COMPONENT:OPERATOR: unet:MultiHeadAttention. They are one "
+        "build. Default: none.",
+        "NAMES",
+    ),
     Option(
         "weights",
         "what",
@@ -128,6 +135,13 @@ OPTIONS: Sequence[Option] = (
         "FOLDER",
     ),
     Option(
+        "pipeline",
+        "what",
+        "A diffusers pipeline of your own, tested as it is: a function of a module that returns it. Default: none, "
+        "pipelines are built from models.",
+        "MODULE:FUNCTION",
+    ),
+    Option(
         "resolution",
         "what",
         "Pixels, WIDTHxHEIGHT or one number for both, each divisible by 8. Default: the model's.",
@@ -135,12 +149,53 @@ OPTIONS: Sequence[Option] = (
     ),
     Option("steps", "what", "Steps of the scheduler in a pipeline. Default: the model's.", "NUMBER"),
     Option("scheduler", "what", "pndm, ddim, euler or unipc. Default: the model's.", "NAME"),
-    Option("processes", "how", "Fresh worker processes per measurement. Default: 3.", "NUMBER"),
+    Option("processes", "how", "Fresh worker processes per measurement, at least. Default: 3.", "NUMBER"),
+    Option(
+        "max-processes",
+        "how",
+        "Most processes per measurement: more are started while its verdict is open. Default: four times --processes.",
+        "NUMBER",
+    ),
+    Option(
+        "ab",
+        "how",
+        "Measure pairs with a second side, B, and judge it by the first instead of a baseline: here B runs under this "
+        "interpreter, of another virtual environment. Default: none.",
+        "PYTHON",
+    ),
+    Option("ab-engine", "how", "The engine of B, or its profile, with options after a colon. Default: as A's.", "NAME"),
+    Option("ab-optimization", "how", "The optimization of B. Default: as A's.", "NAME"),
+    Option(
+        "ab-build",
+        "how",
+        "Whether B loads the files that were built for A: shared or own. Default: shared where only interpreter or "
+        "options differ.",
+        "KIND",
+    ),
     Option("worker-timeout", "how", "End a worker after this long: 900, 15m, 1h. Default: 15m.", "TIME"),
     Option("build-timeout", "how", "End an export or a compilation after this long. Default: 1h.", "TIME"),
+    Option(
+        "plan",
+        "how",
+        "Only say what would run, and what it takes: time, disk and GPU memory. Nothing is built or run.",
+        short=False,
+    ),
+    Option(
+        "time-budget",
+        "how",
+        "Stop measuring after this long, what says most first: 20m, 2h. The rest is NOT MEASURED. Default: no end.",
+        "TIME",
+    ),
+    Option(
+        "resume",
+        "how",
+        "Take what an interrupted run measured within the last 12 hours under the same conditions, and measure the "
+        "rest.",
+        short=False,
+    ),
     Option("inprocess", "how", "Run workers inside pytest's own process, for a debugger."),
     Option("missing-baseline", "verdict", "A case without a baseline: pass or fail. Default: pass.", "KIND"),
-    Option("fail-on", "verdict", "Further verdicts that fail: inconclusive. Default: none.", "NAMES"),
+    Option("fail-on", "verdict", "Further verdicts that fail: inconclusive, not-measured. Default: none.", "NAMES"),
     Option(
         "min-effect",
         "verdict",

@@ -53,6 +53,26 @@ def among(answer: Answer, kind: str, allowed: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
+def operators(answer: Answer, components: Iterable[str]) -> tuple[str, ...]:
+    """Read pieces such as `unet:MultiHeadAttention`, sorted, each once.
+
+    Raises:
+        OptionError: A piece that is not a component and an operator.
+        UnknownNameError: No model has such a component.
+    """
+    known = tuple(components)
+    for piece in names(answer):
+        component, _, operator = piece.partition(":")
+        if not re.fullmatch(r"[A-Z]\w*", operator):
+            raise OptionError(
+                f"{answer}: {piece!r} is not a component and an operator. Allowed: COMPONENT:OPERATOR, separated by "
+                f"commas; type for example {answer.spelling}=unet:MultiHeadAttention."
+            )
+        if component not in known:
+            raise UnknownNameError("component", component, known)
+    return tuple(sorted(names(answer)))
+
+
 def one_of(answer: Answer, kind: str, allowed: Iterable[str]) -> str:
     """Check a single name.
 

@@ -13,14 +13,16 @@ import platformdirs
 
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.errors import OptionError
-from pytest_sdperf.ladder import parse_optimizations
+from pytest_sdperf.ladder import parse_optimizations, unnamed
 from pytest_sdperf.options import parsing as read
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.other_side import OtherSideReader
+from pytest_sdperf.options.pipeline_factory import only, parse_factory
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.weights_identity import NONE, RANDOM
 from pytest_sdperf.schedulers import SCHEDULERS
-from pytest_sdperf.settings import EngineRequest, Selection, Settings
+from pytest_sdperf.settings import MORE, EngineRequest, OtherSide, Selection, Settings
 
 PIPELINE = "pipeline"
 FUSERS = ("native", "ort")
@@ -66,7 +68,7 @@ class Reader:
         missing = partial(read.one_of, kind="value of missing-baseline", allowed=("pass", "fail"))
         unused = partial(read.one_of, kind="value of unused-baselines", allowed=("warn", "fail"))
         nothing: tuple[str, ...] = ()
-        fail_on = partial(read.among, kind="verdict of fail-on", allowed=("inconclusive",))
+        fail_on = partial(read.among, kind="verdict of fail-on", allowed=("inconclusive", "not-measured"))
         return Settings(
             gpu=self._said("gpu", read.text, usual.gpu),
             selection=self.selection(),
@@ -74,19 +76,24 @@ class Reader:
             cache_dir=cache_folder(self.answers, started_in=self.started_in, root=self.root),
             cache_size_bytes=self._said("cache-size", read.size_bytes, usual.cache_size_bytes),
             state_dir=state_folder(self.answers, started_in=self.started_in, root=self.root),
-            processes=self._said("processes", partial(read.count, noun="a number of processes"), usual.processes),
+            processes=self._processes(),
+            max_processes=self._said("max-processes", self._most_processes, usual.max_processes),
+            other=self._other_side(),
             worker_timeout_s=self._said("worker-timeout", read.seconds, usual.worker_timeout_s),
             build_timeout_s=self._said("build-timeout", read.seconds, usual.build_timeout_s),
             update_baselines=self._said("update-baselines", read.switch, usual.update_baselines),
             reason=self._said("reason", read.text, usual.reason),
             missing_baseline="fail" if self._said("missing-baseline", missing, "pass") == "fail" else "pass",
+            unused_baselines="fail" if self._said("unused-baselines", unused, "warn") == "fail" else "warn",
             fail_on=frozenset(self._said("fail-on", fail_on, nothing)),
             min_effect=self._said("min-effect", read.fraction, usual.min_effect),
             pool=self._said("pool", partial(read.word, noun="a label"), usual.pool),
-            unused_baselines="fail" if self._said("unused-baselines", unused, "warn") == "fail" else "warn",
             in_process=self._said("inprocess", read.switch, usual.in_process),
             json_file=self._said("json", self._path, usual.json_file),
             explain_file=self._said("explain", self._path, usual.explain_file),
+            plan=self._said("plan", read.switch, usual.plan),
+            time_budget_s=self._said("time-budget", read.seconds, usual.time_budget_s),
+            resume=self._said("resume", read.switch, usual.resume),
         )
 
     def selection(self) -> Selection:
@@ -99,18 +106,20 @@ class Reader:
         usual = Selection()
         models = self._said("model", self._among("model", self.catalog.models.names), usual.models)
         height, width = self._said("resolution", read.resolution, (0, 0))
-        return Selection(
+        selection = Selection(
             models=models,
             components=self._said(
                 "component", self._among("component", components_of(self.catalog, models)), usual.components
             ),
             engines=self._said("engine", self._engines, usual.engines),
             optimizations=self._said("optimization", self._optimizations, usual.optimizations),
+            unnamed_rungs=self._said("optimization", self._unnamed_rungs, usual.unnamed_rungs),
             batch_sizes=self._said("batch-size", partial(read.counts, noun="a batch size"), usual.batch_sizes),
             fusers=self._said("fuser", self._among("fuser", FUSERS), usual.fusers),
             exporter=self._said("exporter", partial(read.one_of, kind="exporter", allowed=EXPORTERS), usual.exporter),
             opset=self._said("opset", read.opset, usual.opset),
             shapes=self._said("shapes", partial(read.one_of, kind="kind of shapes", allowed=SHAPES), usual.shapes),
+            fp32_ops=self._said("force-fp32-ops", self._fp32_ops, usual.fp32_ops),
             weights=self._said("weights", self._weights, usual.weights),
             onnx_dir=self._said("onnx-dir", self._folder, usual.onnx_dir),
             onnx_reference=self._said("onnx-reference", self._reference, usual.onnx_reference),
@@ -121,6 +130,9 @@ class Reader:
                 "scheduler", partial(read.one_of, kind="scheduler", allowed=tuple(SCHEDULERS)), usual.scheduler
             ),
         )
+        if "pipeline" not in self.answers:
+            return selection
+        return only(selection, parse_factory(self.answers["pipeline"], started_in=self.started_in, root=self.root))
 
     def _said(self, name: str, parse: Callable[[Answer], T], default: T) -> T:
         return parse(self.answers[name]) if name in self.answers else default
@@ -133,6 +145,31 @@ class Reader:
 
     def _optimizations(self, answer: Answer) -> tuple[str, ...]:
         return parse_optimizations(answer.text, self.catalog.ladder, as_is="onnx-dir" in self.answers)
+
+    def _fp32_ops(self, answer: Answer) -> tuple[str, ...]:
+        return read.operators(answer, [name for name in components_of(self.catalog) if name != PIPELINE])
+
+    def _unnamed_rungs(self, answer: Answer) -> tuple[str, ...]:
+        return unnamed(answer.text, self.catalog.ladder)
+
+    def _processes(self) -> int:
+        return self._said("processes", partial(read.count, noun="a number of processes"), Settings().processes)
+
+    def _most_processes(self, answer: Answer) -> int:
+        most, least = read.count(answer, "a number of processes"), self._processes()
+        if most < least:
+            raise OptionError(
+                f"{answer} is below the {least} processes that every measurement begins with. Allowed: {least} or "
+                f"more; {answer.spelling}={least} never starts another one. To begin with fewer, type "
+                f"--sdperf-processes={most}."
+            )
+        return most
+
+    def _other_side(self) -> OtherSide | None:
+        read_other = OtherSideReader(
+            self.answers, self.catalog, self.profiles, device_kind=self.device_kind, path_of=self._path
+        )
+        return read_other.side(most_pairs=self._said("max-processes", self._most_processes, MORE * self._processes()))
 
     def _path(self, answer: Answer) -> Path:
         return path_of(answer, started_in=self.started_in, root=self.root)

@@ -10,6 +10,7 @@ from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import worst
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.values import Case, Measurement, to_json
 
 PROPERTY = "sdperf"
@@ -30,6 +31,7 @@ class CaseReport:
         explanation: Where these were expected, and why they are not there; None where nobody asked for it.
         policy: How strictly the measurement was judged; None where nothing was measured.
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
+        pairs: What an A/B measured instead of `measurement`.
     """
 
     nodeid: str
@@ -42,6 +44,12 @@ class CaseReport:
     explanation: Explanation | None = None
     policy: Policy | None = None
     problem: str = ""
+    pairs: Pairs | None = None
+
+    @property
+    def measured(self) -> bool:
+        """Whether the test came to measure something."""
+        return self.measurement is not None or self.pairs is not None
 
     @property
     def outcome(self) -> Outcome | None:
@@ -61,11 +69,13 @@ class CaseReport:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
         """Rebuild a report from JSON data."""
-        measurement, explanation, policy = (data.get(name) for name in ("measurement", "explanation", "policy"))
+        names = ("measurement", "explanation", "policy", "pairs")
+        measurement, explanation, policy, pairs = (data.get(name) for name in names)
         return cls(
             nodeid=data["nodeid"],
             case=Case.from_json(data["case"]),
             measurement=Measurement.from_json(measurement) if measurement else None,
+            pairs=Pairs.from_json(pairs) if pairs else None,
             agreements=tuple(Agreement(**agreement) for agreement in data.get("agreements", ())),
             verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
             counts=data.get("counts", {}),

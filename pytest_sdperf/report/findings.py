@@ -22,7 +22,7 @@ def finding_lines(reports: Sequence[CaseReport], *, width: int, candidates: bool
         candidates: Whether results of this run are kept as candidates.
     """
     for outcome in _WORST_FIRST:
-        if outcome in (Outcome.HELD, Outcome.NEW):
+        if outcome in (Outcome.HELD, Outcome.NEW, Outcome.NOT_MEASURED):
             continue
         for report in reports:
             found = [verdict for verdict in report.verdicts if verdict.outcome is outcome]
@@ -30,12 +30,23 @@ def finding_lines(reports: Sequence[CaseReport], *, width: int, candidates: bool
                 yield Line(f"{outcome.value} {report.nodeid}", (*STYLES[outcome], "bold"))
             for verdict in found:
                 yield from _sentence(verdict, width=width)
+    yield from _not_measured(reports, width=width)
     new = [report.case.key for report in reports if any(v.outcome is Outcome.NEW for v in report.verdicts)]
     if new:
         what = plural(len(set(new)), "case")
         kept = ", and results are kept as candidates" if candidates else ""
         text = f"{Outcome.NEW.value} {what} without a baseline; nothing was compared{kept}"
         yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
+
+
+def _not_measured(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
+    """Yield the tests that the time budget left out, each with what it would have taken."""
+    left = [(r.nodeid, v) for r in reports for v in r.verdicts if v.outcome is Outcome.NOT_MEASURED]
+    if left:
+        yield Line(f"{Outcome.NOT_MEASURED.value} {plural(len(left), 'test')}", (*STYLES[Outcome.NOT_MEASURED], "bold"))
+    for nodeid, verdict in left:
+        yield Line(f"{_INDENT}{nodeid}")
+        yield from wrapped(verdict.sentence, width=width, first=_INDENT * 2, rest=_INDENT * 2)
 
 
 def _sentence(verdict: Verdict, *, width: int) -> Iterator[Line]:

@@ -9,8 +9,10 @@ from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.values import Case
 
-METRICS = ("latency", "first-run-memory", "second-run-memory")
-JUDGED_ALONE = (*METRICS, "counts", "measurement")
+# What has stored sessions that no longer say what is normal once it has changed.
+LEVELS = ("latency", "first-run-memory", "second-run-memory", "allocator-memory", "kernels", "partitions")
+# A change of these may be accepted with a reason; what else fails is wrong, whatever was stored.
+JUDGED_ALONE = (*LEVELS, "counts", "measurement")
 WHOLE = ("pipeline", "image")
 
 
@@ -26,7 +28,7 @@ def disagreements(reports: Iterable[CaseReport]) -> tuple[Case, ...]:
 
 def concerns(gate: Case, case: Case) -> bool:
     """Whether a failed gate concerns a case. A gate on a graph alone (no engine) concerns every engine that runs it."""
-    build = ("model", "optimization", "fuser", "exporter", "opset", "shapes", "weights")
+    build = ("model", "optimization", "fuser", "exporter", "opset", "shapes", "weights", "fp32_ops")
     if any(getattr(gate, name) != getattr(case, name) for name in build):
         return False
     if gate.engine and (gate.engine, gate.engine_options) != (case.engine, case.engine_options):

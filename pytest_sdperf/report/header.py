@@ -19,7 +19,7 @@ def header_lines(run: RunInfo, *, width: int) -> Iterator[Line]:
         yield from _labelled("engines", "; ".join(_engine(*item) for item in sorted(run.engines.items())), width=width)
     if run.device:
         yield from _labelled("baselines", _baselines(run), width=width)
-    if run.baseline_cases:
+    if run.baseline_cases and not run.pairs:
         yield from _labelled("changed", ", ".join(run.changes) or "nothing that is recorded", width=width)
 
 
@@ -43,6 +43,8 @@ def _machine(machine: Mapping[str, str | int | float | None]) -> str:
 
 
 def _baselines(run: RunInfo) -> str:
+    if run.pairs:
+        return "none is used: side B of an A/B is judged by side A"
     if not run.baseline_cases:
         return f"{run.baselines}: none yet"
     return f"{run.baselines}: {plural(run.baseline_cases, 'case')}, newest of {run.baseline_date[:10]}"

@@ -17,6 +17,7 @@ STYLES: dict[Outcome, tuple[Style, ...]] = {
     Outcome.REGRESSED: ("red",),
     Outcome.INVALID: ("red",),
     Outcome.INCONCLUSIVE: ("yellow",),
+    Outcome.NOT_MEASURED: ("yellow",),
     Outcome.GAP: ("yellow",),
     Outcome.IMPROVED: ("green",),
 }

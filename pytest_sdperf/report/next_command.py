@@ -12,14 +12,20 @@ from pytest_sdperf.stats import SESSIONS_FOR_SPREAD
 from pytest_sdperf.units import plural
 
 UPDATE = "--sdperf-update-baselines"
+RESUME = "--sdperf-resume"
+MOST = "--sdperf-max-processes"
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 
 
 def next_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int) -> Iterator[Line]:
     """Yield why and, as the last line, the command; a command is never broken, so that it can be copied."""
-    why, command = _next(reports, run)
+    why, command = _rest(run) if run.resumable else _next(reports, run)
     yield from wrapped(f"next, {why}:", width=width)
     yield Line(command, ("bold",))
+
+
+def _rest(run: RunInfo) -> tuple[str, str]:
+    return f"measure the rest, and take over {plural(run.resumable, 'measured case')}", _with(run.command, RESUME)
 
 
 def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
@@ -42,6 +48,10 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
 
 def _onwards(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
     """Return what follows where nothing went wrong."""
+    keep = ("keep these results in a file", _with(run.command, "--sdperf-json=results.json"))
+    if run.pairs:
+        more = ("measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24"))
+        return more if Outcome.INCONCLUSIVE in outcomes else keep
     if run.results:
         return "accept these results", f"sdperf baselines accept {run.results}"
     if run.in_process:
@@ -61,7 +71,7 @@ def _onwards(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
         missing = SESSIONS_FOR_SPREAD - run.sessions
         why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
         return why.replace("mores", "more"), _with(run.command, UPDATE)
-    return "keep these results in a file", _with(run.command, "--sdperf-json=results.json")
+    return keep
 
 
 def _with(command: str, option: str) -> str:

@@ -28,7 +28,10 @@ class RunInfo:
         command: What the user typed.
         updating: Whether results are accepted in this run.
         in_process: Whether workers ran inside pytest's own process; then nothing is kept.
+        pairs: Whether a second side was judged by the first, and nothing by a baseline.
         changes: What differs from the baseline's subject.
+        interrupted: Whether the run was ended from outside; then nothing is kept.
+        resumable: Cases that this run measured and did not finish with, so that the next one may take them.
         commit: Commit of the project under test; empty if unknown.
         fusions: File name of the operator counts that the installed onnxruntime is judged by; empty without one.
         results: File of saved results, where these are judged after the run.
@@ -46,7 +49,10 @@ class RunInfo:
     command: str = "pytest suites"
     updating: bool = False
     in_process: bool = False
+    pairs: bool = False
     changes: tuple[str, ...] = ()
+    interrupted: bool = False
+    resumable: int = 0
     commit: str = ""
     fusions: str = ""
     results: str = ""
@@ -54,7 +60,7 @@ class RunInfo:
     @property
     def keeps_candidates(self) -> bool:
         """Whether results that nobody has accepted are kept by this run."""
-        return not (self.updating or self.in_process or self.results)
+        return not (self.updating or self.in_process or self.results or self.interrupted)
 
     def against(self, baseline: Baseline | None, reports: Sequence[CaseReport], *, path: str) -> RunInfo:
         """Return the same run with what there is to say about the baseline that judges it.

@@ -14,7 +14,7 @@ from pytest_sdperf.report.line import STYLES, Line, wrapped
 from pytest_sdperf.values import Case
 
 _INDENT = "  "
-_SHARED = ("fuser", "exporter", "opset", "shapes", "weights")
+_SHARED = ("fuser", "exporter", "opset", "shapes", "weights", "fp32_ops")
 _LEGEND = {"!": "regressed", "x": "invalid", "?": "inconclusive", "~": "gap", "+": "improved"}
 
 
@@ -65,7 +65,7 @@ def table_lines(reports: Iterable[CaseReport], published: Sequence[Match] = (), 
         if start:
             yield Line()
         yield from _part(groups, labels, batches[start : start + per_line], label_width=label_width)
-    yield from _legend(groups, width=width)
+    yield from _legend(groups, _whose(measured), width=width)
     yield from _sources(published, width=width)
 
 
@@ -92,7 +92,7 @@ def _labels(cases: Sequence[Case]) -> Labels:
 def _shared(cases: Sequence[Case], labels: Labels) -> str:
     """Return what every case has in common; a case that compiles the module itself has no fuser or exporter."""
     spelled = {"fuser": "{} fuser", "exporter": "{} exporter", "opset": "opset {}", "shapes": "{} shapes",
-               "weights": "weights {}"}  # fmt: skip
+               "weights": "weights {}", "fp32_ops": "{} in float32"}  # fmt: skip
     values = {name: next(filter(None, (getattr(case, name) for case in cases)), None) for name in _SHARED}
     told = [spelled[name].format(value) for name, value in values.items() if value and name not in labels.varying]
     return f": {', '.join(told)}" if told else ""
@@ -169,13 +169,20 @@ def _part(
             yield Line(f"{label:<{label_width}}{text}".rstrip(), STYLES.get(worst, ()))
 
 
-def _legend(groups: Sequence[tuple[str, list[Row]]], *, width: int) -> Iterator[Line]:
+def _whose(measured: Sequence[CaseReport]) -> str:
+    """Say whose memory the peaks are; nothing where nobody could tell them."""
+    told = {"device": " on the whole device", "host": " of the worker process"}
+    samples = (sample for report in measured if report.measurement for sample in report.measurement.samples)
+    return next((told[sample.memory_source] for sample in samples if sample.memory_source in told), "")
+
+
+def _legend(groups: Sequence[tuple[str, list[Row]]], whose: str, *, width: int) -> Iterator[Line]:
     texts = [text for _, rows in groups for row in rows for cells in row.cells.values() for text in cells.texts[1:4]]
     used = [mark for mark in MARKS.values() if any(text.endswith(mark) for text in texts if text.strip())]
     parts = [f"{mark} {_LEGEND[mark]}" for mark in used]
     if any(text.strip() == STAR for text in texts):
         parts.append("* suspicious images, says the source")
-    parts.append("MB = 2^20 bytes, peak of the first and the second run")
+    parts.append(f"MB = 2^20 bytes{whose}, peak of the first and the second run")
     yield from wrapped("; ".join(parts), width=width, first=_INDENT, rest=_INDENT)
 
 

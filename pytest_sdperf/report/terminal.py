@@ -9,11 +9,16 @@ from pytest_sdperf.judging.given import standing_lines
 from pytest_sdperf.report.agreements import agreement_lines
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.findings import count_line, finding_lines
+from pytest_sdperf.report.floors import floor_lines
 from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.report.memory import memory_lines
 from pytest_sdperf.report.next_command import next_lines
+from pytest_sdperf.report.pairs import pair_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.tables import table_lines
+from pytest_sdperf.report.taken_over import taken_over_lines
+from pytest_sdperf.report.what_ran import what_ran_lines
 
 
 def report_lines(
@@ -23,6 +28,7 @@ def report_lines(
     width: int,
     published: Sequence[Published] = (),
     written: Sequence[str] = (),
+    verbose: bool = False,
 ) -> Iterator[Line]:
     """Yield the report of a run; its last line is the next command to type.
 
@@ -32,6 +38,7 @@ def report_lines(
         width: Columns of the terminal.
         published: Published tables; rows of the same model and GPU family stand below the measured ones.
         written: What was written: to the baseline (from `acceptance.accept`), or to a file that was asked for.
+        verbose: Show what ran of every case, not only where it is wrong.
     """
     yield from header_lines(run, width=width)
     for model in dict.fromkeys(report.case.model for report in reports):
@@ -39,8 +46,13 @@ def report_lines(
         batches = {report.case.batch_size for report in mine if report.case.component == "pipeline"}
         matches = beside(published, family=run.family, model=model, batch_sizes=batches)
         yield from _section(table_lines(mine, matches, width=width))
+    yield from _section(pair_lines(reports, width=width))
+    yield from _section(taken_over_lines(reports, width=width))
+    yield from _section(floor_lines(reports, width=width))
+    yield from _section(memory_lines(reports, width=width))
     yield from _section(agreement_lines(reports, width=width))
     yield from _section(_standing(reports, width=width))
+    yield from _section(what_ran_lines(reports, width=width, every=verbose))
     yield from _section(finding_lines(reports, width=width, candidates=run.keeps_candidates))
     yield from _section(line for text in written for line in wrapped(text, width=width, rest="  "))
     yield Line()

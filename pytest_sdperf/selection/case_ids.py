@@ -62,6 +62,7 @@ def _graph(case: Case, usual: Case) -> list[str]:
         words += ["by", case.fuser]
     if not case.engine or case.exporter != usual.exporter:
         words += ["from", case.exporter]
+    words += ["fp32", *re.split("[:,]", case.fp32_ops)] if case.fp32_ops else []
     words += [case.shapes] if case.shapes != usual.shapes else []
     words += ["opset", str(case.opset)] if case.opset != usual.opset else []
     return words

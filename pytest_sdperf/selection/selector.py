@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TypeVar
 
 from pytest_sdperf import ladder
 from pytest_sdperf.catalog import Catalog
@@ -22,6 +21,7 @@ from pytest_sdperf.options.reading import PIPELINE, components_of
 from pytest_sdperf.options.weights_identity import NONE, weights_identity
 from pytest_sdperf.selection.case_ids import case_id
 from pytest_sdperf.selection.given import GivenCases
+from pytest_sdperf.selection.narrowing import NothingLeftError, narrow, nothing_left
 from pytest_sdperf.settings import EngineRequest, Selection
 from pytest_sdperf.values import Case
 
@@ -38,7 +38,6 @@ DEFAULT_ENGINES: Mapping[DeviceKind, Sequence[str]] = {
 DEFAULT_FUSER = "native"
 # A test of graphs alone compares what the project can fuse with what most users have.
 BUILD_FUSERS = ("native", "ort")
-T = TypeVar("T")
 
 
 class Axes(Enum):
@@ -71,10 +70,6 @@ class Choice:
     id: str
     case: Case | None
     skip: str = ""
-
-
-class NothingLeftError(Exception):
-    """An axis has no value: the command line and the marker have nothing in common, or nothing is registered."""
 
 
 @dataclass(frozen=True)
@@ -111,31 +106,33 @@ class Selector:
             return (Choice("nothing", None, str(nothing)),)
 
     def _choices(self, axes: Axes, marks: Marks, *, timed: bool) -> Iterator[Choice]:
-        models = _narrow("model", self.selection.models, marks.models, (DEFAULT_MODELS[self.device_kind],))
+        models = narrow("model", self.selection.models, marks.models, (DEFAULT_MODELS[self.device_kind],))
         for model in map(self.catalog.models.get, models):
             if axes is Axes.MODEL:
-                yield self._choice(self._blank(model, ""), None, timed=timed)
+                yield self.choice(self._blank(model, ""), None, timed=timed)
                 continue
             for component in self._components(axes, marks, model):
                 blank = self._blank(model, component)
                 for case, request in self._builds(marks, blank) if axes is Axes.BUILD else self._runs(marks, blank):
-                    yield self._choice(case, request, timed=timed)
+                    yield self.choice(case, request, timed=timed)
 
     def _builds(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, None]]:
         # The last rung holds what every other one adds: `--optimization=ladder` says where it was lost.
         rungs = self._optimizations(marks, self.catalog.ladder[-1:])
         for rung, fuser, batch_size in itertools.product(rungs, self._fusers(BUILD_FUSERS), self._batch_sizes(marks)):
-            yield self._optimized(replace(self._graph(blank, fuser), batch_size=batch_size), rung), None
+            yield self.optimized(replace(self.graph(blank, fuser), batch_size=batch_size), rung), None
 
     def _runs(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, EngineRequest]]:
         for request in self._engines(marks):
             engine = self.catalog.engines.get(request.engine)
             case = replace(blank, engine=request.label, engine_options=request.options)
             fusers = self._fusers((DEFAULT_FUSER,)) if engine.consumes == "onnx" else ()
-            graphs = [self._graph(case, fuser) for fuser in fusers] or [case]
+            graphs = [self.graph(case, fuser) for fuser in fusers] or [case]
             rungs = self._optimizations(marks, engine.default_optimizations(self.device_kind))
+            if blank.component == PIPELINE:
+                rungs = self._ends(rungs, marks, engine)
             for rung, graph, batch_size in itertools.product(rungs, graphs, self._batch_sizes(marks)):
-                yield self._optimized(replace(graph, batch_size=batch_size), rung), request
+                yield self.optimized(replace(graph, batch_size=batch_size), rung), request
 
     def _blank(self, model: Model, component: str) -> Case:
         asked = self.selection
@@ -154,19 +151,23 @@ class Selector:
 
     @functools.cached_property
     def _weights(self) -> str:
-        """Identity of the weights; files are read for it, so once per run."""
-        return weights_identity(self.selection.weights)
+        """Identity of the weights; files are read for it, so once per run. Of a given pipeline it shows later."""
+        return weights_identity(self.selection.weights) if self.selection.pipeline is None else ""
 
-    def _graph(self, case: Case, fuser: str) -> Case:
+    def graph(self, case: Case, fuser: str) -> Case:
+        """Return a case with the graph that the command line asks for, fused by `fuser`."""
         asked = self.selection
         if self.given is not None:
             return self.given.described(case, fuser)
         return replace(case, fuser=fuser, exporter=asked.exporter, opset=asked.opset, shapes=asked.shapes)
 
-    def _optimized(self, case: Case, optimization: str) -> Case:
+    def optimized(self, case: Case, optimization: str) -> Case:
+        """Return a case at another optimization."""
         if self.given is not None:
-            return self.given.optimized(case, optimization)
-        return replace(case, optimization=optimization)
+            case = self.given.optimized(case, optimization)
+        half = case.exporter and ladder.floating(optimization, self.catalog.ladder) != "float32"
+        kept = self.selection.fp32_ops_of(case.component) if half else ()
+        return replace(case, optimization=optimization, fp32_ops=",".join(kept))
 
     @functools.cached_property
     def given(self) -> GivenCases | None:
@@ -174,7 +175,8 @@ class Selector:
         folder = self.selection.onnx_dir
         return None if folder is None else GivenCases(OnnxFolder(folder), self.selection, self.catalog)
 
-    def _choice(self, case: Case, request: EngineRequest | None, *, timed: bool) -> Choice:
+    def choice(self, case: Case, request: EngineRequest | None, *, timed: bool) -> Choice:
+        """Return a case as a test's parameter, with why it cannot run here."""
         model = self.catalog.models.get(case.model)
         standard = Selection()
         usual = Case(
@@ -186,7 +188,7 @@ class Selector:
             exporter=standard.exporter,
             opset=standard.opset,
             shapes=standard.shapes,
-            weights=weights_identity(standard.weights),
+            weights=weights_identity(standard.weights) if self.selection.pipeline is None else "",
             height=model.height,
             width=model.width,
             steps=model.steps,
@@ -219,11 +221,13 @@ class Selector:
             if name not in known:
                 raise UnknownNameError("component", name, known)
         default = model.components if axes is Axes.BUILD else ("unet", PIPELINE)
-        chosen = _narrow("component", self.selection.components, marks.components, default)
+        chosen = narrow("component", self.selection.components, marks.components, default)
         if axes is Axes.ENGINE:
             return chosen
         # A pipeline is several builds, each a component of its own.
         built = [component for component in chosen if component != PIPELINE]
+        if not built and self.selection.pipeline is not None:
+            raise NothingLeftError("not applicable: a pipeline of your own is not exported, so there is no graph")
         if not built:
             raise NothingLeftError("a pipeline has no graph of its own; name a component, such as unet")
         return built
@@ -239,7 +243,7 @@ class Selector:
             return others
         common = [request for request in named if any(_is_for(other, request) for other in others)]
         if not common:
-            raise NothingLeftError(_nothing("engine", [request.label for request in named], marks.engines or ()))
+            raise NothingLeftError(nothing_left("engine", [request.label for request in named], marks.engines or ()))
         return common
 
     def _default_engines(self) -> Sequence[str]:
@@ -254,10 +258,21 @@ class Selector:
             if marks.optimizations
             else None
         )
-        return _narrow("optimization", self.selection.optimizations, marked, default)
+        return narrow("optimization", self.selection.optimizations, marked, default)
+
+    def _ends(self, rungs: Sequence[str], marks: Marks, engine: Engine) -> Sequence[str]:
+        """Return the rungs of whole requests: of a ladder its first and its last, unless somebody named `pipeline`."""
+        if PIPELINE in (*self.selection.components, *(marks.components or ())) or marks.optimizations:
+            return rungs
+        steps = self.catalog.ladder
+        return ladder.ends(
+            rungs,
+            self.selection.unnamed_rungs,
+            fits=lambda rung: all(engine.supports(step) is None for step in ladder.rungs(rung, steps)),
+        )
 
     def _batch_sizes(self, marks: Marks) -> Sequence[int]:
-        return _narrow("batch size", self.selection.batch_sizes, marks.batch_sizes, (1,))
+        return narrow("batch size", self.selection.batch_sizes, marks.batch_sizes, (1,))
 
     def _fusers(self, default: Sequence[str]) -> Sequence[str]:
         return self.selection.fusers or default
@@ -265,25 +280,13 @@ class Selector:
 
 def missing_here(engine: Engine, request: EngineRequest, device_kind: DeviceKind) -> str | None:
     """Say what the engine lacks in this interpreter; None if nothing, or if a profile's interpreter will run it."""
-    return None if request.python is not None else engine.missing(device_kind)
+    if request.python is not None:
+        return None
+    options = engine.all_options(dict(request.options))
+    return engine.missing(device_kind) or engine.refuses_options(options, device_kind)
 
 
 def _is_for(marked: EngineRequest, named: EngineRequest) -> bool:
     """Whether a test for `marked` is also one for `named`: the same engine, and the marker's options if it has any."""
     same = marked.label in {named.label, named.engine}
     return same and set(marked.options) <= set(named.options)
-
-
-def _narrow(axis: str, named: Sequence[T], marked: Sequence[T] | None, default: Sequence[T]) -> Sequence[T]:
-    """Return the values of one axis: what the command line and the marker agree on, or what one of them says."""
-    if not named:
-        return default if marked is None else marked
-    common = [value for value in named if marked is None or value in marked]
-    if not common:
-        raise NothingLeftError(_nothing(axis, named, marked or ()))
-    return common
-
-
-def _nothing(axis: str, named: Sequence[object], marked: Sequence[object]) -> str:
-    said, wanted = (", ".join(map(str, values)) for values in (named, marked))
-    return f"this test is for {axis} {wanted}, the command line names {said}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.values import Build, Workload
 
+WORK_DIR = "engine"  # of a task's folder: the engine's own files
+
 
 @dataclass(frozen=True)
 class LoadedComponent:
@@ -24,24 +27,21 @@ class LoadedComponent:
         engine: What runs it.
         model: What it belongs to.
         runner: The loaded component.
-        load_s: Seconds that loading took.
+        load_s: Seconds that loading took; those of its whole pipeline, if it is part of one.
+        compiling: What is to be told about the compiling that came before, as a fact; empty if there was none.
     """
 
     engine: Engine
     model: Model
     runner: Runner
     load_s: float
+    compiling: Mapping[str, float]
 
 
 def build_from_json(data: Mapping[str, Any]) -> Build:
     """Rebuild a `Build` that went through JSON."""
     lists = {name: tuple(data.get(name, ())) for name in ("notes", "limits")}
     return Build(**{**data, **lists, "path": Path(data["path"])})
-
-
-def complete_options(engine: Engine, given: Mapping[str, str]) -> dict[str, str]:
-    """Return every option of the engine: what was given, defaults for the rest."""
-    return {name: given.get(name, option.default) for name, option in engine.options.items()}
 
 
 def usable_engine(part: Mapping[str, Any], arguments: Mapping[str, Any], context: TaskContext) -> Engine:
@@ -56,7 +56,8 @@ def usable_engine(part: Mapping[str, Any], arguments: Mapping[str, Any], context
         EngineMissingError: This interpreter, which may be that of a profile, lacks what the engine needs.
     """
     engine = context.catalog.engines.get(part["engine"])
-    reason = engine.missing(arguments["device_kind"])
+    kind = arguments["device_kind"]
+    reason = engine.missing(kind) or engine.refuses_options(engine.all_options(part["options"]), kind)
     if reason is not None:
         raise EngineMissingError(f"engine {engine.name!r} cannot run under {sys.executable}: {reason}")
     return engine
@@ -68,26 +69,83 @@ def loaded_component(arguments: Mapping[str, Any], component: str, context: Task
 
     Args:
         arguments: `model`, `workload`, `device_kind`, `device_index` and `components`: component -> `engine`,
-            `options`, `build`.
+            `options`, `build`, `shapes`; `compiled`, a folder or empty, and the `compile_s` that it took.
         component: Which of them.
         context: The task's context.
 
     Raises:
         EngineMissingError: This interpreter, which may be that of a profile, lacks what the engine needs.
     """
+    engine, request = _request(arguments, component, context)
+    start_s = monotonic_s()
+    with engine.load(request) as runner:
+        yield LoadedComponent(
+            engine, request.model, runner, monotonic_s() - start_s, _compiling(arguments["components"][component])
+        )
+
+
+@contextlib.contextmanager
+def loaded_pipeline(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[dict[str, LoadedComponent]]:
+    """Load every component that the job names, those of one engine together.
+
+    Args:
+        arguments: As for `loaded_component`.
+        context: The task's context.
+
+    Raises:
+        EngineMissingError: This interpreter, which may be that of a profile, lacks what an engine needs.
+    """
+    together: dict[str, tuple[Engine, dict[str, LoadRequest]]] = {}
+    for name in arguments["components"]:
+        engine, request = _request(arguments, name, context)
+        together.setdefault(engine.name, (engine, {}))[1][name] = request
+    start_s = monotonic_s()
+    with contextlib.ExitStack() as stack:
+        runners = {
+            name: (engine, runner)
+            for engine, requests in together.values()
+            for name, runner in stack.enter_context(engine.load_pipeline(requests)).items()
+        }
+        load_s = monotonic_s() - start_s
+        model = context.catalog.models.get(arguments["model"])
+        yield {
+            name: LoadedComponent(engine, model, runner, load_s, _compiling(arguments["components"][name]))
+            for name, (engine, runner) in runners.items()
+        }
+
+
+def _request(arguments: Mapping[str, Any], component: str, context: TaskContext) -> tuple[Engine, LoadRequest]:
     part = arguments["components"][component]
     engine = usable_engine(part, arguments, context)
-    model = context.catalog.models.get(arguments["model"])
-    request = LoadRequest(
+    return engine, LoadRequest(
         build=build_from_json(part["build"]),
-        model=model,
+        model=context.catalog.models.get(arguments["model"]),
         component=component,
         workload=Workload(**arguments["workload"]),
         device_kind=arguments["device_kind"],
         device_index=arguments["device_index"],
-        options=complete_options(engine, dict(part["options"])),
-        work_dir=context.out_dir,
+        options=engine.all_options(part["options"]),
+        work_dir=_work_dir(part["compiled"], context.out_dir / WORK_DIR),
+        shapes=part["shapes"],
     )
-    start_s = monotonic_s()
-    with engine.load(request) as runner:
-        yield LoadedComponent(engine, model, runner, monotonic_s() - start_s)
+
+
+def _work_dir(compiled: str, folder: Path) -> Path:
+    """Fill the folder of this process with links to what was compiled: files that an engine adds stay its own."""
+    if compiled:
+        shutil.copytree(compiled, folder, dirs_exist_ok=True, copy_function=_link)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _link(source: str, target: str) -> None:
+    if Path(target).exists():
+        return  # another component of the pipeline brought it; writing here would change what the cache holds
+    try:
+        Path(target).symlink_to(source)
+    except OSError:  # not every file system and not every user of Windows has links
+        shutil.copy2(source, target)
+
+
+def _compiling(part: Mapping[str, Any]) -> dict[str, float]:
+    return {"compile_s": part["compile_s"]} if part["compiled"] else {}

@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.arrays import load_arrays, save_arrays
-from pytest_sdperf.contracts import Runner
-from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.phases import Shared
+from pytest_sdperf.tasks import TaskContext, _what_ran
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
 from pytest_sdperf.timing import TimingPlan, take_sample
 from pytest_sdperf.values import Sample, to_json
 
 
-def _bind(runner: Runner, path: str) -> None:
-    runner.bind(load_arrays(Path(path)))
-
-
 def _facts(loaded: LoadedComponent) -> dict[str, Any]:
-    return {"versions": loaded.engine.versions(), **loaded.runner.facts()}
+    return {"versions": loaded.engine.versions(), **loaded.compiling, **loaded.runner.facts()}
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
@@ -34,7 +30,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         `outputs`: path of the npz file; `facts`: what ran.
     """
     with loaded_component(arguments, arguments["component"], context) as loaded:
-        _bind(loaded.runner, arguments["inputs"])
+        loaded.runner.bind(load_arrays(Path(arguments["inputs"])))
         loaded.runner.run()
         loaded.runner.synchronize()
         outputs = loaded.runner.fetch()
@@ -43,7 +39,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
 
 def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Measure the component: load, two first runs, warm-up, timed calls on bound inputs.
+    """Measure the component: load, two first runs, warm-up, timed calls on bound inputs; then see what ran.
 
     Args:
         arguments: As for `run`, with `plan`: fields of `timing.TimingPlan`.
@@ -54,7 +50,8 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
     """
     with loaded_component(arguments, arguments["component"], context) as loaded:
         runner = loaded.runner
-        _bind(runner, arguments["inputs"])
+        inputs = load_arrays(Path(arguments["inputs"]))
+        runner.bind(inputs)
 
         def call() -> None:
             runner.run()
@@ -63,8 +60,12 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
         sample: Sample = take_sample(
             call,
             TimingPlan(**arguments["plan"]),
-            listener=context.listener,
-            watch_host=arguments["device_kind"] == "cpu",
+            listener=Shared(context.listener, [runner]),
+            on_cpu=arguments["device_kind"] == "cpu",
+            allocator_peak=runner.allocator_peak_bytes,
         )
-        sample = dataclasses.replace(sample, load_s=loaded.load_s, facts=_facts(loaded))
+        facts = _what_ran.of_component(
+            loaded, call, facts=_facts(loaded), inputs=inputs, arguments=arguments, folder=context.out_dir
+        )
+        sample = dataclasses.replace(sample, load_s=loaded.load_s, facts=facts)
     return {"sample": to_json(sample)}

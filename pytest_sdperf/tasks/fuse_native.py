@@ -22,8 +22,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     Args:
         arguments: `source` (exported graph), `component`, `rungs` (names), `floating` (`float32` or `float16`),
-            `float32` (inputs and outputs of the graph that keep this type); `cache_dir`: the cache folder, for
-            messages.
+            `float32` (inputs and outputs of the graph that keep this type), `float32_ops` (operators that do);
+            `cache_dir`: the cache folder, for messages.
         context: The task's context.
 
     Returns:
@@ -42,11 +42,12 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     component, rungs = arguments["component"], arguments["rungs"]
     path = context.out_dir / FILE
     start_s = monotonic_s()
-    context.say(f"optimizing {component} with the fuser native ({'+'.join(rungs)})")
+    context.say(f"optimizing {component} with the fuser native ({'+'.join(rungs) or arguments['floating']})")
     model = ir.load(arguments["source"])
     fusions = [fusion for rung in rungs for fusion in context.catalog.optimizations.get(rung).fusions()]
     to_float16 = arguments["floating"] == "float16"
-    sites = fuse(model, fusions, to_float16=to_float16, float32=arguments["float32"])
+    exact = {name: arguments[name] for name in ("float32", "float32_ops")}
+    sites = fuse(model, fusions, to_float16=to_float16, **exact)
     with disk_errors(Path(arguments["cache_dir"])):
         ir.save(model, path, external_data=None if is_weightless(model) else f"{FILE}.data")
         record.write(context.out_dir, sites)

@@ -44,8 +44,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     Args:
         arguments: `source` (exported float32 graph), `component`, `rungs` (names), `floating` (`float32` or
-            `float16`), `float32` (inputs and outputs of the graph that keep this type); `cache_dir`: the cache
-            folder, for messages.
+            `float16`), `float32` (inputs and outputs of the graph that keep this type), `float32_ops` (operators that
+            do); `cache_dir`: the cache folder, for messages.
         context: The task's context.
 
     Returns:
@@ -63,7 +63,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     component, rungs = arguments["component"], arguments["rungs"]
     path = context.out_dir / FILE
     start_s = monotonic_s()
-    context.say(f"optimizing {component} with the fuser ort ({'+'.join(rungs)})")
+    context.say(f"optimizing {component} with the fuser ort ({'+'.join(rungs) or arguments['floating']})")
     with disk_errors(Path(arguments["cache_dir"])), failures_logged() as notes:
         _optimize(
             Path(arguments["source"]),
@@ -72,6 +72,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             switched_on=ort_options(rungs, context.catalog),
             half=arguments["floating"] == "float16",
             float32=arguments["float32"],
+            float32_ops=arguments["float32_ops"],
         )
     seconds = monotonic_s() - start_s
     context.say(f"checking the optimized graph of {component}")
@@ -132,8 +133,9 @@ def fusion_options(model_type: str, switched_on: Sequence[str]) -> Any:
 
 
 def _optimize(
-    source: Path, path: Path, *, model_type: str, switched_on: Sequence[str], half: bool, float32: Sequence[str]
-) -> None:
+    source: Path, path: Path, *, model_type: str, switched_on: Sequence[str], half: bool, float32: Sequence[str],
+    float32_ops: Sequence[str],
+) -> None:  # fmt: skip
     from onnxruntime.transformers.optimizer import optimize_model
 
     options = fusion_options(model_type, switched_on)
@@ -144,7 +146,7 @@ def _optimize(
         if half:
             add_types(model.model.graph, source)
             model.convert_float_to_float16(
-                keep_io_types=list(float32), node_block_list=_float32_nodes(model.model.graph)
+                keep_io_types=list(float32), node_block_list=_float32_nodes(model.model.graph, float32_ops)
             )
             drop_repeated_nodes(model.model.graph)
             drop_round_trips(model.model.graph)
@@ -170,10 +172,10 @@ def add_types(proto: Any, source: Path) -> None:
             proto.value_info.append(value)
 
 
-def _float32_nodes(proto: Any) -> list[str]:
-    """Return names of the nodes that compute the timestep's sinusoids: torch computes those in float32 too.
+def _float32_nodes(proto: Any, ops: Container[str]) -> list[str]:
+    """Return names of the nodes that compute the timestep's sinusoids, and of those of the given operators.
 
-    In float16 an angle of 999 is off by up to 0.25 radians.
+    torch computes sinusoids in float32 too: in float16 an angle of 999 is off by up to 0.25 radians.
     """
     producers = {name: node for node in proto.node for name in node.output}
     waiting = [node for node in proto.node if node.op_type in ("Sin", "Cos")]
@@ -183,7 +185,7 @@ def _float32_nodes(proto: Any) -> list[str]:
         if node.name not in kept:
             kept[node.name] = None
             waiting.extend(producers[name] for name in node.input if name in producers)
-    return list(kept)
+    return [*kept, *(node.name for node in proto.node if node.op_type in ops and node.name not in kept)]
 
 
 def drop_repeated_nodes(proto: Any) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 
 from pytest_sdperf.arrays import save_arrays
 from pytest_sdperf.errors import EngineMissingError
+from pytest_sdperf.phases import Shared
 from pytest_sdperf.pipeline.text_to_image import TextToImage
-from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
-from pytest_sdperf.timing import TimingPlan, take_sample
+from pytest_sdperf.tasks import TaskContext, _what_ran
+from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
+from pytest_sdperf.timing import AllocatorPeak, TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
 
 # Prompts become tokens with transformers, diffusers has the schedulers, and torch the tensors between components.
@@ -41,13 +42,12 @@ def check_packages(device_kind: str) -> None:
 
 
 @contextlib.contextmanager
-def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tuple[TextToImage, dict[str, Any], float]]:
-    """Load every component; yield the pipeline, the facts of its components and the seconds that loading took."""
+def _loaded(
+    arguments: Mapping[str, Any], context: TaskContext
+) -> Iterator[tuple[TextToImage, dict[str, LoadedComponent]]]:
+    """Load every component; yield the pipeline and its components."""
     check_packages(arguments["device_kind"])
-    with contextlib.ExitStack() as stack:
-        parts: dict[str, LoadedComponent] = {}
-        for name in arguments["components"]:
-            parts[name] = stack.enter_context(loaded_component(arguments, name, context))
+    with loaded_pipeline(arguments, context) as parts:
         unet = parts["unet"]
         pipeline = TextToImage(
             unet.model,
@@ -56,12 +56,14 @@ def _loaded(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tupl
             floating=arguments["floating"],
             device="cpu" if arguments["device_kind"] == "cpu" else f"cuda:{arguments['device_index']}",
         )
-        facts = {
-            "versions": {name: v for part in parts.values() for name, v in part.engine.versions().items()},
-            **unet.runner.facts(),
-            "components": {name: part.runner.facts() for name, part in parts.items()},
-        }
-        yield pipeline, facts, sum(part.load_s for part in parts.values())
+        yield pipeline, parts
+
+
+def _facts(parts: Mapping[str, LoadedComponent]) -> dict[str, Any]:
+    """Return what ran: that of the UNet, which takes nearly all of the time, and that of each component."""
+    facts = {name: {**part.compiling, **part.runner.facts()} for name, part in parts.items()}
+    versions = {name: version for part in parts.values() for name, version in part.engine.versions().items()}
+    return {"versions": versions, **facts["unet"], "components": facts}
 
 
 def _generate(pipeline: TextToImage, arguments: Mapping[str, Any]) -> Any:
@@ -83,13 +85,14 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """
     import numpy as np
 
-    with _loaded(arguments, context) as (pipeline, facts, _):
+    with _loaded(arguments, context) as (pipeline, parts):
         result = _generate(pipeline, arguments)
         outputs = {
             "image": result.image.detach().cpu().numpy(),
             "latents": result.latents.detach().cpu().numpy(),
             "unet_calls": np.asarray(result.unet_calls),
         }
+        facts = _facts(parts)
     return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
 
 
@@ -107,12 +110,29 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
 
     on_cpu = arguments["device_kind"] == "cpu"
     calls: list[int] = []
-    with _loaded(arguments, context) as (pipeline, facts, load_s):
+    with _loaded(arguments, context) as (pipeline, parts):
 
         def call() -> None:
             calls.append(_generate(pipeline, arguments).unet_calls)
             if not on_cpu:
                 torch.cuda.synchronize()
 
-        sample = take_sample(call, TimingPlan(**arguments["plan"]), listener=context.listener, watch_host=on_cpu)
+        sample = take_sample(
+            call,
+            TimingPlan(**arguments["plan"]),
+            listener=Shared(context.listener, [part.runner for part in parts.values()]),
+            on_cpu=on_cpu,
+            allocator_peak=_allocator_peak(parts),
+        )
+        facts = _what_ran.of_request(
+            parts, call, facts=_facts(parts), unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
+        )
+        load_s = parts["unet"].load_s
     return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=calls[-1]))}
+
+
+def _allocator_peak(parts: Mapping[str, LoadedComponent]) -> AllocatorPeak | None:
+    """Return what tells the peak of the one allocator of this process; None where components have several."""
+    if all(part.engine.consumes == "module" for part in parts.values()):
+        return parts["unet"].runner.allocator_peak_bytes
+    return None

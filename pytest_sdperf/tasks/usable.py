@@ -17,7 +17,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """Look for packages; none is imported.
 
     Args:
-        arguments: `engine`; `device_kind`; `pipeline`: whether it will be part of a whole request.
+        arguments: `engine`; `options`; `device_kind`; `pipeline`: whether it will be part of a whole request.
         context: The task's context.
 
     Raises:

@@ -27,8 +27,9 @@ import onnx_ir as ir
 
 from pytest_sdperf import builtins
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import Arrays, Model, Silent
+from pytest_sdperf.contracts import Arrays, Model
 from pytest_sdperf.fusing.weightless import save_stripped, strip
+from pytest_sdperf.phases import Silent
 from pytest_sdperf.tasks import TaskContext, export
 from pytest_sdperf.tasks import weights as weights_task
 from pytest_sdperf.values import TensorSpec, Workload

@@ -35,6 +35,7 @@ class Card:
     power_mw: int = 68_500
     used_mib: int = 4
     clocks: dict[int, int] = field(default_factory=lambda: {pynvml.NVML_CLOCK_SM: 1410, pynvml.NVML_CLOCK_MEM: 1215})
+    max_clocks: dict[int, int] = field(default_factory=lambda: {1: 1410, 2: 1215})
     application_clocks: dict[int, int] = field(default_factory=lambda: {1: 1275, 2: 1215})
     default_clocks: dict[int, int] = field(default_factory=lambda: {1: 1275, 2: 1215})
     temperature: int = 34
@@ -142,6 +143,9 @@ class FakeNvml(types.ModuleType):
 
     def do_nvmlDeviceGetClockInfo(self, card: Card, clock: int) -> int:
         return _card_only(card).clocks[clock]
+
+    def do_nvmlDeviceGetMaxClockInfo(self, card: Card, clock: int) -> int:
+        return _card_only(card).max_clocks[clock]
 
     def do_nvmlDeviceGetApplicationsClock(self, card: Card, clock: int) -> int:
         return card.application_clocks[clock]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf.device import Health
+from pytest_sdperf.device import ClockCommands, Health
 from pytest_sdperf.errors import DeviceMissingError
 from tests.devices.fake_amdsmi import (
     DRIVER_NOT_LOADED,
@@ -374,3 +374,21 @@ def test_a_partition_is_a_device_of_its_own(amdsmi):
     assert (first.uuid, second.uuid) == ("", "")  # both have the card's: it would pin a worker to both
     assert (first.index, second.index) == (0, 1)
     assert probe.memory_used_bytes(second) == 283 * MIB
+
+
+def test_an_owner_is_told_how_to_hold_the_clocks(amdsmi):
+    probe = amdsmi(mi300x(gfx_clock={"clk": 132, "max_clk": 2100}, bdf="0000:0c:00.0"))
+    (device,) = probe.find()
+    assert probe.clock_commands(device) == ClockCommands(
+        "sudo amd-smi set --gpu 0000:0c:00.0 --perf-determinism 1575",
+        "sudo amd-smi reset --gpu 0000:0c:00.0 --perf-determinism",
+    )
+
+
+@pytest.mark.parametrize(
+    "facts", [{"gfx_clock": {"clk": 132, "max_clk": "N/A"}}, {"virtualization": AmdSmiVirtualizationMode.GUEST}]
+)
+def test_where_the_clocks_cannot_be_held_nothing_is_told(amdsmi, facts):
+    probe = amdsmi(mi300x(**facts))
+    (device,) = probe.find()
+    assert probe.clock_commands(device) is None

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pynvml
 import pytest
 
-from pytest_sdperf.device import Health
+from pytest_sdperf.device import ClockCommands, Health
 from pytest_sdperf.errors import DeviceMissingError
 from pytest_sdperf.gpu_facts import GpuTable, load_gpus
 from tests.devices.fake_pynvml import MIB, Card, Mig
@@ -412,3 +412,23 @@ def test_nvml_is_started_once(nvml):
     library = sys.modules["pynvml"]
     assert library.inits == 1
     assert library.calls.count("nvmlDeviceGetHandleByUUID") == 1
+
+
+def test_an_owner_is_told_how_to_hold_the_clocks_below_what_a_power_cap_forces(nvml):
+    probe = nvml(a100(), Card("NVIDIA H200", 143_771, (9, 0), uuid=B, max_clocks={1: 1980}))
+    assert [probe.clock_commands(device) for device in probe.find()] == [
+        ClockCommands(f"sudo nvidia-smi -i {A} -lgc 1050,1050", f"sudo nvidia-smi -i {A} -rgc"),
+        ClockCommands(f"sudo nvidia-smi -i {B} -lgc 1485,1485", f"sudo nvidia-smi -i {B} -rgc"),
+    ]
+
+
+def test_clocks_of_others_or_unknown_ones_are_left_alone(nvml):
+    part = Mig("1g.5gb", "MIG-1", 4_864, 7)
+    probe = nvml(a100(mig_mode=1, migs=(part,)))
+    assert [probe.clock_commands(device) for device in probe.find()] == [None]
+    probe = nvml(a100(virtualization=pynvml.NVML_GPU_VIRTUALIZATION_MODE_VGPU))
+    assert [probe.clock_commands(device) for device in probe.find()] == [None]
+    probe = nvml(a100(unsupported=frozenset({"nvmlDeviceGetMaxClockInfo"})))
+    assert [probe.clock_commands(device) for device in probe.find()] == [None]
+    (device,) = nvml(a100()).find()
+    assert nvml(Card("NVIDIA H200", 143_771, uuid=B)).clock_commands(device) is None

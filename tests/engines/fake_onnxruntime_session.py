@@ -1,7 +1,8 @@
 """An ONNX Runtime session on a GPU as its Python binding shows it: it reads and writes the addresses it was given.
 
 The addresses are those of CPU tensors, so that it can be executed anywhere. With `cuda_graph` it behaves as the CUDA
-provider does: the first run is captured, and every later run replays it onto the addresses of the first.
+provider does: the first run is captured, and every later run replays it onto the addresses of the first, unless its
+options say that no graph is to be used.
 """
 
 from __future__ import annotations
@@ -37,6 +38,17 @@ class FakeBinding:
         self.log.append("synchronized")
 
 
+class FakePart:
+    """A part of a graph and the provider that it was assigned to."""
+
+    def __init__(self, ep_name, *nodes):
+        self.ep_name = ep_name
+        self._nodes = [SimpleNamespace(domain=domain, op_type=op_type, name=name) for domain, op_type, name in nodes]
+
+    def get_nodes(self):
+        return self._nodes
+
+
 class FakeSession:
     """Computes `out_sample = sample * 2 + timestep`."""
 
@@ -44,6 +56,7 @@ class FakeSession:
         self.cuda_graph = cuda_graph
         self.captured = None
         self.bindings = []
+        self.runs = []
 
     def io_binding(self):
         self.bindings.append(FakeBinding())
@@ -58,9 +71,11 @@ class FakeSession:
     def get_providers(self):
         return ["CUDAExecutionProvider", "CPUExecutionProvider"]
 
-    def run_with_iobinding(self, binding):
+    def run_with_iobinding(self, binding, run_options=None):
         addresses = dict(binding.addresses)
-        if self.cuda_graph:
+        plain = run_options is not None and run_options.get_run_config_entry("gpu_graph_id") == "-1"
+        self.runs.append("plain" if plain else "usual")
+        if self.cuda_graph and not plain:
             self.captured = self.captured or addresses
             addresses = self.captured
         place = {name: memory_at(*where) for name, where in addresses.items()}

@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
-from pytest_sdperf import builtins, cli
+from pytest_sdperf import builtins
 from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.cli.doctor import doctor
 from pytest_sdperf.engines import _ort_install
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.engines.ort_cuda import OrtCudaEngine
@@ -153,7 +154,7 @@ def test_asked_for_by_name_it_is_an_error_and_by_breadth_a_skip(site, by_name):
 
 def test_doctor_says_it_too(site):
     install(site, GPU, CPU, library=LINUX)
-    lines = {line.partition(":")[0].strip(): line for line in cli.doctor(argparse.Namespace())}
+    lines = {line.partition(":")[0].strip(): line for line in doctor(argparse.Namespace())}
     assert lines["ort-cuda"] == f"  ort-cuda: {messages()[1]}"
     assert lines["ort-cpu"] == f"  ort-cpu: {messages()[0]}"
 

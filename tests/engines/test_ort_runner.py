@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from fake_onnxruntime_session import SHAPES, FakeSession
+from fake_onnxruntime_session import SHAPES, FakePart, FakeSession
 
 from pytest_sdperf.contracts import LoadRequest
 from pytest_sdperf.engines import _ort, _ort_memory
@@ -40,9 +41,9 @@ def request_for(model, build, **options):
     )
 
 
-def runner_on(session):
+def runner_on(session, **options):
     memory = _ort_memory.TorchMemory("cuda", 3, torch_device="cpu")
-    request = request_for(Model(), Build("k", "onnx", Path("model.onnx"), "float16"))
+    request = request_for(Model(), Build("k", "onnx", Path("model.onnx"), "float16"), **options)
     return _ort.OrtRunner(session, request, memory=memory, facts={})
 
 
@@ -174,3 +175,113 @@ def test_placement_is_empty_where_onnxruntime_does_not_know(tmp_path):
     forgetful = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     assert _ort.placement(forgetful) == {}
     assert _ort.placement(FakeSession()) == {}  # as before onnxruntime had the question
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"), [({}, "usual"), ({"cuda_graph": "off"}, "usual"), ({"cuda_graph": "on"}, "plain")]
+)
+def test_a_plain_run_uses_no_captured_graph(options, expected):
+    session = FakeSession(cuda_graph=True)
+    runner = runner_on(session, **options)
+    runner.call(tensors(1))
+    runner.run_plainly()
+    assert session.runs == ["usual", expected]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, None), ({"cuda_graph": "off"}, {"requested": False}), ({"cuda_graph": "on"}, {"requested": True})],
+)
+def test_facts_say_whether_a_cuda_graph_was_asked_for(options, expected):
+    assert runner_on(FakeSession(), **options).facts().get("cuda_graph") == expected
+
+
+MEMCPY = (
+    "\x1b[0;93m2026-11-28 06:34:30.138925205 [W:onnxruntime:{component}, transformer_memcpy.cc:111 ApplyImpl] {count} "
+    "Memcpy nodes are added to the graph main_graph for CUDAExecutionProvider. It might have negative impact on "
+    "performance (including unable to run CUDA graph). Set session_options.log_severity_level=1 to see the detail logs "
+    "before this message.\x1b[m\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (None, None),
+        ("", 0),
+        (MEMCPY.format(component="unet", count=3), 3),
+        (MEMCPY.format(component="unet", count=3) + MEMCPY.format(component="unet", count=14), 17),
+        (MEMCPY.format(component="vae_decoder", count=3), 0),
+    ],
+)
+def test_where_nodes_are_and_what_is_copied_between_devices(said, expected, tmp_path, monkeypatch):
+    session = FakeSession()
+    session.get_provider_graph_assignment_info = lambda: [
+        FakePart("CUDAExecutionProvider", ("", "MatMul", "a"), ("com.microsoft", "NhwcConv", "b")),
+        FakePart("CPUExecutionProvider", ("", "Shape", "s"), ("", "Gather", "")),
+        FakePart("CPUExecutionProvider", ("com.microsoft", "Gather", "own"), ("", "InstanceNormalization", "n")),
+    ]
+    monkeypatch.setattr(_ort, "STDERR", tmp_path / "stderr.txt")
+    if said is not None:
+        _ort.STDERR.write_text(f"loading\n{said}done\n")
+    facts = runner_on(session).facts()
+    assert facts["placement"] == {"CUDAExecutionProvider": 2, "CPUExecutionProvider": 4}
+    assert facts["cpu_nodes"] == ["Gather own", "InstanceNormalization n", "Shape s", "Gather"]
+    assert (facts["cpu_node_count"], facts["shape_node_count"]) == (4, 2)
+    assert facts["memcpy_nodes"] == expected
+
+
+def test_onnxruntime_still_tells_memcpy_nodes_in_these_words():
+    import onnxruntime
+
+    (library,) = (Path(onnxruntime.__file__).parent / "capi").glob("onnxruntime_pybind11_state*.so")
+    assert b" Memcpy nodes are added to the graph " in library.read_bytes()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="Linux shows a process its own stderr")
+def test_what_a_session_says_carries_the_name_of_its_component(tmp_path):
+    import onnx
+    import onnxruntime
+
+    model = ProbeModel()
+    build = model.build("onnx", tmp_path)
+    graph = onnx.load(build.path)
+    graph.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1, "float32"), "unused"))
+    onnx.save(graph, build.path)
+    request = dataclasses.replace(request_for(model, build, threads="1"), device_kind="cpu")
+    said = tmp_path / "said.txt"
+    with said.open("w") as file:
+        saved = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            options = _ort.session_options(onnxruntime, {})
+            options.log_severity_level = 2
+            _ort.create_session(request, options=options, providers=["CPUExecutionProvider"])
+            assert _ort.STDERR.read_text() == said.read_text()
+            assert _ort.memcpy_nodes("unet") == 0
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+    assert "[W:onnxruntime:unet, " in said.read_text()
+
+
+def test_on_the_cpu_nothing_is_out_of_place(on_cpu):
+    assert set(on_cpu.facts()) == {"threads", "providers", "placement"}
+
+
+@pytest.mark.parametrize(("provider", "severity"), [("CPUExecutionProvider", 3), ("CUDAExecutionProvider", 2)])
+def test_warnings_are_asked_for_where_copies_between_devices_can_be(provider, severity, monkeypatch, tmp_path):
+    import onnxruntime
+
+    class Session:
+        def __init__(self, path, options, *, providers):
+            self.options, self.providers = options, providers
+
+        def get_providers(self):
+            return self.providers
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    request = request_for(ProbeModel(), Build("k", "onnx", tmp_path / "model.onnx", "float32"))
+    options = _ort.session_options(onnxruntime, {})
+    options = _ort.create_session(request, options=options, providers=[provider]).options
+    assert (options.log_severity_level, options.logid) == (severity, "unet")

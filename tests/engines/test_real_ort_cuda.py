@@ -19,10 +19,19 @@ def test_the_engine_keeps_its_contract(tmp_path):
     check_engine(OrtCudaEngine(), folder=tmp_path, device_kind="cuda")
 
 
-@pytest.mark.parametrize("cuda_graph", ["off", "on"])
-def test_a_pipelines_calls_and_bound_runs_alternate(cuda_graph, tmp_path):
+# Every value of every option once: the provider refuses a name or a value that it does not know.
+VALUES = [
+    {name: value}
+    for name, option in OrtCudaEngine.options.items()
+    for value in option.choices
+    if value != option.default
+]
+
+
+@pytest.mark.parametrize("given", [{}, *VALUES, {"cuda_graph": "on", "stream": "torch"}], ids=str)
+def test_a_pipelines_calls_and_bound_runs_alternate(given, tmp_path):
     engine, model = OrtCudaEngine(), ProbeModel()
-    options = {name: option.default for name, option in engine.options.items()} | {"cuda_graph": cuda_graph}
+    options = engine.all_options(given)
     request = LoadRequest(
         build=model.build("onnx", tmp_path),
         model=model,

@@ -108,3 +108,14 @@ def test_the_module_of_a_half_precision_unet_takes_a_float32_timestep():
     with torch.inference_mode():
         (out,) = module(*tensors)
     assert (out.dtype, tuple(out.shape)) == (torch.float16, model.outputs("unet", workload)[0].shape)
+
+
+def test_on_a_gpu_the_peak_of_torchs_allocator_is_read_and_then_begun_anew(tmp_path, monkeypatch):
+    runner = runner_in("float16", tmp_path)
+    assert runner.allocator_peak_bytes(reset=True) is None
+    asked = []
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda device: asked.append(("read", device)) or 2**30)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda device: asked.append(("reset", device)))
+    monkeypatch.setattr(runner, "_device", "cuda:0")
+    assert [runner.allocator_peak_bytes(reset=reset) for reset in (True, False)] == [2**30] * 2
+    assert asked == [("read", "cuda:0"), ("reset", "cuda:0"), ("read", "cuda:0")]

@@ -53,6 +53,10 @@ def fill_device() -> None:
     raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 79.1 GiB in total.")
 
 
+def nap() -> None:
+    time.sleep(0.1)
+
+
 def nothing() -> None:
     return
 
@@ -63,12 +67,13 @@ def obey() -> None:
 
 
 class NumpyRunner(Runner):
-    def __init__(self, path: Any, before_run: Callable[[], None], scale: float) -> None:
+    def __init__(self, path: Any, before_run: Callable[[], None], scale: float, *, stale: bool) -> None:
         from safetensors.numpy import load_file
 
         self._layers = load_file(path)
         self._before_run = before_run
         self._scale = scale
+        self._stale = stale
         self._sample: Any = None
         self._out: Any = None
 
@@ -79,6 +84,8 @@ class NumpyRunner(Runner):
         import numpy as np
 
         self._before_run()
+        if self._stale and self._out is not None:
+            return
         out = self._sample
         for layer in range(len(self._layers) // 2):
             name = f"stack.{2 * layer}"
@@ -106,11 +113,13 @@ class AcmeEngine(Engine):
         before_load: Callable[[], None] = nothing,
         before_run: Callable[[], None] = nothing,
         scale: float = 1.0,
+        stale: bool = False,
     ) -> None:
         self.name = name
         self._before_load = before_load
         self._before_run = before_run
         self._scale = scale
+        self._stale = stale
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         return ("fp32",)
@@ -123,12 +132,14 @@ class AcmeEngine(Engine):
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         self._before_load()
-        yield NumpyRunner(request.build.path, self._before_run, self._scale)
+        yield NumpyRunner(request.build.path, self._before_run, self._scale, stale=self._stale)
 
 
 def pytest_sdperf_register(catalog: Catalog) -> None:
     catalog.add_engine(AcmeEngine("acme", before_run=obey))
     catalog.add_engine(AcmeEngine("acme-wrong", scale=1.001))
+    catalog.add_engine(AcmeEngine("acme-stale", stale=True))
+    catalog.add_engine(AcmeEngine("acme-slow", before_run=nap))
     catalog.add_engine(AcmeEngine("acme-aborts", before_load=abort))
     catalog.add_engine(AcmeEngine("acme-killed", before_run=kill))
     catalog.add_engine(AcmeEngine("acme-hangs", before_run=hang))

@@ -124,8 +124,8 @@ def test_a_package_that_is_missing_there_is_asked_for_before_the_first_test(
             "no program",
             0o644,
             (
-                "the interpreter {python} cannot be started (Permission denied). Check the 'python' of the profile in "
-                "[tool.sdperf.engines]."
+                "the interpreter {python} cannot be started (Permission denied). Check --sdperf-ab, or the 'python' of "
+                "the profile in [tool.sdperf.engines]."
             ),
         ),
         (

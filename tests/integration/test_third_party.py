@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from user_project import ACME, joined, report_of
 
 HERE = Path(__file__).parent
 TESTS = """
@@ -78,3 +79,22 @@ def test_a_wrong_engine_fails_its_agreement_and_is_not_recorded(third_party):
     assert "test_right_and_fast[dense-unet-on-acme-wrong-at-fp32] disagrees with the reference" in " ".join(
         " ".join(result.outlines).split()
     )
+
+
+@pytest.mark.slow
+def test_an_engine_that_gives_old_answers_is_invalid_and_is_not_recorded(user):
+    user.project(conftest=ACME, options={"engine": "acme-stale"})
+    result = user.run("--sdperf-update-baselines", "--sdperf-reason=it is fast")
+    result.assert_outcomes(failed=1)
+    assert result.ret == 10
+    assert user.outcomes("latency") == ["NEW"]
+    (verdict,) = user.verdicts("changed-inputs")
+    assert (verdict["outcome"], verdict["code"]) == ("INVALID", "answers-wrong")
+    sentence = "UNet outputs do not follow its inputs: another sample does not change the outputs."
+    assert verdict["sentence"] == sentence
+    report = joined(report_of(result))
+    assert "what ran dense unet fp32 acme-stale batch 1: WRONG answers to changed inputs" in report
+    assert not (user.path / "baselines").exists()
+    right = "what ran dense unet fp32 acme batch 1: right answers to changed inputs"
+    assert right not in joined(report_of(user.run("--sdperf-engine=acme")))
+    assert right in joined(report_of(user.run("--sdperf-engine=acme", "-v")))

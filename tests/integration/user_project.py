@@ -17,7 +17,14 @@ import pytest
 
 HERE = Path(__file__).parent
 RESULTS = "results.json"
-USUAL = {"state-dir": "state", "model": "dense", "engine": "ort-cpu", "processes": 1, "json": RESULTS}
+USUAL = {
+    "state-dir": "state",
+    "model": "dense",
+    "engine": "ort-cpu",
+    "processes": 1,
+    "max-processes": 1,
+    "json": RESULTS,
+}
 ACME = """
     import acme_engines
     import dense_model

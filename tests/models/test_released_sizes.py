@@ -36,3 +36,11 @@ def test_without_weights_nothing_is_allocated():
     assert {tensor.device.type for tensor in MODELS["sd15"].module("unet", weights=None).state_dict().values()} == {
         "meta"
     }
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_table_of_parameters_holds_what_a_module_has(model):
+    components = MODELS[model].components
+    assert {name: MODELS[model].parameters(name) for name in components} == {
+        name: parameters(model, name) for name in components
+    }

@@ -106,7 +106,8 @@ published, rtx-3060, 512x512, 50 steps
   fp32         onnxruntime        OOM                          [1]
 published, rtx-3060, 512x512, 50 steps
   torch 1.13.1+cu117 xformers  41.1 s          10,825   9,255  [2]
-  ! regressed; + improved; MB = 2^20 bytes, peak of the first and the second run
+  ! regressed; + improved; MB = 2^20 bytes on the whole device, peak of the
+  first and the second run
   [1] Stable Diffusion GPU Optimization (ONNX Runtime): Results on RTX 3060 GPU
   [2] Stable Diffusion GPU Optimization (ONNX Runtime): Results of RTX 3060
       (Windows 11)"""
@@ -123,7 +124,7 @@ pipeline, 512x512, 50 steps pndm
   fmha         ort-cuda     500 ms   -21 %+  4,400   4,400  IMPROVED      5.00 s           4,400   4,400  NEW
 published, rtx-3060, 512x512, 50 steps
   fp32         onnxruntime  25.6 s                  10,667  [1]              OOM                          [1]
-  ! regressed; + improved; MB = 2^20 bytes, peak of the first and the second run
+  ! regressed; + improved; MB = 2^20 bytes on the whole device, peak of the first and the second run
   [1] Stable Diffusion GPU Optimization (ONNX Runtime): Results on RTX 3060 GPU"""
 
 REST_80 = """

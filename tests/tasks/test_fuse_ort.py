@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tiny_model import make_catalog
 
-from pytest_sdperf.contracts import Silent
 from pytest_sdperf.errors import BuildError
+from pytest_sdperf.phases import Silent
 from pytest_sdperf.tasks import TaskContext, fuse_ort
 
 WIDTH = 32
@@ -87,7 +87,7 @@ def _fuse(
     out.mkdir()
     arguments = {
         "source": str(_source(folder, timestep, extra)), "component": "unet", "rungs": list(rungs),
-        "floating": floating, "float32": list(float32), "cache_dir": "c",
+        "floating": floating, "float32": list(float32), "float32_ops": [], "cache_dir": "c",
     }  # fmt: skip
     answer = fuse_ort.run(arguments, TaskContext(out, make_catalog(), Silent(), lambda text: None))
     return out / fuse_ort.FILE, answer
@@ -207,7 +207,7 @@ def test_a_traced_export_which_says_no_types_is_converted_all_the_same(tmp_path)
     (tmp_path / "out").mkdir()
     arguments = {
         "source": str(tmp_path / "source.onnx"), "component": "vae_decoder", "rungs": ["fp32", "fp16", "nhwc-conv"],
-        "floating": "float16", "float32": [], "cache_dir": "c",
+        "floating": "float16", "float32": [], "float32_ops": [], "cache_dir": "c",
     }  # fmt: skip
     answer = fuse_ort.run(arguments, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
     assert answer["counts"]["com.microsoft::NhwcConv"] == 1
@@ -364,3 +364,41 @@ def test_a_cast_that_the_converter_repeats_is_kept_once():
     fuse_ort.drop_repeated_nodes(model.graph)
     onnx.checker.check_model(model)
     assert [node.op_type for node in model.graph.node] == ["Cast", "Sin", "Cos", "Cos"]
+
+
+@pytest.mark.parametrize(
+    ("float32_ops", "kind"), [([], TensorProto.FLOAT16), (["MultiHeadAttention"], TensorProto.FLOAT)]
+)
+def test_operators_that_are_named_stay_float32(tmp_path, float32_ops, kind):
+    nodes = [
+        helper.make_node("MatMul", ["sample", "weight"], ["query"], name="to_q"),
+        helper.make_node(
+            "MultiHeadAttention", ["query", "sample", "sample"], ["attended"], name="attention", domain="com.microsoft",
+            num_heads=2,
+        ),
+        helper.make_node("MatMul", ["attended", "weight"], ["out_sample"], name="to_out"),
+    ]  # fmt: skip
+    value, weight = helper.make_tensor_value_info, np.eye(WIDTH, dtype=np.float32) * 300
+    graph = helper.make_graph(
+        nodes, "g", [value("sample", TensorProto.FLOAT, [2, 16, WIDTH])],
+        [value("out_sample", TensorProto.FLOAT, [2, 16, WIDTH])], [numpy_helper.from_array(weight, "weight")],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "source.onnx")
+    (tmp_path / "out").mkdir()
+    arguments = {
+        "source": str(tmp_path / "source.onnx"), "component": "unet", "rungs": ["fp32", "fp16"],
+        "floating": "float16", "float32": [], "float32_ops": float32_ops, "cache_dir": "c",
+    }  # fmt: skip
+    fuse_ort.run(arguments, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
+    path = tmp_path / "out" / fuse_ort.FILE
+    model = onnx.shape_inference.infer_shapes(onnx.load(path))
+    (attention,) = (node for node in model.graph.node if node.op_type == "MultiHeadAttention")
+    producers = {node.output[0]: node for node in model.graph.node}
+    casts = [producers.get(name) for name in attention.input]
+    widened = [node is not None and node.op_type == "Cast" and node.attribute[0].i == kind for node in casts]
+    assert all(widened) == (kind == TensorProto.FLOAT)
+    sample = np.random.default_rng(1).standard_normal((2, 16, WIDTH)).astype(np.float16)
+    (obtained,) = _session(path).run(None, {"sample": sample})
+    (expected,) = _session(tmp_path / "source.onnx").run(None, {"sample": sample.astype(np.float32)})
+    assert _distance(obtained, expected) < 3e-3

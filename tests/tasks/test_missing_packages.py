@@ -9,8 +9,8 @@ import pytest
 from door_toys import ToyEngine
 
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import Silent
 from pytest_sdperf.errors import EngineMissingError
+from pytest_sdperf.phases import Silent
 from pytest_sdperf.tasks import TaskContext, component, pipeline
 
 HAS = f"a pipeline needs torch, diffusers, transformers beside its engine, and {sys.executable} lacks "

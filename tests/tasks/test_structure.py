@@ -17,12 +17,12 @@ from tiny_model import TinyModel, make_catalog
 
 from pytest_sdperf import builtins, graph, ladder
 from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.contracts import Silent
 from pytest_sdperf.errors import BuildError
 from pytest_sdperf.fusing.weightless import is_missing
 from pytest_sdperf.models._components import TextEncoder
 from pytest_sdperf.models._released import NARROW_CLIP_L
 from pytest_sdperf.models._stable_diffusion import StableDiffusion
+from pytest_sdperf.phases import Silent
 from pytest_sdperf.tasks import TaskContext, _structure, export, fuse_native
 from pytest_sdperf.tasks import weights as weights_task
 
@@ -51,7 +51,7 @@ def drawn(folder, *, model="tiny", component="unet", catalog=None):
 def fused(folder, source, rungs, *, component="unet", floating="float16"):
     arguments = {
         "source": str(source / export.FILE), "component": component, "rungs": list(rungs), "floating": floating,
-        "float32": ["timestep"], "cache_dir": "c",
+        "float32": ["timestep"], "float32_ops": [], "cache_dir": "c",
     }  # fmt: skip
     return fuse_native.run(arguments, context(folder))
 

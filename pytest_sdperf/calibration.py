@@ -1,0 +1,60 @@
+"""What a device itself does today, whatever is tested on it: how fast it multiplies and copies. A leaf.
+
+Standard library only: the worker that measures it imports it.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Two rates of a device, measured once in a session and stored with what is accepted from it.
+
+    Attributes:
+        flops_per_s: Of a large matrix product of random numbers.
+        bytes_per_s: Of a large copy within its memory, reading and writing together.
+        floating: Floating type of the product: `float16` on a GPU, `float32` on a CPU.
+        by: Library that computed it, with its version.
+    """
+
+    flops_per_s: float
+    bytes_per_s: float
+    floating: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Slowdown:
+    """How much slower a device is than it was.
+
+    Attributes:
+        product, copy: Time of the same product, and of the same copy, relative to then: 1.25 is a quarter longer.
+    """
+
+    product: float
+    copy: float
+
+    @property
+    def ratio(self) -> float:
+        """The larger of the two: a case may depend on either."""
+        return max(self.product, self.copy)
+
+
+def slowdown(before: Iterable[Calibration | None], now: Calibration | None) -> Slowdown | None:
+    """Compare a device with itself; None where nothing can be compared.
+
+    Args:
+        before: Of the stored sessions; those of another floating type do not count.
+        now: Of this session.
+    """
+    known = [one for one in before if one is not None and now is not None and one.floating == now.floating]
+    if now is None or not known:
+        return None
+    return Slowdown(
+        statistics.median(one.flops_per_s for one in known) / now.flops_per_s,
+        statistics.median(one.bytes_per_s for one in known) / now.bytes_per_s,
+    )

@@ -1,0 +1,34 @@
+"""What the compiling providers of ONNX Runtime have in common: they take parts of a graph, and leave the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import onnxruntime
+
+
+def partitions(session: onnxruntime.InferenceSession, provider: str) -> dict[str, Any]:
+    """Return the fact `partitions`: parts that a provider compiled, and nodes that are left to the CPU.
+
+    Args:
+        session: A loaded component whose options asked to record the assignment.
+        provider: Name of the compiling provider.
+
+    Returns:
+        `partitions` with `engines` and `cpu_nodes`; or `partitions_not_available` with the reason.
+    """
+    import onnxruntime
+    from onnxruntime.capi.onnxruntime_pybind11_state import Fail
+
+    ask = getattr(session, "get_provider_graph_assignment_info", None)
+    if ask is None:
+        return {"partitions_not_available": f"onnxruntime {onnxruntime.__version__} does not tell"}
+    try:
+        parts = ask()
+    except Fail as error:
+        return {"partitions_not_available": str(error)}
+    # A compiled part is one entry that holds all of its nodes; any other provider has an entry for each node.
+    engines = sum(part.ep_name == provider for part in parts)
+    cpu_nodes = sum(len(part.get_nodes()) for part in parts if part.ep_name == "CPUExecutionProvider")
+    return {"partitions": {"engines": engines, "cpu_nodes": cpu_nodes}}

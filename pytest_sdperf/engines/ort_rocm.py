@@ -1,0 +1,78 @@
+"""ONNX Runtime with kernels for AMD GPUs: the ROCm execution provider, which ended with onnxruntime 1.22."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Model, Requirement, Runner
+from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.engines import _ort, _rocm
+
+PROVIDER = "ROCMExecutionProvider"
+_PACKAGE = "onnxruntime-rocm<1.23"
+
+
+class OrtRocmEngine(Engine):
+    """The ROCm execution provider, which has kernels of its own for the operators of every rung.
+
+    Tuning is always on: without it some operators have no kernel that runs. What it found is kept, so that only one
+    process pays for it.
+    """
+
+    name = "ort-rocm"
+    consumes = "onnx"
+    device_kinds = ("rocm",)
+    options = {
+        "hip_graph": EngineOption("off", "Capture the run once and replay it.", choices=("off", "on")),
+        "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
+    }
+    requirements = (Requirement("onnxruntime", package="onnxruntime-rocm"), Requirement("torch"))
+    extra = "rocm"
+    compiles = True
+
+    def missing(self, device_kind: DeviceKind = "rocm") -> str | None:
+        """Ask for the last build that has the provider, and for torch for ROCm."""
+        return _rocm.missing_provider(PROVIDER, _PACKAGE)
+
+    def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
+        """Return the last rung; the published ladder for an MI250X has no packed attention, as `all-packed-qkv`."""
+        return ("bias-add",)
+
+    def preload(self, model: Model, component: str) -> None:
+        """Import torch first: its libraries of ROCm are those that onnxruntime shall find."""
+        import onnxruntime  # noqa: F401
+        import torch  # noqa: F401
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of onnxruntime, and of torch with the ROCm that it was built for."""
+        import torch
+
+        return {**_ort.versions(), "torch": str(torch.__version__)}
+
+    @contextmanager
+    def load(self, request: LoadRequest) -> Iterator[Runner]:
+        """Create a session that knows the tuning of earlier processes; leave what it found in the folder."""
+        import onnxruntime
+        import torch  # noqa: F401
+
+        provider = {
+            "device_id": str(request.device_index),
+            "tunable_op_enable": "1",
+            "tunable_op_tuning_enable": "1",
+            "enable_hip_graph": "1" if request.options["hip_graph"] == "on" else "0",
+        }
+        session = _ort.create_session(
+            request,
+            options=_ort.session_options(onnxruntime, request.options),
+            providers=[(PROVIDER, provider), "CPUExecutionProvider"],
+        )
+        tuning = request.work_dir / f"{request.component}-tuning.json"
+        known = tuning.is_file()
+        if known:
+            session.set_tuning_results(json.loads(tuning.read_text(encoding="utf-8")))
+        facts = {"tuning": "from before" if known else "in this process"}
+        yield _ort.OrtRunner(session, request, memory=_rocm.memory(request.device_index), facts=facts)
+        if not known:
+            tuning.write_text(json.dumps(session.get_tuning_results()), encoding="utf-8")

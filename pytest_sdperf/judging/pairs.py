@@ -1,0 +1,127 @@
+"""Is the second side of an A/B slower than the first? Pairs need no baseline."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Iterator
+
+from pytest_sdperf.judging.fitness import invalid, unfit
+from pytest_sdperf.judging.latency import METRIC
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.words import opening
+from pytest_sdperf.outcomes import Outcome, Verdict
+from pytest_sdperf.pairs import Finding, Pairs, Ratio, compare, finding
+from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
+from pytest_sdperf.values import Case, Measurement
+
+# Confidence of each end of the interval that is reported.
+REPORTED = 0.975
+
+
+def judge_pairs(pairs: Pairs, *, policy: Policy) -> tuple[Verdict, ...]:
+    """Judge how fast side B is by side A; one verdict."""
+    problem = next(_problems(pairs, policy=policy), None)
+    verdict = problem or _out_of_memory(pairs) or _latency(pairs, policy=policy)
+    return (dataclasses.replace(verdict, details=sides(pairs)),)
+
+
+def more_pairs(pairs: Pairs, *, policy: Policy) -> int:
+    """Return how many more pairs to measure before they are judged again; 0 if the verdict is settled."""
+    more = policy.pair_looks.more(pairs.count)
+    if not more or pairs.a.out_of_memory or pairs.b.out_of_memory or next(_problems(pairs, policy=policy), None):
+        return 0
+    return more if _finding(ratio_of(pairs), policy=policy) == "open" else 0
+
+
+def ratio_of(pairs: Pairs) -> Ratio:
+    """Return how much slower B is."""
+    return compare(pairs.a.medians_s, pairs.b.medians_s)
+
+
+def sides(pairs: Pairs) -> tuple[str, str]:
+    """Return one line per side: what it ran, with the versions and settings that the worker saw."""
+    names = (f"A: {_side(pairs.a, pairs.pythons[0])}", f"B: {_side(pairs.b, pairs.pythons[1])}")
+    return names[0], f"{names[1]}; {'one build for both' if pairs.shared else 'each with its own build'}"
+
+
+def center(side: Measurement) -> float:
+    """Return the geometric mean of the process medians, whose ratio is that of the sides."""
+    return math.exp(statistics.fmean(map(math.log, side.medians_s)))
+
+
+def label(case: Case) -> str:
+    """Return what a side runs: `ort-cpu:threads=1 at fp16`."""
+    options = ",".join(f"{name}={value}" for name, value in case.engine_options)
+    return f"{case.engine}{':' * bool(options)}{options} at {case.optimization}"
+
+
+def _side(measurement: Measurement, python: str) -> str:
+    versions = [f"{name} {version}" for name, version in measurement.subject.items()]
+    return ", ".join([label(measurement.case), *versions, *([f"under {python}"] if python else [])])
+
+
+def _problems(pairs: Pairs, *, policy: Policy) -> Iterator[Verdict]:
+    """Yield why the pairs cannot be judged."""
+    fewest = dataclasses.replace(policy, processes=policy.pair_looks.counts[0])
+    for name, side in (("A", pairs.a), ("B", pairs.b)):
+        other = pairs.b if side is pairs.a else pairs.a
+        if other.out_of_memory and side.failure is None:
+            continue  # it ended early because of the other one
+        problem = unfit(side, None, policy=fewest, differences={})
+        if problem is not None:
+            yield dataclasses.replace(problem, sentence=f"Side {name}: {problem.sentence}")
+    calls = [{sample.unet_calls for sample in side.samples} for side in (pairs.a, pairs.b)]
+    if calls[0] and calls[1] and calls[0] != calls[1]:
+        a, b = (" and ".join(map(str, sorted(found))) for found in calls)
+        yield invalid("unet-calls-differ", f"Side A made {a} UNet calls and side B {b}, so it is not the same work.")
+
+
+def _out_of_memory(pairs: Pairs) -> Verdict | None:
+    what = f"{opening(pairs.a.case)} latency"
+    if pairs.a.out_of_memory and pairs.b.out_of_memory:
+        return Verdict(Outcome.HELD, "oom-on-both-sides", f"{what} is OOM on both sides.", METRIC)
+    if pairs.b.out_of_memory:
+        took = f"A took {seconds(center(pairs.a))}" if pairs.a.samples else "A had enough"
+        sentence = f"{what} of B is OOM: the device ran out of memory where {took}."
+        return Verdict(Outcome.REGRESSED, "oom-instead-of-number", sentence, METRIC)
+    if pairs.a.out_of_memory:
+        took = f"B takes {seconds(center(pairs.b))}" if pairs.b.samples else "B has enough"
+        sentence = f"{what} of A is OOM: the device ran out of memory where {took}."
+        return Verdict(Outcome.IMPROVED, "number-instead-of-oom", sentence, METRIC)
+    return None
+
+
+def _finding(found: Ratio, *, policy: Policy) -> Finding:
+    part = policy.pair_looks.share(len(found.differences))
+    return finding(
+        found, effect=policy.latency_effect, alpha=policy.error_rate * part, beta=policy.same_error_rate * part
+    )
+
+
+def _latency(pairs: Pairs, *, policy: Policy) -> Verdict:
+    found = ratio_of(pairs)
+    a, b = center(pairs.a), center(pairs.b)
+    what = f"{opening(pairs.a.case)} latency of B"
+    low, high = found.ends(REPORTED)
+    exact = f"exact p {found.exact:.2g}"
+    compared = f"{what} {seconds(b)} is {above_or_below(found.ratio)} A's {seconds(a)}"
+    known = f"95 % interval {percent(low)} to {percent(high)}, {plural(pairs.count, 'pair')}, {exact}"
+    effect = policy.latency_effect
+
+    def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
+        return Verdict(outcome, code, sentence, METRIC, b, a, a / (1 + effect), a * (1 + effect))
+
+    result = _finding(found, policy=policy)
+    if result == "slower":
+        return verdict(Outcome.REGRESSED, "pairs-slower", f"{compared} ({known}).")
+    if result == "faster":
+        return verdict(Outcome.IMPROVED, "pairs-faster", f"{compared} ({known}).")
+    if policy.unproven and _finding(found, policy=dataclasses.replace(policy, self_test_passed=True)) == "slower":
+        why = f"on a CPU only effects above {share(effect)} fail until the self-test has passed on it"
+        return verdict(Outcome.INCONCLUSIVE, "pairs-small-on-cpu", f"{compared} ({known}), but {why}.")
+    if result == "same":
+        return verdict(Outcome.HELD, "pairs-same", f"{compared}, no change of {share(effect)} ({known}).")
+    why = f"neither a change of {share(effect)} nor its absence is certain"
+    return verdict(Outcome.INCONCLUSIVE, "pairs-too-noisy", f"{compared} ({known}): {why}.")

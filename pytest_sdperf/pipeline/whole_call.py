@@ -1,0 +1,99 @@
+"""One request to a diffusers pipeline, called as its users call it: the same request for every pipeline."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.pipeline.text_to_image import draw_noise
+from pytest_sdperf.values import Workload
+
+if TYPE_CHECKING:
+    import torch
+
+GUIDANCE_SCALE = 7.5
+
+
+@dataclasses.dataclass(frozen=True)
+class WholeCall:
+    """A request that can be repeated; its initial latents are on the device already.
+
+    Attributes:
+        pipeline: A text-to-image pipeline of diffusers.
+        workload: Batch size, resolution and steps; the scheduler is the pipeline's own.
+        prompt: Of every image.
+        seed: Of the initial latents, and of the noise that some schedulers add at every step.
+    """
+
+    pipeline: Any
+    workload: Workload
+    prompt: str
+    seed: int
+    latents: torch.Tensor
+
+    @classmethod
+    def of(cls, pipeline: Any, workload: Workload, *, prompt: str, seed: int) -> WholeCall:
+        """Draw the initial latents with numpy, equal on every device, in the floating type of the UNet."""
+        scale = pipeline.vae_scale_factor
+        shape = (
+            workload.batch_size,
+            pipeline.unet.config.in_channels,
+            workload.height // scale,
+            workload.width // scale,
+        )
+        latents = draw_noise(shape, seed).to(pipeline._execution_device, pipeline.unet.dtype)  # noqa: SLF001 - offloaded ones
+        return cls(pipeline, workload, prompt, seed, latents)
+
+    def __call__(self) -> Any:
+        """Make the images and return what the pipeline returned: `images` as torch tensors in [0, 1]."""
+        return self.drawing()[0]
+
+    def drawing(self) -> tuple[Any, bool]:
+        """Make the images; say too whether noise was drawn on the way, beyond the initial latents."""
+        import torch
+
+        generator = torch.Generator("cpu").manual_seed(self.seed)
+        before = generator.get_state()
+        answer = self.pipeline(
+            prompt=[self.prompt] * self.workload.batch_size,
+            height=self.workload.height,
+            width=self.workload.width,
+            num_inference_steps=self.workload.steps,
+            guidance_scale=GUIDANCE_SCALE,
+            latents=self.latents,
+            generator=generator,
+            output_type="pt",
+        )
+        return answer, not torch.equal(before, generator.get_state())
+
+
+def images_of(answer: Any) -> torch.Tensor:
+    """Return the images of an answer as float32 [N, 3, H, W] in [-1, 1]."""
+    images: torch.Tensor = answer.images
+    return images.detach().float() * 2 - 1
+
+
+@contextlib.contextmanager
+def counted_calls(module: Any) -> Iterator[list[None]]:
+    """Count the calls of a module, compiled or not, in a list that grows by one with each.
+
+    Hooks would do it too, but a compiled module is compiled anew where it gets some.
+    """
+    kind, calls = type(module), list[None]()
+    own, original = vars(kind).get("__call__"), kind.__call__
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self is module:
+            calls.append(None)
+        return original(self, *args, **kwargs)
+
+    kind.__call__ = call
+    try:
+        yield calls
+    finally:
+        if own is None:
+            del kind.__call__
+        else:
+            kind.__call__ = own

@@ -1,0 +1,250 @@
+"""What the cases of a run cost: what earlier sessions measured, and where there is nothing, estimates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from pytest_sdperf import agreement, ladder
+from pytest_sdperf.building.inventory import Inventory
+from pytest_sdperf.components import PIPELINE, component_floating
+from pytest_sdperf.contracts import Engine, Model
+from pytest_sdperf.device import Device
+from pytest_sdperf.errors import DeviceMissingError, SdperfError
+from pytest_sdperf.measure import MOST_WAITING, timing_plan
+from pytest_sdperf.options.weights_identity import NONE, RANDOM
+from pytest_sdperf.planning import estimates
+from pytest_sdperf.planning.builds import Builds, Place, Step
+from pytest_sdperf.planning.cost import Cost
+from pytest_sdperf.planning.estimates import Speed
+from pytest_sdperf.planning.figures import Figure, estimate, total
+from pytest_sdperf.planning.known import Known
+from pytest_sdperf.planning.wanted import AGREEMENT, COUNTS, RUN, SPEED, Wanted
+from pytest_sdperf.runner import CaseRunner, Workbench, rungs_of
+from pytest_sdperf.session import Session
+from pytest_sdperf.values import Case
+
+_FUSED_ATTENTION = "fmha"
+
+
+class Estimator:
+    """Tells what cases cost. Nothing is built and no worker is started.
+
+    Attributes:
+        session: What the run is about.
+        device: The device, if it is in this machine.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.device = _found(session)
+        self._claimed: set[Place] = set()
+        run = session.run
+        settings, weights = run.settings, run.settings.selection.weights
+        self._inventory = Inventory(settings.cache_dir, size_bytes=settings.cache_size_bytes)
+        self._builder = session.new_builder(self._inventory, say=_silent)
+        blind = weights not in {RANDOM, NONE} and not Path(weights).is_dir()
+        self._builds = Builds(self._builder, self._inventory, run.catalog, blind=blind)
+        slug = self.device.slug if self.device else settings.gpu
+        self._speed = Speed.of(run.device_kind, slug, cores=session.cores)
+        self._known = Known.of(session.baseline, state_dir=settings.state_dir, slug=slug) if self.device else Known()
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """Memory of the GPU, on its data sheet where it is not in this machine; None if nobody can tell."""
+        settings = self.session.run.settings
+        if not settings.on_gpu:
+            return None
+        if self.device is not None:
+            found = self.device.machine.get("memory_bytes")
+            return float(found) if isinstance(found, (int, float)) else None
+        facts = estimates.card(settings.gpu)
+        return facts.memory_gb * 1e9 if facts is not None else None
+
+    def cost(self, wanted: Wanted) -> Cost:
+        """Return what one case costs beyond what was asked for before."""
+        case = wanted.case
+        engine = self._engine(case)
+        try:
+            steps = list(self._builds.of(case, engine)) if case.component else []
+            if COUNTS in wanted.tests:
+                steps.append(self._builds.expectation(case))
+        except SdperfError as error:
+            return Cost(wanted, problem=str(error))
+        mine = [step for step in steps if step.place not in self._claimed]
+        self._claimed.update(step.place for step in mine)
+        missing = [step for step in mine if step.entry is None]
+        taken_over = SPEED in wanted.tests and self._is_taken_over(case)
+        left = replace(wanted, tests=tuple(test for test in wanted.tests if test != SPEED)) if taken_over else wanted
+        return Cost(
+            wanted,
+            to_make=tuple(step.kind for step in missing),
+            cached=sum(step.entry is not None for step in steps),
+            build=_sum(step.seconds for step in missing),
+            run=self._run(left, engine, steps),
+            disk=_sum(step.size for step in missing),
+            memory=self._memory(case, engine),
+            out_of_memory=self._known.ran_out_of_memory(case),
+            taken_over=taken_over,
+        )
+
+    def within(self, wanted: Iterable[Wanted], seconds: float) -> tuple[tuple[Cost, bool], ...]:
+        """Return what the cases cost, and which of them fit one after the other; one that does not is passed over."""
+        found = []
+        for one in wanted:
+            before = set(self._claimed)
+            cost = self.cost(one)
+            needed = cost.seconds.value if cost.seconds is not None else 0.0
+            fits = needed <= seconds
+            found.append((cost, fits))
+            seconds -= needed if fits else 0.0
+            self._claimed = self._claimed if fits else before
+        return tuple(found)
+
+    def _engine(self, case: Case) -> Engine | None:
+        run = self.session.run
+        return run.catalog.engines.get(run.request_of(case).engine) if case.engine else None
+
+    def _model(self, case: Case) -> Model:
+        return self.session.run.catalog.models.get(case.model)
+
+    def _floating(self, case: Case, engine: Engine) -> str:
+        given = self._builder.given
+        if given is not None and engine.consumes == "onnx":
+            return given.floating(self._model(case), case.component, case.optimization)
+        return ladder.floating(case.optimization, self.session.run.catalog.ladder)
+
+    def _run(self, wanted: Wanted, engine: Engine | None, steps: Sequence[Step]) -> Figure | None:
+        if engine is None:
+            return Figure()
+        parts = {
+            SPEED: lambda: self._measuring(wanted.case, engine),
+            AGREEMENT: lambda: self._comparing(wanted.case, engine, steps),
+            RUN: lambda: self._calling(wanted.case, engine),
+        }
+        found = [parts[test]() for test in wanted.tests if test in parts]
+        return _sum([*found, self._compiling(wanted.case, engine)]) if found else Figure()
+
+    def _compiling(self, case: Case, engine: Engine) -> Figure | None:
+        """Return what a compiler takes, which works once for each case."""
+        place = ("compile", case)
+        if not engine.compiles or place in self._claimed:
+            return Figure()
+        self._claimed.add(place)
+        size = estimates.weights_bytes(case, self._model(case), floating=self._floating(case, engine))
+        return None if size is None else estimate(estimates.compile_seconds(size))
+
+    def _measuring(self, case: Case, engine: Engine) -> Figure | None:
+        settings = self.session.run.settings
+        plan = timing_plan(whole=case.component == PIPELINE, device_kind=self._speed.kind)
+        one = self._known.process_seconds(case) or self._estimated(
+            partial(estimates.process_seconds, plan), case, engine
+        )
+        if one is None:
+            return None
+        # They start side by side, as many as may wait.
+        starts = math.ceil(settings.processes / MOST_WAITING) * _start_s(case, engine)
+        return replace(one, value=one.value * settings.processes + starts)
+
+    def _calling(self, case: Case, engine: Engine) -> Figure | None:
+        one = self._known.first_seconds(case) or self._estimated(estimates.first_seconds, case, engine)
+        return None if one is None else replace(one, value=one.value + _start_s(case, engine))
+
+    def _estimated(self, seconds: Callable[..., float], case: Case, engine: Engine) -> Figure | None:
+        floating, model = self._floating(case, engine), self._model(case)
+        call_s = estimates.request_seconds(case, model, self._speed, floating=floating)
+        size = estimates.weights_bytes(case, model, floating=floating)
+        if call_s is None or size is None:
+            return None
+        return estimate(seconds(call_s, weights_bytes=size, speed=self._speed))
+
+    def _comparing(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+        return _sum((self._calling(case, engine), self._references(case, engine, steps)))
+
+    def _references(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+        """Return what the references of a case cost that are not there yet; one process computes them."""
+        model, floating = self._model(case), self._floating(case, engine)
+        floating = floating if case.component == PIPELINE else component_floating(model, case.component, floating)
+        names = (agreement.REFERENCE[floating], floating)
+        whole = ("reference", case.model, case.component, case.workload, case.weights)
+        missing = [name for name in self._missing(case, names, steps) if (*whole, name) not in self._claimed]
+        self._claimed.update((*whole, name) for name in missing)
+        call_s = estimates.request_seconds(case, model, self._speed, floating="float32")
+        if call_s is None or not missing:
+            return Figure() if call_s is not None else None
+        # float64 is half as fast as float32 on a CPU.
+        return estimate(estimates.TORCH_START_S + sum(call_s * (2 if name == "float64" else 1) for name in missing))
+
+    def _missing(self, case: Case, names: tuple[str, str], steps: Sequence[Step]) -> tuple[str, ...]:
+        runner = self._runner(case)
+        if runner is None or any(step.entry is None for step in steps if step.kind == "weights"):
+            return names
+        try:
+            return agreement.missing_references(runner, names) if agreement.by_torch(runner) else ()
+        except SdperfError:
+            return names
+
+    def _is_taken_over(self, case: Case) -> bool:
+        """Whether an interrupted run measured the case, and this run takes that."""
+        runner = self._runner(case) if self.session.run.settings.resume else None
+        if runner is None:
+            return False
+        try:
+            conditions = self.session.conditions(case, runner.builds())
+        except SdperfError:
+            return False
+        return self.session.unfinished.find(case, conditions)[0] is not None
+
+    def _runner(self, case: Case) -> CaseRunner | None:
+        """Return a runner that is only asked; None where the device is not here."""
+        run = self.session.run
+        if self.device is None:
+            return None
+        bench = Workbench(
+            settings=run.settings,
+            catalog=run.catalog,
+            device=self.device,
+            probe=run.probe(),
+            builder=self._builder,
+            cache=self._inventory,
+            folder=Path(),
+            say=_silent,
+        )
+        return CaseRunner(case, run.request_of(case), bench)
+
+    def _memory(self, case: Case, engine: Engine | None) -> Figure | None:
+        if engine is None:
+            return None
+        known = self._known.peak_bytes(case)
+        if known is not None or self._speed.kind == "cpu":
+            return known
+        fused = engine.consumes == "module" or _FUSED_ATTENTION in rungs_of(
+            self._builder, case, self.session.run.catalog
+        )
+        floating = self._floating(case, engine)
+        needed = estimates.gpu_bytes(case, self._model(case), floating=floating, fused=fused)
+        return None if needed is None else estimate(needed)
+
+
+def _start_s(case: Case, engine: Engine) -> float:
+    torch = engine.consumes == "module" or case.component == PIPELINE
+    return estimates.TORCH_START_S if torch else estimates.START_S
+
+
+def _sum(figures: Iterable[Figure | None]) -> Figure | None:
+    known, unknown = total(figures)
+    return None if unknown else known
+
+
+def _found(session: Session) -> Device | None:
+    try:
+        return session.run.device()
+    except DeviceMissingError:
+        return None
+
+
+def _silent(text: str) -> None:
+    """Say nothing."""

@@ -1,0 +1,60 @@
+"""A plain table: one row per case, a label and numbers to the right of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_sdperf.report.line import Line, Style, wrapped
+from pytest_sdperf.values import Case
+
+INDENT = "  "
+_WIDTH = 10
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row.
+
+    Attributes:
+        label: What it is about.
+        cells: One text per column.
+        styles: How it is shown.
+        details: Text below it; empty for none.
+    """
+
+    label: str
+    cells: tuple[str, ...]
+    styles: tuple[Style, ...] = ()
+    details: str = ""
+
+
+def case_label(case: Case, what: str, *, batch: bool) -> str:
+    """Return how a row calls a case.
+
+    Args:
+        case: The case.
+        what: What of it the row is about, such as its component.
+        batch: Whether the batch size belongs to the label.
+    """
+    options = ",".join(f"{name}={value}" for name, value in case.engine_options)
+    engine = f"{case.engine}:{options}" if options else case.engine
+    fuser = f" ({case.fuser})" if case.fuser else ""
+    size = f" batch {case.batch_size}" if batch else ""
+    return f"{INDENT}{case.model} {what} {case.optimization}{fuser} {engine}{size}"
+
+
+def column_lines(title: str, columns: Sequence[str], rows: Iterable[Row], *, width: int) -> Iterator[Line]:
+    """Yield a heading and the rows; a label that is too long gets a line of its own, above its numbers."""
+    rows = tuple(rows)
+    longest = max(len(row.label) for row in rows)
+    label_width = max(min(longest, width - len(columns) * _WIDTH), len(title))
+    yield Line(f"{title:<{label_width}}{''.join(f'{name:>{_WIDTH}}' for name in columns)}", ("bold",))
+    for row in rows:
+        label = row.label
+        if len(label) > label_width:
+            yield Line(label, row.styles)
+            label = ""
+        yield Line(f"{label:<{label_width}}{''.join(f'{cell:>{_WIDTH}}' for cell in row.cells)}", row.styles)
+        if row.details:
+            yield from wrapped(row.details, width=width, first=INDENT * 2, rest=INDENT * 2, styles=row.styles)

@@ -1,0 +1,57 @@
+"""The floor table: how fast each case could be at most on its device, and how much of that speed it reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pytest_sdperf.floor import MEASURED, UNKNOWN
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.columns import INDENT, Row, case_label, column_lines
+from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.units import digits, seconds, share
+from pytest_sdperf.values import Measurement
+
+_COLUMNS = ("TFLOP", "floor", "latency", "reached")
+
+
+def floor_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
+    """Yield one row per case whose floor is known, and why that of others is not; nothing on a CPU."""
+    measured = [report.measurement for report in reports if report.measurement is not None]
+    several = len({measurement.case.batch_size for measurement in measured}) > 1
+    rows = [row for measurement in measured for row in _rows(measurement, batch=several)]
+    if rows:
+        yield from column_lines("floor", _COLUMNS, rows, width=width)
+        yield from wrapped(_legend(measured), width=width, first=INDENT, rest=INDENT)
+    remarks = (remark for measurement in measured for remark in measurement.remarks)
+    for text in dict.fromkeys(remark for remark in remarks if remark.startswith(UNKNOWN)):
+        yield from wrapped(text, width=width, rest=INDENT)
+
+
+def reached(measurement: Measurement) -> float | None:
+    """Return the share of the possible speed that a latency reaches; None where one of the two is not known."""
+    floor = measurement.floor
+    if floor is None or not all(sample.iterations_s for sample in measurement.samples):
+        return None
+    return floor.share(measurement.latency_s)
+
+
+def _rows(measurement: Measurement, *, batch: bool) -> Iterator[Row]:
+    floor, part = measurement.floor, reached(measurement)
+    if floor is None or part is None:
+        return
+    latency_s, case = measurement.latency_s, measurement.case
+    numbers = (digits(floor.flops / 1e12), seconds(floor.seconds), seconds(latency_s), share(part))
+    yield Row(case_label(case, case.component, batch=batch), numbers, ("red",) if latency_s < floor.bound_s else ())
+
+
+def _legend(measured: Sequence[Measurement]) -> str:
+    """Say what a floor is and which rates it rests on."""
+    rates = "the rates of its data sheet"
+    calibration = next((one.calibration for one in measured if one.floor and one.floor.basis == MEASURED), None)
+    if calibration is not None:
+        product, copy = digits(calibration.flops_per_s / 1e12), digits(calibration.bytes_per_s / 1e9)
+        rates = f"the rates measured on it ({product} TFLOP/s, {copy} GB/s)"
+    return (
+        f"floor: the least time on this device if every product, convolution and attention ran at {rates} and all "
+        f"else cost nothing; reached: the share of that speed"
+    )

@@ -1,0 +1,20 @@
+"""What a run did not measure itself: it took over what an interrupted run had measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.units import plural
+
+
+def taken_over_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
+    """Yield the tests whose case an interrupted run had measured, each with the time of its measurement."""
+    taken = [(report.nodeid, report.measurement.taken_over) for report in reports if report.measurement is not None]
+    taken = [(name, date) for name, date in taken if date]
+    if not taken:
+        return
+    text = f"TAKEN OVER {plural(len(taken), 'case')} that an interrupted run measured; the others were measured now"
+    yield from wrapped(text, width=width, rest="  ", styles=("bold",))
+    yield from (Line(f"  {date} {name}") for name, date in taken)

@@ -1,0 +1,104 @@
+"""What ran of each case: where its nodes are, whether its CUDA graph was replayed, which kernels the GPU ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pytest_sdperf.judging import kernels, partitions, what_ran
+from pytest_sdperf.kernels import NONE_ON_CPU, OTHER
+from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.units import plural, share
+from pytest_sdperf.values import Case, Sample
+
+GATES = (
+    what_ran.PLACEMENT,
+    what_ran.CUDA_GRAPH,
+    what_ran.COMPILE,
+    what_ran.ATTENTION,
+    what_ran.INPUTS,
+    kernels.METRIC,
+    partitions.METRIC,
+)
+_FINE = (Outcome.HELD, Outcome.NEW, Outcome.IMPROVED)
+_INDENT = "  "
+
+
+def what_ran_lines(reports: Iterable[CaseReport], *, width: int, every: bool) -> Iterator[Line]:
+    """Yield a paragraph per measured case, of the last process.
+
+    Args:
+        reports: Of the run.
+        width: Columns of the terminal.
+        every: Also of cases in which everything ran as it should.
+    """
+    measured = [(report.case, _sample(report)) for report in reports if every or _is_wrong(report)]
+    texts = [(_label(case), "; ".join(_told(sample, case.component))) for case, sample in measured if sample]
+    told = [f"{label}: {text}" for label, text in texts if text]
+    if told:
+        yield Line("what ran", ("bold",))
+    for text in told:
+        yield from wrapped(text, width=width, first=_INDENT, rest=_INDENT * 2)
+
+
+def _sample(report: CaseReport) -> Sample | None:
+    return report.measurement.samples[-1] if report.measurement is not None and report.measurement.samples else None
+
+
+def _is_wrong(report: CaseReport) -> bool:
+    return any(verdict.metric in GATES and verdict.outcome not in _FINE for verdict in report.verdicts)
+
+
+def _label(case: Case) -> str:
+    options = ",".join(f"{name}={value}" for name, value in case.engine_options)
+    engine = f"{case.engine}:{options}" if options else case.engine
+    return f"{case.model} {case.component} {case.optimization} {engine} batch {case.batch_size}"
+
+
+def _told(sample: Sample, component: str) -> Iterator[str]:
+    parts = what_ran.parts_of(sample, component)
+    for name, facts in parts.items():
+        told = "; ".join(_of_component(facts))
+        if told:
+            yield f"{name}: {told}" if len(parts) > 1 else told
+    yield from _kernels(sample.facts)
+
+
+def _of_component(facts: Mapping[str, Any]) -> Iterator[str]:
+    placed = facts.get("placement", {})
+    if placed:
+        yield ", ".join(f"{plural(count, 'node')} on {_provider(name)}" for name, count in placed.items())
+    if facts.get("memcpy_nodes"):
+        yield plural(facts["memcpy_nodes"], "Memcpy node")
+    if "partitions" in facts:
+        yield plural(facts["partitions"].get("engines", 0), "engine")
+    if facts.get("cuda_graph", {}).get("requested"):
+        yield {True: "CUDA graph replayed", False: "CUDA graph not replayed"}.get(
+            facts["cuda_graph"].get("replayed"), "CUDA graph not seen"
+        )
+    if "changed_inputs" in facts:
+        yield f"{'right' if facts['changed_inputs']['right'] else 'WRONG'} answers to changed inputs"
+    if "attention" in facts:
+        yield f"attention {facts['attention']} asked for"
+
+
+def _provider(name: str) -> str:
+    return name.removesuffix("ExecutionProvider")
+
+
+def _kernels(facts: Mapping[str, Any]) -> Iterator[str]:
+    found = facts.get("kernels")
+    if found is None:
+        why = facts.get("kernels_not_available", NONE_ON_CPU)
+        if why != NONE_ON_CPU:
+            yield f"kernels not available: {why}"
+        return
+    counts = ", ".join(f"{kind} {int(entry['count']):,}" for kind, entry in found.items())
+    yield f"{plural(sum(int(entry['count']) for entry in found.values()), 'kernel')}: {counts}"
+    seconds = sum(entry["seconds"] for entry in found.values())
+    if OTHER in found and seconds:
+        unknown = share(found[OTHER]["seconds"] / seconds)
+        names = ", ".join(name[:60] for name in facts.get("kernels_other", ())[:2])
+        yield f"{unknown} of their time is in kernels of no known kind, such as {names}"

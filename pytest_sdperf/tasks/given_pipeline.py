@@ -1,0 +1,176 @@
+"""A pipeline that the user's own code makes: describe it, run it, measure it, or write it down in plain classes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.arrays import save_arrays
+from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.errors import NoReferenceError
+from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of
+from pytest_sdperf.schedulers import scheduler_name
+from pytest_sdperf.settings import PipelineFactory
+from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._made_pipeline import SUPPORTED, made_pipeline, plain_class, unwrapped
+from pytest_sdperf.tasks._plain_twin import identity, plain_pipeline_class, plain_twin
+from pytest_sdperf.timing import TimingPlan, take_sample
+from pytest_sdperf.values import Workload, to_json
+
+
+def preload(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:  # noqa: ARG001 - a task's form
+    """Import the classes of diffusers that a pipeline may need; the user's own module waits for its turn."""
+    import diffusers
+
+    return {"classes": [getattr(diffusers, name).__name__ for name in SUPPORTED]}
+
+
+def describe(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:  # noqa: ARG001 - the same
+    """Make the pipeline and say what it is.
+
+    Args:
+        arguments: As for `made_pipeline`, with `prompt`.
+        context: The task's context.
+
+    Returns:
+        Fields of `given_pipeline.Description`.
+    """
+    spelled = PipelineFactory(**arguments["factory"]).spelled
+    with made_pipeline(arguments) as pipeline:
+        twin = plain_twin(pipeline, spelled)
+        size = pipeline.unet.config.sample_size
+        height, width = (size, size) if isinstance(size, int) else size
+        return {
+            "identity": identity(twin, [arguments["prompt"], ""]),
+            "floating": {name: _floating(getattr(pipeline, name)) for name in SUPPORTED[type(twin).__name__]},
+            "height": height * pipeline.vae_scale_factor,
+            "width": width * pipeline.vae_scale_factor,
+            "scheduler": scheduler_name(twin.scheduler),
+            "watermark": getattr(pipeline, "watermark", None) is not None,
+        }
+
+
+def write(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Write the pipeline's weights and settings as a folder that diffusers reads, in plain classes.
+
+    Args:
+        arguments: As for `made_pipeline`, with `target`: the folder.
+        context: The task's context.
+    """
+    context.say(f"writing the weights of {arguments['factory']['module']}:{arguments['factory']['function']}")
+    with made_pipeline(arguments) as pipeline:
+        plain_twin(pipeline, PipelineFactory(**arguments["factory"]).spelled).save_pretrained(arguments["target"])
+    return {}
+
+
+def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Make the image once and write `outputs.npz`: `image` and `unet_calls`.
+
+    Args:
+        arguments: As for `made_pipeline`, with `workload`, `prompt` and `seed`.
+        context: The task's context.
+
+    Raises:
+        NoReferenceError: The pipeline's safety checker put a black image in place of one that it made.
+    """
+    import numpy as np
+
+    with made_pipeline(arguments) as pipeline, counted_calls(pipeline.unet) as calls:
+        answer = _call(pipeline, arguments)()
+        if any(getattr(answer, "nsfw_content_detected", None) or []):
+            raise NoReferenceError(
+                "the pipeline's safety checker put a black image in place of the one that was made, so there is "
+                "nothing to compare. Load the pipeline with safety_checker=None."
+            )
+        outputs = {"image": images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls))}
+        facts = _facts(pipeline, arguments)
+    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
+
+
+def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Measure whole requests, from the prompt to the decoded image on the device.
+
+    Args:
+        arguments: As for `run`, with `plan`: fields of `timing.TimingPlan`.
+        context: The task's context.
+
+    Returns:
+        `sample`: a `values.Sample` as JSON.
+    """
+    import torch
+
+    on_cpu, start_s = arguments["device_kind"] == "cpu", monotonic_s()
+    unet_calls: list[int] = []
+    with made_pipeline(arguments) as pipeline:
+        request, load_s = _call(pipeline, arguments), monotonic_s() - start_s
+
+        def call() -> None:
+            if unet_calls:
+                request()
+            else:  # only the first run counts, so that nothing is added to what is timed
+                with counted_calls(pipeline.unet) as calls:
+                    request()
+                unet_calls.append(len(calls))
+            if not on_cpu:
+                torch.cuda.synchronize()
+
+        plan = TimingPlan(**arguments["plan"])
+        sample = take_sample(call, plan, listener=context.listener, on_cpu=on_cpu)
+        facts = _facts(pipeline, arguments)
+    return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=unet_calls[0]))}
+
+
+def _call(pipeline: Any, arguments: Mapping[str, Any]) -> WholeCall:
+    workload = Workload(**arguments["workload"])
+    return WholeCall.of(pipeline, workload, prompt=arguments["prompt"], seed=arguments["seed"])
+
+
+def _floating(part: Any) -> str:
+    return str(unwrapped(part).dtype).removeprefix("torch.")
+
+
+def _facts(pipeline: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what ran: versions, and the settings that the user's code chose, with a hash of its module."""
+    from importlib.metadata import version
+
+    import torch
+
+    settings = {"pipeline": type(pipeline).__name__, "scheduler": type(pipeline.scheduler).__name__}
+    settings |= {name: _manner(getattr(pipeline, name)) for name in SUPPORTED[plain_pipeline_class(pipeline).__name__]}
+    checker = getattr(pipeline, "safety_checker", None)
+    settings["safety_checker"] = type(checker).__name__ if checker is not None else "none"
+    settings[arguments["factory"]["module"]] = _source(arguments["factory"]["module"])
+    facts: dict[str, Any] = {
+        "versions": {
+            "torch": str(torch.__version__),
+            **{name: version(name) for name in ("diffusers", "transformers")},
+        },
+        "settings": settings,
+    }
+    return {**facts, "threads": str(torch.get_num_threads())} if arguments["device_kind"] == "cpu" else facts
+
+
+def _manner(part: Any) -> str:
+    """Say how a part runs: `float16 compiled channels-last FusedAttnProcessor2_0`."""
+    import torch
+
+    module = unwrapped(part)
+    words = [_floating(part)]
+    if module is not part or getattr(module, "_compiled_call_impl", None) is not None:
+        words.append("compiled")
+    kernels = [tensor for tensor in module.parameters() if tensor.dim() == 4 and tensor.shape[-1] > 1]
+    if kernels and all(tensor.is_contiguous(memory_format=torch.channels_last) for tensor in kernels):
+        words.append("channels-last")
+    words += sorted({type(processor).__name__ for processor in getattr(module, "attn_processors", {}).values()})
+    own = plain_class(module)
+    return " ".join(words if own is type(module) else [type(module).__name__, *words])
+
+
+def _source(module: str) -> str:
+    spec = importlib.util.find_spec(module)
+    path = Path(spec.origin) if spec is not None and spec.origin else None
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path is not None and path.is_file() else "unknown"

@@ -1,0 +1,112 @@
+"""An A/B: another engine, another interpreter, judged by the first side and by no baseline."""
+
+from __future__ import annotations
+
+import pytest
+from test_foreign_interpreter import PACKAGES, environment_with
+from user_project import ACME, joined, report_of
+
+NODE = "test_mine.py::test_speed[dense-unet-on-acme-at-fp32]"
+SIDES = [
+    "A: acme at fp32, acme 7.1, numpy {numpy}",
+    "B: acme-slow at fp32, acme 7.1, numpy {numpy}; one build for both",
+]
+
+
+@pytest.fixture
+def sides(acme):
+    """A project that measures at least two pairs."""
+    acme.project(conftest=ACME, options={"engine": "acme", "max-processes": 12})
+    return acme
+
+
+def test_a_slower_side_fails_after_few_pairs_and_no_baseline_is_touched(sides):
+    import numpy as np
+
+    result = sides.run("--sdperf-ab-engine=acme-slow")
+    result.assert_outcomes(failed=1)
+    assert result.ret == 1
+    (report,) = sides.results()["reports"]
+    (verdict,) = report["verdicts"]
+    assert (verdict["outcome"], verdict["code"]) == ("REGRESSED", "pairs-slower")
+    assert verdict["details"] == [text.format(numpy=np.__version__) for text in SIDES]
+    assert report["measurement"] is None
+    samples = [len(report["pairs"][side]["samples"]) for side in "ab"]
+    assert samples in ([2, 2], [4, 4])
+    assert report["pairs"]["shared"] is True
+    lines = report_of(result)
+    text = joined(lines)
+    assert "baselines none is used: side B of an A/B is judged by side A" in text
+    assert joined([text.format(numpy=np.__version__) for text in SIDES]) in text
+    assert f"REGRESSED {NODE}" in lines
+    assert lines[-2] == "next, measure what regressed again, alone:"
+    assert not (sides.path / "baselines").exists()
+    assert not (sides.path / "state" / "candidates").exists()
+    assert sides.junit() == {"tests": 1, "failures": 1, "errors": 0, "skipped": 0}
+
+
+def test_the_faster_side_is_an_improvement(sides):
+    result = sides.run("--sdperf-ab-engine=acme", "--sdperf-engine=acme-slow")
+    assert result.ret == 0
+    assert sides.outcomes() == ["IMPROVED"]
+    assert report_of(result)[-2] == "next, keep these results in a file:"
+
+
+def test_out_of_memory_on_one_side_ends_it_at_once(sides):
+    result = sides.run("--sdperf-ab-engine=acme-device-full")
+    assert result.ret == 1
+    (report,) = sides.results()["reports"]
+    (verdict,) = report["verdicts"]
+    assert (verdict["outcome"], verdict["code"]) == ("REGRESSED", "oom-instead-of-number")
+    assert [len(report["pairs"][side]["samples"]) for side in "ab"] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--sdperf-ab-engine=acme"],
+            (
+                "both sides of the A/B are the same: dense-unet-on-acme-at-fp32. Name another interpreter with "
+                "--sdperf-ab=PYTHON, or another build with --sdperf-ab-engine=NAME or --sdperf-ab-optimization=NAME."
+            ),
+        ),
+        (
+            ["--sdperf-ab-engine=ort-cuda"],
+            "engine 'ort-cuda' runs on cuda, not on cpu. To run it, add --sdperf-gpu=auto.",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_the_first_test(sides, arguments, message):
+    result = sides.run(*arguments)
+    assert result.ret == 4
+    assert result.errlines[0] == f"ERROR: {message}"
+
+
+def test_an_interpreter_that_lacks_the_engine_is_refused_before_the_first_test(user, tmp_path):
+    python = environment_with(tmp_path, *PACKAGES[:2])
+    user.project(options={"max-processes": 2})
+    result = user.run(f"--sdperf-ab={python}")
+    assert result.ret == 4
+    assert result.errlines[0] == (
+        f"ERROR: side B of the A/B cannot run engine 'ort-cpu': engine 'ort-cpu' cannot run under {python}: package "
+        f"'onnxruntime' is not installed; type: {python} -m pip install onnxruntime"
+    )
+
+
+@pytest.mark.slow
+def test_another_interpreter_is_compared_on_the_same_files(user, tmp_path):
+    import onnxruntime
+
+    python = environment_with(tmp_path, *PACKAGES)
+    user.project(options={"max-processes": 2})
+    result = user.run(f"--sdperf-ab={python}")
+    (report,) = user.results()["reports"]
+    assert result.ret == int(report["verdicts"][0]["outcome"] == "REGRESSED")
+    a, b = report["pairs"]["a"], report["pairs"]["b"]
+    assert a["graph_hashes"] == b["graph_hashes"]
+    assert report["pairs"]["shared"] is True
+    version = f"ort-cpu at fp32, onnxruntime {onnxruntime.__version__}"
+    assert report["verdicts"][0]["details"][0].startswith(f"A: {version}")
+    assert report["verdicts"][0]["details"][1].startswith(f"B: {version}")
+    assert f"under {python}" in joined(report_of(result))

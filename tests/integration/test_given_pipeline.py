@@ -1,0 +1,76 @@
+"""Somebody brings a diffusers pipeline of their own: compared, measured, kept in a baseline, and found wrong."""
+
+from __future__ import annotations
+
+import pytest
+from own_pipelines import write_pipeline
+from user_project import joined, report_of
+
+pytestmark = pytest.mark.slow
+
+TESTS = """
+    def test_outputs(runner, agree):
+        agree(runner)
+
+    def test_speed(runner, bench):
+        bench(runner)
+
+    def test_counts(build, expected_counts, fused):
+        fused(build, expected_counts)
+"""
+PIPELINE = """
+    from diffusers import StableDiffusionPipeline
+
+    def make():
+        return StableDiffusionPipeline.from_pretrained("thin", safety_checker=None)
+
+    class Unguided(StableDiffusionPipeline):
+        do_classifier_free_guidance = False
+"""
+SMALL = ("--sdperf-resolution=64", "--sdperf-steps=2")
+
+
+@pytest.fixture
+def own(user):
+    # A conftest that registers nothing, and a project that usually tests something else.
+    user.project(conftest="pass", tests=TESTS, options={"model": "sd15-thin"})
+    write_pipeline(user.path / "thin")
+    user.pytester.makepyfile(mypipe=PIPELINE)
+    return user
+
+
+def test_a_pipeline_is_compared_measured_and_kept(own):
+    first = own.run("--sdperf-pipeline=mypipe:make", *SMALL, "--sdperf-update-baselines", "-rs")
+    first.assert_outcomes(passed=2, skipped=1)
+    assert own.outcomes() == ["NEW"]
+    (key,) = own.stored_cases()
+    start, _, rest = key.partition(" weights=pipeline-")
+    assert start == "model=mypipe.make component=pipeline engine=diffusers optimization=as-is"
+    assert rest.partition(" ")[2] == "batch_size=1 height=64 width=64 steps=2 scheduler=pndm"
+    (agreement,) = [one for report in own.results()["reports"] for one in report["agreements"]]
+    assert agreement["error"] == agreement["yardstick"]
+    (sample,) = [report["measurement"]["samples"][0] for report in own.results()["reports"] if report["measurement"]]
+    assert sample["unet_calls"] == 3
+    assert sample["facts"]["settings"]["unet"] == "float32 AttnProcessor2_0"
+
+    # Other code and the same weights: the same case, and what changed is said.
+    source = own.path / "mypipe.py"
+    source.write_text(source.read_text().replace("    return StableDiffusionPipeline", "    return Unguided"))
+    second = own.run("--sdperf-pipeline=mypipe:make", *SMALL)
+    assert own.outcomes() != ["NEW"]  # one process on a busy machine does not say more
+    assert "pipeline StableDiffusionPipeline -> Unguided" in joined(report_of(second))
+    assert second.parseoutcomes()["failed"] >= 1
+    assert any(line.startswith("FAILED test_mine.py::test_outputs[mypipe.make") for line in second.outlines)
+
+
+def test_what_the_function_raises_ends_the_run_before_its_first_test(own):
+    source = own.path / "mypipe.py"
+    source.write_text(source.read_text().replace('"thin"', '"thick"'))
+    result = own.run("--sdperf-pipeline=mypipe:make")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (line,) = [line for line in result.errlines if line.startswith("ERROR: ")]
+    assert line == (
+        "ERROR: --sdperf-pipeline=mypipe:make: make() raised ValueError: The provided pretrained_model_name_or_path "
+        '"thick" is neither a valid local path nor a valid repo id. Please check the parameter (mypipe.py, line 4). It '
+        "is called without arguments."
+    )

@@ -1,0 +1,79 @@
+"""A run that is killed in the middle, and the next one, with real workers."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from user_project import report_of
+
+pytestmark = pytest.mark.slow
+
+# An engine that ends pytest, its parent, at one batch size: as a reboot or an out-of-memory killer would.
+DEADLY = """
+    import os
+    import signal
+    from contextlib import contextmanager
+    from pathlib import Path
+
+    import acme_engines
+    import dense_model
+
+    class Deadly(acme_engines.AcmeEngine):
+        @contextmanager
+        def load(self, request):
+            with Path(__file__).with_name("log").open("a") as log:
+                log.write(f"{request.workload.batch_size}\\n")
+            if request.workload.batch_size == 2 and Path(__file__).with_name("deadly").exists():
+                os.kill(os.getppid(), signal.SIGKILL)
+            with super().load(request) as runner:
+                yield runner
+
+    def pytest_sdperf_register(catalog):
+        dense_model.pytest_sdperf_register(catalog)
+        catalog.add_engine(Deadly("acme"))
+"""
+
+
+def test_a_killed_run_is_resumed(user):
+    user.project(conftest=DEADLY, options={"engine": "acme", "batch-size": "1,2,3"})
+    (user.path / "deadly").touch()
+    assert user.run().ret == -signal.SIGKILL
+    log = user.path / "log"
+    assert log.read_text().split() == ["1", "2"]
+    (user.path / "deadly").unlink()
+
+    plan = user.run("--sdperf-resume", "--sdperf-plan")
+    assert plan.ret == 0
+    cases = [line for line in plan.outlines if line.startswith("dense-unet")]
+    assert cases == [
+        "dense-unet-on-acme-at-fp32: speed is taken over",
+        "dense-unet-on-acme-at-fp32-batch-2",
+        "dense-unet-on-acme-at-fp32-batch-3",
+    ]
+
+    log.write_text("")
+    result = user.run("--sdperf-resume")
+    result.assert_outcomes(passed=3)
+    assert log.read_text().split() == ["2", "3"]
+    lines = report_of(result)
+    start = lines.index("TAKEN OVER 1 case that an interrupted run measured; the others were measured now")
+    assert lines[start + 1].endswith("Z test_mine.py::test_speed[dense-unet-on-acme-at-fp32]")
+    assert [bool(report["measurement"]["taken_over"]) for report in user.results()["reports"]] == [True, False, False]
+    assert list((user.path / "state" / "unfinished").rglob("*.json")) == []
+
+
+def test_another_environment_is_measured_again(user, monkeypatch):
+    user.project(conftest=DEADLY, options={"engine": "acme", "batch-size": "1,2"})
+    (user.path / "deadly").touch()
+    user.run()
+    (user.path / "deadly").unlink()
+    (user.path / "log").write_text("")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    result = user.run("--sdperf-resume")
+    result.assert_outcomes(passed=2)
+    assert (user.path / "log").read_text().split() == ["1", "2"]
+    assert (
+        "measuring dense unet at fp32 on acme again: what an interrupted run left has another environment"
+        in result.outlines
+    )

@@ -1,0 +1,155 @@
+"""What users write: functions that return a pipeline, right and wrong ones. `OWN_PIPELINE` names a diffusers folder."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import diffusers
+import torch
+from diffusers.models.attention_processor import Attention, AttnProcessor
+
+
+def make(kind: Any = diffusers.StableDiffusionPipeline, **options: Any) -> Any:
+    given = {"safety_checker": None} if kind is not diffusers.StableDiffusionXLPipeline else {}
+    return kind.from_pretrained(os.environ["OWN_PIPELINE"], local_files_only=True, **{**given, **options})
+
+
+def make_xl() -> Any:
+    return make(diffusers.StableDiffusionXLPipeline)
+
+
+def optimized() -> Any:
+    pipeline = make().to(torch.bfloat16)
+    pipeline.scheduler = diffusers.EulerDiscreteScheduler.from_config(pipeline.scheduler.config)
+    pipeline.unet.to(memory_format=torch.channels_last)
+    pipeline.fuse_qkv_projections(vae=False)
+    pipeline.vae.set_attn_processor(AttnProcessor())
+    return pipeline
+
+
+def compiled() -> Any:
+    pipeline = optimized()
+    pipeline.unet = torch.compile(pipeline.unet, backend="eager")
+    return pipeline
+
+
+# ------------------------------------------------------------------------------------------------- silent faults
+
+
+class Unguided(diffusers.StableDiffusionPipeline):
+    @property
+    def do_classifier_free_guidance(self) -> bool:
+        return False
+
+
+class Rescheduled(diffusers.StableDiffusionPipeline):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.scheduler = diffusers.DDIMScheduler.from_config(self.scheduler.config)
+        return super().__call__(*args, **kwargs)
+
+
+def without_guidance() -> Any:
+    return make(Unguided)
+
+
+def with_another_scheduler() -> Any:
+    return make(Rescheduled)
+
+
+def with_wrong_attention_scale() -> Any:
+    pipeline = make()
+    pipeline.unet.set_attn_processor(AttnProcessor())
+    for module in pipeline.unet.modules():
+        if isinstance(module, Attention):
+            module.scale *= 1.01
+    return pipeline
+
+
+def with_a_norm_left_out() -> Any:
+    pipeline = make()
+    pipeline.unet.conv_norm_out.forward = lambda hidden: hidden
+    return pipeline
+
+
+# ---------------------------------------------------------------------------------------------- what is refused
+
+
+def raises() -> Any:
+    raise ValueError("no weights here")
+
+
+def wants_a_gpu() -> Any:
+    return make().to("cuda")
+
+
+def takes_all_memory() -> Any:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+
+
+def needs_an_argument(device: str) -> Any:
+    return make().to(device)
+
+
+def returns_a_dict() -> Any:
+    return {"unet": None}
+
+
+def image_to_image() -> Any:
+    return make(diffusers.StableDiffusionImg2ImgPipeline)
+
+
+def with_an_adapter() -> Any:
+    pipeline = make()
+    projection = pipeline.unet.mid_block.attentions[0].proj_in
+    projection.lora_A = torch.nn.Conv2d(projection.in_channels, 4, 1)
+    return pipeline
+
+
+def quantized() -> Any:
+    pipeline = make()
+    weight = pipeline.unet.conv_in.weight
+    pipeline.unet.conv_in.weight = torch.nn.Parameter(weight.to(torch.int8), requires_grad=False)
+    return pipeline
+
+
+def offloaded() -> Any:
+    pipeline = make()
+    pipeline.unet.conv_in.to("meta")
+    return pipeline
+
+
+def without_a_weight() -> Any:
+    pipeline = make()
+    pipeline.unet.conv_in.bias = None
+    return pipeline
+
+
+class ByHand:
+    pass
+
+
+def with_a_scheduler_of_its_own() -> Any:
+    pipeline = make()
+    pipeline.scheduler = ByHand()
+    return pipeline
+
+
+def with_a_part_of_its_own() -> Any:
+    pipeline = make()
+    pipeline.vae = torch.nn.Sequential()
+    return pipeline
+
+
+def drawing_noise() -> Any:
+    pipeline = make()
+    pipeline.scheduler = diffusers.EulerAncestralDiscreteScheduler.from_config(pipeline.scheduler.config)
+    return pipeline
+
+
+def censored() -> Any:
+    class Checked(diffusers.StableDiffusionPipeline):
+        def run_safety_checker(self, image: torch.Tensor, device: Any, dtype: Any) -> Any:
+            return torch.zeros_like(image), [True] * len(image)
+
+    return make(Checked)

@@ -1,0 +1,42 @@
+"""Diffusers pipelines with thin models and drawn weights, as somebody else would have them on a disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.models import sd15, sdxl
+from pytest_sdperf.schedulers import make_scheduler
+
+MODELS = {model.name: model for family in (sd15, sdxl) for model in family.MODELS}
+
+
+def write_pipeline(folder: Path, name: str = "sd15-thin") -> Path:
+    """Write a model's twin as a folder that `from_pretrained` reads."""
+    import diffusers
+    from transformers import CLIPTokenizer
+
+    model = MODELS[name]
+    drawn = folder.with_name(f"{folder.name}-drawn")
+    drawn.mkdir(parents=True)
+    modules: dict[str, Any] = {}
+    for component in model.components:
+        model.draw_weights(component, drawn / f"{component}.safetensors")
+        modules[component] = model.module(component, weights=drawn / f"{component}.safetensors")
+    vae = diffusers.AutoencoderKL(**model.config("vae_decoder"))
+    vae.load_state_dict({**modules["vae_decoder"].state_dict(), **modules["vae_encoder"].state_dict()})
+    parts: dict[str, Any] = {"unet": modules["unet"].unet, "vae": vae}
+    model.write_tokenizers(drawn, weights=None)
+    for encoder in (part for part in model.components if part.startswith("text_encoder")):
+        parts[encoder] = modules[encoder].text_encoder
+        tokenizer = encoder.replace("text_encoder", "tokenizer")
+        parts[tokenizer] = CLIPTokenizer.from_pretrained(str(drawn / tokenizer))
+    parts["scheduler"] = make_scheduler(model.scheduler, model.config("scheduler"))
+    if name.startswith("sdxl"):
+        pipeline = diffusers.StableDiffusionXLPipeline(**parts, add_watermarker=False)
+    else:
+        pipeline = diffusers.StableDiffusionPipeline(
+            **parts, safety_checker=None, feature_extractor=None, requires_safety_checker=False
+        )
+    pipeline.save_pretrained(folder)
+    return folder

@@ -1,0 +1,77 @@
+"""The lines that say what ran: of a case in which something is wrong, or with -v of every case."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sample_values import CASE, kernels, measurement, sample_with
+
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.kernels import NONE_ON_CPU
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.what_ran import what_ran_lines
+
+GPU = dataclasses.replace(CASE, engine="ort-cuda", engine_options=(("cuda_graph", "on"),), optimization="bias-add")
+FACTS = {
+    "providers": ["CUDAExecutionProvider", "CPUExecutionProvider"],
+    "placement": {"CUDAExecutionProvider": 1573},
+    "cpu_nodes": [],
+    "cpu_node_count": 0,
+    "memcpy_nodes": 0,
+    "cuda_graph": {"requested": True, "replayed": True, "changed_inputs": True},
+    "changed_inputs": {"right": True, "wrong": ""},
+    "kernels": kernels(attention_cudnn=32, gemm=184, other=24),
+    "kernels_other": ["acme_kernel"],
+}
+
+
+def report(case=GPU, **facts):
+    measured = dataclasses.replace(measurement(case=case), samples=(sample_with(**facts),) * 3)
+    return CaseReport("test_it", case, measured, verdicts=judge(measured, None, policy=Policy()))
+
+
+def lines(*reports, every):
+    return [line.text for line in what_ran_lines(reports, width=100, every=every)]
+
+
+def test_where_all_is_well_nothing_is_said_unless_asked_for():
+    assert lines(report(**FACTS), every=False) == []
+    assert lines(report(**FACTS), every=True) == [
+        "what ran",
+        "  sd15-thin unet bias-add ort-cuda:cuda_graph=on batch 1: 1,573 nodes on CUDA; CUDA graph replayed;",
+        "    right answers to changed inputs; 240 kernels: attention-cudnn 32, gemm 184, other 24; 10 % of",
+        "    their time is in kernels of no known kind, such as acme_kernel",
+    ]
+
+
+def test_a_case_in_which_a_gate_failed_is_shown_in_any_case():
+    stale = {"right": False, "wrong": "another timestep does not change the outputs"}
+    graph = {"requested": True, "replayed": None, "changed_inputs": False}
+    unseen = {name: value for name, value in FACTS.items() if name not in ("kernels", "kernels_other")}
+    facts = {**unseen, "memcpy_nodes": 1, "changed_inputs": stale, "cuda_graph": graph, "attention": "flash"}
+    assert lines(report(**facts, kernels_not_available="torch is missing"), report(**FACTS), every=False) == [
+        "what ran",
+        "  sd15-thin unet bias-add ort-cuda:cuda_graph=on batch 1: 1,573 nodes on CUDA; 1 Memcpy node; CUDA",
+        "    graph not seen; WRONG answers to changed inputs; attention flash asked for; kernels not",
+        "    available: torch is missing",
+    ]
+
+
+def test_a_pipeline_tells_each_component():
+    parts = {
+        "unet": {"placement": {"TensorrtExecutionProvider": 1}, "partitions": {"engines": 2, "cpu_nodes": 0}},
+        "vae_decoder": {"placement": {"TensorrtExecutionProvider": 1}, "cuda_graph": {"requested": False}},
+    }
+    facts = {"components": parts, "kernels": kernels(gemm=3)}
+    assert lines(report(dataclasses.replace(GPU, component="pipeline"), **facts), every=True) == [
+        "what ran",
+        "  sd15-thin pipeline bias-add ort-cuda:cuda_graph=on batch 1: unet: 1 node on Tensorrt; 2 engines;",
+        "    vae_decoder: 1 node on Tensorrt; 3 kernels: gemm 3",
+    ]
+
+
+def test_a_cpu_has_no_kernels_and_a_case_about_which_nothing_is_known_no_line():
+    assert lines(report(CASE, kernels_not_available=NONE_ON_CPU), every=True) == []
+    measured = measurement()
+    assert lines(CaseReport("test_it", CASE), CaseReport("test_it", CASE, measured), every=True) == []

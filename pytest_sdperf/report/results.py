@@ -6,7 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,7 +20,7 @@ from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.values import finite, to_json
 
-SCHEMA = 1
+SCHEMA: Literal[1] = 1
 # What stands for a number that JSON cannot hold.
 NOT_FINITE = ("inf", "-inf", "nan")
 
@@ -39,7 +39,7 @@ class SavedResults:
         reports: What every test found out, in their order.
     """
 
-    schema: int = SCHEMA
+    schema: Literal[1] = SCHEMA
     date: str
     run: RunInfo
     course: Course

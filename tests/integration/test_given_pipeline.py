@@ -30,11 +30,17 @@ PIPELINE = """
 SMALL = ("--sdperf-resolution=64", "--sdperf-steps=2")
 
 
+@pytest.fixture(scope="module")
+def thin(tmp_path_factory):
+    # Before `pytester`, which forgets the modules that a test imports: torch does not survive that.
+    return write_pipeline(tmp_path_factory.mktemp("own") / "thin")
+
+
 @pytest.fixture
-def own(user):
+def own(thin, user):
     # A conftest that registers nothing, and a project that usually tests something else.
     user.project(conftest="pass", tests=TESTS, options={"model": "sd15-thin"})
-    write_pipeline(user.path / "thin")
+    (user.path / "thin").symlink_to(thin)
     user.pytester.makepyfile(mypipe=PIPELINE)
     return user
 
@@ -48,7 +54,8 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
     assert start == "model=mypipe.make component=pipeline engine=diffusers optimization=as-is"
     assert rest.partition(" ")[2] == "batch_size=1 height=64 width=64 steps=2 scheduler=pndm"
     (agreement,) = [one for report in own.results()["reports"] for one in report["agreements"]]
-    assert agreement["error"] == agreement["yardstick"]
+    # Not equal: the yardstick may have been computed with another number of threads.
+    assert agreement["error"] <= agreement["limit"] < 1e-4
     (sample,) = [report["measurement"]["samples"][0] for report in own.results()["reports"] if report["measurement"]]
     assert sample["unet_calls"] == 3
     assert sample["facts"]["settings"]["unet"] == "float32 AttnProcessor2_0"

@@ -156,15 +156,12 @@ def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
     recorder = Recorder(request.node, case)
     marks = read_marks(request.node.iter_markers(MARKER))
     settings = sdperf_session.run.settings
-    workers = getattr(request.config, "workerinput", {}).get("workercount", 1)
 
     def measure_and_judge(runner: CaseRunner) -> Measurement:
         if settings.other is not None:
             return _measure_sides(request, runner, recorder, marks).a
         more = functools.partial(sdperf_session.more_processes, min_effect=marks.min_effect)
-        measurement = _measured(runner, sdperf_session, more=more)
-        if workers > 1:
-            measurement = dataclasses.replace(measurement, remarks=(*measurement.remarks, BESIDE_OTHERS))
+        measurement = _with_remark(request, _measured(runner, sdperf_session, more=more))
         recorder.rungs(sdperf_session.standing(case))
         verdicts = sdperf_session.judge(measurement, min_effect=marks.min_effect)
         policy = sdperf_session.policy(marks.min_effect)
@@ -219,8 +216,16 @@ def _measure_sides(request: pytest.FixtureRequest, runner: CaseRunner, recorder:
             more=functools.partial(more_pairs, policy=policy),
             shared=other.shared,
         )
+    pairs = dataclasses.replace(pairs, a=_with_remark(request, pairs.a), b=_with_remark(request, pairs.b))
     verdicts = judge_pairs(pairs, policy=policy)
     recorder.pairs(pairs, verdicts)
     benchmark_bridge.show(request, pairs.a.medians_s)
     deliver(verdicts, policy)
     return pairs
+
+
+def _with_remark(request: pytest.FixtureRequest, measurement: Measurement) -> Measurement:
+    """Return a measurement that says whether other workers of pytest-xdist ran beside it."""
+    if getattr(request.config, "workerinput", {}).get("workercount", 1) < 2:
+        return measurement
+    return dataclasses.replace(measurement, remarks=(*measurement.remarks, BESIDE_OTHERS))

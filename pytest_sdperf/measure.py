@@ -117,6 +117,9 @@ def measure(
         with recording.until_failure():
             _take(recording, runner, total=len(recording.samples) + processes, say=say)
         processes = more(recording.measured())
+        if processes:
+            what = f"{runner.case.model} {runner.case.component}"
+            say(f"{what} is not certain yet: {plural(processes, 'process', 'processes')} more")
     return recording.measured()
 
 

@@ -48,6 +48,8 @@ def measure_pairs(
         while len(first.samples) < total and not _failed(sides):
             _take(sides, (a, b), count=min(PAIRS_AT_ONCE, total - len(first.samples)), total=total, say=say)
         pairs = more(measured())
+        if pairs:
+            say(f"{a.case.model} {a.case.component} is not certain yet: {plural(pairs, 'pair')} more")
     return measured()
 
 

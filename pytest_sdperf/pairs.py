@@ -20,6 +20,8 @@ from pytest_sdperf.values import Measurement
 # Of so few pairs the spread is hardly known: there the processes of each side show theirs, which has twice as many
 # degrees of freedom, and is too large rather than too small where the machine drifts.
 PAIRED_FROM = 6
+# Signs of more pairs than 13 have more patterns than this: then so many are drawn, always the same ones.
+PATTERNS = 2**13
 FIRST_LOOKS = (2, 4, 6, 12)
 
 Finding = Literal["slower", "faster", "same", "open"]
@@ -55,7 +57,8 @@ class Pairs:
 
 
 def looks_of(most: int) -> Looks:
-    """Return the looks of at most so many pairs: 2, 4, 6, 12, and from there on twice as many."""
+    """Return the looks of at most so many pairs: 2, 4, 6, 12, and from there on twice as many; always even."""
+    most -= most % 2
     early = tuple(count for count in FIRST_LOOKS if count < most)
     return Looks((*early[:-1], *Looks.doubling(early[-1], most).counts) if early else FIRST_LOOKS[:1])
 
@@ -89,8 +92,8 @@ class Ratio:
         return math.exp(self.log - half), math.exp(self.log + half)
 
     @functools.cached_property
-    def exact(self) -> float:
-        """One-sided exact p value: the share of all sign patterns of the pairs whose mean is as far out as this one."""
+    def permutation_p(self) -> float:
+        """One-sided p value: the share of all sign patterns of the pairs whose mean is as far out as this one."""
         import numpy as np
         from scipy import stats
 
@@ -98,8 +101,9 @@ class Ratio:
             (self.differences,),
             np.mean,
             permutation_type="samples",
-            n_resamples=math.inf,
+            n_resamples=PATTERNS,
             alternative="greater" if self.log > 0 else "less",
+            random_state=0,
         )
         return float(found.pvalue)
 
@@ -130,14 +134,14 @@ def finding(found: Ratio, *, effect: float, alpha: float, beta: float) -> Findin
         beta: Error rate that it may spend on calling a side the same that is slower, or faster, by `effect`.
 
     Returns:
-        `slower` or `faster` if the change is at least `effect` and certain, by t and by the exact test as far as so
+        `slower` or `faster` if the change is at least `effect` and certain, by t and by signs as far as so
         few pairs can say; `same` if every change of `effect` is ruled out; else `open`.
     """
     low, high = found.ends(1 - alpha)
-    certain = max(alpha, 2.0 ** -len(found.differences))
-    if low > 1 and found.ratio >= 1 + effect and found.exact <= certain:
+    certain = max(alpha, 2.0 ** -len(found.differences), 1 / PATTERNS)
+    if low > 1 and found.ratio >= 1 + effect and found.permutation_p <= certain:
         return "slower"
-    if high < 1 and found.ratio <= 1 / (1 + effect) and found.exact <= certain:
+    if high < 1 and found.ratio <= 1 / (1 + effect) and found.permutation_p <= certain:
         return "faster"
     low, high = found.ends(1 - beta)
     return "same" if 1 / (1 + effect) < low and high < 1 + effect else "open"

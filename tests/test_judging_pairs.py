@@ -84,7 +84,7 @@ def sentence(a, b, policy=GPU, **fields):
 
 
 def test_sentences():
-    six = "95 % interval {} to {}, 6 pairs, exact p {}"
+    six = "95 % interval {} to {}, 6 pairs, permutation p {}"
     assert sentence(measurement(*SIX), of(1.35)) == (
         f"UNet latency of B 13.5 ms is 35 % above A's 10.0 ms ({six.format('+35 %', '+35 %', 0.016)})."
     )
@@ -99,8 +99,8 @@ def test_sentences():
         "only effects above 30 % fail until the self-test has passed on it."
     )
     assert sentence(TWO, measurement(10.15, 10.5)) == (
-        "UNet latency of B 10.3 ms is 3.2 % above A's 10.0 ms (95 % interval -4.1 % to +11 %, 2 pairs, exact p 0.25): "
-        "neither a change of 2 % nor its absence is certain."
+        "UNet latency of B 10.3 ms is 3.2 % above A's 10.0 ms (95 % interval -4.1 % to +11 %, 2 pairs, permutation p "
+        "0.25): neither a change of 2 % nor its absence is certain."
     )
     assert sentence(OOM, OOM) == "UNet latency is OOM on both sides."
     assert sentence(measurement(10.0), OOM) == (

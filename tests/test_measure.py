@@ -89,7 +89,11 @@ def test_more_processes_are_started_for_as_long_as_they_are_asked_for():
     assert len(measure(runner, processes=3, say=runner.said.append, more=more).samples) == 8
     assert asked == [3, 6, 8]
     name = f"{runner.case.model} {runner.case.component}"
-    assert runner.said[4:6] == [f"starting 3 processes for {name}", f"measuring {name}: process 4 of 6"]
+    assert runner.said[4:7] == [
+        f"{name} is not certain yet: 3 processes more",
+        f"starting 3 processes for {name}",
+        f"measuring {name}: process 4 of 6",
+    ]
 
 
 @pytest.mark.parametrize(

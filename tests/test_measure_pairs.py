@@ -79,6 +79,7 @@ def test_pairs_are_added_for_as_long_as_they_are_asked_for():
     played = play(more=more)
     assert asked == [2, 4, 6]
     assert played.log == "ABBA" * 3
+    assert played.said.count(f"{NAME} is not certain yet: 2 pairs more") == 2
 
 
 def test_an_odd_number_of_pairs_goes_on_in_the_other_order():

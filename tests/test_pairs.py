@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.pairs import compare, finding, looks_of
+from pytest_sdperf.pairs import PATTERNS, compare, finding, looks_of
 
 TIMES = st.floats(1e-4, 1e2)
 SIX = [1.00, 1.01, 0.99, 1.02, 0.98, 1.00]
@@ -20,7 +20,15 @@ def judged(a, b, *, effect=0.02, alpha=0.005, beta=0.025):
 
 @pytest.mark.parametrize(
     ("most", "counts"),
-    [(12, (2, 4, 6, 12)), (6, (2, 4, 6)), (5, (2, 4, 5)), (2, (2,)), (1, (2,)), (40, (2, 4, 6, 12, 24, 40))],
+    [
+        (12, (2, 4, 6, 12)),
+        (6, (2, 4, 6)),
+        (5, (2, 4)),
+        (3, (2,)),
+        (1, (2,)),
+        (15, (2, 4, 6, 12, 14)),
+        (40, (2, 4, 6, 12, 24, 40)),
+    ],
 )
 def test_the_looks_of_pairs(most, counts):
     assert looks_of(most).counts == counts
@@ -35,7 +43,7 @@ def test_of_six_pairs_the_spread_is_that_of_the_pairs():
     interval = stats.ttest_1samp(logs, 0).confidence_interval(0.95)
     assert found.ends(0.975) == pytest.approx((math.exp(interval.low), math.exp(interval.high)))
     assert found.degrees == 5
-    assert found.exact == pytest.approx(1 / 64)
+    assert found.permutation_p == pytest.approx(1 / 64)
 
 
 def test_of_fewer_pairs_the_spread_is_that_of_the_sides():
@@ -83,6 +91,12 @@ def test_one_pair_that_points_the_other_way_needs_more_pairs():
     assert compare([1.0] * 6, b).ends(0.99)[0] > 1
     assert judged([1.0] * 6, b, alpha=0.01) == "open"
     assert judged([1.0] * 12, [1.3] * 11 + [0.999], alpha=0.01) == "slower"
+
+
+def test_many_pairs_are_judged_by_patterns_that_are_drawn_and_always_the_same():
+    one, two = (compare([1.0] * 48, [1.0, 1.02] * 24) for _ in range(2))
+    assert one.permutation_p == two.permutation_p == 1 / (PATTERNS + 1)
+    assert judged([1.0] * 48, [1.02, 1.03] * 24, alpha=1e-9) == "slower"
 
 
 @given(st.lists(st.tuples(TIMES, TIMES), min_size=2, max_size=8), st.floats(1e-3, 1e3))

@@ -135,9 +135,9 @@ def _latency(pairs: Pairs, *, policy: Policy) -> Verdict:
     a, b = center(pairs.a), center(pairs.b)
     what = f"{opening(pairs.a.case)} latency of B"
     low, high = found.ends(REPORTED)
-    exact = f"exact p {found.exact:.2g}"
+    signs = f"permutation p {found.permutation_p:.2g}"
     compared = f"{what} {seconds(b)} is {above_or_below(found.ratio)} A's {seconds(a)}"
-    known = f"95 % interval {percent(low)} to {percent(high)}, {plural(pairs.count, 'pair')}, {exact}"
+    known = f"95 % interval {percent(low)} to {percent(high)}, {plural(pairs.count, 'pair')}, {signs}"
     effect = policy.latency_effect
 
     def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:

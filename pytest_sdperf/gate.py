@@ -126,7 +126,9 @@ def judge_saved(saved: SavedResults, baseline: Baseline | None, *, policy: Polic
         policy: How strictly: `stricter` than, or as, the run.
     """
     reports = tuple(_again(report, saved, baseline, policy=policy) for report in saved.reports)
-    return Gated(saved, baseline, policy, reports, unused_cases(baseline, saved.course, reports))
+    # The other side of an A/B judges it, and no baseline.
+    unused = Unused() if saved.run.pairs else unused_cases(baseline, saved.course, reports)
+    return Gated(saved, baseline, policy, reports, unused)
 
 
 def _again(report: CaseReport, saved: SavedResults, baseline: Baseline | None, *, policy: Policy) -> CaseReport:

@@ -149,3 +149,12 @@ def test_what_is_wrong_with_the_results_as_a_whole_is_said_first():
         "INVALID the run ended before its last test (exit status 2 of pytest): results are missing",
         "INVALID nothing was measured: no test of the run came to it",
     ]
+
+
+def test_pairs_keep_the_verdicts_of_their_run():
+    lost = Verdict(Outcome.REGRESSED, "pairs-slower", "B is slower.", "latency")
+    pairs = CaseReport("a::speed", CASE, verdicts=(lost,))
+    gone = Baseline(machine=MACHINE, cases={case(component="vae_decoder").key: stored()})
+    results = saved(pairs, run=dataclasses.replace(RUN, pairs=True))
+    gated = judge_saved(results, gone, policy=Policy(unused_baselines="fail"))
+    assert (gated.reports, gated.status, gated.unused.found) == ((pairs,), 1, {})

@@ -103,9 +103,9 @@ def test_show_prints_raw_samples_and_versions(user):
             CASE.key,
             "  session of 2026-11-20T10:00Z, commit abc: 10.0 ms, 400 MB, new level of latency, because new driver",
             "    versions: onnxruntime 1.31.1",
-            "    process 1: 9.90 ms, 9.90 ms, 9.90 ms; host memory 500 MB and 400 MB",
-            "    process 2: 10.0 ms, 10.0 ms, 10.0 ms; host memory 500 MB and 400 MB",
-            "    process 3: 10.1 ms, 10.1 ms, 10.1 ms; host memory 500 MB and 400 MB",
+            "    process 1: 9.90 ms, 9.90 ms, 9.90 ms, 9.90 ms, 9.90 ms; host memory 500 MB and 400 MB",
+            "    process 2: 10.0 ms, 10.0 ms, 10.0 ms, 10.0 ms, 10.0 ms; host memory 500 MB and 400 MB",
+            "    process 3: 10.1 ms, 10.1 ms, 10.1 ms, 10.1 ms, 10.1 ms; host memory 500 MB and 400 MB",
         ],
     )
 

@@ -151,7 +151,7 @@ def compare(obtained: Arrays, reference: Arrays, *, plain: Arrays, level: str, f
     Returns:
         The agreement of the output with the largest share of its limit.
     """
-    names = [name for name in reference if name not in ("unet_calls", "latents")]
+    names = [name for name in reference if name not in ("unet_calls", "latents", "step_latents")]
     agreements = [
         _compare_one(name, obtained.get(name), reference[name], plain[name], level=level, floating=floating)
         for name in names

@@ -6,6 +6,8 @@ What fails here fails again, with its whole text, at the test that needs it.
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -54,8 +56,14 @@ def lanes(session: Session, needs: Sequence[Needs]) -> int:
     return max(1, min(session.cores, room, MOST_LANES))
 
 
-def prepare(session: Session, needs: Sequence[Needs]) -> None:
-    """Build what the cases need and compute their references, several components at once."""
+def prepare(session: Session, needs: Sequence[Needs], *, going_on: Callable[[], bool] = lambda: True) -> None:
+    """Build what the cases need and compute their references, several components at once.
+
+    Args:
+        session: The session.
+        needs: What the tests need.
+        going_on: Asked before each step whether there is time for it.
+    """
     if session.run.settings.in_process or not needs:
         return
     count = lanes(session, needs)
@@ -63,18 +71,19 @@ def prepare(session: Session, needs: Sequence[Needs]) -> None:
     beside = [*builds.items(), *references.items()] if session.run.device_kind == "cpu" else [*builds.items()]
     # What takes longest comes first, so that no lane is left alone with it at the end.
     beside.sort(key=lambda entry: entry[0][1] not in _LONG)
+    run_all = functools.partial(_run_all, going_on=going_on)
     with ThreadPoolExecutor(count, thread_name_prefix="sdperf-prepare") as pool:
         with session.sharing_cores(count):
-            list(pool.map(_run_all, [steps for _, steps in beside]))
+            list(pool.map(run_all, [steps for _, steps in beside]))
         if session.run.device_kind == "cpu":
-            list(pool.map(_run_all, _runs(session, needs)))  # with every core, as the measurement has them
+            list(pool.map(run_all, _runs(session, needs)))  # with every core, as the measurement has them
         else:
             # One after the other: two at once may not fit on a GPU where each of them does.
-            list(map(_run_all, references.values()))
+            list(map(run_all, references.values()))
 
 
-def _run_all(steps: Iterable[Step]) -> None:
-    for step in steps:
+def _run_all(steps: Iterable[Step], *, going_on: Callable[[], bool]) -> None:
+    for step in itertools.takewhile(lambda _: going_on(), steps):
         with contextlib.suppress(Exception):  # whatever it is, the test that needs this meets it again
             step()
 

@@ -65,7 +65,8 @@ class Reporter:
         """Build what the selected tests need before the first of them measures."""
         distributed = self._is_worker or self._config.getoption("dist", "no") != "no"
         if not distributed and not self._config.option.collectonly and not session.testsfailed:
-            prepare(session_of(self._config), needs_of(time_budget.within(self._config, session.items)))
+            needs = needs_of(time_budget.within(self._config, session.items))
+            prepare(session_of(self._config), needs, going_on=lambda: time_budget.time_is_left(self._config))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(

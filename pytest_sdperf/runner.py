@@ -166,7 +166,8 @@ class CaseRunner:
                 seeded.
 
         Returns:
-            Arrays by output name; for a pipeline `image` (N, 3, H, W), `latents` (N, 4, H/8, W/8) and `unet_calls`.
+            Arrays by output name; for a pipeline `image` (N, 3, H, W), `latents` (N, 4, H/8, W/8), `step_latents` with
+            the latents after each UNet call (UNet calls, N, 4, H/8, W/8), and `unet_calls`.
 
         Raises:
             SdperfError: The engine refused, crashed, hung or ran out of memory.
@@ -182,6 +183,11 @@ class CaseRunner:
             self._ahead.append(Path(self.task("run", self.arguments())["outputs"]))
         except SdperfError as error:
             self._ahead.append(error)
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether the case was executed ahead, so that the next `run()` takes no time."""
+        return bool(self._ahead)
 
     def arguments(
         self,

@@ -170,6 +170,10 @@ class Session:
         """Return what executes the second side of an A/B."""
         return CaseRunner(other.case, other.request, self.workbench)
 
+    def has_outputs(self, case: Case) -> bool:
+        """Whether a case was executed ahead, for the test that compares it."""
+        return case in self._runners and self._runners[case].has_outputs
+
     @functools.cached_property
     def baseline(self) -> baselines.Baseline | None:
         """The baseline of this device: the project's own, else of the first registered folder that has one.

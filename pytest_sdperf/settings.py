@@ -55,7 +55,7 @@ class PipelineFactory:
     Attributes:
         module: Dotted name of its module.
         function: Its name there.
-        folder: Where the module's top-level package lies, if pytest itself would not find it there.
+        folder: Where the module's top-level package lies; empty for one that is installed.
     """
 
     module: str
@@ -122,7 +122,7 @@ class Selection:
     @property
     def has_module(self) -> bool:
         """Whether torch modules stand for what is built; for given graphs only those that `--weights` names do."""
-        return self.onnx_dir is None or self.weights not in {"random", "none"}
+        return self.pipeline is None and (self.onnx_dir is None or self.weights not in {"random", "none"})
 
 
 @dataclass(frozen=True)

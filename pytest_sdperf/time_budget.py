@@ -54,8 +54,8 @@ class TimeBudget:
             return
         left_s, cost = self.left_s(), Estimator(session_of(self._config)).cost(wanted)
         needed = cost.seconds or Figure()
-        if left_s > 0 and needed.value <= left_s:
-            return
+        if needed.value <= left_s and (left_s > 0 or cost.seconds is not None):
+            return  # what was made already takes no time, also where none is left
         run = session_of(self._config).run
         verdict = not_measured(needed, left_s=left_s, budget_s=run.settings.time_budget_s)
         Recorder(item, wanted.case).verdicts([verdict])
@@ -65,6 +65,12 @@ class TimeBudget:
         """Return what is left of the time."""
         budget_s = session_of(self._config).run.settings.time_budget_s
         return max(0.0, budget_s - (clock.wall_s() - self.started_s))
+
+
+def time_is_left(config: pytest.Config) -> bool:
+    """Whether something new may begin."""
+    budget = config.pluginmanager.get_plugin(NAME)
+    return not isinstance(budget, TimeBudget) or budget.left_s() > 0
 
 
 def within(config: pytest.Config, items: Iterable[pytest.Item]) -> list[pytest.Item]:

@@ -59,7 +59,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("a", "b", "policy", "outcome", "code"), TABLE)
 def test_table(a, b, policy, outcome, code):
-    (verdict,) = judge_pairs(pairs(a, b), policy=policy)
+    verdict, *_ = judge_pairs(pairs(a, b), policy=policy)
     assert (verdict.outcome, verdict.code) == (outcome, code)
 
 
@@ -79,7 +79,7 @@ def test_nothing_more_is_measured_of_what_cannot_be_judged(b):
 
 
 def sentence(a, b, policy=GPU, **fields):
-    (verdict,) = judge_pairs(pairs(a, b, **fields), policy=policy)
+    verdict, *_ = judge_pairs(pairs(a, b, **fields), policy=policy)
     return verdict.sentence
 
 
@@ -119,13 +119,44 @@ def test_sentences():
 def test_both_sides_are_named_by_options_and_versions():
     a = measurement(10.0, 10.0, case=case(engine_options=(("threads", "2"),)), subject={"onnxruntime": "1.31.1"})
     b = measurement(10.0, 10.0, case=case(optimization="fp32"), subject=NEXT)
-    (verdict,) = judge_pairs(pairs(a, b, pythons=("", "/venvs/next/bin/python")), policy=GPU)
+    verdict, *_ = judge_pairs(pairs(a, b, pythons=("", "/venvs/next/bin/python")), policy=GPU)
     assert verdict.details == (
         "A: ort-cpu:threads=2 at fp16, onnxruntime 1.31.1",
         "B: ort-cpu at fp32, onnxruntime 1.32.0, under /venvs/next/bin/python; each with its own build",
     )
-    (verdict,) = judge_pairs(pairs(a, b, shared=True), policy=GPU)
+    verdict, *_ = judge_pairs(pairs(a, b, shared=True), policy=GPU)
     assert verdict.details[1] == "B: ort-cpu at fp32, onnxruntime 1.32.0; one build for both"
+
+
+@pytest.mark.parametrize(
+    ("fields", "policy", "outcome", "code", "sentence"),
+    [
+        (({}, {"first": 505}), GPU, HELD, "pairs-same-memory",
+         "UNet first-run memory of B 505 MB is 1.0 % above A's 500 MB (changes up to 10 MB do not count)."),
+        (({}, {"first": 520}), GPU, REGRESSED, "pairs-more-memory",
+         "UNet first-run memory of B 520 MB is 4.0 % above A's 500 MB (changes up to 10 MB do not count)."),
+        (({}, {"first": 480}), GPU, IMPROVED, "pairs-less-memory",
+         "UNet first-run memory of B 480 MB is 4.0 % below A's 500 MB (changes up to 10 MB do not count)."),
+        (({"source": "host"}, {"source": "host", "first": 540}), CPU, HELD, "pairs-same-memory",
+         "UNet first-run memory of B 540 MB is 8.0 % above A's 500 MB (changes up to 50 MB do not count)."),
+        (({}, {"first": None}), GPU, INVALID, "memory-missing",
+         "UNet first-run memory of B or of A is missing from a sample."),
+        (({"first": None}, {}), CPU, INVALID, "memory-missing",
+         "UNet first-run memory of B or of A is missing from a sample."),
+        (({}, {"source": "host"}), GPU, INVALID, "memory-source-changed",
+         "UNet first-run memory of B cannot be compared with A's: device and host memory."),
+    ],
+)  # fmt: skip
+def test_memory_is_compared_too(fields, policy, outcome, code, sentence):
+    sides = (measurement(10.0, 10.0, **{"source": "device", **side}) for side in fields)
+    _, verdict, _ = judge_pairs(pairs(*sides), policy=policy)
+    assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, sentence)
+    assert (verdict.metric, verdict.details) == ("first-run-memory", ())
+
+
+def test_a_cpu_that_cannot_tell_memory_is_judged_by_time_alone():
+    blind = measurement(10.0, 10.0, first=None, second=None)
+    assert [verdict.metric for verdict in judge_pairs(pairs(blind, blind), policy=CPU)] == ["latency"]
 
 
 def test_pairs_travel_as_json():

@@ -54,12 +54,12 @@ def torch_is_the_reference(monkeypatch):
     monkeypatch.setattr(agreement, "is_comparable", lambda runner: True)
 
 
-def prepared(monkeypatch, session, *needs):
+def prepared(monkeypatch, session, *needs, steps=100):
     monkeypatch.setattr(
         agreement, "references", lambda runner, floatings: session.note("reference", runner.case.component)
     )
     monkeypatch.setattr(preparation, "MOST_LANES", 1)  # the order is what counts here
-    prepare(session, needs)
+    prepare(session, needs, going_on=lambda: len(session.log) < steps)
     return session.log
 
 
@@ -97,6 +97,10 @@ def test_what_fails_is_left_to_its_test_and_the_others_go_on(monkeypatch, step):
 
 def test_only_what_is_compared_runs_ahead(monkeypatch):
     assert prepared(monkeypatch, Recorder(), Needs(UNET)) == [("build", "unet", True)]
+
+
+def test_where_time_is_up_no_further_step_begins(monkeypatch):
+    assert [step for step, *_ in prepared(monkeypatch, Recorder(), *NEEDS, steps=3)] == ["build", "reference", "build"]
 
 
 def test_a_debugger_sees_every_step_at_its_test(monkeypatch):

@@ -113,6 +113,14 @@ def test_a_path_in_a_file_begins_at_the_projects_root():
     assert read({"baselines": Answer("b", "sdperf_baselines")}).baselines == Path("/root/b")
 
 
+def test_a_flag_that_asks_for_more_processes_is_stronger_than_the_most_of_a_file():
+    few = Answer("2", "[tool.sdperf] max-processes")
+    settings = read({"processes": "5", "max-processes": few})
+    assert (settings.processes, settings.most_processes) == (5, 5)
+    assert read({"max-processes": Answer("9", "[tool.sdperf] max-processes")}).most_processes == 9
+    assert (read({"processes": "2"}).most_processes, read().most_processes) == (8, 12)
+
+
 def test_a_hub_id_stays_what_it_is():
     assert read({"weights": "org/name"}).selection.weights == "org/name"
 

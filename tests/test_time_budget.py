@@ -14,6 +14,7 @@ UNET = ["--sdperf-engine=ort-cpu", "--sdperf-component=unet", "--sdperf-optimiza
 FILES = ["--sdperf-cache-dir=cache", "--sdperf-state-dir=state", "--sdperf-json=out.json"]
 # Every measurement takes ten minutes of a clock that nothing else moves, and is expected to take five.
 PLAYED = """
+    import os
     from types import SimpleNamespace
 
     import pytest
@@ -25,7 +26,8 @@ PLAYED = """
     from pytest_sdperf.planning.figures import Figure, estimate
 
     def cost(self, wanted):
-        return Cost(wanted, build=Figure(), run=estimate(300.0))
+        costs = eval(os.environ["COSTS"])
+        return Cost(wanted, build=Figure(), run=None if costs is None else estimate(costs))
 
     def measure(runner, *, processes, say):
         clock.wall_s.now += 600
@@ -63,7 +65,8 @@ def run(pytester, sdperf, monkeypatch):
 
     monkeypatch.setattr(Estimator, "cost", Estimator.cost)  # put back what the conftest replaces
 
-    def start(*arguments, tests=TESTS):
+    def start(*arguments, tests=TESTS, costs=300.0):
+        monkeypatch.setenv("COSTS", repr(costs))
         pytester.makeconftest(PLAYED)
         pytester.makepyfile(test_it=tests)
         return sdperf(*UNET, *FILES, "--sdperf-batch-size=4,1", *arguments)
@@ -153,7 +156,20 @@ def test_a_budget_without_room_for_anything_is_no_success(run, only):
     result = run("--sdperf-time-budget=1s", "-k", only)
     result.assert_outcomes(skipped=4, deselected=5)
     assert result.ret == 10
-    assert "INVALID nothing was measured: none of 4 selected tests came to it" in result.outlines
+    lines = result.outlines
+    assert "INVALID nothing was measured: none of 4 selected tests came to it" in lines
+    place = lines.index("next, see how much time the rest needs:")
+    assert lines[place + 1].endswith(f"--sdperf-time-budget=1s -k {only} --sdperf-plan")
+
+
+def test_what_is_made_already_takes_no_time(run, monkeypatch):
+    result = run("-v", "--sdperf-time-budget=1s", "-k", "test_right", costs=0.0)
+    result.assert_outcomes(passed=4, deselected=5)
+    assert result.ret == 0
+
+
+def test_what_nobody_can_estimate_begins_while_there_is_time(run):
+    run("--sdperf-time-budget=18m", costs=None).assert_outcomes(passed=7, skipped=2)
 
 
 def test_without_a_budget_the_order_stays(run):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 WITH_CUDA_GRAPHS = {"reduce-overhead": "default", "max-autotune": "max-autotune-no-cudagraphs"}
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
+_LONGEST_REASON = 300
 
 
 class TorchCompileEngine(_torch.ModuleEngine):
@@ -193,7 +194,9 @@ class CompiledRunner(_torch.TorchRunner):
     def _breaks(self) -> list[str]:
         from torch._dynamo.utils import counters
 
-        return sorted(counters["graph_break"]) if self._counts.breaks else []
+        # One line each, without the stack that follows.
+        found = [" ".join(reason.split())[:_LONGEST_REASON] for reason in counters["graph_break"]]
+        return sorted(found) if self._counts.breaks else []
 
     def _replayed(self) -> bool:
         """Whether the last call replayed a recorded CUDA graph: it neither warmed up nor recorded one."""

@@ -133,7 +133,7 @@ class _AttentionRunner(_torch.TorchRunner):
 
     def _refusal(self, error: RuntimeError, reasons: Sequence[str]) -> str:
         request = self._request
-        why = " ".join(reasons) or str(error).splitlines()[0]
+        why = " ".join(reasons) or _why(str(error).splitlines())
         text = (
             f"attention={request.options['attention']} cannot serve the {request.component} of {request.model.name} in "
             f"{request.build.floating} on {_DEVICES[request.device_kind]}: {why.rstrip('.')}. "
@@ -145,3 +145,11 @@ class _AttentionRunner(_torch.TorchRunner):
     def facts(self) -> dict[str, Any]:
         """Return the kernel that was asked for, too."""
         return {**super().facts(), "attention": self._request.options["attention"]}
+
+
+def _why(lines: Sequence[str]) -> str:
+    """Return what an error says: its first line, and of xFormers' the reasons that each of its operators gives."""
+    start = next((number for number, line in enumerate(lines) if line.endswith("because:")), len(lines))
+    found = dict.fromkeys(line.strip() for line in lines[start:] if not line.endswith("because:"))
+    head = lines[0].removesuffix(" with inputs:")
+    return f"{head}: {', '.join(found)}" if found else head

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 from pytest_sdperf.judging.fitness import invalid, unfit
 from pytest_sdperf.judging.latency import METRIC
+from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.pairs import Finding, Pairs, Ratio, compare, finding
-from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
+from pytest_sdperf.units import above_or_below, megabytes, percent, plural, seconds, share
 from pytest_sdperf.values import Case, Measurement
 
 # Confidence of each end of the interval that is reported.
@@ -21,10 +22,15 @@ REPORTED = 0.975
 
 
 def judge_pairs(pairs: Pairs, *, policy: Policy) -> tuple[Verdict, ...]:
-    """Judge how fast side B is by side A; one verdict."""
-    problem = next(_problems(pairs, policy=policy), None)
-    verdict = problem or _out_of_memory(pairs) or _latency(pairs, policy=policy)
-    return (dataclasses.replace(verdict, details=sides(pairs)),)
+    """Judge side B by side A: its latency, and if both have samples its peak memory.
+
+    Returns:
+        One verdict per metric, latency first; it names both sides in its details.
+    """
+    alone = next(_problems(pairs, policy=policy), None) or _out_of_memory(pairs)
+    latency = alone or _latency(pairs, policy=policy)
+    memory = () if alone else tuple(_memory(pairs, metric, policy=policy) for metric in MEMORY_METRICS)
+    return (dataclasses.replace(latency, details=sides(pairs)), *filter(None, memory))
 
 
 def more_pairs(pairs: Pairs, *, policy: Policy) -> int:
@@ -91,6 +97,30 @@ def _out_of_memory(pairs: Pairs) -> Verdict | None:
         sentence = f"{what} of A is OOM: the device ran out of memory where {took}."
         return Verdict(Outcome.IMPROVED, "number-instead-of-oom", sentence, METRIC)
     return None
+
+
+def _memory(pairs: Pairs, metric: str, *, policy: Policy) -> Verdict | None:
+    """Compare one of the two peaks; None where a CPU machine can tell it of neither side."""
+    peak, what = MEMORY_METRICS[metric], f"{opening(pairs.a.case)} {metric.replace('-run-', '-run ')} of B"
+    a, b = ([peak(sample) or 0 for sample in side.samples] for side in (pairs.a, pairs.b))
+    if policy.on_cpu and not any((*a, *b)):
+        return None
+    if min(*a, *b) <= 0:
+        return invalid("memory-missing", f"{what} or of A is missing from a sample.", metric=metric)
+    sources = {sample.memory_source for side in (pairs.a, pairs.b) for sample in side.samples}
+    if len(sources) > 1:
+        told = " and ".join(sorted(source or "unknown" for source in sources))
+        return invalid("memory-source-changed", f"{what} cannot be compared with A's: {told} memory.", metric=metric)
+    obtained, expected = statistics.median(b), statistics.median(a)
+    effect = policy.memory_change(*sources)
+    reach = max(expected * effect, policy.memory_floor_bytes)
+    outcome, code = Outcome.HELD, "pairs-same-memory"
+    if abs(obtained - expected) > reach:
+        more = obtained > expected
+        outcome, code = (Outcome.REGRESSED, "pairs-more-memory") if more else (Outcome.IMPROVED, "pairs-less-memory")
+    compared = f"{megabytes(obtained)} is {above_or_below(obtained / expected)} A's {megabytes(expected)}"
+    sentence = f"{what} {compared} (changes up to {megabytes(reach)} do not count)."
+    return Verdict(outcome, code, sentence, metric, obtained, expected, expected - reach, expected + reach)
 
 
 def _finding(found: Ratio, *, policy: Policy) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib.util
 import re
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -79,8 +80,9 @@ def parse_factory(answer: Answer, *, started_in: Path, root: Path) -> PipelineFa
         )
     module, function = found.groups()
     top = module.partition(".")[0]
-    if _is_found(top):
-        return PipelineFactory(module, function)
+    known = _found(top)
+    if known is not None:
+        return PipelineFactory(module, function, known)
     folders = list(dict.fromkeys((started_in, root)))
     for folder in folders:
         if (folder / f"{top}.py").is_file() or (folder / top).is_dir():
@@ -109,8 +111,17 @@ def _typed(answer: Answer) -> bool:
     return answer.spelling.startswith("--")
 
 
-def _is_found(module: str) -> bool:
+def _found(module: str) -> str | None:
+    """Return the folder in which Python finds a module; empty for one that is installed, None for none."""
     try:
-        return importlib.util.find_spec(module) is not None
+        spec = importlib.util.find_spec(module)
     except ValueError:  # a module without a spec, such as __main__
-        return False
+        return None
+    if spec is None:
+        return None
+    places = spec.submodule_search_locations or ([spec.origin] if spec.has_location and spec.origin else [])
+    folder = next((Path(place).resolve().parent for place in places), None)
+    installed = map(sysconfig.get_path, ("stdlib", "platstdlib", "purelib", "platlib"))
+    if folder is None or any(folder.is_relative_to(Path(path).resolve()) for path in installed):
+        return ""
+    return str(folder)

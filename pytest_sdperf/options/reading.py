@@ -157,6 +157,9 @@ class Reader:
 
     def _most_processes(self, answer: Answer) -> int:
         most, least = read.count(answer, "a number of processes"), self._processes()
+        asked = self.answers.get("processes")
+        if asked and asked.spelling.startswith("--") and not answer.spelling.startswith("--"):
+            return max(most, least)  # a flag is stronger than a file
         if most < least:
             raise OptionError(
                 f"{answer} is below the {least} processes that every measurement begins with. Allowed: {least} or "

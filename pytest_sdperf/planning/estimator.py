@@ -131,7 +131,7 @@ class Estimator:
     def _compiling(self, case: Case, engine: Engine) -> Figure | None:
         """Return what a compiler takes, which works once for each case."""
         place = ("compile", case)
-        if not engine.compiles or place in self._claimed:
+        if not engine.compiles or place in self._claimed or self.session.has_outputs(case):
             return Figure()
         self._claimed.add(place)
         size = estimates.weights_bytes(case, self._model(case), floating=self._floating(case, engine))
@@ -162,7 +162,8 @@ class Estimator:
         return estimate(seconds(call_s, weights_bytes=size, speed=self._speed))
 
     def _comparing(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
-        return _sum((self._calling(case, engine), self._references(case, engine, steps)))
+        calling = Figure() if self.session.has_outputs(case) else self._calling(case, engine)
+        return _sum((calling, self._references(case, engine, steps)))
 
     def _references(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
         """Return what the references of a case cost that are not there yet; one process computes them."""

@@ -12,20 +12,25 @@ from pytest_sdperf.stats import SESSIONS_FOR_SPREAD
 from pytest_sdperf.units import plural
 
 UPDATE = "--sdperf-update-baselines"
-RESUME = "--sdperf-resume"
+RESUME, PLAN = "--sdperf-resume", "--sdperf-plan"
 MOST = "--sdperf-max-processes"
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 
 
 def next_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int) -> Iterator[Line]:
     """Yield why and, as the last line, the command; a command is never broken, so that it can be copied."""
-    why, command = _rest(run) if run.resumable else _next(reports, run)
+    why, command = _rest(reports, run) or _next(reports, run)
     yield from wrapped(f"next, {why}:", width=width)
     yield Line(command, ("bold",))
 
 
-def _rest(run: RunInfo) -> tuple[str, str]:
-    return f"measure the rest, and take over {plural(run.resumable, 'measured case')}", _with(run.command, RESUME)
+def _rest(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None:
+    """Return how to go on with what this run did not come to; None if it came to everything."""
+    if run.resumable:
+        return f"measure the rest, and take over {plural(run.resumable, 'measured case')}", _with(run.command, RESUME)
+    if any(report.outcome is Outcome.NOT_MEASURED for report in reports):
+        return "see how much time the rest needs", _with(run.command, PLAN)
+    return None
 
 
 def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:

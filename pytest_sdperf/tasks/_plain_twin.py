@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 FLOATING = ("float32", "float16", "bfloat16")
 # Projections that diffusers fuses stay beside the copy that it makes of them.
 _COPIES = ("to_qkv", "to_kv")
+# Settings of transformers' configurations that say nothing about what a module computes.
+_VOLATILE = ("architectures", "dtype", "torch_dtype", "transformers_version")
 
 
 def plain_pipeline_class(pipeline: Any) -> type:
@@ -64,13 +66,15 @@ def identity(twin: Any, prompts: list[str]) -> str:
     digest = hashlib.sha256()
 
     def add(*texts: Any) -> None:
-        digest.update(json.dumps(texts, default=str).encode())
+        digest.update(_text(texts).encode())
 
     add(type(twin).__name__, {name: twin.config[name] for name in _own_settings(type(twin)) if name in twin.config})
     for name in SUPPORTED[type(twin).__name__]:
         module = getattr(twin, name)
         add(name, type(module).__name__, _differing(module))
-        for key, tensor in sorted(module.state_dict().items()):
+        # transformers 5 dropped a prefix that transformers 4 had.
+        tensors = {key.removeprefix("text_model."): tensor for key, tensor in module.state_dict().items()}
+        for key, tensor in sorted(tensors.items()):
             add(key, str(tensor.dtype), list(tensor.shape))
             digest.update(_bytes(tensor))
     add(type(twin.scheduler).__name__, _differing(twin.scheduler))
@@ -153,15 +157,12 @@ def _differing(thing: Any) -> dict[str, Any]:
     return {
         key: value
         for key, value in sorted(thing.config.items())
-        if key in defaults and _plain(value) != _plain(defaults[key].default)
+        if key in defaults and _text(value) != _text(defaults[key].default)
     }
 
 
-_VOLATILE = ("architectures", "dtype", "torch_dtype", "transformers_version")
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+def _text(value: Any) -> str:
+    return json.dumps(value, default=str)
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:

@@ -143,7 +143,8 @@ def _facts(pipeline: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     settings |= {name: _manner(getattr(pipeline, name)) for name in SUPPORTED[plain_pipeline_class(pipeline).__name__]}
     checker = getattr(pipeline, "safety_checker", None)
     settings["safety_checker"] = type(checker).__name__ if checker is not None else "none"
-    settings[arguments["factory"]["module"]] = _source(arguments["factory"]["module"])
+    module, function = arguments["factory"]["module"], arguments["factory"]["function"]
+    settings[f"{module}:{function}"] = _source(module)
     facts: dict[str, Any] = {
         "versions": {
             "torch": str(torch.__version__),

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_sdperf.arrays import save_arrays
 from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.phases import Shared
-from pytest_sdperf.pipeline.text_to_image import TextToImage
+from pytest_sdperf.pipeline.text_to_image import OnStep, TextToImage
 from pytest_sdperf.tasks import TaskContext, _what_ran
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
 from pytest_sdperf.timing import AllocatorPeak, TimingPlan, take_sample
@@ -66,14 +66,31 @@ def _facts(parts: Mapping[str, LoadedComponent]) -> dict[str, Any]:
     return {"versions": versions, **facts["unet"], "components": facts}
 
 
-def _generate(pipeline: TextToImage, arguments: Mapping[str, Any]) -> Any:
+def _generate(pipeline: TextToImage, arguments: Mapping[str, Any], on_step: OnStep | None = None) -> Any:
     workload = Workload(**arguments["workload"])
     prompts = [arguments["prompt"]] * workload.batch_size
-    return pipeline.generate(prompts, seed=arguments["seed"], workload=workload)
+    return pipeline.generate(prompts, seed=arguments["seed"], workload=workload, on_step=on_step)
+
+
+class StepLatents:
+    """Keeps the latents of every step on the host: what a pipeline calls after each UNet call."""
+
+    def __init__(self) -> None:
+        self._latents: list[Any] = []
+
+    def __call__(self, index: int, timestep: float, latents: Any) -> None:
+        """Keep the latents after one UNet call; what follows may work in place."""
+        self._latents.append(latents.detach().cpu().numpy().copy())
+
+    def array(self) -> Any:
+        """Return one array (UNet calls, N, 4, H/8, W/8)."""
+        import numpy as np
+
+        return np.stack(self._latents)
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Make the image once and write `outputs.npz`: `image`, `latents` and `unet_calls`.
+    """Make the image once and write `outputs.npz`: `image`, `latents`, `step_latents` and `unet_calls`.
 
     Args:
         arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt`, `seed` and
@@ -86,10 +103,12 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     import numpy as np
 
     with _loaded(arguments, context) as (pipeline, parts):
-        result = _generate(pipeline, arguments)
+        steps = StepLatents()
+        result = _generate(pipeline, arguments, steps)
         outputs = {
             "image": result.image.detach().cpu().numpy(),
             "latents": result.latents.detach().cpu().numpy(),
+            "step_latents": steps.array(),
             "unet_calls": np.asarray(result.unet_calls),
         }
         facts = _facts(parts)

@@ -129,6 +129,7 @@ def test_graph_breaks_are_counted_with_their_reasons_or_refused(tmp_path):
     assert (facts["graphs"], facts["graph_breaks"], facts["recompiles"]) == (2, 1, 0)
     (reason,) = facts["reasons"]
     assert "graph_break()" in reason
+    assert "\n" not in reason
     with TorchCompileEngine().load(request_in(tmp_path, Broken())) as runner, pytest.raises(Exception, match="graph_b"):
         call(runner)
 

@@ -168,8 +168,16 @@ def test_what_xformers_says_is_passed_on(load, monkeypatch):
     from diffusers.models import attention_processor
 
     def refusing(*_args, **_keywords):
+        # As xFormers 0.0.35 does.
         raise NotImplementedError(
-            "No operator found for `memory_efficient_attention_forward` with inputs:\n  query : x"
+            "No operator found for `memory_efficient_attention_forward` with inputs:\n"
+            "     query       : shape=(2, 16, 1, 40) (torch.float32)\n"
+            "     p           : 0.0\n"
+            "`fa2F` is not supported because:\n"
+            "    device=cpu (supported: {'cuda'})\n"
+            "    dtype=torch.float32 (supported: {torch.float16, torch.bfloat16})\n"
+            "`cutlassF` is not supported because:\n"
+            "    device=cpu (supported: {'cuda'})"
         )
 
     module = types.SimpleNamespace(ops=types.SimpleNamespace(memory_efficient_attention=refusing))
@@ -178,8 +186,9 @@ def test_what_xformers_says_is_passed_on(load, monkeypatch):
         outputs(runner)
     assert str(caught.value) == (
         "attention=xformers cannot serve the unet of sd15-thin in float32 on a CPU: No operator found for "
-        "`memory_efficient_attention_forward` with inputs:. Type torch:attention=math, which serves everything, or "
-        "torch, which chooses for itself."
+        "`memory_efficient_attention_forward`: device=cpu (supported: {'cuda'}), dtype=torch.float32 (supported: "
+        "{torch.float16, torch.bfloat16}). Type torch:attention=math, which serves everything, or torch, which chooses "
+        "for itself."
     )
 
 

@@ -76,7 +76,7 @@ def test_half_the_threads_fail_and_an_unchanged_twin_passes(user, monkeypatch):
     user.project(
         conftest=(HERE / "dense_model.py").read_text() + PRIORITY,
         tests=TESTS,
-        options={"model": "dense-heavy", "resolution": 128, "processes": 3},
+        options={"model": "dense-heavy", "resolution": 128, "processes": 3, "max-processes": 12},
     )
     (user.path / "dense_model.py").unlink()  # the model is in the conftest alone
     recorded, twin, twin_outcomes, slow = play(user, monkeypatch)

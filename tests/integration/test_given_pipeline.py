@@ -30,11 +30,17 @@ PIPELINE = """
 SMALL = ("--sdperf-resolution=64", "--sdperf-steps=2")
 
 
+@pytest.fixture(scope="module")
+def thin(tmp_path_factory):
+    # Before `pytester`, which forgets the modules that a test imports: torch does not survive that.
+    return write_pipeline(tmp_path_factory.mktemp("own") / "thin")
+
+
 @pytest.fixture
-def own(user):
+def own(thin, user):
     # A conftest that registers nothing, and a project that usually tests something else.
     user.project(conftest="pass", tests=TESTS, options={"model": "sd15-thin"})
-    write_pipeline(user.path / "thin")
+    (user.path / "thin").symlink_to(thin)
     user.pytester.makepyfile(mypipe=PIPELINE)
     return user
 
@@ -48,7 +54,8 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
     assert start == "model=mypipe.make component=pipeline engine=diffusers optimization=as-is"
     assert rest.partition(" ")[2] == "batch_size=1 height=64 width=64 steps=2 scheduler=pndm"
     (agreement,) = [one for report in own.results()["reports"] for one in report["agreements"]]
-    assert agreement["error"] == agreement["yardstick"]
+    # Not equal: the yardstick may have been computed with another number of threads.
+    assert agreement["error"] <= agreement["limit"] < 1e-4
     (sample,) = [report["measurement"]["samples"][0] for report in own.results()["reports"] if report["measurement"]]
     assert sample["unet_calls"] == 3
     assert sample["facts"]["settings"]["unet"] == "float32 AttnProcessor2_0"
@@ -64,13 +71,11 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
 
 
 def test_what_the_function_raises_ends_the_run_before_its_first_test(own):
-    source = own.path / "mypipe.py"
-    source.write_text(source.read_text().replace('"thin"', '"thick"'))
+    (own.path / "mypipe.py").write_text("def make():\n    raise ValueError('the weights are not here')\n")
     result = own.run("--sdperf-pipeline=mypipe:make")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = [line for line in result.errlines if line.startswith("ERROR: ")]
     assert line == (
-        "ERROR: --sdperf-pipeline=mypipe:make: make() raised ValueError: The provided pretrained_model_name_or_path "
-        '"thick" is neither a valid local path nor a valid repo id. Please check the parameter (mypipe.py, line 4). It '
-        "is called without arguments."
+        "ERROR: --sdperf-pipeline=mypipe:make: make() raised ValueError: the weights are not here (mypipe.py, line 2). "
+        "It is called without arguments."
     )

@@ -30,7 +30,7 @@ def third_party(user):
     user.project(
         conftest=f"{model}\n{engines.replace('from __future__ import annotations', '')}",
         tests=TESTS,
-        options={"engine": "acme", "processes": 2},
+        options={"engine": "acme", "processes": 2, "max-processes": 2},
     )
     for file in ("dense_model.py", "acme_engines.py"):
         (user.path / file).unlink()

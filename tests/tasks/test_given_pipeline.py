@@ -124,7 +124,7 @@ def test_measuring_counts_calls_once_and_says_what_ran(context):
     assert sample["unet_calls"] == 3
     assert len(sample["iterations_s"]) == 1
     settings = dict(sample["facts"]["settings"])
-    assert len(settings.pop("own_factories")) == 12
+    assert len(settings.pop("own_factories:make")) == 12
     assert settings == {
         "pipeline": "StableDiffusionPipeline",
         "scheduler": "PNDMScheduler",

@@ -264,6 +264,13 @@ def test_another_machine_is_refused(user):
             ),
         ),
         (
+            {"run": dataclasses.replace(RUN, pairs=True)},
+            (
+                "results results.json are of an A/B: its second side is judged by its first, and neither by a "
+                "baseline. Run it without --sdperf-ab, and give those."
+            ),
+        ),
+        (
             {"run": dataclasses.replace(RUN, in_process=True)},
             (
                 "results results.json were measured inside pytest's own process "

@@ -101,8 +101,13 @@ def check_whole(saved: SavedResults, path: Path) -> None:
     """Refuse results that the run itself would not have accepted.
 
     Raises:
-        ResultsError: The run did not come to its end, or measured inside pytest's own process.
+        ResultsError: The run did not come to its end, measured inside pytest's own process, or was an A/B.
     """
+    if saved.run.pairs:
+        raise ResultsError(
+            f"results {path} are of an A/B: its second side is judged by its first, and neither by a baseline. Run it "
+            f"without --sdperf-ab, and give those."
+        )
     if not saved.course.ended:
         raise ResultsError(
             f"results {path} are of a run that ended before its last test (exit status {saved.course.status} of "

@@ -68,9 +68,9 @@ def test_a_folder_serves_every_suite_and_has_a_baseline_of_its_own(given):
     assert given.outcomes() != ["NEW"]  # one process on a busy machine does not say more
     (agreement,) = [one for report in given.results()["reports"] for one in report["agreements"]]
     assert (agreement["by"], agreement["reference"], agreement["floating"]) == ("onnxruntime", "float32", "float16")
-    # Other weights are another case.
+    # Other weights are another case. The first matrix is of the tokens: without it no input counts.
     model = onnx.load(given.path / "plain/text_encoder/model.onnx")
-    weight = next(one for one in model.graph.initializer if len(one.dims) == 2 and len(one.raw_data) > 10**4)
+    *_, weight = (one for one in model.graph.initializer if len(one.dims) == 2 and len(one.raw_data) > 10**4)
     weight.raw_data = np.zeros(len(weight.raw_data), np.uint8).tobytes()
     (given.path / "other/text_encoder").mkdir(parents=True)
     onnx.save_model(model, given.path / "other/text_encoder/model.onnx")

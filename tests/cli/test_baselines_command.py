@@ -299,6 +299,19 @@ def test_a_folder_without_results_says_so(user):
     )
 
 
+def test_results_in_which_nothing_was_measured_are_nothing_to_accept(user):
+    user.saves(CaseReport("a::agree", CASE), measured=False)
+    assert user.type("accept", "results.json") == (
+        4,
+        [
+            (
+                "ERROR: there is nothing to accept in results.json: nothing was measured. Give results of a run that "
+                "measures."
+            )
+        ],
+    )
+
+
 def test_the_anchor_moves_only_where_that_is_asked(user):
     user.stores(stored())
     user.saves(report(10.1, 10.2, 10.3))

@@ -49,10 +49,16 @@ def accept_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     """
     places = Places(chosen)
     done = _of_files(chosen, places) if chosen.results else _of_candidates(chosen, places)
-    refused = False
+    found, refused = False, False
     for acceptance in done:
         yield from acceptance.lines
+        found |= bool(acceptance.accepted or acceptance.refused)
         refused |= bool(acceptance.refused)
+    if not found:
+        named = ", ".join(map(str, chosen.results))
+        raise ResultsError(
+            f"there is nothing to accept in {named}: nothing was measured. Give results of a run that measures."
+        )
     return REFUSED if refused else 0
 
 

@@ -126,7 +126,9 @@ def judge_saved(saved: SavedResults, baseline: Baseline | None, *, policy: Polic
         policy: How strictly: `stricter` than, or as, the run.
     """
     reports = tuple(_again(report, saved, baseline, policy=policy) for report in saved.reports)
-    return Gated(saved, baseline, policy, reports, unused_cases(baseline, saved.course, reports))
+    # The other side of an A/B judges it, and no baseline.
+    unused = Unused() if saved.run.pairs else unused_cases(baseline, saved.course, reports)
+    return Gated(saved, baseline, policy, reports, unused)
 
 
 def _again(report: CaseReport, saved: SavedResults, baseline: Baseline | None, *, policy: Policy) -> CaseReport:
@@ -155,10 +157,13 @@ def gate_lines(gated: Gated, *, path: Path, results: Path, width: int) -> Iterat
         results: File of the results.
         width: Columns of the terminal.
     """
+    saved = gated.saved
+    commit = f", commit {saved.run.commit}" if saved.run.commit else ""
+    yield Line(f"results    {results} of {saved.date}{commit}")
     for problem in gated.problems:
         yield Line(f"INVALID {problem}", ("red",))
     yield from unused_lines(gated.unused, rule=gated.policy.unused_baselines)
-    run = dataclasses.replace(gated.saved.run, updating=False, in_process=False, results=str(results))
+    run = dataclasses.replace(saved.run, updating=False, in_process=False, results=str(results))
     yield from report_lines(
         gated.reports,
         run.against(gated.baseline, gated.reports, path=str(path)),

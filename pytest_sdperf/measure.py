@@ -65,7 +65,11 @@ class Recording:
         return {**self._runner.arguments(builds=self._builds), "plan": to_json(plan_of(self._runner))}
 
     def take(self, worker: Run) -> None:
-        """Let one process measure."""
+        """Let one process measure.
+
+        Raises:
+            SdperfError: It gave no sample, or timed fewer calls than it was asked for.
+        """
         watch = MemoryWatch(self._probe, self._device)
 
         def on_event(event: Event) -> None:
@@ -77,6 +81,11 @@ class Recording:
         finally:
             watch.close()
         sample = Sample.from_json(answer["sample"])
+        asked, timed = plan_of(self._runner).min_iterations, len(sample.iterations_s)
+        if timed < asked:
+            raise WorkerError(
+                f"the worker timed {plural(timed, 'call')} where at least {asked} were asked for.", reason="protocol"
+            )
         self.samples.append(watch.add_to(dataclasses.replace(sample, facts=finite(sample.facts))))
 
     def measured(self) -> Measurement:

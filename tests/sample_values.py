@@ -26,7 +26,7 @@ def sample(ms: float = 10.0, *, first: Any = 500, second: Any = 400, source: str
         return None if value is None else int(value * MB)
 
     return Sample(
-        (ms / 1000, ms / 1000, ms / 1000),
+        (ms / 1000,) * 5,
         first_run_bytes=size(first),
         second_run_bytes=size(second),
         memory_source=source,

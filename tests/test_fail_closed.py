@@ -16,6 +16,7 @@ PLAYED = """
     from sample_values import measurement
 
     from pytest_sdperf import fixtures
+    from pytest_sdperf.session import Session
 
     def measure(runner, **_):
         return measurement(case=runner.case, counts={}, **PEAKS)
@@ -25,10 +26,12 @@ PLAYED = """
     @pytest.fixture(autouse=True)
     def played(monkeypatch):
         monkeypatch.setattr(fixtures, "measure", measure)
+        monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
     @pytest.fixture
     def runner(case):
-        return SimpleNamespace(case=case, builds=dict, request=None)
+        device = SimpleNamespace(kind="cpu")
+        return SimpleNamespace(case=case, builds=dict, workbench=SimpleNamespace(device=device))
 """
 ONE = """
     import pytest

@@ -137,7 +137,11 @@ def test_the_report_is_the_one_of_a_run_and_ends_with_how_to_accept():
             width=100,
         )
     ]
-    assert lines[:2] == ["device     A card (h200), 2 cores", "baselines  baselines/h200.json: none yet"]
+    assert lines[:3] == [
+        "results    r.json of 2026-11-28T10:00Z",
+        "device     A card (h200), 2 cores",
+        "baselines  baselines/h200.json: none yet",
+    ]
     assert "NEW 1 case without a baseline; nothing was compared" in lines
     assert lines[-2:] == ["next, accept these results:", "sdperf baselines accept r.json"]
 
@@ -145,7 +149,16 @@ def test_the_report_is_the_one_of_a_run_and_ends_with_how_to_accept():
 def test_what_is_wrong_with_the_results_as_a_whole_is_said_first():
     gated = judge_saved(saved(course=Course(status=2, selected=2)), None, policy=POLICY)
     lines = list(gate_lines(gated, path=Path("h200.json"), results=Path("r.json"), width=100))
-    assert [line.text for line in lines[:2]] == [
+    assert [line.text for line in lines[1:3]] == [
         "INVALID the run ended before its last test (exit status 2 of pytest): results are missing",
         "INVALID nothing was measured: no test of the run came to it",
     ]
+
+
+def test_pairs_keep_the_verdicts_of_their_run():
+    lost = Verdict(Outcome.REGRESSED, "pairs-slower", "B is slower.", "latency")
+    pairs = CaseReport("a::speed", CASE, verdicts=(lost,))
+    gone = Baseline(machine=MACHINE, cases={case(component="vae_decoder").key: stored()})
+    results = saved(pairs, run=dataclasses.replace(RUN, pairs=True))
+    gated = judge_saved(results, gone, policy=Policy(unused_baselines="fail"))
+    assert (gated.reports, gated.status, gated.unused.found) == ((pairs,), 1, {})

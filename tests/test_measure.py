@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -23,6 +24,7 @@ class Case:
     """A runner whose processes answer as they are told: a time in ms, or an error that they raise."""
 
     is_pipeline = False
+    calls = 5
 
     def __init__(self, *answers, build=None, start=None) -> None:
         self.case = case()
@@ -51,7 +53,8 @@ class Case:
             raise answer
         for name in ("begin", "end"):
             on_event(Event(name, "first_run"))
-        return {"sample": to_json(sample(answer))}
+        taken = sample(answer)
+        return {"sample": to_json(dataclasses.replace(taken, iterations_s=taken.iterations_s[: self.calls]))}
 
     def measured(self, processes=3):
         return measure(self, processes=processes, say=self.said.append)
@@ -142,3 +145,12 @@ def test_the_state_of_a_gpu_is_kept_from_before_during_and_after(monkeypatch):
         "after": {"sm_clock_mhz": 345, "temperature_c": 30.0, "counter_unit": "s"},
     }
     assert measured.health == ("It is hot.",)
+
+
+@pytest.mark.parametrize(("timed", "told"), [(4, "4 calls"), (1, "1 call"), (0, "0 calls")])
+def test_a_process_that_times_fewer_calls_than_it_was_asked_for_gives_no_sample(timed, told):
+    runner = Case(10.0)
+    runner.calls = timed
+    taken = runner.measured(processes=1)
+    assert taken.samples == ()
+    assert taken.failure == Failure("protocol", f"the worker timed {told} where at least 5 were asked for.")

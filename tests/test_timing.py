@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import mmap
 
 import pytest
+from sample_values import measurement
 
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.phases import PhaseListener
 from pytest_sdperf.timing import TimingPlan, take_sample
 
@@ -142,3 +147,17 @@ def test_an_allocator_that_cannot_tell_leaves_no_trace():
         device.call, plan, listener=device, on_cpu=True, allocator_peak=lambda *, reset: None, now_s=device.clock
     )
     assert "allocator" not in taken.peaks_bytes
+
+
+def test_a_clock_that_runs_backwards_ends_the_warm_up_and_gives_times_that_no_run_can_take():
+    device = FakeDevice([-1.0])
+    taken = sample(device, min_iterations=5, max_iterations=5, warmup_s=1000.0)
+    assert taken.warmup_runs == 3
+    assert taken.iterations_s == (-1.0,) * 5
+    (verdict,) = judge(measurement_of(taken), None, policy=Policy(processes=1))
+    assert (verdict.outcome, verdict.code) == (Outcome.INVALID, "latency-not-positive")
+    assert verdict.sentence == "Process 1 of 1 reported a UNet time of -1 s, which no run can take."
+
+
+def measurement_of(taken):
+    return dataclasses.replace(measurement(), samples=(taken,))

@@ -103,9 +103,9 @@ def test_show_prints_raw_samples_and_versions(user):
             CASE.key,
             "  session of 2026-11-20T10:00Z, commit abc: 10.0 ms, 400 MB, new level of latency, because new driver",
             "    versions: onnxruntime 1.31.1",
-            "    process 1: 9.90 ms, 9.90 ms, 9.90 ms; host memory 500 MB and 400 MB",
-            "    process 2: 10.0 ms, 10.0 ms, 10.0 ms; host memory 500 MB and 400 MB",
-            "    process 3: 10.1 ms, 10.1 ms, 10.1 ms; host memory 500 MB and 400 MB",
+            "    process 1: 9.90 ms, 9.90 ms, 9.90 ms, 9.90 ms, 9.90 ms; host memory 500 MB and 400 MB",
+            "    process 2: 10.0 ms, 10.0 ms, 10.0 ms, 10.0 ms, 10.0 ms; host memory 500 MB and 400 MB",
+            "    process 3: 10.1 ms, 10.1 ms, 10.1 ms, 10.1 ms, 10.1 ms; host memory 500 MB and 400 MB",
         ],
     )
 
@@ -264,6 +264,13 @@ def test_another_machine_is_refused(user):
             ),
         ),
         (
+            {"run": dataclasses.replace(RUN, pairs=True)},
+            (
+                "results results.json are of an A/B: its second side is judged by its first, and neither by a "
+                "baseline. Run it without --sdperf-ab, and give those."
+            ),
+        ),
+        (
             {"run": dataclasses.replace(RUN, in_process=True)},
             (
                 "results results.json were measured inside pytest's own process "
@@ -287,6 +294,19 @@ def test_a_folder_without_results_says_so(user):
                 "ERROR: artifacts holds no results. Give a file that a run wrote with "
                 "--sdperf-json=FILE, or a folder of "
                 "such files."
+            )
+        ],
+    )
+
+
+def test_results_in_which_nothing_was_measured_are_nothing_to_accept(user):
+    user.saves(CaseReport("a::agree", CASE), measured=False)
+    assert user.type("accept", "results.json") == (
+        4,
+        [
+            (
+                "ERROR: there is nothing to accept in results.json: nothing was measured. Give results of a run that "
+                "measures."
             )
         ],
     )

@@ -49,10 +49,16 @@ def accept_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     """
     places = Places(chosen)
     done = _of_files(chosen, places) if chosen.results else _of_candidates(chosen, places)
-    refused = False
+    found, refused = False, False
     for acceptance in done:
         yield from acceptance.lines
+        found |= bool(acceptance.accepted or acceptance.refused)
         refused |= bool(acceptance.refused)
+    if not found:
+        named = ", ".join(map(str, chosen.results))
+        raise ResultsError(
+            f"there is nothing to accept in {named}: nothing was measured. Give results of a run that measures."
+        )
     return REFUSED if refused else 0
 
 
@@ -101,8 +107,13 @@ def check_whole(saved: SavedResults, path: Path) -> None:
     """Refuse results that the run itself would not have accepted.
 
     Raises:
-        ResultsError: The run did not come to its end, or measured inside pytest's own process.
+        ResultsError: The run did not come to its end, measured inside pytest's own process, or was an A/B.
     """
+    if saved.run.pairs:
+        raise ResultsError(
+            f"results {path} are of an A/B: its second side is judged by its first, and neither by a baseline. Run it "
+            f"without --sdperf-ab, and give those."
+        )
     if not saved.course.ended:
         raise ResultsError(
             f"results {path} are of a run that ended before its last test (exit status {saved.course.status} of "

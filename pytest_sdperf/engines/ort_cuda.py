@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
-from pytest_sdperf.engines import _ort, _ort_install, _ort_memory
+from pytest_sdperf.engines import _ort, _ort_install, _ort_memory, _ort_overflow
 from pytest_sdperf.errors import UnsupportedGraphError
 from pytest_sdperf.interpreter import pip
 
 # Value of the option -> bits of onnxruntime::contrib::attention::AttentionBackend
 # (contrib_ops/cpu/bert/attention_common.h). 0 is ONNX Runtime's own choice; where a bit cannot serve, it takes math.
 SDPA = {"auto": 0, "cudnn": 8, "flash": 1, "efficient": 2, "math": 16}
-_TRT_FLASH = "ORT_DISABLE_TRT_FLASH_ATTENTION"
 
 
 class OrtCudaEngine(Engine):
@@ -83,7 +81,7 @@ class OrtCudaEngine(Engine):
         if request.options["stream"] == "torch":
             memory = _ort_memory.shared_stream_memory(request.device_index)
             provider["user_compute_stream"] = str(memory.stream.cuda_stream)
-        with _without_overflow(request):
+        with _ort_overflow.avoided(request):
             session = _ort.create_session(
                 request,
                 options=_ort.session_options(onnxruntime, request.options),
@@ -118,21 +116,3 @@ def provider_options(options: Mapping[str, str], device_index: int) -> dict[str,
     if options["arena"] == "same-as-requested":
         found["arena_extend_strategy"] = "kSameAsRequested"
     return found
-
-
-@contextmanager
-def _without_overflow(request: LoadRequest) -> Iterator[None]:
-    """Do without TensorRT's flash attention for a component whose attention does not fit float16, such as SD2.1's UNet.
-
-    Its images were black with it. ONNX Runtime takes it where its own does not serve, and reads the variable when a
-    session is made.
-    """
-    before = os.environ.get(_TRT_FLASH)
-    if request.model.config(request.component).get("upcast_attention"):
-        os.environ[_TRT_FLASH] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop(_TRT_FLASH, None)
-        if before is not None:
-            os.environ[_TRT_FLASH] = before

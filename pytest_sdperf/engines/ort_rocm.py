@@ -25,7 +25,9 @@ class OrtRocmEngine(Engine):
     consumes = "onnx"
     device_kinds = ("rocm",)
     options = {
-        "hip_graph": EngineOption("off", "Capture the run once and replay it.", choices=("off", "on")),
+        "cuda_graph": EngineOption(
+            "off", "Capture the run once, as a HIP graph, and replay it.", choices=("off", "on")
+        ),
         "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
     }
     requirements = (Requirement("onnxruntime", package="onnxruntime-rocm"), Requirement("torch"))
@@ -61,7 +63,7 @@ class OrtRocmEngine(Engine):
             "device_id": str(request.device_index),
             "tunable_op_enable": "1",
             "tunable_op_tuning_enable": "1",
-            "enable_hip_graph": "1" if request.options["hip_graph"] == "on" else "0",
+            "enable_hip_graph": "1" if request.options["cuda_graph"] == "on" else "0",
         }
         session = _ort.create_session(
             request,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
-from pytest_sdperf.engines import _ort, _ort_compilers, _ort_install, _ort_memory, _tensorrt
+from pytest_sdperf.engines import _ort, _ort_compilers, _ort_install, _ort_memory, _ort_overflow, _tensorrt
+from pytest_sdperf.errors import UnsupportedGraphError
 
 PROVIDER = "TensorrtExecutionProvider"
 _LINKED = re.compile(rb"nvinfer(?:\.so\.|_)(\d+)")
@@ -65,6 +66,8 @@ class OrtTrtEngine(Engine):
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Create a session whose engines come from the folder of the request, or are built into it."""
+        if request.build.limits:  # of operators that TensorRT leaves to the CUDA provider
+            raise UnsupportedGraphError(request.component, request.build.limits)
         # torch brings the CUDA libraries of pip installations; a system-wide CUDA works without it.
         with suppress(ImportError):
             import torch  # noqa: F401
@@ -72,15 +75,16 @@ class OrtTrtEngine(Engine):
         import onnxruntime
 
         index = str(request.device_index)
-        session = _ort.create_session(
-            request,
-            options=_ort.session_options(onnxruntime, request.options),
-            providers=[
-                (PROVIDER, provider_options(request)),
-                ("CUDAExecutionProvider", {"device_id": index}),
-                "CPUExecutionProvider",
-            ],
-        )
+        with _ort_overflow.avoided(request):  # a given graph may hold attention that the CUDA provider runs
+            session = _ort.create_session(
+                request,
+                options=_ort.session_options(onnxruntime, request.options),
+                providers=[
+                    (PROVIDER, provider_options(request)),
+                    ("CUDAExecutionProvider", {"device_id": index}),
+                    "CPUExecutionProvider",
+                ],
+            )
         facts = _ort_compilers.partitions(session, PROVIDER)
         yield _ort.OrtRunner(session, request, memory=_ort_memory.cuda_memory(request.device_index), facts=facts)
 

@@ -186,6 +186,10 @@ class TensorRtRunner(Runner):
                 self._graph.replay()
         self._warm = True
 
+    def run_plainly(self) -> None:
+        """Start one call that neither captures nor replays a CUDA graph."""
+        self._execute()
+
     def _execute(self) -> None:
         if not self._context.execute_async_v3(self._stream.cuda_stream):
             raise RuntimeError("TensorRT did not execute the component; the last lines of the worker's stderr say why")

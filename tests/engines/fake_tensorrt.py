@@ -94,27 +94,29 @@ class ITimingCache:
 
 
 class IBuilderConfig:
+    __slots__ = ("_cleared", "_profiles", "_timing_cache", "builder_optimization_level")
+
     def __init__(self):
         self.builder_optimization_level = 3
-        self.cleared, self.profiles, self.timing_cache = [], [], None
+        self._cleared, self._profiles, self._timing_cache = [], [], None
 
     def clear_flag(self, flag):
-        self.cleared.append(flag)
+        self._cleared.append(flag)
 
     def create_timing_cache(self, serialized_timing_cache):
         assert serialized_timing_cache == b""
         return ITimingCache()
 
     def set_timing_cache(self, cache, ignore_mismatch):
-        self.timing_cache = cache
+        self._timing_cache = cache
         return not ignore_mismatch
 
     def get_timing_cache(self):
-        return self.timing_cache
+        return self._timing_cache
 
     def add_optimization_profile(self, profile):
-        self.profiles.append(profile)
-        return len(self.profiles) - 1
+        self._profiles.append(profile)
+        return len(self._profiles) - 1
 
 
 class Builder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -44,6 +45,7 @@ class VendorSession(FakeSession):
         self.entries = {
             name: options.get_session_config_entry(name) for name in ("session.record_ep_graph_assignment_info",)
         }
+        self.environment = os.environ.get("ORT_DISABLE_TRT_FLASH_ATTENTION")
         self.tuned = []
 
     def get_providers(self):
@@ -126,6 +128,17 @@ def test_tensorrt_keeps_engines_and_timings_in_the_folder_and_takes_the_precisio
         "CPUExecutionProvider",
     ]
     assert facts["partitions"] == {"engines": 1, "cpu_nodes": 2}
+
+
+@pytest.mark.parametrize("upcast", [True, False])
+def test_attention_that_overflows_is_avoided_where_the_cuda_provider_may_run_it(
+    sessions, tmp_path, upcast, monkeypatch
+):
+    monkeypatch.delenv("ORT_DISABLE_TRT_FLASH_ATTENTION", raising=False)
+    monkeypatch.setattr(Model, "config", lambda self, component: {"upcast_attention": upcast})
+    _, session = loaded(OrtTrtEngine(), sessions, tmp_path)
+    assert session.environment == ("1" if upcast else None)
+    assert "ORT_DISABLE_TRT_FLASH_ATTENTION" not in os.environ
 
 
 def test_a_dynamic_build_names_the_shapes_of_every_input(tmp_path):

@@ -66,6 +66,15 @@ def with_wrong_attention_scale() -> Any:
     return pipeline
 
 
+def with_unscaled_attention() -> Any:
+    pipeline = make()
+    pipeline.unet.set_attn_processor(AttnProcessor())
+    for module in pipeline.unet.modules():
+        if isinstance(module, Attention):
+            module.scale = 1.0
+    return pipeline
+
+
 def with_a_norm_left_out() -> Any:
     pipeline = make()
     pipeline.unet.conv_norm_out.forward = lambda hidden: hidden
@@ -123,6 +132,14 @@ def without_a_weight() -> Any:
     pipeline = make()
     pipeline.unet.conv_in.bias = None
     return pipeline
+
+
+class Elsewhere(diffusers.StableDiffusionPipeline):
+    _execution_device = torch.device("cuda", 0)
+
+
+def on_a_gpu() -> Any:
+    return make(Elsewhere)
 
 
 class ByHand:

@@ -79,7 +79,13 @@ def test_a_plain_pipeline_agrees_with_itself(wanted, context):
 
 @pytest.mark.parametrize(
     "function",
-    ["without_guidance", "with_another_scheduler", "with_wrong_attention_scale", "with_a_norm_left_out"],
+    [
+        "without_guidance",
+        "with_another_scheduler",
+        "with_wrong_attention_scale",
+        "with_unscaled_attention",
+        "with_a_norm_left_out",
+    ],
 )
 def test_a_pipeline_that_silently_does_something_else_disagrees(function, wanted, context):
     found = agreement(function, context, wanted)
@@ -88,6 +94,7 @@ def test_a_pipeline_that_silently_does_something_else_disagrees(function, wanted
 
 
 @NUMPY
+@pytest.mark.filterwarnings("ignore:Dynamo detected a call to a `functools.lru_cache`-wrapped function:UserWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("function", ["optimized", "compiled"])
 def test_an_optimized_pipeline_agrees_in_its_own_precision(function, context):
@@ -175,6 +182,12 @@ REFUSED = [
         (
             "image_to_image() returned a StableDiffusionImg2ImgPipeline, which is a pipeline that is not supported. "
             f"{KNOWN}"
+        ),
+    ),
+    (
+        "on_a_gpu",
+        (
+            "on_a_gpu() returned a pipeline on cuda:0, and this run is on cpu. To run it, add --sdperf-gpu=auto."
         ),
     ),
     (

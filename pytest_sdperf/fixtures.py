@@ -190,7 +190,8 @@ def _measured(runner: CaseRunner, session: Session, *, more: Callable[[Measureme
         calibration = session.calibration(runner.case)
         measurement = measure(runner, processes=settings.processes, say=session.say, more=more)
     measurement = with_floor(dataclasses.replace(measurement, calibration=calibration), runner)
-    if not settings.in_process:
+    # Of the user's own pipeline nobody can tell whether the code is still the same.
+    if not settings.in_process and settings.selection.pipeline is None:
         try:
             session.unfinished.keep(measurement, conditions, processes=settings.processes)
         except OSError as error:

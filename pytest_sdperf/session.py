@@ -37,6 +37,7 @@ from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
 from pytest_sdperf.selection.other_case import OtherCase
+from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.unfinished import Conditions, Unfinished, conditions_of
 from pytest_sdperf.values import Build, Case, Measurement
 
@@ -161,14 +162,16 @@ class Session:
         """Return the runner of a case; the same one for the same case."""
         case = self.completed(case)
         if case not in self._runners:
-            given, request = self.given_pipeline, self.run.request_of(case)
-            runner = given.runner(case, request) if given else CaseRunner(case, request, self.workbench)
-            self._runners[case] = runner
+            self._runners[case] = self._new_runner(case, self.run.request_of(case))
         return self._runners[case]
 
     def other_runner(self, other: OtherCase) -> CaseRunner:
         """Return what executes the second side of an A/B."""
-        return CaseRunner(other.case, other.request, self.workbench)
+        return self._new_runner(other.case, other.request)
+
+    def _new_runner(self, case: Case, request: EngineRequest) -> CaseRunner:
+        given = self.given_pipeline
+        return given.runner(case, request) if given else CaseRunner(case, request, self.workbench)
 
     def has_outputs(self, case: Case) -> bool:
         """Whether a case was executed ahead, for the test that compares it."""

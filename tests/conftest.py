@@ -35,8 +35,9 @@ def sdperf(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callab
         loaded = ["no:pytest_sdperf.builtins", "pytest_sdperf.plugin", "door_toys", *plugins]
         flags = [word for name in loaded for word in ("-p", name)]
         # pytest-xdist hands its workers the sys.path of the moment when it was imported.
-        start = pytester.runpytest_subprocess if "xdist.plugin" in plugins else pytester.runpytest_inprocess
-        return start(*flags, *arguments)
+        if "xdist.plugin" in plugins:
+            return pytester.runpytest_subprocess(*flags, *arguments)
+        return pytester.runpytest_inprocess(*flags, *arguments, no_reraise_ctrlc=True)
 
     return run
 

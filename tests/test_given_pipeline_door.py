@@ -17,6 +17,12 @@ BESIDE = [
     ("onnx-dir=.", "holds no graphs"),
     ("onnx-reference=.", "holds no graphs"),
     ("scheduler=ddim", "has its scheduler"),
+    ("force-fp32-ops=unet:Softmax", "is not built"),
+    ("plan", "is known only once it is made"),
+    ("resume", "may have changed its code since"),
+    ("ab-engine=torch", "is its own engine"),
+    ("ab-optimization=fp16", "is optimized already, or not"),
+    ("ab-build=own", "is not built"),
 ]
 
 

@@ -149,7 +149,7 @@ def test_both_sides_are_named_by_options_and_versions():
 )  # fmt: skip
 def test_memory_is_compared_too(fields, policy, outcome, code, sentence):
     sides = (measurement(10.0, 10.0, **{"source": "device", **side}) for side in fields)
-    _, verdict, _ = judge_pairs(pairs(*sides), policy=policy)
+    _, verdict, *_ = judge_pairs(pairs(*sides), policy=policy)
     assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, sentence)
     assert (verdict.metric, verdict.details) == ("first-run-memory", ())
 

@@ -169,8 +169,8 @@ def test_what_earlier_sessions_measured_is_no_estimate(plan, pytester):
     folder.mkdir()
     (folder / "toy-cpu.json").write_text(to_text(file))
     lines = plan("--sdperf-engine=torch", "--sdperf-component=unet", "-k", "test_fast").splitlines()
-    assert lines[4] == "  speed                     ~56 s [1]     ~4.00 GB   500 MB [1]  to make: weights"
-    assert "  running     24 s [1]" in lines
+    assert lines[4] == "  speed                     ~68 s [1]     ~4.00 GB   500 MB [1]  to make: weights"
+    assert "  running     36 s [1]" in lines
     assert lines[-1] == "  [1] measured here 2026-11-20"
 
 

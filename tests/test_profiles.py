@@ -95,10 +95,12 @@ def test_an_unknown_key_names_the_nearest_and_every_other(tmp_path):
     with pytest.raises(SdperfError) as caught:
         project(tmp_path, "[tool.sdperf]\nengin = 'torch'\n")
     assert str(caught.value) == (
-        "unknown key in [tool.sdperf] 'engin'. Did you mean 'engine'? Known: baselines, batch-size, build-timeout, "
-        "cache-dir, cache-size, component, engine, engines, explain, exporter, fail-on, fuser, gpu, inprocess, json, "
-        "min-effect, missing-baseline, model, onnx-dir, onnx-reference, opset, optimization, pool, processes, reason, "
-        "resolution, scheduler, shapes, state-dir, steps, update-baselines, weights, worker-timeout."
+        "unknown key in [tool.sdperf] 'engin'. Did you mean 'engine'? Known: ab, ab-build, ab-engine, "
+        "ab-optimization, baselines, batch-size, build-timeout, cache-dir, cache-size, component, engine, "
+        "engines, explain, exporter, fail-on, force-fp32-ops, fuser, gpu, inprocess, json, max-processes, "
+        "min-effect, missing-baseline, model, onnx-dir, onnx-reference, opset, optimization, pipeline, plan, "
+        "pool, processes, reason, resolution, resume, scheduler, shapes, state-dir, steps, time-budget, "
+        "unused-baselines, update-baselines, weights, worker-timeout."
     )
 
 

@@ -24,18 +24,20 @@ PLAYED = """
     from pytest_sdperf.planning.cost import Cost
     from pytest_sdperf.planning.estimator import Estimator
     from pytest_sdperf.planning.figures import Figure, estimate
+    from pytest_sdperf.session import Session
 
     def cost(self, wanted):
         costs = eval(os.environ["COSTS"])
         return Cost(wanted, build=Figure(), run=None if costs is None else estimate(costs))
 
-    def measure(runner, *, processes, say):
+    def measure(runner, *, processes, say, more):
         clock.wall_s.now += 600
         return measurement(case=runner.case)
 
     @pytest.fixture(autouse=True)
     def played(monkeypatch):
         monkeypatch.setattr(fixtures, "measure", measure)
+        monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
     @pytest.fixture
     def agree(case):
@@ -43,7 +45,8 @@ PLAYED = """
 
     @pytest.fixture
     def runner(case):
-        return SimpleNamespace(case=case, builds=dict)
+        on_cpu = SimpleNamespace(device=SimpleNamespace(kind="cpu"))
+        return SimpleNamespace(case=case, builds=dict, workbench=on_cpu)
 
     Estimator.cost = cost
 """

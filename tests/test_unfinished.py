@@ -30,8 +30,9 @@ PLAYED = """
     from sample_values import measurement
 
     from pytest_sdperf import fixtures
+    from pytest_sdperf.session import Session
 
-    def measure(runner, *, processes, say):
+    def measure(runner, *, processes, say, more):
         name = f"{runner.case.optimization}-{runner.case.batch_size}"
         with open("log", "a") as log:
             log.write(name + "\\n")
@@ -42,10 +43,12 @@ PLAYED = """
     @pytest.fixture(autouse=True)
     def played(monkeypatch):
         monkeypatch.setattr(fixtures, "measure", measure)
+        monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
     @pytest.fixture
     def runner(case):
-        return SimpleNamespace(case=case, builds=dict)
+        on_cpu = SimpleNamespace(device=SimpleNamespace(kind="cpu"))
+        return SimpleNamespace(case=case, builds=dict, workbench=on_cpu)
 """
 ALL = ["fp32-1", "fp32-2", "fp16-1", "fp16-2"]
 
@@ -229,7 +232,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_next_one_measures_the_rest
     dates = [report["measurement"]["taken_over"] for report in reports]
     assert [bool(date) for date in dates] == [True, True, False, False]
     lines = result.outlines
-    start = lines.index("TAKEN OVER 2 cases that an interrupted run measured; the others were measured now")
+    start = lines.index("TAKEN OVER 2 cases that an interrupted run measured; the others are of now")
     stem = "test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp32"
     assert lines[start + 1 : start + 3] == [f"  {dates[0]} {stem}]", f"  {dates[1]} {stem}-batch-2]"]
     assert any(line == f"taking over sd15-thin unet at fp32 on ort-cpu, measured {dates[0]}" for line in lines)

@@ -29,7 +29,7 @@ def judge_memory(measurement: Measurement, stored: StoredCase | None, metric: st
     Returns:
         None where it cannot be told, neither now nor in the baseline: by a CPU machine, or by an engine's allocator.
     """
-    peak, what = METRICS[metric], f"{opening(measurement.case)} {_spelled(metric)}"
+    peak, what = METRICS[metric], f"{opening(measurement.case)} {spelled(metric)}"
     values = [peak(sample) for sample in measurement.samples]
     before = _sessions(stored, metric)
     known_before = any(peak(sample) is not None for session in before for sample in session.samples)
@@ -47,11 +47,13 @@ def judge_memory(measurement: Measurement, stored: StoredCase | None, metric: st
     return _against(measurement, before, metric, obtained=obtained, policy=policy)
 
 
-def _spelled(metric: str) -> str:
+def spelled(metric: str) -> str:
+    """Return what a metric is called in a sentence."""
     return metric.replace("-run-", "-run ").replace("-memory", " memory")
 
 
-def _source(sample: Sample, metric: str) -> str:
+def source_of(sample: Sample, metric: str) -> str:
+    """Return who told a peak: `device`, `host` or `allocator`."""
     return "allocator" if metric == ALLOCATOR else sample.memory_source
 
 
@@ -62,13 +64,13 @@ def _sessions(stored: StoredCase | None, metric: str) -> tuple[Session, ...]:
 def _against(
     measurement: Measurement, before: Sequence[Session], metric: str, *, obtained: float, policy: Policy
 ) -> Verdict:
-    peak, what = METRICS[metric], f"{opening(measurement.case)} {_spelled(metric)}"
+    peak, what = METRICS[metric], f"{opening(measurement.case)} {spelled(metric)}"
     stored = [peak(sample) for session in before for sample in session.samples]
     if any(value is None or value <= 0 for value in stored):
         return invalid("baseline-unusable", f"The baseline of {what} has a sample without it.", metric=metric)
-    sources = sorted({_source(sample, metric) for session in before for sample in session.samples})
-    source = _source(measurement.samples[0], metric)
-    if sources != sorted({_source(sample, metric) for sample in measurement.samples}):
+    sources = sorted({source_of(sample, metric) for session in before for sample in session.samples})
+    source = source_of(measurement.samples[0], metric)
+    if sources != sorted({source_of(sample, metric) for sample in measurement.samples}):
         told = (
             f"{source or 'unknown'} memory now and {' and '.join(name or 'unknown' for name in sources)} memory before"
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from pytest_sdperf.judging.fitness import invalid, unfit
 from pytest_sdperf.judging.latency import METRIC
+from pytest_sdperf.judging.memory import ALLOCATOR, source_of, spelled
 from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening
@@ -100,14 +101,14 @@ def _out_of_memory(pairs: Pairs) -> Verdict | None:
 
 
 def _memory(pairs: Pairs, metric: str, *, policy: Policy) -> Verdict | None:
-    """Compare one of the two peaks; None where a CPU machine can tell it of neither side."""
-    peak, what = MEMORY_METRICS[metric], f"{opening(pairs.a.case)} {metric.replace('-run-', '-run ')} of B"
+    """Compare one of the peaks; None where a CPU machine, or the allocators, can tell it of neither side."""
+    peak, what = MEMORY_METRICS[metric], f"{opening(pairs.a.case)} {spelled(metric)} of B"
     a, b = ([peak(sample) or 0 for sample in side.samples] for side in (pairs.a, pairs.b))
-    if policy.on_cpu and not any((*a, *b)):
+    if not any((*a, *b)) and (policy.on_cpu or metric == ALLOCATOR):
         return None
     if min(*a, *b) <= 0:
         return invalid("memory-missing", f"{what} or of A is missing from a sample.", metric=metric)
-    sources = {sample.memory_source for side in (pairs.a, pairs.b) for sample in side.samples}
+    sources = {source_of(sample, metric) for side in (pairs.a, pairs.b) for sample in side.samples}
     if len(sources) > 1:
         told = " and ".join(sorted(source or "unknown" for source in sources))
         return invalid("memory-source-changed", f"{what} cannot be compared with A's: {told} memory.", metric=metric)

@@ -56,8 +56,9 @@ class Answer:
     spelling: str
 
     def __str__(self) -> str:
-        """Quote the answer as it was given."""
-        return f"{self.spelling}={self.text}"
+        """Quote the answer as it was given; on the command line a switch has no value."""
+        is_switch = self.text == "true" and self.spelling.startswith("--")
+        return self.spelling if is_switch else f"{self.spelling}={self.text}"
 
 
 GROUPS: Mapping[str, str] = {

@@ -31,6 +31,12 @@ _BESIDE: Mapping[str, str] = {
     "onnx-dir": "holds no graphs",
     "onnx-reference": "holds no graphs",
     "scheduler": "has its scheduler",
+    "force-fp32-ops": "is not built",
+    "plan": "is known only once it is made",
+    "resume": "may have changed its code since",
+    "ab-engine": "is its own engine",
+    "ab-optimization": "is optimized already, or not",
+    "ab-build": "is not built",
 }
 
 

@@ -15,6 +15,6 @@ def taken_over_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[L
     taken = [(name, date) for name, date in taken if date]
     if not taken:
         return
-    text = f"TAKEN OVER {plural(len(taken), 'case')} that an interrupted run measured; the others were measured now"
+    text = f"TAKEN OVER {plural(len(taken), 'case')} that an interrupted run measured; the others are of now"
     yield from wrapped(text, width=width, rest="  ", styles=("bold",))
     yield from (Line(f"  {date} {name}") for name, date in taken)

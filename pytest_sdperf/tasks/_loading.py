@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class LoadedComponent:
     model: Model
     runner: Runner
     load_s: float
-    compiling: Mapping[str, float]
+    compiling: Mapping[str, float] = field(default_factory=dict)
 
 
 def build_from_json(data: Mapping[str, Any]) -> Build:

@@ -57,7 +57,7 @@ def test_a_killed_run_is_resumed(user):
     result.assert_outcomes(passed=3)
     assert log.read_text().split() == ["2", "3"]
     lines = report_of(result)
-    start = lines.index("TAKEN OVER 1 case that an interrupted run measured; the others were measured now")
+    start = lines.index("TAKEN OVER 1 case that an interrupted run measured; the others are of now")
     assert lines[start + 1].endswith("Z test_mine.py::test_speed[dense-unet-on-acme-at-fp32]")
     assert [bool(report["measurement"]["taken_over"]) for report in user.results()["reports"]] == [True, False, False]
     assert list((user.path / "state" / "unfinished").rglob("*.json")) == []

@@ -39,7 +39,7 @@ def test_the_newest_session_tells():
 
 def test_the_seconds_of_a_process_are_its_calls_and_what_came_before_them():
     one = known(candidate_date="2026-11-21T10:00Z")
-    assert one.process_seconds(case()).value == 3 * 0.01
+    assert one.process_seconds(case()).value == 5 * 0.01
     assert one.first_seconds(case()).value == sample().load_s + sample().first_run_s
 
 

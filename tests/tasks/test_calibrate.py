@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import Silent
 from pytest_sdperf.errors import EngineMissingError
+from pytest_sdperf.phases import Silent
 from pytest_sdperf.tasks import TaskContext, calibrate
 
 

@@ -14,8 +14,8 @@ from own_pipelines import write_pipeline
 from pytest_sdperf.agreement import compare
 from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import Silent
 from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError, PipelineError
+from pytest_sdperf.phases import Silent
 from pytest_sdperf.tasks import TaskContext, given_pipeline, plain_pipeline
 from pytest_sdperf.tasks._plain_twin import identity, plain_twin
 

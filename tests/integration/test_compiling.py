@@ -42,7 +42,7 @@ COMPILER = """
 
 @pytest.fixture
 def compiler(user):
-    user.project(conftest=COMPILER, options={"engine": "acme-compiler", "processes": 2})
+    user.project(conftest=COMPILER, options={"engine": "acme-compiler", "processes": 2, "max-processes": 2})
     return user
 
 

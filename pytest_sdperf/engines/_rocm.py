@@ -4,12 +4,47 @@ from __future__ import annotations
 
 import ctypes.util
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from pytest_sdperf.engines import _ort_install, _ort_memory
+from pytest_sdperf.contracts import Engine, LoadRequest, Model
+from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.engines import _ort, _ort_install, _ort_memory
 from pytest_sdperf.interpreter import pip
 
 _INSTALLATIONS = Path("/opt")
+
+
+class RocmEngine(Engine):
+    """What every engine has in common that runs ONNX Runtime on an AMD GPU."""
+
+    consumes = "onnx"
+    device_kinds: tuple[DeviceKind, ...] = ("rocm",)
+    extra = "rocm"
+
+    def preload(self, model: Model, component: str) -> None:
+        """Import torch first: its libraries of ROCm are those that onnxruntime shall find."""
+        import torch  # noqa: F401, I001 - the order matters
+        import onnxruntime  # noqa: F401
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of onnxruntime, and of torch with the ROCm that it was built for."""
+        import torch
+
+        return {**_ort.versions(), "torch": str(torch.__version__)}
+
+
+def session(request: LoadRequest, provider: str, options: Mapping[str, str]) -> Any:
+    """Create a session on an AMD GPU, with the CPU provider behind it for what has no kernel there."""
+    import torch  # noqa: F401, I001 - the order matters
+    import onnxruntime
+
+    return _ort.create_session(
+        request,
+        options=_ort.session_options(onnxruntime, request.options),
+        providers=[(provider, dict(options)), "CPUExecutionProvider"],
+    )
 
 
 def missing_torch() -> str | None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Model, Requirement, Runner
+from pytest_sdperf.contracts import EngineOption, LoadRequest, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.engines import _ort, _rocm
 
@@ -14,7 +14,7 @@ PROVIDER = "ROCMExecutionProvider"
 _PACKAGE = "onnxruntime-rocm<1.23"
 
 
-class OrtRocmEngine(Engine):
+class OrtRocmEngine(_rocm.RocmEngine):
     """The ROCm execution provider, which has kernels of its own for the operators of every rung.
 
     Tuning is always on: without it some operators have no kernel that runs. What it found is kept, so that only one
@@ -22,8 +22,6 @@ class OrtRocmEngine(Engine):
     """
 
     name = "ort-rocm"
-    consumes = "onnx"
-    device_kinds = ("rocm",)
     options = {
         "cuda_graph": EngineOption(
             "off", "Capture the run once, as a HIP graph, and replay it.", choices=("off", "on")
@@ -31,7 +29,6 @@ class OrtRocmEngine(Engine):
         "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
     }
     requirements = (Requirement("onnxruntime", package="onnxruntime-rocm"), Requirement("torch"))
-    extra = "rocm"
     compiles = True
 
     def missing(self, device_kind: DeviceKind = "rocm") -> str | None:
@@ -42,34 +39,16 @@ class OrtRocmEngine(Engine):
         """Return the last rung; the published ladder for an MI250X has no packed attention, as `all-packed-qkv`."""
         return ("bias-add",)
 
-    def preload(self, model: Model, component: str) -> None:
-        """Import torch first: its libraries of ROCm are those that onnxruntime shall find."""
-        import onnxruntime  # noqa: F401
-        import torch  # noqa: F401
-
-    def versions(self) -> dict[str, str]:
-        """Return the versions of onnxruntime, and of torch with the ROCm that it was built for."""
-        import torch
-
-        return {**_ort.versions(), "torch": str(torch.__version__)}
-
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Create a session that knows the tuning of earlier processes; leave what it found in the folder."""
-        import onnxruntime
-        import torch  # noqa: F401
-
         provider = {
             "device_id": str(request.device_index),
             "tunable_op_enable": "1",
             "tunable_op_tuning_enable": "1",
             "enable_hip_graph": "1" if request.options["cuda_graph"] == "on" else "0",
         }
-        session = _ort.create_session(
-            request,
-            options=_ort.session_options(onnxruntime, request.options),
-            providers=[(PROVIDER, provider), "CPUExecutionProvider"],
-        )
+        session = _rocm.session(request, PROVIDER, provider)
         tuning = request.work_dir / f"{request.component}-tuning.json"
         known = tuning.is_file()
         if known:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_sdperf.calibration import Calibration
+from pytest_sdperf.device import Device
 from pytest_sdperf.device_choice import worker_environment
 from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.process import run_task
@@ -25,10 +27,18 @@ def calibrate(bench: Workbench, *, python: Path | None) -> Calibration | None:
             out_dir=bench.new_folder("calibration"),
             timeout_s=bench.settings.worker_timeout_s,
             python=python,
-            env=worker_environment(bench.device),
+            env={**worker_environment(bench.device), **_every_core(bench.device)},
             in_process=bench.settings.in_process,
         )
     except SdperfError as error:
         bench.say(f"not calibrated: {error}")
         return None
     return Calibration(**answer)
+
+
+def _every_core(device: Device) -> Mapping[str, str]:
+    """A processor is calibrated with all of it: fewer threads for an engine do not make a slower processor."""
+    if device.kind != "cpu":
+        return {}
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return dict.fromkeys(names, str(device.machine.get("cores") or 1))

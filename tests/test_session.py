@@ -115,6 +115,16 @@ def test_where_the_suite_has_no_torch_the_interpreter_of_the_profile_is_asked(se
     assert asked[0][2] == OTHER
 
 
+def test_a_processor_is_calibrated_with_all_its_cores(session, asked, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    session.run.device = lambda: Device("cpu", "Toy CPU", "toy-cpu", machine={"cores": 8})
+    given = {}
+    monkeypatch.setattr("pytest_sdperf.calibrator.run_task", lambda *_, env, **how: given.update(env) or ANSWER)
+    session.calibration(CASE)
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    assert {given[name] for name in threads} == {"8"}
+
+
 def test_what_cannot_be_calibrated_is_said_once(session, asked, monkeypatch):
     def run_task(*arguments, **how):
         raise EngineMissingError("no torch")

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Measures one NVIDIA GPU, what is worth most first: the ladder of sd15, then the engines, then bare loops beside ours,
+# then larger models and whole requests. Prints what is stored last.
+#
+#     benchmarks/measure_card.sh [FOLDER [STEP ...]]      default: ./card, every step
+#
+# FOLDER gets baselines/, one JSON file and one log per step. A step that was done is not done again, and of one that was
+# interrupted only the rest is measured: start the script again. GPU names the card (default: auto). To try the script
+# where there is none: GPU=cpu MODEL=sd15-thin LARGER=sd21-thin ORT=ort-cpu COMPILED= LADDER=fp32,fp16 LAST=fp16.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+folder=${1:-card}
+shift $(($# > 0 ? 1 : 0))
+steps=("$@")
+[ ${#steps[@]} -gt 0 ] || steps=(hardware ladder engines loops larger requests)
+gpu=${GPU:-auto} model=${MODEL:-sd15} larger=${LARGER:-sdxl,sd21} ort=${ORT:-ort-cuda} last=${LAST:-bias-add}
+graph=${GRAPH-:cuda_graph=on} compiled=${COMPILED-torch-compile:mode=reduce-overhead}
+[ "$gpu" = cpu ] && graph=
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+ended=0
+
+# Runs pytest for a step, unless its results are there.
+measured() {
+  local step=$1
+  shift
+  [ -e "$folder/$step.json" ] && { echo "$step: done before"; return; }
+  local begun=$SECONDS
+  python3 -m pytest "$@" --gpu="$gpu" --sdperf-baselines="$folder/baselines" --sdperf-update-baselines --sdperf-resume \
+    --sdperf-json="$folder/$step.part" > "$folder/$step.log" 2>&1
+  local status=$?
+  printf '%s: exit %d after %d s\n' "$step" "$status" $((SECONDS - begun))
+  # 0 to 1 and 10 to 12: every test came to its end, whatever the verdict.
+  case $status in 0 | 1 | 10 | 11 | 12) mv "$folder/$step.part" "$folder/$step.json" ;; *) ended=1 ;; esac
+}
+
+suites=(suites/test_agreement.py suites/test_pipelines.py)
+for step in "${steps[@]}"; do
+  case $step in
+    hardware)
+      python3 -m pytest tests/devices/test_real_gpu.py tests/engines/test_real_ort_cuda.py tests/engines/test_real_torch.py \
+        -q -p no:cacheprovider > "$folder/hardware.log" 2>&1
+      echo "hardware: exit $?, $(tail -1 "$folder/hardware.log")" ;;
+    ladder)
+      measured ladder "${suites[@]}" --engine="$ort$graph" --model="$model" --component=unet --batch-size=1,8 \
+        --optimization="${LADDER:-ladder}" ;;
+    engines)
+      measured torch "${suites[@]}" --engine="torch${compiled:+,$compiled}" --model="$model" --component=unet
+      measured engines "${suites[@]}" --engine="$ort${graph:+,$ort$graph}" --model="$model" --optimization="$last" \
+        --component=unet,vae_decoder,text_encoder ;;
+    loops)
+      measured loops benchmarks/bare_loops.py --engine="$ort$graph" --model="$model" --component=unet --batch-size=1,8 \
+        --optimization="$last"
+      measured torch-loops benchmarks/bare_loops.py --engine=torch --model="$model" --component=unet --batch-size=8
+      grep -h ', ratio ' "$folder/loops.log" "$folder/torch-loops.log" ;;
+    larger)
+      measured larger "${suites[@]}" --engine="$ort$graph" --model="$larger" --component=unet --optimization="$last" ;;
+    requests)
+      measured requests "${suites[@]}" --engine="$ort$graph" --model="$model" --component=pipeline --optimization="$last" \
+        --sdperf-processes=1 --sdperf-max-processes=1 ;;
+    *)
+      echo "there is no step $step; there are hardware, ladder, engines, loops, larger and requests"
+      exit 4 ;;
+  esac
+done
+python3 -c 'import sys; from pytest_sdperf.cli import main; sys.exit(main(sys.argv[1:]))' \
+  baselines list --baselines="$folder/baselines"
+exit "$ended"

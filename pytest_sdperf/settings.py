@@ -137,7 +137,8 @@ class Settings:
         cache_size_bytes: Size above which the least recently used artifacts are removed.
         state_dir: Folder of candidates and self-test results of this machine.
         processes: Fresh processes per measurement.
-        max_processes: More are started while a verdict is open, up to this many; 0 means four times as many.
+        max_processes: More are started while a verdict is open, up to this many; 0 means four times as many on a GPU,
+            and no more on a CPU.
         other: The second side of an A/B; None judges by the baseline.
         worker_timeout_s, build_timeout_s: After this a worker is ended and its case is INVALID.
         update_baselines: Accept what was measured.

@@ -476,13 +476,15 @@ def test_policy_of_the_command_line():
     assert Policy.of(settings, device_kind="cpu") == Policy(
         on_cpu=True,
         processes=5,
-        max_processes=20,
+        max_processes=5,
+        max_pairs=20,
         min_effect=0.03,
         missing_baseline="fail",
         fail_on_inconclusive=True,
     )
+    assert Policy.of(settings, device_kind="cuda").max_processes == 20
     found = Policy.of(Settings(max_processes=7), device_kind="cuda", min_effect=0.1, cases=4)
-    assert found == Policy(max_processes=7, min_effect=0.1, cases=4)
+    assert found == Policy(max_processes=7, max_pairs=7, min_effect=0.1, cases=4)
     assert Policy.of(Settings(in_process=True), device_kind="cpu").looks.counts == (3,)
 
 

@@ -23,6 +23,7 @@ class Policy:
         self_test_passed: Same-against-same and injected slowdowns were told apart on this machine.
         processes: Samples asked for; fewer are not a measurement.
         max_processes: More are taken while a verdict is open, up to this many; not above `processes` takes no more.
+        max_pairs: Most pairs of an A/B; 0 means as many as processes.
         cases: Measurements that are judged in one run.
         min_effect: Smallest relative change of a latency that counts.
         cpu_min_effect: The same on a CPU until the self-test has passed.
@@ -51,6 +52,7 @@ class Policy:
     self_test_passed: bool = False
     processes: int = 3
     max_processes: int = 0
+    max_pairs: int = 0
     cases: int = 1
     min_effect: float = 0.02
     cpu_min_effect: float = 0.30
@@ -93,7 +95,7 @@ class Policy:
     @property
     def pair_looks(self) -> Looks:
         """Numbers of pairs after which an A/B is judged."""
-        return looks_of(self.max_processes)
+        return looks_of(self.max_pairs or self.max_processes)
 
     @property
     def widest(self) -> float:
@@ -108,10 +110,14 @@ class Policy:
     @classmethod
     def of(cls, settings: Settings, *, device_kind: str, min_effect: float | None = None, cases: int = 1) -> Policy:
         """Return the policy that the command line, a device and a test's marker (`min_effect`) ask for."""
+        on_cpu, most = device_kind == "cpu", settings.most_processes
+        # What keeps a verdict open on a CPU is the noise of the machine, and that comes with every further process.
+        no_more = on_cpu and not settings.max_processes
         return cls(
-            on_cpu=device_kind == "cpu",
+            on_cpu=on_cpu,
             processes=settings.processes,
-            max_processes=settings.most_processes,
+            max_processes=settings.processes if no_more else most,
+            max_pairs=most,
             cases=cases,
             min_effect=settings.min_effect if min_effect is None else min_effect,
             unused_baselines=settings.unused_baselines,

@@ -154,7 +154,8 @@ OPTIONS: Sequence[Option] = (
     Option(
         "max-processes",
         "how",
-        "Most processes per measurement: more are started while its verdict is open. Default: four times --processes.",
+        "Most processes per measurement: more are started while its verdict is open. Default: four times --processes "
+        "on a GPU, and no more on a CPU.",
         "NUMBER",
     ),
     Option(

@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester"]
 
 HERE = Path(__file__).parent
+
+# Shared machines are slow at times, which is no property of the code.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 # Warnings that third-party libraries raise on their own account, as pytest filters that name the library.
 TOLERATED_WARNINGS: tuple[str, ...] = ()

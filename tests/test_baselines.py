@@ -99,7 +99,7 @@ STORED = st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(STORED)
 def test_every_session_survives_the_file(path, of_case):
     baseline = Baseline(machine=MACHINE, cases={CASE.key: of_case})

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from pytest_sdperf.fusing.lowering import lower
 
-FEW = settings(max_examples=20, deadline=None, derandomize=True)
+FEW = settings(max_examples=20, derandomize=True)
 TYPES = st.sampled_from([np.float32, np.float16])
 WAYS = st.fixed_dictionaries(
     {

@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -102,7 +102,6 @@ def test_weights_in_subgraphs_are_stripped_and_drawn():
     assert value.const_value.numpy().shape == (96, 96)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_tensors_of_two_values_stay(data):
     values = data.draw(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=2))
@@ -114,7 +113,6 @@ def test_tensors_of_two_values_stay(data):
     np.testing.assert_array_equal(model.graph.initializers["w"].const_value.numpy(), array)
 
 
-@settings(deadline=None)
 @given(size=st.integers(1, 130), dtype=st.sampled_from([np.float16, np.float32, np.float64, np.int64, np.bool_]))
 def test_only_large_floats_are_stripped(size, dtype):
     model = _model("y = Add(x, w)", w=np.arange(size).astype(dtype))

@@ -26,7 +26,7 @@ def ids_of(tokenizer: CLIPTokenizer, text: str) -> list[int]:
 
 
 @given(text=st.text(max_size=400))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_any_text_becomes_ids_of_the_embedding(thin, text):
     ids = ids_of(thin, text)
     assert len(ids) == 77

@@ -339,7 +339,7 @@ def test_what_changed_and_how_many_sessions_there_are():
     assert (changes_of(reports, None), sessions_of(reports, None), sessions_of([], baseline)) == ((), 0, 0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(60, 200))
 def test_no_line_but_a_name_or_a_command_is_wider_than_the_terminal(width):
     names = {report.nodeid for report in REPORTS}

@@ -88,8 +88,16 @@ def raises() -> Any:
     raise ValueError("no weights here")
 
 
+# What `.to("cuda")` raises with torch's build for CPUs, and with one for CUDA where there is no driver.
 def wants_a_gpu() -> Any:
-    return make().to("cuda")
+    raise AssertionError("Torch not compiled with CUDA enabled")
+
+
+def wants_a_driver() -> Any:
+    raise RuntimeError(
+        "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
+        "http://www.nvidia.com/Download/index.aspx"
+    )
 
 
 def takes_all_memory() -> Any:

@@ -53,6 +53,9 @@ def test_loaded_libraries_are_asked(cudnn, spelled, monkeypatch, tmp_path):
 
 
 def test_a_process_without_them(monkeypatch, tmp_path):
+    maps = tmp_path / "maps"
+    maps.write_text("7f10-7f20 r-xp 00000000 fe:00 12 /usr/lib/x86_64-linux-gnu/libc.so.6\n")
+    monkeypatch.setattr(_cuda_libraries, "MAPS", maps)
     assert _cuda_libraries.versions() == {}
     monkeypatch.setattr(_cuda_libraries, "MAPS", tmp_path / "missing")
     assert _cuda_libraries.versions() == {}

@@ -173,9 +173,9 @@ REFUSED = [
         "wants_a_driver",
         (
             "wants_a_driver() raised RuntimeError: Found no NVIDIA driver on your system. Please check that you have "
-            "an NVIDIA GPU and installed a driver from http://www.nvidia.com/Download/index.aspx ({place}). It is called "
-            "without arguments. This run is on the CPU and shows its workers no GPU; type --sdperf-gpu=auto to run on "
-            "one."
+            "an NVIDIA GPU and installed a driver from http://www.nvidia.com/Download/index.aspx ({place}). It is "
+            "called without arguments. This run is on the CPU and shows its workers no GPU; type --sdperf-gpu=auto to "
+            "run on one."
         ),
     ),
     (

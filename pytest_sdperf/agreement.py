@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import shutil
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf import graph_reference
-from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
+from pytest_sdperf.building.outputs import Compute, cached_outputs
 from pytest_sdperf.components import component_floating
 from pytest_sdperf.errors import BuildError, NoReferenceError, SdperfError, WorkerError
 from pytest_sdperf.given_pipeline import GivenPipelineRunner
@@ -94,30 +92,27 @@ def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays
 
     What is not there yet is computed in one process, because most of its time is the import of torch and diffusers.
     """
-    if isinstance(runner, GivenPipelineRunner):
-        return runner.references(floatings)
-    plain = _plain(runner)
-    missing, case, cache = missing_references(runner, floatings), plain.case, runner.workbench.cache
-    made: dict[str, Any] = {}
-    if missing:
-        runner.workbench.say(f"computing references of {case.model} {case.component}: {', '.join(missing)}")
-        made = plain.task("run", {**plain.arguments(), "floatings": list(missing)}, module="reference")
-
-    def entry(floating: str) -> Path:
-        def make(folder: Path) -> dict[str, Any]:
-            outputs = made or plain.task("run", {**plain.arguments(), "floatings": [floating]}, module="reference")
-            shutil.move(outputs[floating], folder / "outputs.npz")
-            return {}
-
-        return cache.get_or_make(_reference_key(plain, floating), make).path
-
-    return {floating: load_arrays(entry(floating) / "outputs.npz") for floating in floatings}
+    keys, compute = _computing(runner, floatings)
+    return cached_outputs(runner.workbench.cache, keys, compute)
 
 
 def missing_references(runner: CaseRunner, floatings: Sequence[str]) -> tuple[str, ...]:
     """Return the floating types in which torch has yet to compute a reference."""
-    plain = _plain(runner)
-    return tuple(name for name in floatings if not runner.workbench.cache.has(_reference_key(plain, name)))
+    keys, _ = _computing(runner, floatings)
+    return tuple(floating for floating, key in keys.items() if not runner.workbench.cache.has(key))
+
+
+def _computing(runner: CaseRunner, floatings: Sequence[str]) -> tuple[Mapping[str, str], Compute]:
+    """Return the keys of references by floating type, and what computes those that the cache lacks."""
+    if isinstance(runner, GivenPipelineRunner):
+        return runner.reference_keys(floatings), runner.compute_references
+    plain, case = _plain(runner), runner.case
+
+    def compute(missing: Sequence[str]) -> Mapping[str, Any]:
+        runner.workbench.say(f"computing references of {case.model} {case.component}: {', '.join(missing)}")
+        return plain.task("run", {**plain.arguments(), "floatings": list(missing)}, module="reference")
+
+    return {floating: _reference_key(plain, floating) for floating in floatings}, compute
 
 
 def _plain(runner: CaseRunner) -> CaseRunner:

@@ -26,24 +26,26 @@ def with_floor(measurement: Measurement, runner: CaseRunner) -> Measurement:
     """
     if runner.workbench.device.kind == "cpu" or not measurement.samples:
         return measurement
-    why = ""
+    selection = runner.workbench.settings.selection
+    if not selection.has_module:
+        what = "a pipeline of your own" if selection.pipeline else "graphs that were given"
+        return _unknown(measurement, f"operations are counted on torch modules, and none stands for {what}")
     try:
         floor = _floor(measurement, runner)
     except SdperfError as error:
-        floor, why = None, f"counting the operations failed ({str(error).rstrip('.')})"
-    if floor is not None:
-        return dataclasses.replace(measurement, floor=floor)
-    if not runner.workbench.settings.selection.has_module:
-        why = "operations are counted on torch modules, and none stands for graphs that were given"
-    why = why or "neither a data sheet nor a calibration tells what this device does at most in this floating type"
+        return _unknown(measurement, f"counting the operations failed ({str(error).rstrip('.')})")
+    if floor is None:
+        why = "neither a data sheet nor a calibration tells what this device does at most in this floating type"
+        return _unknown(measurement, why)
+    return dataclasses.replace(measurement, floor=floor)
+
+
+def _unknown(measurement: Measurement, why: str) -> Measurement:
     return dataclasses.replace(measurement, remarks=(*measurement.remarks, f"{UNKNOWN}: {why}."))
 
 
 def _floor(measurement: Measurement, runner: CaseRunner) -> Floor | None:
-    workbench = runner.workbench
-    if not workbench.settings.selection.has_module:
-        return None
-    count, builds = workbench.builder.work.of, runner.builds()
+    workbench, count, builds = runner.workbench, runner.workbench.builder.work.of, runner.builds()
     parts = [
         Part(count(runner.case.model, name, runner.case.workload), calls, builds[name].floating)
         for name, calls in _calls(measurement, runner)

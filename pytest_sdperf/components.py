@@ -12,6 +12,11 @@ def needed_components(model: Model) -> tuple[str, ...]:
     return tuple(name for name in model.components if name != "vae_encoder")
 
 
+def parts_of(model: Model, component: str) -> tuple[str, ...]:
+    """Return the components that a case consists of: itself, or those that a whole request calls."""
+    return needed_components(model) if component == PIPELINE else (component,)
+
+
 def component_floating(model: Model, component: str, floating: str) -> str:
     """Return the floating type of one component of a `floating` pipeline.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from pytest_sdperf import clock
@@ -46,20 +47,21 @@ def conclude(
     settings = session.run.settings
     results.ended = results.course(settings, status=status, failed=failed, stopped=stopped)
     policy = Policy.of(settings, device_kind=session.run.device_kind)
+    date, commit = clock.today_utc(), functools.cache(functools.partial(commit_of, root))
     if settings.json_file is not None:
-        info = dataclasses.replace(run_info(results, session, command=command), commit=commit_of(root))
-        saved = results_of(tuple(results.reports), info, results.ended, policy, settings, date=clock.today_utc())
+        info = dataclasses.replace(run_info(results, session, command=command), commit=commit())
+        saved = results_of(tuple(results.reports), info, results.ended, policy, settings, date=date)
         write_results(settings.json_file, saved)
     if settings.explain_file is not None:
-        told = write_explanations(settings.explain_file, results.reports, command=command, date=clock.today_utc())
+        told = write_explanations(settings.explain_file, results.reports, command=command, date=date)
         results.written = (told,)
     if results.interrupted:
         return status
     unused = _unused(results, session)
     measured = any(report.measurement is not None for report in results.reports)
-    accepted = (*_keep_counts(results, session), *(_keep(results, session, root) if measured else ()))
+    accepted = (*_keep_counts(results, session), *(_keep(results, session, date, commit) if measured else ()))
     results.written = (*results.written, *accepted)
-    if results.finished and measured:
+    if results.finished and measured and not settings.in_process:
         session.unfinished.drop(report.case for report in results.reports)
     return run_status(
         # Verdicts count only where they failed their test: an expected failure is none.
@@ -78,15 +80,13 @@ def _unused(results: Results, session: Session) -> Unused:
     return unused_cases(session.baseline, results.ended, results.reports)
 
 
-def _keep(results: Results, session: Session, root: Path) -> tuple[str, ...]:
+def _keep(results: Results, session: Session, date: str, commit: Callable[[], str]) -> tuple[str, ...]:
     settings = session.run.settings
     if settings.in_process:
         return (
             "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline.",
         )
-    origin = acceptance.Origin(
-        slug=session.run.device().slug, machine=session.machine, date=clock.today_utc(), commit=commit_of(root)
-    )
+    origin = acceptance.Origin(slug=session.run.device().slug, machine=session.machine, date=date, commit=commit())
     if not settings.update_baselines:
         acceptance.keep_candidates(results.reports, origin=origin, state_dir=settings.state_dir)
         return ()

@@ -175,9 +175,11 @@ def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
 
 def _measured(runner: CaseRunner, session: Session, *, more: Callable[[Measurement], int]) -> Measurement:
     """Measure a case, or take what an interrupted run measured under the same conditions."""
-    settings = session.run.settings
-    conditions = session.conditions(runner.case, runner.builds())  # nobody needs to wait for the builds
-    taken, why_not = session.unfinished.find(runner.case, conditions)
+    settings, builds = session.run.settings, runner.builds()  # nobody needs to wait for the builds
+    # Of the user's own pipeline nobody can tell whether the code is still the same.
+    resumable = not settings.in_process and settings.selection.pipeline is None
+    conditions = session.conditions(runner.case, builds) if resumable else {}
+    taken, why_not = session.unfinished.find(runner.case, conditions) if resumable else (None, "")
     name = f"{runner.case.model} {runner.case.component} at {runner.case.optimization} on {runner.case.engine}"
     if taken is not None and settings.resume:
         session.say(f"taking over {name}, measured {taken.taken_over}")
@@ -190,8 +192,7 @@ def _measured(runner: CaseRunner, session: Session, *, more: Callable[[Measureme
         calibration = session.calibration(runner.case)
         measurement = measure(runner, processes=settings.processes, say=session.say, more=more)
     measurement = with_floor(dataclasses.replace(measurement, calibration=calibration), runner)
-    # Of the user's own pipeline nobody can tell whether the code is still the same.
-    if not settings.in_process and settings.selection.pipeline is None:
+    if resumable:
         try:
             session.unfinished.keep(measurement, conditions, processes=settings.processes)
         except OSError as error:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.catalog import Registrar
@@ -137,27 +135,15 @@ class GivenPipelineRunner(CaseRunner):
         """Return nobody: the worker imports the user's module and registers nothing."""
         return ()
 
-    def references(self, floatings: Sequence[str]) -> dict[str, Arrays]:
-        """Return what plain diffusers makes of the same weights, by floating type; from the cache if it is there.
+    def reference_keys(self, floatings: Sequence[str]) -> dict[str, str]:
+        """Return the keys in the cache of what plain diffusers makes of the same weights, by floating type."""
+        return {floating: self._reference_key(floating) for floating in floatings}
+
+    def compute_references(self, floatings: Sequence[str]) -> dict[str, Any]:
+        """Let plain diffusers make them.
 
         In the pipeline's own floating type every part has the one that it has in the pipeline.
         """
-        keys = {floating: self._reference_key(floating) for floating in floatings}
-        cache = self.workbench.cache
-        missing = [floating for floating in floatings if not cache.has(keys[floating])]
-        made = self._references(missing) if missing else {}
-
-        def entry(floating: str) -> Path:
-            def make(folder: Path) -> dict[str, Any]:
-                outputs = made or self._references([floating])
-                shutil.move(outputs[floating], folder / "outputs.npz")
-                return {}
-
-            return cache.get_or_make(keys[floating], make).path
-
-        return {floating: load_arrays(entry(floating) / "outputs.npz") for floating in floatings}
-
-    def _references(self, floatings: Sequence[str]) -> dict[str, Any]:
         self.workbench.say(f"computing references of {self.case.model}: {', '.join(floatings)}")
         extra = {
             "folder": str(self._plain_folder()),
@@ -191,7 +177,7 @@ class GivenPipelineRunner(CaseRunner):
         return f"reference-{content_key(parts)}"
 
     def _task(self, function: str, module: str = "") -> str:
-        return f"pytest_sdperf.tasks.{module or 'given_pipeline'}:{function}"
+        return f"{f'pytest_sdperf.tasks.{module}' if module else TASKS}:{function}"
 
     def _start(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return {**super()._start(arguments), "preload": (f"{TASKS}:preload", {})}

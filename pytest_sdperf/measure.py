@@ -80,6 +80,7 @@ class Recording:
             answer = worker(on_event=on_event)
         finally:
             watch.close()
+            self._state.close()
         sample = Sample.from_json(answer["sample"])
         asked, timed = plan_of(self._runner).min_iterations, len(sample.iterations_s)
         if timed < asked:
@@ -90,7 +91,6 @@ class Recording:
 
     def measured(self) -> Measurement:
         """Return all of it, with the state of the machine before and now."""
-        self._state.close()
         before, during, after = self._before, self._state.seen, self._probe.health(self._device)
         return Measurement(
             case=self._runner.case,
@@ -122,14 +122,15 @@ def measure(
         more: Says how many more to start, of what was measured until now; 0 ends the measurement.
     """
     recording = Recording(runner)
-    while processes and recording.failure is None:
+    what = f"{runner.case.model} {runner.case.component}"
+    while True:
         with recording.until_failure():
             _take(recording, runner, total=len(recording.samples) + processes, say=say)
-        processes = more(recording.measured())
-        if processes:
-            what = f"{runner.case.model} {runner.case.component}"
-            say(f"{what} is not certain yet: {plural(processes, 'process', 'processes')} more")
-    return recording.measured()
+        measured = recording.measured()
+        processes = more(measured) if recording.failure is None else 0
+        if not processes:
+            return measured
+        say(f"{what} is not certain yet: {plural(processes, 'process', 'processes')} more")
 
 
 def _take(recording: Recording, runner: CaseRunner, *, total: int, say: Callable[[str], None]) -> None:

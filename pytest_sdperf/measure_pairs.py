@@ -43,14 +43,15 @@ def measure_pairs(
         pythons = (str(a.request.python or ""), str(b.request.python or ""))
         return Pairs(sides[0].measured(), sides[1].measured(), pythons, shared=shared)
 
-    while pairs and not _failed(sides):
+    while True:
         total = len(first.samples) + pairs
         while len(first.samples) < total and not _failed(sides):
             _take(sides, (a, b), count=min(PAIRS_AT_ONCE, total - len(first.samples)), total=total, say=say)
-        pairs = more(measured())
-        if pairs:
-            say(f"{a.case.model} {a.case.component} is not certain yet: {plural(pairs, 'pair')} more")
-    return measured()
+        found = measured()
+        pairs = 0 if _failed(sides) else more(found)
+        if not pairs:
+            return found
+        say(f"{a.case.model} {a.case.component} is not certain yet: {plural(pairs, 'pair')} more")
 
 
 def _failed(sides: Sequence[Recording]) -> bool:

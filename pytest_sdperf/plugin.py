@@ -99,22 +99,22 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if this.settings.plan:
         return  # what is not here is planned all the same
     needy = [item for item in ours if not is_skipped(item) and DEVICE_FIXTURES.intersection(fixtures_of(item))]
-    benches = [item for item in ours if "bench" in fixtures_of(item)]
-    sdperf_session.session_of(session.config).cases = max(len(benches), 1)
+    benches = [item for item in needy if "bench" in fixtures_of(item)]
+    shared = sdperf_session.session_of(session.config)
+    shared.cases = max(len(benches), 1)
     try:
-        sdperf_session.session_of(session.config).check_outputs()
+        shared.check_outputs()
         this.check_weights([item.nodeid for item in needy if EXECUTING_FIXTURES.intersection(fixtures_of(item))])
         if needy:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)
         this.check_other_side([case for case in map(case_of, benches) if case])
         for case in filter(None, map(case_of, needy)):
-            sdperf_session.session_of(session.config).completed(case)
+            shared.completed(case)
         if benches:
             benchmark_bridge.check_options(session.config)
-        if any(item in needy for item in benches):
             # Now, and not after an hour of measuring: a file that cannot be trusted.
-            sdperf_session.session_of(session.config).check_files()
+            shared.check_files()
     except SdperfError as error:
         refuse(session, error)
 

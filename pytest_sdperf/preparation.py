@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import psutil
 
 from pytest_sdperf import agreement
-from pytest_sdperf.components import PIPELINE, needed_components
+from pytest_sdperf.components import PIPELINE, parts_of
 from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.runner import CaseRunner
@@ -93,7 +93,7 @@ def _builds(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, str]
     found: dict[tuple[str, str], dict[object, Step]] = {}
     for need in needs:
         case, model = need.case, session.run.catalog.models.get(need.case.model)
-        names = needed_components(model) if case.component == PIPELINE else (case.component,)
+        names = parts_of(model, case.component)
         for name in filter(None, names):
             key = (case.optimization, case.fuser, case.exporter, case.opset, case.shapes, case.workload)
             found.setdefault((case.model, name), {}).setdefault(key, _build(session, case, name))

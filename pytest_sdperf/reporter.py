@@ -51,11 +51,14 @@ class Reporter:
         """Remember that tests were taken away."""
         self._results.deselected |= bool(items)
 
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Count the tests that are about to measure."""
+        """Remember the tests that are about to measure, once it is known that they can."""
         benches = [item for item in session.items if case_of(item) and "bench" in fixtures_of(item)]
         if not self._config.option.collectonly:
             self._results.benches = {item.nodeid: case for item in benches if (case := case_of(item))}
+            if not all(map(is_skipped, benches)):
+                self._results.complete(session_of(self._config).completed)
         # `--lf` leaves files out while it collects, and tells nobody.
         named = any("::" in argument for argument in self._config.args)
         self._results.deselected |= named or bool(self._config.getoption("lf", default=False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -85,6 +85,11 @@ class Results:
         self.failed_by_verdict.discard(found.nodeid)
         if report.failed and data["by_verdict"]:
             self.failed_by_verdict.add(found.nodeid)
+
+    def complete(self, completed: Callable[[Case], Case]) -> None:
+        """Replace cases by what they turned out to be: those of the user's own pipeline are stored under that."""
+        self.collected = tuple(map(completed, self.collected))
+        self.benches = {name: completed(case) for name, case in self.benches.items()}
 
     def collection(self) -> dict[str, Any]:
         """Return as JSON data what a worker of pytest-xdist collected."""

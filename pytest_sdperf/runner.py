@@ -17,7 +17,7 @@ from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.compilations import Compilations
-from pytest_sdperf.components import PIPELINE, needed_components
+from pytest_sdperf.components import PIPELINE, parts_of
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device, DeviceProbe
 from pytest_sdperf.device_choice import worker_environment
@@ -133,9 +133,7 @@ class CaseRunner:
     @property
     def components(self) -> tuple[str, ...]:
         """The components that the case executes."""
-        if not self.is_pipeline:
-            return (self.case.component,)
-        return needed_components(self.model)
+        return parts_of(self.model, self.case.component)
 
     def build(self, component: str) -> Build:
         """Return the build of one component, from the cache if it is there."""

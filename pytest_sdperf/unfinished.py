@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -164,8 +165,9 @@ def conditions_of(
 
 @functools.cache
 def _installed(python: Path) -> str:
-    """Return the distributions of an interpreter with their versions; empty where it does not answer."""
-    answer = subprocess.run(  # noqa: S603 - an interpreter that the user named, without a shell
-        [str(python), "-c", _INSTALLED], capture_output=True, text=True, check=False, timeout=60
-    )
-    return answer.stdout if answer.returncode == 0 else ""
+    """Return the distributions of an interpreter with their versions; where it does not answer, what equals nothing."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(  # noqa: S603 - an interpreter that the user named, without a shell
+            [str(python), "-c", _INSTALLED], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+    return f"unknown {uuid.uuid4()}"

@@ -78,8 +78,8 @@ def test_a_new_case_becomes_anchor_and_first_session(desk):
 
 
 def test_the_anchor_stays_and_the_oldest_session_goes(desk):
-    for _ in range(SESSIONS_KEPT + 3):
-        desk.accept(desk.report(measurement(10, 10, 10)))
+    for day in range(SESSIONS_KEPT + 3):
+        desk.accept(desk.report(measurement(10, 10, 10 + day / 1000)))
     entry = desk.stored()
     assert entry.anchor.date == "2026-11-01T10:00Z"
     assert [one.date for one in entry.sessions] == [f"2026-11-{day:02}T10:00Z" for day in range(4, 14)]
@@ -87,8 +87,18 @@ def test_the_anchor_stays_and_the_oldest_session_goes(desk):
 
 def test_re_anchoring_is_explicit(desk):
     desk.accept(desk.report(measurement(10, 10, 10)))
-    desk.accept(desk.report(measurement(10, 10, 10)), re_anchor=True)
+    desk.accept(desk.report(measurement(10, 10, 10.001)), re_anchor=True)
     assert desk.stored().anchor.date == "2026-11-02T10:00Z"
+
+
+def test_the_same_samples_are_stored_once_whatever_their_date(desk):
+    for re_anchor in (False, False, True):
+        done = desk.accept(desk.report(measurement(10, 10, 10.5)), re_anchor=re_anchor)
+    assert f"= {CASE.key}: these samples are stored already" in done.lines
+    assert [one.date for one in desk.stored().sessions] == ["2026-11-01T10:00Z"]
+    desk.accept(desk.report(measurement(10, 10, 11)))
+    desk.accept(desk.report(measurement(10, 10, 10.5)), re_anchor=True)
+    assert (len(desk.stored().sessions), desk.stored().anchor.date) == (2, "2026-11-01T10:00Z")
 
 
 def test_a_regression_needs_a_reason_and_then_is_the_new_level(desk):
@@ -312,7 +322,8 @@ def test_candidates_of_another_machine_state_are_dropped(desk):
 
 def test_candidates_of_several_runs_add_up(desk):
     keep(desk, desk.report(measurement()))
-    keep(desk, desk.report(measurement()))
+    keep(desk, desk.report(measurement(9.9, 10.0, 10.2)))
+    keep(desk, desk.report(measurement(taken_over="2026-11-27T10:00Z")))
     baseline = read(candidates_file(desk.state, "t4"))
     assert baseline is not None
     assert len(baseline.cases[CASE.key].sessions) == 2

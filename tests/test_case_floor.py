@@ -21,7 +21,7 @@ TFLOP = {"text_encoder": 0.01, "text_encoder_2": 0.1, "unet": 1.6, "vae_decoder"
 RATES = Calibration(790e12, 3.0e12, "float16", "torch 2.13.0")
 
 
-def runner(*components, device=H100, has_module=True, upcast=(), error=None):
+def runner(*components, device=H100, has_module=True, pipeline=None, upcast=(), error=None):
     """A case that calls these components, in half precision but for `upcast`."""
 
     def of(model, component, workload):
@@ -41,7 +41,7 @@ def runner(*components, device=H100, has_module=True, upcast=(), error=None):
         workbench=SimpleNamespace(
             device=device,
             builder=SimpleNamespace(work=SimpleNamespace(of=of)),
-            settings=SimpleNamespace(selection=SimpleNamespace(has_module=has_module)),
+            settings=SimpleNamespace(selection=SimpleNamespace(has_module=has_module, pipeline=pipeline)),
         ),
     )
 
@@ -91,6 +91,10 @@ NO_TORCH = WorkerError("ModuleNotFoundError: No module named 'torch'", reason="e
         (runner("unet", device=STRANGE), NO_RATE),
         (runner("unet", upcast="float64"), NO_RATE),
         (runner("unet", has_module=False), NO_MODULE),
+        (
+            runner("unet", has_module=False, pipeline="mypipe:make"),
+            "operations are counted on torch modules, and none stands for a pipeline of your own",
+        ),
         (runner("unet", error=NO_TORCH), f"counting the operations failed ({NO_TORCH})"),
     ],
 )

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from door_toys import toy_catalog
+from door_toys import ToyEngine, toy_catalog
 
 from pytest_sdperf.errors import OptionError, SdperfError
 from pytest_sdperf.options.flags import Answer
@@ -125,6 +125,17 @@ def test_engine_optimization_and_build_are_a_side(tmp_path):
             ),
         ),
         (
+            {"ab_engine": "torch", "plan": "true"},
+            (
+                "--ab-engine=torch and --plan do not go together: what a second side takes is not known. Leave one of "
+                "them out."
+            ),
+        ),
+        (
+            {"ab_engine": "torch", "resume": "true"},
+            "--ab-engine=torch and --resume do not go together: of an A/B nothing is kept. Leave one of them out.",
+        ),
+        (
             {"ab_engine": "torch", "inprocess": "true"},
             (
                 "--ab-engine=torch and --inprocess do not go together: each sample of an A/B comes from a fresh "
@@ -184,6 +195,21 @@ def test_other_options_share_the_build(of):
     assert (other.shared, other.same) == (True, False)
     ((_, other),) = of(engine="ort-cpu", optimization="fp16", ab_engine="ort-cpu:threads=2", ab_build="own")
     assert not other.shared
+
+
+def test_an_engine_that_fuses_for_itself_has_a_graph_of_its_own(of, monkeypatch):
+    def with_a_compiler():
+        catalog, compiler = fresh(), ToyEngine("compiler")
+        compiler.fuses = True
+        catalog.add_engine(compiler)
+        return catalog
+
+    fresh = toy_catalog
+    monkeypatch.setitem(globals(), "toy_catalog", with_a_compiler)
+    ((_, other),) = of(engine="ort-cpu", optimization="fp16", ab_engine="compiler")
+    assert not other.shared
+    ((_, other),) = of(engine="ort-cpu", optimization="fp16", ab_engine="compiler", ab_build="shared")
+    assert other.skip.endswith("load different things, which --sdperf-ab-build=shared rules out")
 
 
 def test_another_optimization_is_another_build(of):

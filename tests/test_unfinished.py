@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 from door_toys import toy_catalog
@@ -281,3 +283,19 @@ def test_what_was_accepted_is_not_taken_over_once_more(run, left):
 def test_what_is_measured_in_this_process_is_not_left_to_anybody(run, left):
     run("--sdperf-inprocess", interrupted="fp16-1")
     assert left() == []
+
+
+def test_what_is_measured_in_this_process_takes_nothing_away(run, left):
+    run(interrupted="fp16-1")
+    run("--sdperf-inprocess")
+    assert len(left()) == 2
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("gone"), subprocess.TimeoutExpired("python", 60)])
+def test_an_interpreter_that_does_not_answer_equals_nothing(monkeypatch, error):
+    def run(*_, **__):
+        raise error
+
+    monkeypatch.setattr(subprocess, "run", run)
+    asked = [unfinished._installed.__wrapped__(Path("python")) for _ in range(2)]
+    assert asked[0] != asked[1]

@@ -11,7 +11,7 @@ import msgspec
 from pytest_sdperf.acceptance import candidates
 from pytest_sdperf.acceptance.refusals import refusals
 from pytest_sdperf.baselines import privacy
-from pytest_sdperf.baselines.files import rounded, update
+from pytest_sdperf.baselines.files import update
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase, file_of, read
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.outcomes import Outcome, Verdict
@@ -70,7 +70,7 @@ def session_of(
         changed = set(LEVELS)
     samples = msgspec.convert(privacy.redact(msgspec.to_builtins(measurement.samples), who), tuple[Sample, ...])
     return Session(
-        date=_date(measurement, origin),
+        date=measurement.taken_over or origin.date,
         commit=origin.commit,
         subject=privacy.redact(dict(measurement.subject), who),
         samples=() if measurement.out_of_memory else samples,
@@ -104,21 +104,13 @@ def keep_candidates(reports: Iterable[CaseReport], *, origin: Origin, state_dir:
     """
     reports = tuple(reports)
     refused = refusals(reports, reason="not asked for yet")
-    present = read(candidates.candidates_file(state_dir, origin.slug))
     kept = {
         report.case.key: (report.case, session_of(report.measurement, origin, verdicts=report.verdicts))
         for report in reports
         if report.measurement is not None and report.case.key not in refused and report.outcome is not Outcome.HELD
-        if not _is_kept(report.measurement, present)
     }
     candidates.keep(state_dir, origin.slug, machine=origin.machine, sessions=kept.values())
     return tuple(kept)
-
-
-def _is_kept(measurement: Measurement, present: Baseline | None) -> bool:
-    """Whether a run that was out of time kept already what this one took over from it."""
-    stored = present.cases.get(measurement.case.key) if present is not None and measurement.taken_over else None
-    return stored is not None and any(session.samples == measurement.samples for session in stored.sessions)
 
 
 def accept(
@@ -151,15 +143,18 @@ def accept(
     taken = {r.case.key: r for r in reports if r.measurement is not None and r.case.key not in refused}
     path, lines = file_of(folder, origin.slug), [f"! {key}: refused, {why}" for key, why in sorted(refused.items())]
 
-    def change(present: Baseline | None) -> Baseline:
+    def added(present: Baseline | None) -> Baseline:
         cases = dict(present.cases) if present is not None else {}
         for key, report in sorted(taken.items()):
-            before = cases.get(key)
-            if before is not None and _holds(before, report, origin):
-                lines.append(f"= {key}: these samples are stored already")
-                continue
-            cases[key] = _accepted(report, before, origin=origin, reason=reason, re_anchor=re_anchor)
-            lines.append(_diff_line(key, before, cases[key].last))
+            before, measurement = cases.get(key), report.measurement
+            assert measurement is not None
+            session = session_of(measurement, origin, verdicts=report.verdicts, reason=reason, stored=before)
+            there = candidates.held(before, session)
+            stored = candidates.with_session(before, report.case, session)
+            cases[key] = msgspec.structs.replace(stored, anchor=there or session) if re_anchor else stored
+            lines.append(
+                f"= {key}: these samples are stored already" if there else _diff_line(key, before, stored.last)
+            )
         return Baseline(machine=present.machine if present and present.cases else dict(origin.machine), cases=cases)
 
     elsewhere = _other_machine(path, origin)
@@ -167,7 +162,7 @@ def accept(
         refused = {**dict.fromkeys(taken, elsewhere), **refused}
         return Acceptance((*lines, *(f"! {key}: refused, {elsewhere}" for key in sorted(taken))), (), refused)
     if taken:
-        update(path, change, lock_dir=state_dir / "locks")
+        update(path, added, lock_dir=state_dir / "locks")
         candidates.drop(state_dir, origin.slug, keys=taken)
         shown = privacy.redact(str(path), privacy.identity())
         lines.append(f"written to {shown}; review it as a diff before you commit it")
@@ -185,31 +180,6 @@ def _other_machine(path: Path, origin: Origin) -> str:
         f"{path.name} was recorded with another {', '.join(names)}: one file holds one machine. Move it away and "
         f"record every case anew"
     )
-
-
-def _holds(stored: StoredCase, report: CaseReport, origin: Origin) -> bool:
-    """Whether this very session is stored: one that counts twice would hide how sessions differ."""
-    measurement = report.measurement
-    if measurement is None or not measurement.samples:
-        return False
-    new, date = rounded([list(sample.iterations_s) for sample in measurement.samples]), _date(measurement, origin)
-    kept = ([list(sample.iterations_s) for sample in one.samples] for one in stored.sessions if one.date == date)
-    return any(rounded(samples) == new for samples in kept)
-
-
-def _date(measurement: Measurement, origin: Origin) -> str:
-    return measurement.taken_over or origin.date
-
-
-def _accepted(
-    report: CaseReport, before: StoredCase | None, *, origin: Origin, reason: str, re_anchor: bool
-) -> StoredCase:
-    measurement = report.measurement
-    if measurement is None:
-        raise ValueError(f"{report.nodeid} measured nothing")
-    session = session_of(measurement, origin, verdicts=report.verdicts, reason=reason, stored=before)
-    stored = candidates.with_session(before, report.case, session)
-    return msgspec.structs.replace(stored, anchor=session) if re_anchor else stored
 
 
 def _diff_line(key: str, before: StoredCase | None, session: Session) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_sdperf.baselines.files import update
+from pytest_sdperf.baselines.files import rounded, update
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of
 from pytest_sdperf.health import differing_keys
 from pytest_sdperf.values import Case
@@ -22,7 +22,19 @@ def with_session(stored: StoredCase | None, case: Case, session: Session) -> Sto
     """Return a stored case with one more session; the anchor stays, the oldest session beyond the limit goes."""
     if stored is None:
         return StoredCase(case=case, anchor=session, sessions=(session,))
+    if held(stored, session):
+        return stored
     return keep_newest(msgspec.structs.replace(stored, sessions=(*stored.sessions, session)), SESSIONS_KEPT)
+
+
+def held(stored: StoredCase | None, session: Session) -> Session | None:
+    """Return the stored session with the same samples: one that counts twice would hide how sessions differ.
+
+    Its date does not matter: the same samples come from a run, from its results, and from a run that took them over.
+    """
+    new = rounded(msgspec.to_builtins(session.samples))
+    kept = stored.sessions if stored is not None and new else ()
+    return next((one for one in kept if rounded(msgspec.to_builtins(one.samples)) == new), None)
 
 
 def keep_newest(stored: StoredCase, count: int) -> StoredCase:

@@ -12,7 +12,7 @@ from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.building.interface import fit
 from pytest_sdperf.building.steps import exact_names, modules, onnx_build
 from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.components import PIPELINE, component_floating, needed_components
+from pytest_sdperf.components import PIPELINE, component_floating, parts_of
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.errors import BuildError
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
@@ -50,7 +50,7 @@ class Given:
     def rungs(self, model: Model, component: str, optimization: str) -> tuple[str, ...]:
         """Return the rungs whose operators a build holds: what is asked for, and what a graph brings along."""
         asked = ladder.rungs(optimization, self.catalog.ladder)
-        parts = needed_components(model) if component == PIPELINE else (component,)
+        parts = parts_of(model, component)
         held = {rung for part in parts for rung in self.folder.graph(part).rungs(self.catalog.optimizations.items())}
         return tuple(rung for rung in self.catalog.ladder if rung in held or rung in asked)
 
@@ -134,7 +134,7 @@ class Given:
 
     def standing(self, model: Model, component: str) -> dict[str, dict[str, str]]:
         """Return component -> rung -> how it stands in the graph as it is; all components of a pipeline."""
-        parts = needed_components(model) if component == PIPELINE else (component,)
+        parts = parts_of(model, component)
         return {part: self._standing(part, self.survey(part, ladder.AS_IS)["rungs"]) for part in parts}
 
     def _standing(self, component: str, rungs: Mapping[str, Any]) -> dict[str, str]:

@@ -31,6 +31,10 @@ class Inventory(Cache):
         super().__init__(folder, size_bytes=size_bytes)
         self.seen: dict[str, Entry] = {}
 
+    def has(self, key: str) -> bool:
+        """Whether an entry is there; its files are not read."""
+        return self.peek(key) is not None
+
     def get_or_make(self, key: str, make: Make) -> Entry:
         """Return an entry that is there; `make` is not called.
 

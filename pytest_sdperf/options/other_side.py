@@ -23,6 +23,8 @@ FEWEST_PAIRS = 2
 _BESIDE = (
     ("update-baselines", "an A/B judges by its first side and touches no baseline"),
     ("inprocess", "each sample of an A/B comes from a fresh process"),
+    ("plan", "what a second side takes is not known"),
+    ("resume", "of an A/B nothing is kept"),
 )
 
 

@@ -11,7 +11,7 @@ from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Entry
 from pytest_sdperf.building.inventory import Inventory, NotBuiltError
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.components import PIPELINE, component_floating, needed_components
+from pytest_sdperf.components import component_floating, parts_of
 from pytest_sdperf.contracts import Engine
 from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.planning.estimates import step_bytes, step_seconds
@@ -69,7 +69,7 @@ class Builds:
             SdperfError: It cannot be built at all.
         """
         model = self.catalog.models.get(case.model)
-        names = needed_components(model) if case.component == PIPELINE else (case.component,)
+        names = parts_of(model, case.component)
         return tuple(step for name in filter(None, names) for step in self._component(case, name, engine))
 
     def expectation(self, case: Case) -> Step:

@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_sdperf.components import PIPELINE, component_floating, needed_components
+from pytest_sdperf.components import PIPELINE, component_floating, parts_of
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.device import DeviceKind
-from pytest_sdperf.gpu_facts import GpuFacts, load_gpus
+from pytest_sdperf.gpu_facts import GpuFacts, load_gpus, to_slug
 from pytest_sdperf.timing import TimingPlan
 from pytest_sdperf.values import Case
 
@@ -80,7 +80,7 @@ class Speed:
 
 def card(name: str) -> GpuFacts | None:
     """Return what is known about a card: that of a slug, or the first one of a family."""
-    table = load_gpus()
+    table, name = load_gpus(), to_slug(name)
     return table.facts(name) or next((gpu for gpu in table.gpus if gpu.family == name), None)
 
 
@@ -99,16 +99,14 @@ def step_bytes(step: str, parameters: int, floating: str) -> float:
 
 def request_seconds(case: Case, model: Model, speed: Speed, *, floating: str) -> float | None:
     """Return how long one call of a component, or one whole request, takes; None where nobody counted parameters."""
-    whole = case.component == PIPELINE
-    total = 0.0
-    for name in _parts(case, model):
-        parameters = model.parameters(name)
-        if parameters is None:
-            return None
-        calls = case.steps + 1 if whole and name == "unet" else 1
-        kept = component_floating(model, name, floating)
-        total += calls * speed.seconds(_flop(name, parameters, case), kept)
-    return total
+    counted = _counted(case, model)
+    if counted is None:
+        return None
+    steps = {"unet": case.steps + 1} if case.component == PIPELINE else {}
+    return sum(
+        steps.get(name, 1) * speed.seconds(_flop(name, parameters, case), component_floating(model, name, floating))
+        for name, parameters in counted.items()
+    )
 
 
 def process_seconds(plan: TimingPlan, call_s: float, *, weights_bytes: float, speed: Speed) -> float:
@@ -131,9 +129,10 @@ def compile_seconds(weights_bytes: float) -> float:
 
 def weights_bytes(case: Case, model: Model, *, floating: str) -> float | None:
     """Return what the weights of a case take when they are loaded; None where nobody counted parameters."""
-    sizes = [(name, model.parameters(name)) for name in _parts(case, model)]
-    counted = [count * BYTES[component_floating(model, name, floating)] for name, count in sizes if count is not None]
-    return float(sum(counted)) if len(counted) == len(sizes) else None
+    counted = _counted(case, model)
+    if counted is None:
+        return None
+    return float(sum(count * BYTES[component_floating(model, name, floating)] for name, count in counted.items()))
 
 
 def gpu_bytes(case: Case, model: Model, *, floating: str, fused: bool) -> float | None:
@@ -155,8 +154,11 @@ def gpu_bytes(case: Case, model: Model, *, floating: str, fused: bool) -> float 
     return needed
 
 
-def _parts(case: Case, model: Model) -> tuple[str, ...]:
-    return needed_components(model) if case.component == PIPELINE else (case.component,)
+def _counted(case: Case, model: Model) -> dict[str, int] | None:
+    """Return the parameters of the parts of a case; None where nobody counted some, or knows the parts."""
+    counts = {name: model.parameters(name) for name in parts_of(model, case.component)}
+    known = {name: count for name, count in counts.items() if count is not None}
+    return known if known and len(known) == len(counts) else None
 
 
 def _pixels(case: Case) -> int:

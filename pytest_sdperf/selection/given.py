@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from pytest_sdperf import ladder
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.components import PIPELINE, component_floating, needed_components
+from pytest_sdperf.components import PIPELINE, component_floating, parts_of
 from pytest_sdperf.contracts import Engine
 from pytest_sdperf.options.onnx_folder import GIVEN, ONNX_DIR, OnnxFolder
 from pytest_sdperf.options.weights_identity import RANDOM
@@ -76,9 +76,7 @@ class GivenCases:
         return "" if self.selection.optimizations else self._too_narrow(case)
 
     def _parts(self, case: Case) -> tuple[str, ...]:
-        if case.component != PIPELINE:
-            return (case.component,)
-        return needed_components(self.catalog.models.get(case.model))
+        return parts_of(self.catalog.models.get(case.model), case.component)
 
     def _lacking(self, case: Case) -> list[str]:
         return [name for name in self._parts(case) if name not in self.folder.components]

@@ -44,17 +44,18 @@ def other_case(case: Case, request: EngineRequest, other: OtherSide, selector: S
     asked = other.engine or request
     asked = replace(asked, python=other.python or asked.python)
     engines = selector.catalog.engines
-    consumes = engines.get(asked.engine).consumes
+    first, second = engines.get(request.engine), engines.get(asked.engine)
     found = replace(case, engine=asked.label, engine_options=asked.options)
-    if consumes != engines.get(request.engine).consumes:
+    if second.consumes != first.consumes:
         found = replace(found, fuser="", exporter="", opset=0, shapes="")
-        if consumes == "onnx":
+        if second.consumes == "onnx":
             fusers = selector.selection.fusers
             found = selector.graph(found, fusers[0] if fusers else DEFAULT_FUSER)
     if other.optimization:
         found = selector.optimized(found, other.optimization)
     graph = ("optimization", "fuser", "exporter", "opset", "shapes", "weights")
-    one_graph = all(getattr(found, name) == getattr(case, name) for name in graph)
+    # An engine that fuses for itself gets another graph of the same rung.
+    one_graph = second.fuses == first.fuses and all(getattr(found, name) == getattr(case, name) for name in graph)
     same = found == case and (asked.python, asked.env) == (request.python, request.env)
     choice = selector.choice(found, asked, timed=True)
     skip = choice.skip

@@ -6,6 +6,7 @@ import pytest
 
 from pytest_sdperf.measure import timing_plan
 from pytest_sdperf.models import sd15
+from pytest_sdperf.models.given_pipeline import given_model
 from pytest_sdperf.planning import estimates
 from pytest_sdperf.planning.estimates import Speed
 from pytest_sdperf.units import MEGABYTE
@@ -43,6 +44,20 @@ def test_a_call_is_estimated_within_a_factor_of_two(batch_size, floating, measur
     seconds = estimates.request_seconds(unet(batch_size), SD15, H200, floating=floating)
     assert seconds is not None
     assert 0.5 < seconds * 1000 / measured_ms < 2
+
+
+def test_nothing_is_estimated_of_a_model_whose_components_are_not_known():
+    whole, model = (
+        Case("mypipe.make", "pipeline", "diffusers", "as-is", steps=4),
+        given_model("mypipe.make", on_cpu=True),
+    )
+    assert estimates.request_seconds(whole, model, H200, floating="float16") is None
+    assert estimates.weights_bytes(whole, model, floating="float16") is None
+
+
+@pytest.mark.parametrize("name", ["h200", "H200"])
+def test_a_card_is_known_however_it_is_written(name):
+    assert estimates.card(name) == estimates.card("h200")
 
 
 def test_a_request_calls_the_unet_once_per_step_and_once_more():

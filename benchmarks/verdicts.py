@@ -5,7 +5,7 @@ has a level of its own (the day), a process too, and a few processes are bad: up
 machine drifts, evenly, by a slope that is drawn for it.
 
     python benchmarks/verdicts.py
-    python benchmarks/verdicts.py --day=0.2 --process=0.28 --drift=0.3 --bad=0      # as measured on an H200
+    python benchmarks/verdicts.py --day=0.2 --process=0.28 --drift=0.3 --bad=0      # the process as on an H200
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.judging.escalation import more_processes
 from pytest_sdperf.judging.latency import judge_latency
+from pytest_sdperf.judging.pairs import found_by
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.pairs import compare, finding
+from pytest_sdperf.pairs import compare
 from pytest_sdperf.values import Case, Measurement, Sample
 
 EFFECTS = (0.0, 0.02, 0.03, 0.05, 0.10)
@@ -92,9 +93,7 @@ def pairs_rule(noise: Noise, draw: random.Random, *, effect: float, policy: Poli
     for count in looks.counts:
         while len(sides[0]) < count or len(sides[1]) < count:
             sides[order[(len(sides[0]) + len(sides[1])) % 4]].append(next(times))
-        part = looks.share(count)
-        alpha, beta = policy.error_rate * part, policy.same_error_rate * part
-        found = finding(compare(*sides), effect=policy.latency_effect, alpha=alpha, beta=beta)
+        found = found_by(policy, compare(*sides))
         if found != "open":
             break
     return VERDICTS[found], 2 * count

@@ -35,7 +35,7 @@ class Compilations:
     settings: Settings
     device: Device
     say: Callable[[str], None]
-    _versions: dict[tuple[str, Path | None], Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    _versions: dict[tuple[str, Path | None, str], Mapping[str, str]] = dataclasses.field(default_factory=dict)
     _failed: dict[str, SdperfError] = dataclasses.field(default_factory=dict)
 
     def find(
@@ -54,7 +54,7 @@ class Compilations:
             arguments: Of the task that will load the component.
             component: Its name.
             request: What was asked for: interpreter and environment.
-            start: How a process of the case is started: `registrars`, `python`, `env`.
+            start: How a process of the case is started: `out_dir`, `registrars`, `python`, `env`.
 
         Returns:
             `compiled`, the folder of what was compiled, and `compile_s`, what that took when it was done.
@@ -98,7 +98,7 @@ class Compilations:
 
     def _versions_of(self, engine: Engine, start: Mapping[str, Any]) -> Mapping[str, str]:
         """Ask the interpreter that will load the component, once per session."""
-        asked = (engine.name, start["python"])
+        asked = (engine.name, start["python"], content_key(start["env"]))
         if asked not in self._versions:
             arguments = {"engine": engine.name, "options": {}, "device_kind": self.device.kind}
             self._versions[asked] = self._run("versions", arguments, start["out_dir"], start)["versions"]

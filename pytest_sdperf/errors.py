@@ -1,6 +1,6 @@
 """Errors that a user can act on.
 
-Every message says what was given, what is allowed and what to type next. The door (`plugin.py`, `cli.py`)
+Every message says what was given, what is allowed and what to type next. The door (`plugin.py`, `cli/`)
 turns these into `pytest.UsageError` or an exit status; nothing below the door knows pytest.
 """
 
@@ -8,6 +8,17 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+
+# What the libraries say when the device or the host has no memory left. They raise RuntimeError or their own types.
+_OUT_OF_MEMORY_WORDS = (
+    "out of memory",
+    "failed to allocate memory",
+    "bad_alloc",
+    "alloc_failed",
+    "cuda error 2:",
+    "cuda failure 2",
+    "hiperroroutofmemory",
+)
 
 
 class SdperfError(Exception):
@@ -108,3 +119,14 @@ class WorkerError(SdperfError):
 
 class OutOfMemoryError(SdperfError):
     """The device ran out of memory: a value of the measurement, not a fault of the suite."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Say whether an exception, or one that caused it, means that memory ran out."""
+    seen: BaseException | None = error
+    while seen is not None:
+        text = f"{type(seen).__name__} {seen}".lower()
+        if isinstance(seen, MemoryError) or "outofmemory" in text or any(w in text for w in _OUT_OF_MEMORY_WORDS):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

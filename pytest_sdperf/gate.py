@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_sdperf.baselines import published
-from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.baselines.stored import Baseline, stored_of
 from pytest_sdperf.errors import ResultsError
-from pytest_sdperf.health import differing_keys
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.run_status import NOTHING_MEASURED, run_status
 from pytest_sdperf.judging.verdict import judge
@@ -134,10 +133,9 @@ def judge_saved(saved: SavedResults, baseline: Baseline | None, *, policy: Polic
 def _again(report: CaseReport, saved: SavedResults, baseline: Baseline | None, *, policy: Policy) -> CaseReport:
     if report.measurement is None:
         return report
-    stored = baseline.cases.get(report.case.key) if baseline else None
+    stored, differences = stored_of(baseline, report.case, saved.run.machine)
     # What its test has of its own (a smallest effect) stays.
     own = dataclasses.replace(report.policy or policy, **{name: getattr(policy, name) for name in _strictness()})
-    differences = differing_keys(baseline.machine, saved.run.machine) if baseline and stored else {}
     verdicts = judge(report.measurement, stored, policy=own, differences=differences)
     again = {verdict.metric for verdict in verdicts}.union(JUDGED_ALONE)
     kept = (verdict for verdict in report.verdicts if verdict.metric not in again)

@@ -111,8 +111,7 @@ class Run:
         """
         for other in differing([self.other_case(case) for case in cases if self.settings.other]):
             request = other.request
-            reason = missing_here(self.catalog.engines.get(request.engine), request, self.device_kind)
-            reason = reason or self._missing_there(request, whole=other.case.component == PIPELINE)
+            reason = self._missing(request, other.case)
             if reason is not None:
                 raise EngineMissingError(f"side B of the A/B cannot run engine {request.label!r}: {reason}")
 
@@ -135,8 +134,7 @@ class Run:
                 )
             if not request.by_name:
                 continue
-            reason = missing_here(self.catalog.engines.get(request.engine), request, self.device_kind)
-            reason = reason or self._missing_there(request, whole=case.component == PIPELINE)
+            reason = self._missing(request, case)
             if reason is not None:
                 raise EngineMissingError(f"engine {request.label!r} was asked for, but {reason}")
 
@@ -156,6 +154,11 @@ class Run:
                 f"{others} would. Name only tests that look at graphs, such as test_fusions.py, or leave "
                 f"--sdperf-weights out."
             )
+
+    def _missing(self, request: EngineRequest, case: Case) -> str | None:
+        """Say why an engine cannot run a case, here or in the interpreter of its profile; None if it can."""
+        here = missing_here(self.catalog.engines.get(request.engine), request, self.device_kind)
+        return here or self._missing_there(request, whole=case.component == PIPELINE)
 
     def _missing_there(self, request: EngineRequest, *, whole: bool) -> str | None:
         """Say what the interpreter of a profile lacks, by asking it; None if nothing, or if there is none."""

@@ -213,11 +213,9 @@ class CaseRunner:
             "device_index": 0,  # the worker sees one device only
         }
         if self.engine.compiles:
+            find, start = self.workbench.compilations.find, self._start(shared)
             for component, part in parts.items():
-                found = self.workbench.compilations.find(
-                    self.engine, shared, component, request=self.request, start=self._start(shared)
-                )
-                part.update(found)
+                part.update(find(self.engine, shared, component, request=self.request, start=start))
         if self.is_pipeline:
             return {
                 **shared,

@@ -26,9 +26,7 @@ from pytest_sdperf.calibrator import calibrate
 from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.given_pipeline import GivenPipeline
-from pytest_sdperf.health import differing_keys
 from pytest_sdperf.judging.escalation import more_processes
-from pytest_sdperf.judging.fitness import Differences
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.measure import timing_plan
@@ -275,18 +273,13 @@ class Session:
             measurement: What was measured.
             min_effect: Of the test's marker.
         """
-        stored, differences = self._stored(measurement.case)
+        stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
         return judge(measurement, stored, policy=self.policy(min_effect), differences=differences)
 
     def more_processes(self, measurement: Measurement, *, min_effect: float | None = None) -> int:
         """Return how many more processes a measurement needs, while its verdict is open; 0 when it is settled."""
-        stored, differences = self._stored(measurement.case)
+        stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
         return more_processes(measurement, stored, policy=self.policy(min_effect), differences=differences)
-
-    def _stored(self, case: Case) -> tuple[baselines.StoredCase | None, Differences]:
-        """Return what is stored of a case, and the machine keys in which that machine differs from this one."""
-        stored = self.baseline.cases.get(case.key) if self.baseline else None
-        return stored, differing_keys(self.baseline.machine, self.machine) if self.baseline and stored else {}
 
     def policy(self, min_effect: float | None = None) -> Policy:
         """Return how strictly this run judges."""

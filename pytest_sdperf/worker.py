@@ -28,17 +28,6 @@ from typing import Any, TextIO
 PROTOCOL = 2
 READY = "ready"  # the event that ends a preload
 
-# What the libraries say when the device or the host has no memory left. They raise RuntimeError or their own types.
-OUT_OF_MEMORY_WORDS = (
-    "out of memory",
-    "failed to allocate memory",
-    "bad_alloc",
-    "alloc_failed",
-    "cuda error 2:",
-    "cuda failure 2",
-    "hiperroroutofmemory",
-)
-
 
 class FolderFinder(importlib.abc.MetaPathFinder):
     """Finds named top-level packages and modules at given places, and nothing else."""
@@ -56,17 +45,6 @@ class FolderFinder(importlib.abc.MetaPathFinder):
                 fullname, place / "__init__.py", submodule_search_locations=[str(place)]
             )
         return importlib.util.spec_from_file_location(fullname, place)
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Say whether an exception, or one that caused it, means that memory ran out."""
-    seen: BaseException | None = error
-    while seen is not None:
-        text = f"{type(seen).__name__} {seen}".lower()
-        if isinstance(seen, MemoryError) or "outofmemory" in text or any(w in text for w in OUT_OF_MEMORY_WORDS):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
 
 
 class Channel:
@@ -111,7 +89,7 @@ def fill_catalog(registrars: Sequence[Mapping[str, str]]) -> Any:
 
 def run_job(job: Mapping[str, Any], channel: Any) -> dict[str, Any]:
     """Run the task that a job names and return its answer as fields of the final event."""
-    from pytest_sdperf.errors import OutOfMemoryError, SdperfError
+    from pytest_sdperf.errors import OutOfMemoryError, SdperfError, is_out_of_memory
     from pytest_sdperf.tasks import TaskContext
 
     try:

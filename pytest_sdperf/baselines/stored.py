@@ -12,6 +12,7 @@ import msgspec
 
 from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.health import differing_keys
 from pytest_sdperf.values import Case, Sample
 
 SCHEMA = 1
@@ -87,6 +88,14 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
     machine: dict[str, str | int | float | None]
     cases: dict[str, StoredCase] = {}
+
+
+def stored_of(
+    baseline: Baseline | None, case: Case, machine: Machine
+) -> tuple[StoredCase | None, dict[str, tuple[Any, Any]]]:
+    """Return what is stored of a case, and the machine keys in which that machine differs from another one."""
+    stored = baseline.cases.get(case.key) if baseline else None
+    return stored, differing_keys(baseline.machine, machine) if baseline and stored else {}
 
 
 def file_of(folder: Path, slug: str) -> Path:

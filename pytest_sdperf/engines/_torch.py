@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
 TF32 = EngineOption("off", "Let fp32 products and convolutions use TF32.", choices=("off", "on"))
 CHANNELS_LAST = EngineOption("off", "Keep the weights of convolutions in channels-last order.", choices=("off", "on"))
+_INDUCTOR_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class ModuleEngine(Engine):
@@ -78,6 +82,21 @@ def load_module(request: LoadRequest) -> torch.nn.Module:
     if request.options["channels_last"] == "on":
         module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # a layout alone
     return module.eval()
+
+
+@contextlib.contextmanager
+def inductor_cache(request: LoadRequest) -> Iterator[None]:
+    """Let Inductor keep what it compiles in the folder of the case, whatever the environment says."""
+    before, folder = os.environ.get(_INDUCTOR_CACHE), request.work_dir / "inductor"
+    os.environ[_INDUCTOR_CACHE] = str(folder)
+    try:
+        yield
+    finally:
+        # The next process gets links to these files, and a lock that is a link cannot be taken.
+        shutil.rmtree(folder / "locks", ignore_errors=True)
+        os.environ.pop(_INDUCTOR_CACHE)
+        if before is not None:
+            os.environ[_INDUCTOR_CACHE] = before
 
 
 def set_tf32(*, allowed: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import importlib.util
-import os
 import re
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
@@ -85,14 +84,14 @@ class OneDiffEngine(_torch.ModuleEngine):
     def load_pipeline(self, requests: Mapping[str, LoadRequest]) -> Iterator[Mapping[str, Runner]]:
         """Load every component and let OneDiff compile them together; the first call of each does the work."""
         first = next(iter(requests.values()))
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(first.work_dir / "inductor")
-        from onediffx import compile_pipe
-
-        pipe = pipeline_of({name: _load_module(request) for name, request in requests.items()})
         given = first.options
         options = {"mode": given["mode"], "memory_format": given["memory_format"], "options": dict(PUBLISHED_OPTIONS)}
-        pipe = compile_pipe(pipe, backend="nexfort", options=options)
-        yield {name: OneDiffRunner(part_of(pipe, name), request) for name, request in requests.items()}
+        pipe = pipeline_of({name: _load_module(request) for name, request in requests.items()})
+        with _torch.inductor_cache(first):
+            from onediffx import compile_pipe
+
+            pipe = compile_pipe(pipe, backend="nexfort", options=options)
+            yield {name: OneDiffRunner(part_of(pipe, name), request) for name, request in requests.items()}
 
 
 class OneDiffRunner(_torch.TorchRunner):

@@ -53,19 +53,20 @@ class TensorRtEngine(Engine):
 
     def preload(self, model: Model, component: str) -> None:
         """Import torch first: its CUDA libraries are those that TensorRT shall find."""
+        import torch  # noqa: F401, I001 - the order matters
         import tensorrt  # noqa: F401
-        import torch  # noqa: F401
 
     def versions(self) -> dict[str, str]:
         """Return the versions of TensorRT and torch."""
+        import torch  # noqa: I001 - the order matters
         import tensorrt
-        import torch
 
         return {"tensorrt": str(tensorrt.__version__), "torch": str(torch.__version__)}
 
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Load the engine from the folder of the request; build it there if it is not."""
+        import torch  # noqa: F401, I001 - the order matters
         import tensorrt
 
         plan = request.work_dir / f"{request.component}.plan"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import logging
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 # Mode -> the one that does the same without CUDA graphs.
 WITH_CUDA_GRAPHS = {"reduce-overhead": "default", "max-autotune": "max-autotune-no-cudagraphs"}
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 _LONGEST_REASON = 300
 
 
@@ -61,25 +58,10 @@ class TorchCompileEngine(_torch.ModuleEngine):
         mode = request.options["mode"]
         compiled = torch.compile(_torch.load_module(request), mode=mode, fullgraph=request.options["fullgraph"] == "on")
         with contextlib.ExitStack() as stack:
-            stack.enter_context(_cache_in(request))
+            stack.enter_context(_torch.inductor_cache(request))
             # Whatever runs next in this process, as in a debugger, begins anew.
             stack.callback(torch.compiler.reset)
             yield CompiledRunner(compiled, request, skips=stack.enter_context(_skips_logged()))
-
-
-@contextlib.contextmanager
-def _cache_in(request: LoadRequest) -> Iterator[None]:
-    """Let Inductor keep what it compiles in the folder of the case, whatever the environment says."""
-    before, folder = os.environ.get(_CACHE), request.work_dir / "inductor"
-    os.environ[_CACHE] = str(folder)
-    try:
-        yield
-    finally:
-        # The next process gets links to these files, and a lock that is a link cannot be taken.
-        shutil.rmtree(folder / "locks", ignore_errors=True)
-        os.environ.pop(_CACHE)
-        if before is not None:
-            os.environ[_CACHE] = before
 
 
 @contextlib.contextmanager

@@ -39,7 +39,7 @@ def more_pairs(pairs: Pairs, *, policy: Policy) -> int:
     more = policy.pair_looks.more(pairs.count)
     if not more or pairs.a.out_of_memory or pairs.b.out_of_memory or next(_problems(pairs, policy=policy), None):
         return 0
-    return more if _finding(ratio_of(pairs), policy=policy) == "open" else 0
+    return more if found_by(policy, ratio_of(pairs)) == "open" else 0
 
 
 def ratio_of(pairs: Pairs) -> Ratio:
@@ -124,7 +124,8 @@ def _memory(pairs: Pairs, metric: str, *, policy: Policy) -> Verdict | None:
     return Verdict(outcome, code, sentence, metric, obtained, expected, expected - reach, expected + reach)
 
 
-def _finding(found: Ratio, *, policy: Policy) -> Finding:
+def found_by(policy: Policy, found: Ratio) -> Finding:
+    """Return what pairs say of their ratio at this look, with this look's share of the error rates."""
     part = policy.pair_looks.share(len(found.differences))
     return finding(
         found, effect=policy.latency_effect, alpha=policy.error_rate * part, beta=policy.same_error_rate * part
@@ -144,12 +145,12 @@ def _latency(pairs: Pairs, *, policy: Policy) -> Verdict:
     def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
         return Verdict(outcome, code, sentence, METRIC, b, a, a / (1 + effect), a * (1 + effect))
 
-    result = _finding(found, policy=policy)
+    result = found_by(policy, found)
     if result == "slower":
         return verdict(Outcome.REGRESSED, "pairs-slower", f"{compared} ({known}).")
     if result == "faster":
         return verdict(Outcome.IMPROVED, "pairs-faster", f"{compared} ({known}).")
-    if policy.unproven and _finding(found, policy=dataclasses.replace(policy, self_test_passed=True)) == "slower":
+    if policy.unproven and found_by(dataclasses.replace(policy, self_test_passed=True), found) == "slower":
         why = f"on a CPU only effects above {share(effect)} fail until the self-test has passed on it"
         return verdict(Outcome.INCONCLUSIVE, "pairs-small-on-cpu", f"{compared} ({known}), but {why}.")
     if result == "same":

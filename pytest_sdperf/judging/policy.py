@@ -23,7 +23,7 @@ class Policy:
         self_test_passed: Same-against-same and injected slowdowns were told apart on this machine.
         processes: Samples asked for; fewer are not a measurement.
         max_processes: More are taken while a verdict is open, up to this many; not above `processes` takes no more.
-        max_pairs: Most pairs of an A/B; 0 means as many as processes.
+        max_pairs: Most pairs of an A/B; 0 means as many as `max_processes`.
         cases: Measurements that are judged in one run.
         min_effect: Smallest relative change of a latency that counts.
         cpu_min_effect: The same on a CPU until the self-test has passed.

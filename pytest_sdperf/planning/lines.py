@@ -15,7 +15,6 @@ from pytest_sdperf.units import disk_size, duration, megabytes, plural
 
 _INDENT = "  "
 _TESTS, _NUMBER = 24, 13
-_NAMES = 4  # steps that are named; of more the number is told
 NOT_KNOWN = "?"
 
 

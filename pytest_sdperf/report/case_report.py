@@ -13,8 +13,6 @@ from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.values import Case, Measurement, to_json
 
-PROPERTY = "sdperf"
-
 
 @dataclass(frozen=True)
 class CaseReport:

@@ -48,13 +48,18 @@ def column_lines(title: str, columns: Sequence[str], rows: Iterable[Row], *, wid
     """Yield a heading and the rows; a label that is too long gets a line of its own, above its numbers."""
     rows = tuple(rows)
     longest = max(len(row.label) for row in rows)
-    label_width = max(min(longest, width - len(columns) * _WIDTH), len(title))
-    yield Line(f"{title:<{label_width}}{''.join(f'{name:>{_WIDTH}}' for name in columns)}", ("bold",))
+    widths = [max(_WIDTH, *(len(row.cells[place]) + 1 for row in rows)) for place in range(len(columns))]
+    label_width = max(min(longest, width - sum(widths)), len(title))
+    yield Line(f"{title:<{label_width}}{_cells(columns, widths)}", ("bold",))
     for row in rows:
         label = row.label
         if len(label) > label_width:
             yield Line(label, row.styles)
             label = ""
-        yield Line(f"{label:<{label_width}}{''.join(f'{cell:>{_WIDTH}}' for cell in row.cells)}", row.styles)
+        yield Line(f"{label:<{label_width}}{_cells(row.cells, widths)}", row.styles)
         if row.details:
             yield from wrapped(row.details, width=width, first=INDENT * 2, rest=INDENT * 2, styles=row.styles)
+
+
+def _cells(texts: Sequence[str], widths: Sequence[int]) -> str:
+    return "".join(f"{text:>{width}}" for text, width in zip(texts, widths, strict=True))

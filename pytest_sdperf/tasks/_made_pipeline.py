@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pytest_sdperf.errors import OutOfMemoryError, PipelineError
+from pytest_sdperf.errors import OutOfMemoryError, PipelineError, is_out_of_memory
 from pytest_sdperf.settings import PipelineFactory
 
 # Pipeline of diffusers -> its parts that have weights.
@@ -91,7 +91,7 @@ def _made(factory: PipelineFactory, function: Callable[[], Any], device_kind: st
     try:
         return function()
     except Exception as error:
-        if isinstance(error, MemoryError) or "out of memory" in str(error).lower():
+        if is_out_of_memory(error):
             raise OutOfMemoryError(f"{factory.spelled}: {_told(error)}") from error
         hint = ""
         if device_kind == "cpu" and any(word in str(error).lower() for word in ("cuda", "nvidia", "hip")):

@@ -60,6 +60,10 @@ def test_a_whole_pipeline_is_compiled_in_one_call(tmp_path, calls, monkeypatch):
             wanted = requests[name].model.expected(inputs)["out_sample"]
             assert np.allclose(runner.fetch()["out_sample"], wanted, atol=1e-5)
             assert runner.facts()["accumulation"] == "float16"
+        assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
+        (tmp_path / "inductor" / "locks").mkdir(parents=True)
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "elsewhere"
+    assert not (tmp_path / "inductor" / "locks").exists()  # a link to a lock cannot be taken
     assert calls == [
         {
             "backend": "nexfort",
@@ -71,7 +75,6 @@ def test_a_whole_pipeline_is_compiled_in_one_call(tmp_path, calls, monkeypatch):
             "parts": ["text_encoder", "unet", "vae.decoder"],
         }
     ]
-    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
 
 
 def test_a_single_component_is_a_pipeline_of_one_part(tmp_path, calls):

@@ -10,12 +10,11 @@ from pathlib import Path
 from pytest_sdperf.acceptance.accept import Acceptance, Origin, accept, measurement_of
 from pytest_sdperf.acceptance.counts import counts_to_keep
 from pytest_sdperf.baselines import fusions
-from pytest_sdperf.baselines.stored import Baseline, StoredCase, file_of, read
+from pytest_sdperf.baselines.stored import Baseline, StoredCase, file_of, read, stored_of
 from pytest_sdperf.cli.baselines.places import Places, files_in
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.errors import ResultsError
 from pytest_sdperf.gate import judge_saved
-from pytest_sdperf.health import differing_keys
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.report.case_report import CaseReport
@@ -152,8 +151,7 @@ def _report(kept: StoredCase, candidates: Baseline, baseline: Baseline | None, *
     """Judge a candidate by what is stored now: somebody may have accepted others in the meantime."""
     measurement = measurement_of(kept.last, kept.case)
     policy = Policy(on_cpu=slug.startswith("cpu"), processes=len(measurement.samples))
-    stored = baseline.cases.get(kept.case.key) if baseline else None
-    differences = differing_keys(baseline.machine, candidates.machine) if baseline and stored else {}
+    stored, differences = stored_of(baseline, kept.case, candidates.machine)
     verdicts = judge(measurement, stored, policy=policy, differences=differences)
     return CaseReport(f"candidate of {kept.last.date}", kept.case, measurement, verdicts=verdicts, policy=policy)
 

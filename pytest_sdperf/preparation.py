@@ -9,12 +9,13 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 
 import psutil
 
 from pytest_sdperf import agreement
+from pytest_sdperf.building.steps import shapes_only
 from pytest_sdperf.components import PIPELINE, parts_of
 from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.options.weights_identity import NONE
@@ -71,32 +72,44 @@ def prepare(session: Session, needs: Sequence[Needs], *, going_on: Callable[[], 
     beside = [*builds.items(), *references.items()] if session.run.device_kind == "cpu" else [*builds.items()]
     # What takes longest comes first, so that no lane is left alone with it at the end.
     beside.sort(key=lambda entry: entry[0][1] not in _LONG)
-    run_all = functools.partial(_run_all, going_on=going_on)
+    run = functools.partial(_run_step, going_on=going_on)
     with ThreadPoolExecutor(count, thread_name_prefix="sdperf-prepare") as pool:
         with session.sharing_cores(count):
-            list(pool.map(run_all, [steps for _, steps in beside]))
+            _side_by_side(pool, run, [steps for _, steps in beside])
         if session.run.device_kind == "cpu":
-            list(pool.map(run_all, _runs(session, needs)))  # with every core, as the measurement has them
+            list(pool.map(run, _runs(session, needs)))  # with every core, as the measurement has them
         else:
             # One after the other: two at once may not fit on a GPU where each of them does.
-            list(map(run_all, references.values()))
+            list(map(run, itertools.chain.from_iterable(references.values())))
 
 
-def _run_all(steps: Iterable[Step], *, going_on: Callable[[], bool]) -> None:
-    for step in itertools.takewhile(lambda _: going_on(), steps):
+def _run_step(step: Step, *, going_on: Callable[[], bool]) -> None:
+    if going_on():
         with contextlib.suppress(Exception):  # whatever it is, the test that needs this meets it again
             step()
 
 
-def _builds(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, str], list[Step]]:
-    """Return the steps of each component: they share files, so they run one after the other."""
-    found: dict[tuple[str, str], dict[object, Step]] = {}
+def _side_by_side(pool: ThreadPoolExecutor, run: Callable[[Step], None], chains: Iterable[Sequence[Step]]) -> None:
+    """Run the first step of each chain, and once it is done the others of that chain."""
+
+    def begin(steps: Sequence[Step]) -> Sequence[Step]:
+        run(steps[0])
+        return steps[1:]
+
+    begun = [pool.submit(begin, steps) for steps in chains]
+    wait([pool.submit(run, step) for first in as_completed(begun) for step in first.result()])
+
+
+def _builds(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
+    """Return the steps of each component: the first one exports the graph which the others optimize."""
+    found: dict[tuple[str, ...], dict[object, Step]] = {}
     for need in needs:
         case, model = need.case, session.run.catalog.models.get(need.case.model)
         names = parts_of(model, case.component)
         for name in filter(None, names):
-            key = (case.optimization, case.fuser, case.exporter, case.opset, case.shapes, case.workload)
-            found.setdefault((case.model, name), {}).setdefault(key, _build(session, case, name))
+            export = (case.exporter, str(case.opset), case.shapes, str(shapes_only(case.workload)))
+            key = (case.optimization, case.fuser)
+            found.setdefault((case.model, name, *export), {}).setdefault(key, _build(session, case, name))
         if need.counts:
             found.setdefault((case.model, "counts"), {})["counts"] = _counts(session, case)
     return {place: list(steps.values()) for place, steps in found.items()}
@@ -110,7 +123,7 @@ def _counts(session: Session, case: Case) -> Step:
     return lambda: session.builder.expected_counts(case.model, case.component, case.optimization)
 
 
-def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, str], list[Step]]:
+def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
     """Return one step per component and workload: it computes every floating type that some case needs."""
     wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, None]]] = {}
     for need in needs:
@@ -126,16 +139,16 @@ def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, 
         key = (case.model, case.component, case.workload, case.weights)
         _, floatings = wanted.setdefault(key, (runner, {}))
         floatings.update(dict.fromkeys((agreement.REFERENCE[floating], floating)))
-    steps: dict[tuple[str, str], list[Step]] = {}
+    steps: dict[tuple[str, ...], list[Step]] = {}
     for runner, floatings in wanted.values():
         place = (runner.case.model, runner.case.component)
         steps.setdefault(place, []).append(_reference(runner, tuple(floatings)))
     return steps
 
 
-def _runs(session: Session, needs: Sequence[Needs]) -> list[list[Step]]:
+def _runs(session: Session, needs: Sequence[Needs]) -> list[Step]:
     """Return the one run that each comparison with a reference needs."""
-    return [[_run(session, need.case)] for need in needs if need.agrees]
+    return [_run(session, need.case) for need in needs if need.agrees]
 
 
 def _run(session: Session, case: Case) -> Step:

@@ -109,3 +109,28 @@ def test_a_debugger_sees_every_step_at_its_test(monkeypatch):
 
 def test_nothing_is_prepared_where_nothing_is_needed(monkeypatch):
     assert prepared(monkeypatch, Recorder()) == []
+
+
+def test_builds_of_one_export_follow_it_side_by_side_and_another_shape_does_not_wait(monkeypatch):
+    together, order = threading.Barrier(2, timeout=20), []
+
+    class Session(Recorder):
+        def build(self, case, component):
+            with self._lock:
+                order.append((case.batch_size, case.optimization))
+                place = len(order)
+            if place in (1, 2, 3, 4):  # two at a time, or the barrier breaks and the build fails
+                together.wait()
+            self.note("build", component)
+
+    one, two = (
+        [
+            case(model="sd15-thin", component="unet", engine="ort-cpu", batch_size=size, optimization=rung)
+            for rung in rungs
+        ]
+        for size, rungs in ((1, ("fp32", "fp16", "fmha")), (2, ("fp32",)))
+    )
+    session = Session("cuda")
+    prepare(session, [*map(Needs, one), *map(Needs, two)])
+    assert len(session.log) == 4
+    assert set(order[:2]) == {(1, "fp32"), (2, "fp32")}

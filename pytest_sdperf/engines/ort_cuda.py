@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
-from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.contracts import EngineOption, LoadRequest, Runner
 from pytest_sdperf.device import DeviceKind
-from pytest_sdperf.engines import _ort, _ort_install, _ort_memory, _ort_overflow
-from pytest_sdperf.errors import UnsupportedGraphError
+from pytest_sdperf.engines import _ort, _ort_install, _ort_memory, _ort_nvidia
 from pytest_sdperf.interpreter import pip
 
 # Value of the option -> bits of onnxruntime::contrib::attention::AttentionBackend
@@ -17,12 +16,10 @@ from pytest_sdperf.interpreter import pip
 SDPA = {"auto": 0, "cudnn": 8, "flash": 1, "efficient": 2, "math": 16}
 
 
-class OrtCudaEngine(Engine):
+class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
     """The CUDA execution provider with IO binding: inputs and outputs stay on the GPU."""
 
     name = "ort-cuda"
-    consumes = "onnx"
-    device_kinds = ("cuda",)
     options = {
         "cuda_graph": EngineOption("off", "Capture the run once and replay it.", choices=("off", "on")),
         "sdpa": EngineOption("auto", "Kernel of fused attention; auto lets ONNX Runtime choose.", choices=tuple(SDPA)),
@@ -42,8 +39,6 @@ class OrtCudaEngine(Engine):
         "tf32": EngineOption("off", "Let fp32 matrix products use TF32.", choices=("off", "on")),
         "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
     }
-    requirements = (Requirement("onnxruntime", package="onnxruntime-gpu"),)
-    extra = "cuda"
 
     def missing(self, device_kind: DeviceKind = "cuda") -> str | None:
         """Ask for the build for NVIDIA GPUs, alone in its environment."""
@@ -62,31 +57,15 @@ class OrtCudaEngine(Engine):
         """Return the last rung."""
         return ("bias-add",)
 
-    def versions(self) -> dict[str, str]:
-        """Return the version of onnxruntime."""
-        return _ort.versions()
-
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Create a session on the GPU, with the CPU provider behind it for what has no CUDA kernel."""
-        if request.build.limits:
-            raise UnsupportedGraphError(request.component, request.build.limits)
-        # torch brings the CUDA and cuDNN libraries of pip installations; a system-wide CUDA works without it.
-        with suppress(ImportError):
-            import torch  # noqa: F401
-        import onnxruntime
-
         provider = provider_options(request.options, request.device_index)
         memory = _ort_memory.cuda_memory(request.device_index)
         if request.options["stream"] == "torch":
             memory = _ort_memory.shared_stream_memory(request.device_index)
             provider["user_compute_stream"] = str(memory.stream.cuda_stream)
-        with _ort_overflow.avoided(request):
-            session = _ort.create_session(
-                request,
-                options=_ort.session_options(onnxruntime, request.options),
-                providers=[("CUDAExecutionProvider", provider), "CPUExecutionProvider"],
-            )
+        session = _ort_nvidia.session(request, ("CUDAExecutionProvider", provider))
         asked = request.options["sdpa"]
         facts = {} if asked == "auto" else {"attention": asked}
         yield _ort.OrtRunner(session, request, memory=memory, facts=facts)

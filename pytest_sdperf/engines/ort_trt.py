@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.contracts import EngineOption, LoadRequest, Runner
 from pytest_sdperf.device import DeviceKind
-from pytest_sdperf.engines import _ort, _ort_compilers, _ort_install, _ort_memory, _ort_overflow, _tensorrt
-from pytest_sdperf.errors import UnsupportedGraphError
+from pytest_sdperf.engines import _ort, _ort_compilers, _ort_install, _ort_memory, _ort_nvidia, _tensorrt
 
 PROVIDER = "TensorrtExecutionProvider"
 _LINKED = re.compile(rb"nvinfer(?:\.so\.|_)(\d+)")
 _KNOWN_MAJOR = 10  # that of onnxruntime-gpu 1.31
 
 
-class OrtTrtEngine(Engine):
+class OrtTrtEngine(_ort_nvidia.NvidiaOrtEngine):
     """The TensorRT execution provider: engines are built once, and its timing cache is kept beside them.
 
     The precision comes with the graph. TensorRT 10 builds weakly typed networks here, in which half precision must be
@@ -25,15 +24,11 @@ class OrtTrtEngine(Engine):
     """
 
     name = "ort-trt"
-    consumes = "onnx"
-    device_kinds = ("cuda",)
     options = {
         "cuda_graph": EngineOption("off", "Capture the run once and replay it.", choices=("off", "on")),
         "builder_level": EngineOption("3", "How long TensorRT looks for fast kernels.", choices=tuple("012345")),
         "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
     }
-    requirements = (Requirement("onnxruntime", package="onnxruntime-gpu"),)
-    extra = "cuda"
     fuses = True
     compiles = True
 
@@ -61,30 +56,18 @@ class OrtTrtEngine(Engine):
 
     def versions(self) -> dict[str, str]:
         """Return the versions of onnxruntime and TensorRT."""
-        return {**_ort.versions(), "tensorrt": _tensorrt.find_release() or "unknown"}
+        return {**super().versions(), "tensorrt": _tensorrt.find_release() or "unknown"}
 
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Create a session whose engines come from the folder of the request, or are built into it."""
-        if request.build.limits:  # of operators that TensorRT leaves to the CUDA provider
-            raise UnsupportedGraphError(request.component, request.build.limits)
-        # torch brings the CUDA libraries of pip installations; a system-wide CUDA works without it.
-        with suppress(ImportError):
-            import torch  # noqa: F401
+        _ort_nvidia.import_libraries()
         _tensorrt.load_libraries()
-        import onnxruntime
-
         index = str(request.device_index)
-        with _ort_overflow.avoided(request):  # a given graph may hold attention that the CUDA provider runs
-            session = _ort.create_session(
-                request,
-                options=_ort.session_options(onnxruntime, request.options),
-                providers=[
-                    (PROVIDER, provider_options(request)),
-                    ("CUDAExecutionProvider", {"device_id": index}),
-                    "CPUExecutionProvider",
-                ],
-            )
+        # The CUDA provider runs what TensorRT leaves, which may be attention in a given graph.
+        session = _ort_nvidia.session(
+            request, (PROVIDER, provider_options(request)), ("CUDAExecutionProvider", {"device_id": index})
+        )
         facts = _ort_compilers.partitions(session, PROVIDER)
         yield _ort.OrtRunner(session, request, memory=_ort_memory.cuda_memory(request.device_index), facts=facts)
 

@@ -30,6 +30,8 @@ _ABSENT: Mapping[str, tuple[str, ...]] = {"cpu": ("xformers", "cudnn", "efficien
 _DEVICES = {"cpu": "a CPU", "cuda": "an NVIDIA GPU", "rocm": "an AMD GPU"}
 # What torch says on a GPU, on a CPU, and xFormers, where a call fits no kernel that they may take.
 _REFUSALS = ("No available kernel", "No viable backend", "No operator found")
+# Where torch only announces a reason, and what it says of the kernels that nobody asked for.
+_NO_REASONS = ("because:", "has been runtime disabled.")
 
 
 class TorchEngine(_torch.ModuleEngine):
@@ -129,7 +131,7 @@ class _AttentionRunner(_torch.TorchRunner):
             warnings.simplefilter("always")
             super().compute(inputs)
         texts = [str(warning.message).partition(" (Triggered")[0].strip() for warning in caught]
-        return [text for text in dict.fromkeys(texts) if not text.endswith("because:")]
+        return [text for text in dict.fromkeys(texts) if not text.endswith(_NO_REASONS)]
 
     def _refusal(self, error: RuntimeError, reasons: Sequence[str]) -> str:
         request = self._request

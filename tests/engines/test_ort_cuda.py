@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -185,3 +187,12 @@ def test_that_is_sd21_at_768_pixels():
     with_overflow = {name for name, model in models.items() if model.config("unet").get("upcast_attention")}
     assert with_overflow == {"sd21", "sd21-thin"}
     assert not models["sd21"].config("vae_decoder").get("upcast_attention")
+
+
+def test_torch_is_imported_before_onnxruntime_and_before_the_turn_of_the_process():
+    code = (
+        "import sys; from pytest_sdperf.engines.ort_cuda import OrtCudaEngine; OrtCudaEngine().preload(None, 'unet'); "
+        "print([name for name in sys.modules if name in ('torch', 'onnxruntime')])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "['torch', 'onnxruntime']"

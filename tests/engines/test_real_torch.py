@@ -54,7 +54,13 @@ def test_a_kernel_computes_what_torchs_own_choice_computes(attention, tmp_path):
     with engine.load(request_for(engine, tmp_path)) as runner:
         expected = output(runner)
     with engine.load(request_for(engine, tmp_path, attention=attention)) as runner:
-        obtained = output(runner)
+        try:
+            obtained = output(runner)
+        except UnsupportedOptionError as error:
+            # cuDNN has no kernel for the narrow heads of a thin model on every card, and says no more than that.
+            if attention != "cudnn":
+                raise
+            pytest.skip(str(error))
     assert abs(obtained - expected).max() < 1e-2 * abs(expected).max()
 
 

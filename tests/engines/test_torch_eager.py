@@ -99,10 +99,17 @@ def test_a_kernel_that_the_device_lacks_is_refused_by_name_when_it_is_called(loa
     )
 
 
-@pytest.mark.filterwarnings("ignore:Flash attention")
+@pytest.mark.filterwarnings("ignore:(Flash|Memory)")
 def test_what_torch_says_about_a_shape_is_passed_on(load, monkeypatch):
     def refusing(*_args, **_keywords):
         # As torch does on a GPU (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp).
+        warnings.warn(
+            "Memory efficient kernel not used because: (Triggered internally at sdp_utils.cpp:1)", stacklevel=1
+        )
+        warnings.warn(
+            "Memory Efficient attention has been runtime disabled. (Triggered internally at sdp_utils.cpp:3)",
+            stacklevel=1,
+        )
         warnings.warn(
             "Flash attention kernel not used because: (Triggered internally at sdp_utils.cpp:1)", stacklevel=1
         )

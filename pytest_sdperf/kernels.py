@@ -56,8 +56,10 @@ _ROWS = tuple(
         # cuBLAS: nvjet_hsh_128x256_.., ampere_fp16_s16816gemm_.., splitKreduce_kernel; Tensile: Cijk_Ailk_Bljk_HHS_..;
         # rocMLIR: mlir_dot_..
         ("gemm", r"nvjet|gemm|gemv|splitKreduce|\bCijk_|mlir_dot|cublas|dot_kernel"),
-        ("memset", r"\bmemset|FillFunctor"),
-        ("copy", r"transpose|permute|concat|slice|split_?kernel|gather|index_?select|embedding|\bcopy|memcpy"),
+        ("memset", r"\bmemset|FillFunctor|FillFromDataPtr"),
+        ("copy", r"transpose|permute|concat|slice|split_?(smallinner)?kernel|gather|index_?select|embedding|\bcopy|memcpy"),
+        # cuDNN: tensorTransformGeneric, from one layout to another.
+        ("copy", r"tensorTransform"),
         ("copy", r"upsample|resize|\bpad|tile_?kernel"),
         # cuDNN's op_generic_tensor_kernel adds the bias of a convolution; ONNX Runtime: AddBiasUnpack of packed
         # attention, biasSplitGeluKernel, BiasAdd, _UnaryElementWise; torch: vectorized_elementwise_kernel.

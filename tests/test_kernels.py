@@ -95,8 +95,13 @@ NAMES = {
         "void onnxruntime::cuda::Transpose4DKernelParallelizeMultipleElementsPerThreadInInnermostDim<short>",
         "void onnxruntime::cuda::_ConcatKernelSameConcatDim<short>",
         "void at::native::(anonymous namespace)::upsample_nearest2d_nhwc_out_frame<c10::Half>",
+        "void onnxruntime::cuda::_SplitSmallInnerKernel<int4>(onnxruntime::cuda::TArray<long, 4>, void const*)",
+        "void tensorTransformGeneric<__half, __half, float, true, false, false, (cudnnKernelDataType_t)0>",
     ],
-    "memset": ["void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, array<char*, 1>>"],
+    "memset": [
+        "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, array<char*, 1>>",
+        "void onnxruntime::cuda::_FillFromDataPtrKernel<int, 256, 4>(int*, int const*, int)",
+    ],
     "other": ["gsplat_rasterize", ""],
 }
 

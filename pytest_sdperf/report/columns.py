@@ -48,7 +48,8 @@ def column_lines(title: str, columns: Sequence[str], rows: Iterable[Row], *, wid
     """Yield a heading and the rows; a label that is too long gets a line of its own, above its numbers."""
     rows = tuple(rows)
     longest = max(len(row.label) for row in rows)
-    widths = [max(_WIDTH, *(len(row.cells[place]) + 1 for row in rows)) for place in range(len(columns))]
+    cells = [columns, *(row.cells for row in rows)]
+    widths = [max(_WIDTH, *(len(texts[place]) + 1 for texts in cells)) for place in range(len(columns))]
     label_width = max(min(longest, width - sum(widths)), len(title))
     yield Line(f"{title:<{label_width}}{_cells(columns, widths)}", ("bold",))
     for row in rows:

@@ -21,15 +21,21 @@ mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 ended=0
 
+# Puts the seconds since the step began before each line, so that a log says where the time went.
+timed() {
+  local begun=$SECONDS line
+  while IFS= read -r line; do printf '%4d %s\n' $((SECONDS - begun)) "$line"; done
+}
+
 # Runs pytest for a step, unless its results are there.
 measured() {
   local step=$1
   shift
   [ -e "$folder/$step.json" ] && { echo "$step: done before"; return; }
   local begun=$SECONDS
-  python3 -m pytest "$@" --gpu="$gpu" --sdperf-baselines="$folder/baselines" --sdperf-update-baselines --sdperf-resume \
-    --sdperf-json="$folder/$step.part" > "$folder/$step.log" 2>&1
-  local status=$?
+  PYTHONUNBUFFERED=1 python3 -m pytest "$@" -v --durations=0 --gpu="$gpu" --sdperf-baselines="$folder/baselines" \
+    --sdperf-update-baselines --sdperf-resume --sdperf-json="$folder/$step.part" 2>&1 | timed > "$folder/$step.log"
+  local status=${PIPESTATUS[0]}
   printf '%s: exit %d after %d s\n' "$step" "$status" $((SECONDS - begun))
   # 0 to 1 and 10 to 12: every test came to its end, whatever the verdict.
   case $status in 0 | 1 | 10 | 11 | 12) mv "$folder/$step.part" "$folder/$step.json" ;; *) ended=1 ;; esac

@@ -57,9 +57,9 @@ _ROWS = tuple(
         # rocMLIR: mlir_dot_..
         ("gemm", r"nvjet|gemm|gemv|splitKreduce|\bCijk_|mlir_dot|cublas|dot_kernel"),
         ("memset", r"\bmemset|FillFunctor|FillFromDataPtr"),
-        ("copy", r"transpose|permute|concat|slice|split_?(smallinner)?kernel|gather|index_?select|embedding|\bcopy|memcpy"),
+        ("copy", r"transpose|permute|concat|slice|split_?(smallinner)?kernel|gather|index_?select|embedding|\bcopy"),
         # cuDNN: tensorTransformGeneric, from one layout to another.
-        ("copy", r"tensorTransform"),
+        ("copy", r"memcpy|tensorTransform"),
         ("copy", r"upsample|resize|\bpad|tile_?kernel"),
         # cuDNN's op_generic_tensor_kernel adds the bias of a convolution; ONNX Runtime: AddBiasUnpack of packed
         # attention, biasSplitGeluKernel, BiasAdd, _UnaryElementWise; torch: vectorized_elementwise_kernel.

@@ -10,6 +10,7 @@ from typing import Any
 from pytest_sdperf import process
 from pytest_sdperf.building.cache import Cache, Entry, content_key
 from pytest_sdperf.building.fingerprint import source_hash
+from pytest_sdperf.building.steps import step_of
 from pytest_sdperf.contracts import Engine
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import SdperfError, WorkerError
@@ -57,7 +58,8 @@ class Compilations:
             start: How a process of the case is started: `out_dir`, `registrars`, `python`, `env`.
 
         Returns:
-            `compiled`, the folder of what was compiled, and `compile_s`, what that took when it was done.
+            `compiled`, the folder of what was compiled, and for the suite alone `compiled_bytes`, the size of that,
+            and `compilation`, the step that made it.
 
         Raises:
             OutOfMemoryError: The device ran out of memory.
@@ -85,7 +87,11 @@ class Compilations:
         except SdperfError as error:
             self._failed[key] = error
             raise
-        return {"compiled": str(entry.path / WORK_DIR), "compile_s": entry.metadata["seconds"]}
+        return {
+            "compiled": str(entry.path / WORK_DIR),
+            "compiled_bytes": entry.size_bytes,
+            "compilation": to_json(step_of(entry)),
+        }
 
     def _compile(self, key: str, arguments: Mapping[str, Any], start: Mapping[str, Any]) -> Entry:
         def make(folder: Path) -> dict[str, Any]:

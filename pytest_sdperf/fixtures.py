@@ -29,11 +29,12 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.target import judge_against_target
 from pytest_sdperf.measure import measure
 from pytest_sdperf.measure_pairs import measure_pairs
-from pytest_sdperf.options.marks import MARKER, Marks, read_marks
+from pytest_sdperf.options.marks import MARKER, read_marks
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session, session_of
+from pytest_sdperf.tolerances import overrides_of
 from pytest_sdperf.turns import measuring_alone
 from pytest_sdperf.values import Build, Case, Measurement
 
@@ -140,7 +141,7 @@ def agree(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
             sentence = f"Memory ran out, so nothing was compared: {error}"
             verdicts = [Verdict(Outcome.INCONCLUSIVE, "out-of-memory", sentence, "agreement")]
             recorder.verdicts(verdicts)
-            deliver(verdicts, sdperf_session.policy(None))
+            deliver(verdicts, sdperf_session.policy())
             raise
         recorder.agreement(agreement)
         if not agreement.passed:
@@ -154,17 +155,19 @@ def agree(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
 def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -> Callable[[CaseRunner], Measurement]:
     """Measure the case in fresh processes and judge it against its baseline, or side B by it: `bench(runner)`."""
     recorder = Recorder(request.node, case)
-    marks = read_marks(request.node.iter_markers(MARKER))
-    settings = sdperf_session.run.settings
+    marked = read_marks(request.node.iter_markers(MARKER)).rule(request.node.nodeid)
+    settings, rules = sdperf_session.run.settings, sdperf_session.run.rules
 
     def measure_and_judge(runner: CaseRunner) -> Measurement:
+        overrides = overrides_of(runner.case, rules, marked)
+        recorder.tolerances(overrides)
+        policy = sdperf_session.policy(overrides)
         if settings.other is not None:
-            return _measure_sides(request, runner, recorder, marks).a
-        more = functools.partial(sdperf_session.more_processes, min_effect=marks.min_effect)
+            return _measure_sides(request, runner, recorder, policy).a
+        more = functools.partial(sdperf_session.more_processes, policy=policy)
         measurement = _with_remark(request, _measured(runner, sdperf_session, more=more))
         recorder.rungs(sdperf_session.standing(case))
-        verdicts = sdperf_session.judge(measurement, min_effect=marks.min_effect)
-        policy = sdperf_session.policy(marks.min_effect)
+        verdicts = sdperf_session.judge(measurement, policy=policy)
         recorder.measurement(measurement, verdicts, policy=policy)
         benchmark_bridge.show(request, measurement.medians_s)
         deliver(verdicts, policy)
@@ -200,10 +203,10 @@ def _measured(runner: CaseRunner, session: Session, *, more: Callable[[Measureme
     return measurement
 
 
-def _measure_sides(request: pytest.FixtureRequest, runner: CaseRunner, recorder: Recorder, marks: Marks) -> Pairs:
+def _measure_sides(request: pytest.FixtureRequest, runner: CaseRunner, recorder: Recorder, policy: Policy) -> Pairs:
     """Measure a case and the other side of the A/B in turns, and judge that one by it."""
     session = session_of(request.config)
-    other, policy = session.run.other_case(runner.case), session.policy(marks.min_effect)
+    other = session.run.other_case(runner.case)
     if other.same or other.skip:
         pytest.skip(other.skip or f"nothing to compare: both sides of the A/B are {other.told}")
     beside = session.other_runner(other)

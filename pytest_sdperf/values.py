@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from pytest_sdperf.artifact import Artifact, Step
 from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.floor import Floor
 
@@ -128,7 +129,7 @@ class Build:
         counts: `domain::op_type` -> nodes, subgraphs included; the domain of ONNX itself is empty. Empty for modules.
         graph_hash: Hash of the graph without its weights; empty for modules.
         size_bytes: Size on disk, external data included.
-        seconds: Time that building took when it was built (not when it came from the cache).
+        steps: How it was made, with the times of when it was built (not when it came from the cache).
         notes: What the builder has to say: refusals of the optimizer, fallbacks.
         limits: Why the kernels of a CUDA GPU would throw on this graph, one sentence per kind of operator.
     """
@@ -140,7 +141,7 @@ class Build:
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     graph_hash: str = ""
     size_bytes: int = 0
-    seconds: float = 0.0
+    steps: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
 
@@ -212,6 +213,7 @@ class Measurement:
         subject: Versions and settings of what is tested (onnxruntime, torch, threads, ...).
         graph_hashes: Component -> hash of the graph that ran.
         counts: Component -> `domain::op_type` -> nodes.
+        artifacts: Component -> what was loaded: sizes, and what building took.
         health: Why the machine was not fit to be measured; empty when it was.
         remarks: What else is worth knowing about the machine (it ran at its power limit, ...).
         readings: State of the device `before`, `during` (while a first run kept it busy) and `after`: clocks,
@@ -227,6 +229,7 @@ class Measurement:
     subject: Mapping[str, str] = dataclasses.field(default_factory=dict)
     graph_hashes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     counts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    artifacts: Mapping[str, Artifact] = dataclasses.field(default_factory=dict)
     health: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     readings: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
@@ -260,6 +263,7 @@ class Measurement:
             subject=data.get("subject", {}),
             graph_hashes=data.get("graph_hashes", {}),
             counts=data.get("counts", {}),
+            artifacts={name: Artifact.from_json(one) for name, one in data.get("artifacts", {}).items()},
             health=tuple(data.get("health", ())),
             remarks=tuple(data.get("remarks", ())),
             readings=data.get("readings", {}),

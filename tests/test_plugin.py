@@ -157,7 +157,7 @@ def test_a_bad_marker_is_a_collection_error_of_one_line(pytester, sdperf):
     assert result.ret == 2
     message = (
         "test_it.py::test_step: unknown argument of the marker sdperf: 'model'. Did you mean 'models'? Known: "
-        "batch_sizes, components, engines, min_effect, models, optimizations, reason."
+        "batch_sizes, components, engines, models, optimizations, reason, tolerances."
     )
     start = next(number for number, line in enumerate(result.outlines) if line.strip("= ") == "ERRORS")
     assert result.outlines[start + 1].strip("_ ") == "ERROR collecting test_it.py"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pytest_sdperf.labels import engine_label
 from pytest_sdperf.report.line import Line, Style, wrapped
 from pytest_sdperf.values import Case
 
@@ -37,8 +38,7 @@ def case_label(case: Case, what: str, *, batch: bool) -> str:
         what: What of it the row is about, such as its component.
         batch: Whether the batch size belongs to the label.
     """
-    options = ",".join(f"{name}={value}" for name, value in case.engine_options)
-    engine = f"{case.engine}:{options}" if options else case.engine
+    engine = engine_label(case.engine, case.engine_options)
     fuser = f" ({case.fuser})" if case.fuser else ""
     size = f" batch {case.batch_size}" if batch else ""
     return f"{INDENT}{case.model} {what} {case.optimization}{fuser} {engine}{size}"
@@ -48,7 +48,8 @@ def column_lines(title: str, columns: Sequence[str], rows: Iterable[Row], *, wid
     """Yield a heading and the rows; a label that is too long gets a line of its own, above its numbers."""
     rows = tuple(rows)
     longest = max(len(row.label) for row in rows)
-    widths = [max(_WIDTH, *(len(row.cells[place]) + 1 for row in rows)) for place in range(len(columns))]
+    texts = [(name, *(row.cells[place] for row in rows)) for place, name in enumerate(columns)]
+    widths = [max(_WIDTH, *(len(text) + 1 for text in column)) for column in texts]
     label_width = max(min(longest, width - sum(widths)), len(title))
     yield Line(f"{title:<{label_width}}{_cells(columns, widths)}", ("bold",))
     for row in rows:

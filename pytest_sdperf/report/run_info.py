@@ -34,6 +34,7 @@ class RunInfo:
         resumable: Cases that this run measured and did not finish with, so that the next one may take them.
         commit: Commit of the project under test; empty if unknown.
         fusions: File name of the operator counts that the installed onnxruntime is judged by; empty without one.
+        idle: Tolerances of single cases that no case of this run had use for.
         results: File of saved results, where these are judged after the run.
     """
 
@@ -55,6 +56,7 @@ class RunInfo:
     resumable: int = 0
     commit: str = ""
     fusions: str = ""
+    idle: tuple[str, ...] = ()
     results: str = ""
 
     @property

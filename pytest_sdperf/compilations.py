@@ -16,6 +16,7 @@ from pytest_sdperf.device import Device
 from pytest_sdperf.errors import SdperfError, WorkerError
 from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.tasks._loading import WORK_DIR
+from pytest_sdperf.turns import Turns
 from pytest_sdperf.values import to_json
 
 _TASKS = "pytest_sdperf.tasks.compile"
@@ -30,12 +31,14 @@ class Compilations:
         settings: The command line.
         device: What they are compiled for.
         say: Prints one line of progress.
+        turns: Of this process on the device: a compiler of a GPU tries kernels on it.
     """
 
     cache: Cache
     settings: Settings
     device: Device
     say: Callable[[str], None]
+    turns: Turns
     _versions: dict[tuple[str, Path | None, str], Mapping[str, str]] = dataclasses.field(default_factory=dict)
     _failed: dict[str, SdperfError] = dataclasses.field(default_factory=dict)
 
@@ -96,7 +99,8 @@ class Compilations:
     def _compile(self, key: str, arguments: Mapping[str, Any], start: Mapping[str, Any]) -> Entry:
         def make(folder: Path) -> dict[str, Any]:
             self.say(f"compiling {arguments['model']} {arguments['component']}")
-            answer = self._run("run", arguments, folder, start)
+            with self.turns.alone_on_gpu(f"compiling {arguments['model']} {arguments['component']}"):
+                answer = self._run("run", arguments, folder, start)
             (folder / "stderr.txt").unlink(missing_ok=True)
             return answer
 

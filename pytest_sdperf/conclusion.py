@@ -146,6 +146,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         slug=device.slug,
         family=cards.get(device.slug, ""),
         machine=session.machine,
+        devices=max(_devices(results), 1),
         engines=engines,
         command=command,
         updating=settings.update_baselines,
@@ -158,6 +159,12 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
     )
     path = str(baselines.file_of(settings.baselines, device.slug))
     return info.against(session.baseline, results.reports, path=path)
+
+
+def _devices(results: Results) -> int:
+    """Return how many devices measured, as several workers of pytest-xdist may."""
+    turns = (report.measurement.turn for report in results.reports if report.measurement is not None)
+    return len({turn.position for turn in turns if turn is not None})
 
 
 def _resumable(results: Results, session: Session) -> int:

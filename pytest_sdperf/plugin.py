@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_sdperf import benchmark_bridge, composition, planner, registration, reporter, run, time_budget
+from pytest_sdperf import benchmark_bridge, composition, distribution, planner, registration, reporter, run, time_budget
 from pytest_sdperf import session as sdperf_session
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped, narrows, uses_our_case, uses_our_device
@@ -52,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(this, run.NAME)
     config.pluginmanager.register(sdperf_session.Session(this, say=speaker(config)), sdperf_session.NAME)
     config.pluginmanager.register(Watcher(config), "sdperf-watcher")
+    config.pluginmanager.register(distribution.Distribution(this, config), "sdperf-distribution")
     if this.settings.time_budget_s:
         config.pluginmanager.register(time_budget.TimeBudget(config), time_budget.NAME)
     last = (planner.Planner(config), planner.NAME) if this.settings.plan else (reporter.Reporter(config), reporter.NAME)
@@ -119,6 +120,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             shared.completed(case)
         if benches:
             benchmark_bridge.check_options(session.config)
+            distribution.check_workers(getattr(session.config, "workerinput", {}))
             # Now, and not after an hour of measuring: a file that cannot be trusted, a rule that is never used.
             shared.check_files()
             check_tolerances(shared, measured, session.config)
@@ -163,12 +165,6 @@ class Watcher:
         """Refuse a plug-in that comes after the catalog is closed: a deeper conftest."""
         if hasattr(plugin, registration.HOOK) and plugin not in self._registered:
             raise pytest.Collector.CollectError(registration.too_late(plugin, self._config.rootpath))
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker of pytest-xdist which device this process chose."""
-        this = run.run_of(self._config)
-        node.workerinput.update({run.CHOSEN: this.name_for_workers(), run.TOKEN: this.token})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

@@ -80,12 +80,6 @@ class Run:
             self.found = find_device(self.settings.gpu, self.catalog)
         return self.found
 
-    def name_for_workers(self) -> str:
-        """Return what names the chosen GPU to a worker of pytest-xdist, which must not choose again; empty for none."""
-        if self.found is None or self.found.device.kind == "cpu":
-            return ""
-        return self.found.device.uuid or self.found.device.slug
-
     @functools.cached_property
     def commit(self) -> str:
         """Commit of the project; empty where there is no git."""

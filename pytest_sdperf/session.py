@@ -33,12 +33,13 @@ from pytest_sdperf.measure import timing_plan
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.run import Run
-from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
+from pytest_sdperf.runner import CaseRunner, build_of, rungs_of
 from pytest_sdperf.selection.other_case import OtherCase
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.tolerances import Override
 from pytest_sdperf.unfinished import Conditions, Unfinished, conditions_of
 from pytest_sdperf.values import Build, Case, Measurement
+from pytest_sdperf.workbench import Workbench
 
 NAME = "sdperf-session"
 
@@ -132,6 +133,7 @@ class Session:
             cache=self.cache,
             folder=Path(self._scratch.name),
             say=self.say,
+            run=self.run.token,
         )
 
     def calibration(self, case: Case) -> Calibration | None:

@@ -17,6 +17,7 @@ from typing import Any
 from pytest_sdperf.artifact import Artifact, Step
 from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.floor import Floor
+from pytest_sdperf.turn import Turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,6 +221,7 @@ class Measurement:
             temperature, power, ...
         floor: How fast the device could do it at most; None where that is not known.
         calibration: What the device itself did in the same session; None if nobody measured it.
+        turn: When it had its device to itself.
         taken_over: When an interrupted run measured it, in UTC to the minute; empty if this run did.
     """
 
@@ -235,6 +237,7 @@ class Measurement:
     readings: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     floor: Floor | None = None
     calibration: Calibration | None = None
+    turn: Turn | None = None
     taken_over: str = ""
 
     @property
@@ -255,7 +258,7 @@ class Measurement:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Measurement:
         """Rebuild a measurement from JSON data."""
-        failure, floor, calibration = (data.get(name) for name in ("failure", "floor", "calibration"))
+        failure, floor, calibration, turn = (data.get(name) for name in ("failure", "floor", "calibration", "turn"))
         return cls(
             case=Case.from_json(data["case"]),
             samples=tuple(Sample.from_json(sample) for sample in data["samples"]),
@@ -269,6 +272,7 @@ class Measurement:
             readings=data.get("readings", {}),
             floor=Floor(**floor) if floor else None,
             calibration=Calibration(**calibration) if calibration else None,
+            turn=Turn(**turn) if turn else None,
             taken_over=data.get("taken_over", ""),
         )
 
@@ -283,9 +287,7 @@ def to_json(value: Any) -> Any:
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
-    return value
+    return str(value) if isinstance(value, Path) else value
 
 
 def finite(value: Any) -> Any:

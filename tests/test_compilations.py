@@ -20,6 +20,7 @@ from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.tasks import TaskContext, _loading, component, pipeline
 from pytest_sdperf.testing import SMALL
+from pytest_sdperf.turns import Turns
 from pytest_sdperf.values import to_json
 
 CARD = Device("cuda", "NVIDIA T4", "t4", machine={"driver": "580.1"})
@@ -121,7 +122,8 @@ def arguments(folder, **changes):
 
 def session(folder, *, device=CARD):
     cache = Cache(folder / "cache", size_bytes=10**9)
-    return Compilations(cache, Settings(build_timeout_s=1234.0), device, lambda text: None)
+    turns = Turns(device, folder, run="mine", say=print)
+    return Compilations(cache, Settings(build_timeout_s=1234.0), device, lambda text: None, turns)
 
 
 def names_in(folder):

@@ -20,6 +20,7 @@ class RunInfo:
         slug: File name of its baselines.
         family: GPU family, for published tables; empty on a CPU.
         machine: Machine keys.
+        devices: How many such devices measured, side by side.
         engines: Engine label -> versions by library name.
         baselines: Path of the device's baseline file, as the user would type it.
         baseline_cases: Cases in that file.
@@ -42,6 +43,7 @@ class RunInfo:
     slug: str
     family: str = ""
     machine: Mapping[str, str | int | float | None] = field(default_factory=dict)
+    devices: int = 1
     engines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     baselines: str = "baselines"
     baseline_cases: int = 0

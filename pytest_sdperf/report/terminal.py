@@ -20,6 +20,7 @@ from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.tables import table_lines
 from pytest_sdperf.report.taken_over import taken_over_lines
 from pytest_sdperf.report.tolerances import tolerance_lines
+from pytest_sdperf.report.turns import turn_lines
 from pytest_sdperf.report.what_ran import what_ran_lines
 
 
@@ -50,6 +51,7 @@ def report_lines(
         yield from _section(table_lines(mine, matches, width=width))
     yield from _section(pair_lines(reports, width=width))
     yield from _section(taken_over_lines(reports, width=width))
+    yield from _section(turn_lines(reports, width=width))
     yield from _section(artifact_lines(reports, width=width, every=verbose))
     yield from _section(floor_lines(reports, width=width))
     yield from _section(memory_lines(reports, width=width))

@@ -10,7 +10,7 @@ from pytest_sdperf.device import Device
 from pytest_sdperf.device_choice import worker_environment
 from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.process import run_task
-from pytest_sdperf.runner import Workbench
+from pytest_sdperf.workbench import Workbench
 
 
 def calibrate(bench: Workbench, *, python: Path | None) -> Calibration | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import time
 from typing import Protocol
 
@@ -22,6 +23,22 @@ def monotonic_s() -> float:
 def wall_s() -> float:
     """Return seconds since 1970, to compare with the times of files."""
     return time.time()
+
+
+def cpu_s() -> float:
+    """Return the seconds that cores spent on this process and on those of its children that have ended."""
+    return sum(os.times()[:4])
+
+
+class Stopwatch:
+    """Says how long something took, and how long cores computed for it: waiting for a busy machine is no work."""
+
+    def __init__(self) -> None:
+        self._wall_s, self._cpu_s = monotonic_s(), cpu_s()
+
+    def took(self) -> dict[str, float]:
+        """Return `seconds` and `cpu_seconds` since it was made."""
+        return {"seconds": monotonic_s() - self._wall_s, "cpu_seconds": cpu_s() - self._cpu_s}
 
 
 def sleep_s(seconds: float) -> None:

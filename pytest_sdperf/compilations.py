@@ -10,11 +10,13 @@ from typing import Any
 from pytest_sdperf import process
 from pytest_sdperf.building.cache import Cache, Entry, content_key
 from pytest_sdperf.building.fingerprint import source_hash
+from pytest_sdperf.building.steps import step_of
 from pytest_sdperf.contracts import Engine
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import SdperfError, WorkerError
 from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.tasks._loading import WORK_DIR
+from pytest_sdperf.turns import Turns
 from pytest_sdperf.values import to_json
 
 _TASKS = "pytest_sdperf.tasks.compile"
@@ -29,12 +31,14 @@ class Compilations:
         settings: The command line.
         device: What they are compiled for.
         say: Prints one line of progress.
+        turns: Of this process on the device: a compiler of a GPU tries kernels on it.
     """
 
     cache: Cache
     settings: Settings
     device: Device
     say: Callable[[str], None]
+    turns: Turns
     _versions: dict[tuple[str, Path | None, str], Mapping[str, str]] = dataclasses.field(default_factory=dict)
     _failed: dict[str, SdperfError] = dataclasses.field(default_factory=dict)
 
@@ -57,7 +61,8 @@ class Compilations:
             start: How a process of the case is started: `out_dir`, `registrars`, `python`, `env`.
 
         Returns:
-            `compiled`, the folder of what was compiled, and `compile_s`, what that took when it was done.
+            `compiled`, the folder of what was compiled, and for the suite alone `compiled_bytes`, the size of that,
+            and `compilation`, the step that made it.
 
         Raises:
             OutOfMemoryError: The device ran out of memory.
@@ -85,12 +90,17 @@ class Compilations:
         except SdperfError as error:
             self._failed[key] = error
             raise
-        return {"compiled": str(entry.path / WORK_DIR), "compile_s": entry.metadata["seconds"]}
+        return {
+            "compiled": str(entry.path / WORK_DIR),
+            "compiled_bytes": entry.size_bytes,
+            "compilation": to_json(step_of(entry)),
+        }
 
     def _compile(self, key: str, arguments: Mapping[str, Any], start: Mapping[str, Any]) -> Entry:
         def make(folder: Path) -> dict[str, Any]:
             self.say(f"compiling {arguments['model']} {arguments['component']}")
-            answer = self._run("run", arguments, folder, start)
+            with self.turns.alone_on_gpu(f"compiling {arguments['model']} {arguments['component']}"):
+                answer = self._run("run", arguments, folder, start)
             (folder / "stderr.txt").unlink(missing_ok=True)
             return answer
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 from pytest_sdperf import clock
 from pytest_sdperf.acceptance import accept as acceptance
@@ -25,11 +22,10 @@ from pytest_sdperf.report.terminal import report_lines
 from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
 from pytest_sdperf.run_results import Results
 from pytest_sdperf.session import Session
+from pytest_sdperf.tolerances import idle
 
 
-def conclude(
-    results: Results, session: Session, *, status: int, failed: int, stopped: bool, command: str, root: Path
-) -> int:
+def conclude(results: Results, session: Session, *, status: int, failed: int, stopped: bool, command: str) -> int:
     """Write, keep and accept what was measured; return the exit status of the run.
 
     Args:
@@ -39,7 +35,6 @@ def conclude(
         failed: Failures that pytest counted, errors at collection included.
         stopped: Whether something ended the run before its last test (`-x`, `--maxfail`).
         command: What the user typed.
-        root: Folder of the project, for its commit.
 
     Raises:
         SdperfError: A file cannot be written or trusted.
@@ -47,9 +42,9 @@ def conclude(
     settings = session.run.settings
     results.ended = results.course(settings, status=status, failed=failed, stopped=stopped)
     policy = Policy.of(settings, device_kind=session.run.device_kind)
-    date, commit = clock.today_utc(), functools.cache(functools.partial(commit_of, root))
+    date = clock.today_utc()
     if settings.json_file is not None:
-        info = dataclasses.replace(run_info(results, session, command=command), commit=commit())
+        info = dataclasses.replace(run_info(results, session, command=command), commit=session.run.commit)
         saved = results_of(tuple(results.reports), info, results.ended, policy, settings, date=date)
         write_results(settings.json_file, saved)
     if settings.explain_file is not None:
@@ -59,7 +54,7 @@ def conclude(
         return status
     unused = _unused(results, session)
     measured = any(report.measurement is not None for report in results.reports)
-    accepted = (*_keep_counts(results, session), *(_keep(results, session, date, commit) if measured else ()))
+    accepted = (*_keep_counts(results, session), *(_keep(results, session, date) if measured else ()))
     results.written = (*results.written, *accepted)
     if results.finished and measured and not settings.in_process:
         session.unfinished.drop(report.case for report in results.reports)
@@ -80,13 +75,14 @@ def _unused(results: Results, session: Session) -> Unused:
     return unused_cases(session.baseline, results.ended, results.reports)
 
 
-def _keep(results: Results, session: Session, date: str, commit: Callable[[], str]) -> tuple[str, ...]:
+def _keep(results: Results, session: Session, date: str) -> tuple[str, ...]:
     settings = session.run.settings
     if settings.in_process:
         return (
             "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline.",
         )
-    origin = acceptance.Origin(slug=session.run.device().slug, machine=session.machine, date=date, commit=commit())
+    run = session.run
+    origin = acceptance.Origin(slug=run.device().slug, machine=session.machine, date=date, commit=run.commit)
     if not settings.update_baselines:
         acceptance.keep_candidates(results.reports, origin=origin, state_dir=settings.state_dir)
         return ()
@@ -108,21 +104,6 @@ def _keep_counts(results: Results, session: Session) -> tuple[str, ...]:
         return ()
     found = counts_to_keep(results.reports, reason=settings.reason)
     return fusions.record(session.fusions_file, found) if found else ()
-
-
-def commit_of(root: Path) -> str:
-    """Return the short commit of a project; empty where there is no git."""
-    try:
-        answer = subprocess.run(  # noqa: S603 - no shell, and the folder is pytest's own root
-            ["git", "-C", str(root), "rev-parse", "--short=12", "HEAD"],  # noqa: S607 - the user's own git
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=10,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
 def summary_lines(
@@ -165,6 +146,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         slug=device.slug,
         family=cards.get(device.slug, ""),
         machine=session.machine,
+        devices=max(_devices(results), 1),
         engines=engines,
         command=command,
         updating=settings.update_baselines,
@@ -173,9 +155,16 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         resumable=0 if results.finished else _resumable(results, session),
         fusions=session.fusions_file.name,
         pairs=settings.other is not None,
+        idle=idle(session.run.rules, results.collected),
     )
     path = str(baselines.file_of(settings.baselines, device.slug))
     return info.against(session.baseline, results.reports, path=path)
+
+
+def _devices(results: Results) -> int:
+    """Return how many devices measured, as several workers of pytest-xdist may."""
+    turns = (report.measurement.turn for report in results.reports if report.measurement is not None)
+    return len({turn.position for turn in turns if turn is not None})
 
 
 def _resumable(results: Results, session: Session) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from pytest_sdperf.judging.verdict import delivery
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.tolerances import Override
 from pytest_sdperf.values import Case, Failure, Measurement
 
 TWICE = "this test measured twice; give each measurement a test of its own"
@@ -43,11 +45,7 @@ class Recorder:
         Raises:
             pytest.fail.Exception: The test has measured before: one test has one verdict.
         """
-        report = self._item.stash[_REPORT]
-        if report.measurement is not None:
-            pytest.fail(TWICE, pytrace=False)
-        self._item.stash[_REPORT] = dataclasses.replace(report, measurement=measurement, policy=policy)
-        self.verdicts(verdicts)
+        self._measured(verdicts, measurement=measurement, policy=policy)
 
     def pairs(self, pairs: Pairs, verdicts: Sequence[Verdict]) -> None:
         """Record an A/B and what it means; a second one of the same test is refused.
@@ -55,32 +53,37 @@ class Recorder:
         Raises:
             pytest.fail.Exception: The test has measured before.
         """
-        report = self._item.stash[_REPORT]
-        if report.pairs is not None:
+        self._measured(verdicts, pairs=pairs)
+
+    def _measured(self, verdicts: Sequence[Verdict], **found: Any) -> None:
+        if self._item.stash[_REPORT].measured:
             pytest.fail(TWICE, pytrace=False)
-        self._item.stash[_REPORT] = dataclasses.replace(report, pairs=pairs)
+        self._note(**found)
         self.verdicts(verdicts)
+
+    def _note(self, **found: Any) -> None:
+        self._item.stash[_REPORT] = dataclasses.replace(self._item.stash[_REPORT], **found)
+
+    def tolerances(self, overrides: tuple[Override, ...]) -> None:
+        """Record what the case is judged by that differs from all others, before it is measured."""
+        self._note(overrides=overrides)
 
     def counts(self, counts: Mapping[str, int], verdict: Verdict, explanation: Explanation | None = None) -> None:
         """Record how many of the expected operators a graph has, what that means, and why some are missing."""
-        report = self._item.stash[_REPORT]
-        self._item.stash[_REPORT] = dataclasses.replace(report, counts=dict(counts), explanation=explanation)
+        self._note(counts=dict(counts), explanation=explanation)
         self.verdicts([verdict])
 
     def rungs(self, rungs: Mapping[str, Mapping[str, str]]) -> None:
         """Record which rungs of the ladder the given graphs of a case have: component -> rung -> how it stands."""
-        report = self._item.stash[_REPORT]
-        self._item.stash[_REPORT] = dataclasses.replace(report, rungs=rungs)
+        self._note(rungs=rungs)
 
     def agreement(self, agreement: Agreement) -> None:
         """Record a comparison with a reference."""
-        report = self._item.stash[_REPORT]
-        self._item.stash[_REPORT] = dataclasses.replace(report, agreements=(*report.agreements, agreement))
+        self._note(agreements=(*self._item.stash[_REPORT].agreements, agreement))
 
     def verdicts(self, verdicts: Sequence[Verdict]) -> None:
         """Record what something means."""
-        report = self._item.stash[_REPORT]
-        self._item.stash[_REPORT] = dataclasses.replace(report, verdicts=(*report.verdicts, *verdicts))
+        self._note(verdicts=(*self._item.stash[_REPORT].verdicts, *verdicts))
 
 
 def recorded(item: pytest.Item) -> CaseReport | None:

@@ -12,6 +12,7 @@ from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError, UnknownNameError
 from pytest_sdperf.gpu_facts import VISIBILITY_VARIABLES, GpuTable, load_gpus, to_slug
+from pytest_sdperf.health import differing_keys
 
 _GIB = 2**30
 _VENDORS: Mapping[str, DeviceKind] = {"nvidia": "cuda", "amd": "rocm"}
@@ -62,6 +63,30 @@ def choose_device(gpu: str, probes: Mapping[str, DeviceProbe], *, environ: Mappi
     if len(fits) == 1:
         return fits[0]
     return min(fits, key=_busy)
+
+
+def peers(gpu: str, catalog: Catalog, chosen: Found) -> tuple[list[Device], list[str]]:
+    """Return the devices that measure like the one that was chosen, itself first, and why others do not.
+
+    A case has one baseline, and that is of one machine: a card with another power limit is another machine.
+
+    Args:
+        gpu: What names them, as in `choose_device`.
+        catalog: What is registered.
+        chosen: The device that a run without workers would use.
+    """
+    survey = _survey(catalog.probes.items())
+    fits = [one for position, one in enumerate(survey.found) if _fits(one.device, gpu.strip(), position=position)]
+    others = [one for one in fits if (one.probe, one.device) != (chosen.probe, chosen.device)]
+    alike, left_out = [chosen.device], []
+    for one in sorted(others, key=_busy):
+        differing = differing_keys(chosen.device.machine, one.device.machine)
+        if one.device.slug != chosen.device.slug or differing:
+            told = ", ".join(f"{name} {now} instead of {then}" for name, (then, now) in differing.items())
+            left_out.append(f"{one.device.name} ({one.device.slug}), with {told or 'another name'}")
+        else:
+            alike.append(one.device)
+    return alike, left_out
 
 
 def named_kind(gpu: str) -> DeviceKind | None:

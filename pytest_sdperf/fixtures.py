@@ -27,20 +27,22 @@ from pytest_sdperf.judging.given import judge_as_is
 from pytest_sdperf.judging.pairs import judge_pairs, more_pairs
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.target import judge_against_target
+from pytest_sdperf.labels import in_words
 from pytest_sdperf.measure import measure
 from pytest_sdperf.measure_pairs import measure_pairs
-from pytest_sdperf.options.marks import MARKER, Marks, read_marks
+from pytest_sdperf.options.marks import MARKER, read_marks
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session, session_of
-from pytest_sdperf.turns import measuring_alone
+from pytest_sdperf.tolerances import overrides_of
 from pytest_sdperf.values import Build, Case, Measurement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 BESIDE_OTHERS = "Other workers of pytest-xdist ran tests at the same time; only measurements of this device took turns."
+EACH_ITS_OWN = "Other workers of pytest-xdist ran tests at the same time, each on a GPU of its own."
 
 
 @pytest.fixture(scope="session")
@@ -140,7 +142,7 @@ def agree(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
             sentence = f"Memory ran out, so nothing was compared: {error}"
             verdicts = [Verdict(Outcome.INCONCLUSIVE, "out-of-memory", sentence, "agreement")]
             recorder.verdicts(verdicts)
-            deliver(verdicts, sdperf_session.policy(None))
+            deliver(verdicts, sdperf_session.policy())
             raise
         recorder.agreement(agreement)
         if not agreement.passed:
@@ -154,17 +156,19 @@ def agree(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
 def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -> Callable[[CaseRunner], Measurement]:
     """Measure the case in fresh processes and judge it against its baseline, or side B by it: `bench(runner)`."""
     recorder = Recorder(request.node, case)
-    marks = read_marks(request.node.iter_markers(MARKER))
-    settings = sdperf_session.run.settings
+    marked = read_marks(request.node.iter_markers(MARKER)).rule(request.node.nodeid)
+    settings, rules = sdperf_session.run.settings, sdperf_session.run.rules
 
     def measure_and_judge(runner: CaseRunner) -> Measurement:
+        overrides = overrides_of(runner.case, rules, marked)
+        recorder.tolerances(overrides)
+        policy = sdperf_session.policy(overrides)
         if settings.other is not None:
-            return _measure_sides(request, runner, recorder, marks).a
-        more = functools.partial(sdperf_session.more_processes, min_effect=marks.min_effect)
+            return _measure_sides(request, runner, recorder, policy).a
+        more = functools.partial(sdperf_session.more_processes, policy=policy)
         measurement = _with_remark(request, _measured(runner, sdperf_session, more=more))
         recorder.rungs(sdperf_session.standing(case))
-        verdicts = sdperf_session.judge(measurement, min_effect=marks.min_effect)
-        policy = sdperf_session.policy(marks.min_effect)
+        verdicts = sdperf_session.judge(measurement, policy=policy)
         recorder.measurement(measurement, verdicts, policy=policy)
         benchmark_bridge.show(request, measurement.medians_s)
         deliver(verdicts, policy)
@@ -180,7 +184,7 @@ def _measured(runner: CaseRunner, session: Session, *, more: Callable[[Measureme
     resumable = not settings.in_process and settings.selection.pipeline is None
     conditions = session.conditions(runner.case, builds) if resumable else {}
     taken, why_not = session.unfinished.find(runner.case, conditions) if resumable else (None, "")
-    name = f"{runner.case.model} {runner.case.component} at {runner.case.optimization} on {runner.case.engine}"
+    name = in_words(runner.case)
     if taken is not None and settings.resume:
         session.say(f"taking over {name}, measured {taken.taken_over}")
         return taken
@@ -188,10 +192,11 @@ def _measured(runner: CaseRunner, session: Session, *, more: Callable[[Measureme
         session.say(f"measuring {name}, as an interrupted run did {taken.taken_over}: --sdperf-resume takes that over")
     elif why_not and settings.resume:
         session.say(f"measuring {name} again: what an interrupted run left has {why_not}")
-    with measuring_alone(session.run.device(), settings.state_dir, say=session.say):
+    with session.workbench.turns.alone(name) as turn:
         calibration = session.calibration(runner.case)
         measurement = measure(runner, processes=settings.processes, say=session.say, more=more)
-    measurement = with_floor(dataclasses.replace(measurement, calibration=calibration), runner)
+        measurement = dataclasses.replace(measurement, calibration=calibration, turn=turn())
+    measurement = with_floor(measurement, runner)
     if resumable:
         try:
             session.unfinished.keep(measurement, conditions, processes=settings.processes)
@@ -200,16 +205,16 @@ def _measured(runner: CaseRunner, session: Session, *, more: Callable[[Measureme
     return measurement
 
 
-def _measure_sides(request: pytest.FixtureRequest, runner: CaseRunner, recorder: Recorder, marks: Marks) -> Pairs:
+def _measure_sides(request: pytest.FixtureRequest, runner: CaseRunner, recorder: Recorder, policy: Policy) -> Pairs:
     """Measure a case and the other side of the A/B in turns, and judge that one by it."""
     session = session_of(request.config)
-    other, policy = session.run.other_case(runner.case), session.policy(marks.min_effect)
+    other = session.run.other_case(runner.case)
     if other.same or other.skip:
         pytest.skip(other.skip or f"nothing to compare: both sides of the A/B are {other.told}")
     beside = session.other_runner(other)
     for side in (runner, beside):
         side.builds()
-    with measuring_alone(session.run.device(), session.run.settings.state_dir, say=session.say):
+    with session.workbench.turns.alone(f"{in_words(runner.case)}, A/B") as turn:
         pairs = measure_pairs(
             runner,
             beside,
@@ -218,7 +223,9 @@ def _measure_sides(request: pytest.FixtureRequest, runner: CaseRunner, recorder:
             more=functools.partial(more_pairs, policy=policy),
             shared=other.shared,
         )
-    pairs = dataclasses.replace(pairs, a=_with_remark(request, pairs.a), b=_with_remark(request, pairs.b))
+        sides = [dataclasses.replace(side, turn=turn()) for side in (pairs.a, pairs.b)]
+    a, b = (_with_remark(request, side) for side in sides)
+    pairs = dataclasses.replace(pairs, a=a, b=b)
     verdicts = judge_pairs(pairs, policy=policy)
     recorder.pairs(pairs, verdicts)
     benchmark_bridge.show(request, pairs.a.medians_s)
@@ -230,4 +237,5 @@ def _with_remark(request: pytest.FixtureRequest, measurement: Measurement) -> Me
     """Return a measurement that says whether other workers of pytest-xdist ran beside it."""
     if getattr(request.config, "workerinput", {}).get("workercount", 1) < 2:
         return measurement
-    return dataclasses.replace(measurement, remarks=(*measurement.remarks, BESIDE_OTHERS))
+    remark = EACH_ITS_OWN if session_of(request.config).run.settings.on_gpu else BESIDE_OTHERS
+    return dataclasses.replace(measurement, remarks=(*measurement.remarks, remark))

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.catalog import Registrar
-from pytest_sdperf.runner import PROMPT, CaseRunner, Workbench
+from pytest_sdperf.runner import PROMPT, CaseRunner
 from pytest_sdperf.settings import EngineRequest, PipelineFactory
 from pytest_sdperf.values import Build, Case, to_json
+from pytest_sdperf.workbench import Workbench
 
 if TYPE_CHECKING:
     import numpy as np

@@ -40,6 +40,12 @@ def fixtures_of(item: pytest.Item) -> frozenset[str]:
     return frozenset(getattr(item, "fixturenames", ()))
 
 
+def narrows(config: pytest.Config) -> bool:
+    """Whether the command line picks tests in a way that leaves others out while pytest collects."""
+    # `--lf` leaves files out, and tells nobody.
+    return any("::" in argument for argument in config.args) or bool(config.getoption("lf", default=False))
+
+
 def is_skipped(item: pytest.Item) -> bool:
     """Whether a test is skipped unconditionally."""
     return item.get_closest_marker("skip") is not None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pytest_sdperf import health
+from pytest_sdperf.artifact import Artifact, Step
 from pytest_sdperf.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.process import Event
 from pytest_sdperf.runner import CaseRunner, Run
@@ -41,6 +42,7 @@ class Recording:
         self._before = self._probe.health(self._device)
         self.samples: list[Sample] = []
         self.failure: Failure | None = None
+        self._artifacts: dict[str, Artifact] = {}
 
     @contextlib.contextmanager
     def until_failure(self) -> Iterator[None]:
@@ -62,7 +64,9 @@ class Recording:
             SdperfError: A component cannot be built.
         """
         self._builds = self._runner.builds() if self._builds is None else self._builds
-        return {**self._runner.arguments(builds=self._builds), "plan": to_json(plan_of(self._runner))}
+        arguments = self._runner.arguments(builds=self._builds)
+        self._artifacts = _artifacts(self._builds, arguments)
+        return {**arguments, "plan": to_json(plan_of(self._runner))}
 
     def take(self, worker: Run) -> None:
         """Let one process measure.
@@ -97,6 +101,7 @@ class Recording:
             samples=tuple(self.samples),
             failure=self.failure,
             subject=subject(self.samples[-1]) if self.samples else {},
+            artifacts=self._artifacts,
             health=health.unfit(before, after, self._device, during=during),
             remarks=health.remarks(before, after, self._device, during=during),
             readings=health.readings(before=before, during=during, after=after),
@@ -164,6 +169,16 @@ def _graphs(builds: Mapping[str, Build]) -> dict[str, Any]:
         "graph_hashes": {name: build.graph_hash for name, build in graphs.items()},
         "counts": {name: dict(build.counts) for name, build in graphs.items()},
     }
+
+
+def _artifacts(builds: Mapping[str, Build], arguments: Mapping[str, Any]) -> dict[str, Artifact]:
+    """Return what a task loads: component -> sizes, and what building it took."""
+    found = {}
+    for component, build in builds.items():
+        part = arguments["components"][component]
+        compiling = [Step(**part["compilation"])] if part["compiled"] else []
+        found[component] = Artifact(build.size_bytes, part.get("compiled_bytes"), (*build.steps, *compiling))
+    return found
 
 
 def subject(sample: Sample) -> dict[str, str]:

@@ -6,19 +6,22 @@ PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be impor
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import pytest
 
-from pytest_sdperf import benchmark_bridge, planner, registration, reporter, run, time_budget
+from pytest_sdperf import benchmark_bridge, composition, distribution, planner, registration, reporter, run, time_budget
 from pytest_sdperf import session as sdperf_session
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
-from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case, uses_our_device
+from pytest_sdperf.items import case_of, fixtures_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.options.flags import add_options
 from pytest_sdperf.options.marks import MARKER, read_marks
+from pytest_sdperf.report.unused import asked_axes
 from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES, EXECUTING_FIXTURES, Axes
+from pytest_sdperf.tolerances import check_used, overrides_of
+from pytest_sdperf.values import Case
 
 pytest_plugins = ("pytest_sdperf.builtins", "pytest_sdperf.fixtures")
 
@@ -41,14 +44,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compose the run. Not `trylast`: pytest-benchmark compares machines in its own, and needs the device then."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(models, components, engines, optimizations, batch_sizes, min_effect, reason): the cases of a test "
+        f"{MARKER}(models, components, engines, optimizations, batch_sizes, tolerances, reason): the cases of a test "
         "that uses the fixtures of pytest_sdperf (from pytest_sdperf)",
     )
     with at_the_door():
-        this = run.compose(config)
+        this = composition.compose(config)
     config.pluginmanager.register(this, run.NAME)
     config.pluginmanager.register(sdperf_session.Session(this, say=speaker(config)), sdperf_session.NAME)
     config.pluginmanager.register(Watcher(config), "sdperf-watcher")
+    config.pluginmanager.register(distribution.Distribution(this, config), "sdperf-distribution")
     if this.settings.time_budget_s:
         config.pluginmanager.register(time_budget.TimeBudget(config), time_budget.NAME)
     last = (planner.Planner(config), planner.NAME) if this.settings.plan else (reporter.Reporter(config), reporter.NAME)
@@ -82,6 +86,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
     """Let pytest-benchmark see that our tests are benchmarks."""
     benches = [item for item in items if case_of(item) and "bench" in fixtures_of(item)]
+    # Before anything is deselected.
+    sdperf_session.session_of(config).collected = tuple(filter(None, map(case_of, benches)))
     if benchmark_bridge.is_active(config):
         benchmark_bridge.give_clocks(benches)
     only = config.getoption("benchmark_only", default=False)
@@ -108,13 +114,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         if needy:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)
-        this.check_other_side([case for case in map(case_of, benches) if case])
+        measured = [case for case in map(case_of, benches) if case]
+        this.check_other_side(measured)
         for case in filter(None, map(case_of, needy)):
             shared.completed(case)
         if benches:
             benchmark_bridge.check_options(session.config)
-            # Now, and not after an hour of measuring: a file that cannot be trusted.
+            distribution.check_workers(getattr(session.config, "workerinput", {}))
+            # Now, and not after an hour of measuring: a file that cannot be trusted, a rule that is never used.
             shared.check_files()
+            check_tolerances(shared, measured, session.config)
     except SdperfError as error:
         refuse(session, error)
 
@@ -158,11 +167,6 @@ class Watcher:
             raise pytest.Collector.CollectError(registration.too_late(plugin, self._config.rootpath))
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker of pytest-xdist which device this process chose."""
-        node.workerinput[run.CHOSEN] = run.run_of(self._config).name_for_workers()
-
-    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Take over a refusal from a worker of pytest-xdist, which cannot end the run itself."""
         self._refusal = self._refusal or getattr(node, "workeroutput", {}).get(_REFUSAL, "")
@@ -195,6 +199,19 @@ def refuse(session: pytest.Session, error: SdperfError) -> None:
         raise pytest.UsageError(str(error)) from error
     output[_REFUSAL] = str(error)
     session.items.clear()
+
+
+def check_tolerances(shared: sdperf_session.Session, selected: Sequence[Case], config: pytest.Config) -> None:
+    """Refuse tolerances of single cases that contradict each other, or that nothing has use for.
+
+    Raises:
+        OptionError: There are such.
+    """
+    for case in selected:
+        overrides_of(case, shared.run.rules)
+    # Of one file nobody expects that it has every case.
+    if not narrows(config) and not any(config.invocation_params.dir.joinpath(name).is_file() for name in config.args):
+        check_used(shared.run.rules, shared.collected, asked_axes(shared.run.settings.selection))
 
 
 def speaker(config: pytest.Config) -> Callable[[str], None]:

@@ -18,6 +18,7 @@ from pytest_sdperf import agreement
 from pytest_sdperf.building.steps import shapes_only
 from pytest_sdperf.components import PIPELINE, parts_of
 from pytest_sdperf.errors import SdperfError
+from pytest_sdperf.labels import in_words
 from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session
@@ -155,7 +156,7 @@ def _run(session: Session, case: Case) -> Step:
     def step() -> None:
         if not agreement.is_comparable(session.runner(case)):
             return
-        session.say(f"running {case.model} {case.component} at {case.optimization} on {case.engine}")
+        session.say(f"running {in_words(case)}")
         session.runner(case).run_ahead()
 
     return step

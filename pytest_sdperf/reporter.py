@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Generator, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from pytest_sdperf import time_budget
 from pytest_sdperf.conclusion import conclude, summary_lines
 from pytest_sdperf.delivery import Recorder, attach, out_of_time, recorded
 from pytest_sdperf.errors import SdperfError, WorkerError
-from pytest_sdperf.items import case_of, fixtures_of, is_skipped
+from pytest_sdperf.items import case_of, fixtures_of, is_skipped, narrows
 from pytest_sdperf.preparation import Needs, prepare
 from pytest_sdperf.run_results import Results
 from pytest_sdperf.session import session_of
@@ -59,9 +58,7 @@ class Reporter:
             self._results.benches = {item.nodeid: case for item in benches if (case := case_of(item))}
             if not all(map(is_skipped, benches)):
                 self._results.complete(session_of(self._config).completed)
-        # `--lf` leaves files out while it collects, and tells nobody.
-        named = any("::" in argument for argument in self._config.args)
-        self._results.deselected |= named or bool(self._config.getoption("lf", default=False))
+        self._results.deselected |= narrows(self._config)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> None:
@@ -115,7 +112,6 @@ class Reporter:
                 failed=session.testsfailed,
                 stopped=bool(session.shouldstop or session.shouldfail),
                 command=self._command,
-                root=Path(self._config.rootpath),
             )
         except SdperfError as error:
             self._problem = str(error)

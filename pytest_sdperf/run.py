@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import functools
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from pytest_sdperf.artifact import Built
 from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.commits import commit_of
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
-from pytest_sdperf.device_choice import Found, asked_kind, describe, find_device
-from pytest_sdperf.engines.given_pipeline import GivenPipelineEngine
-from pytest_sdperf.errors import EngineMissingError, OptionError, WorkerError
-from pytest_sdperf.models.given_pipeline import given_model
-from pytest_sdperf.options.engine_requests import check_profiles
-from pytest_sdperf.options.flags import Answer, read_answers
-from pytest_sdperf.options.onnx_folder import ONNX_DIR
-from pytest_sdperf.options.pipeline_factory import alone
-from pytest_sdperf.options.profiles import Profile, read_project
-from pytest_sdperf.options.reading import PIPELINE, Reader
+from pytest_sdperf.device_choice import Found, describe, find_device
+from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, WorkerError
+from pytest_sdperf.options.profiles import Profile
+from pytest_sdperf.options.reading import PIPELINE
 from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.process import run_task
-from pytest_sdperf.registration import fill_catalog
-from pytest_sdperf.selection.given import no_module
 from pytest_sdperf.selection.other_case import OtherCase, differing, other_case
 from pytest_sdperf.selection.selector import Selector, missing_here
-from pytest_sdperf.settings import EngineRequest, Selection, Settings
+from pytest_sdperf.settings import EngineRequest, Settings
+from pytest_sdperf.tolerances import Rule
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Case
 
 NAME = "sdperf-run"
-CHOSEN = "sdperf_gpu"  # key of what pytest-xdist hands to its workers
+CHOSEN, TOKEN = "sdperf_gpu", "sdperf_run"  # keys of what pytest-xdist hands to its workers
 
 
 @dataclass
@@ -46,6 +42,9 @@ class Run:
         profiles: Profiles of the project, by name.
         device_kind: Kind of the device that was asked for; a good guess where the device is not in this machine.
         found: The device and its probe, once somebody needed them.
+        rules: Tolerances of single cases.
+        root: Folder of the project.
+        token: Names this run, the same in every worker of pytest-xdist.
     """
 
     settings: Settings
@@ -53,6 +52,9 @@ class Run:
     profiles: Mapping[str, Profile]
     device_kind: DeviceKind
     found: Found | None = None
+    rules: tuple[Rule, ...] = ()
+    root: Path = Path()
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
     _asked: set[tuple[object, ...]] = field(default_factory=set)
 
     @functools.cached_property
@@ -78,11 +80,19 @@ class Run:
             self.found = find_device(self.settings.gpu, self.catalog)
         return self.found
 
-    def name_for_workers(self) -> str:
-        """Return what names the chosen GPU to a worker of pytest-xdist, which must not choose again; empty for none."""
-        if self.found is None or self.found.device.kind == "cpu":
-            return ""
-        return self.found.device.uuid or self.found.device.slug
+    @functools.cached_property
+    def commit(self) -> str:
+        """Commit of the project; empty where there is no git."""
+        return commit_of(self.root)
+
+    @property
+    def built(self) -> Built:
+        """What is said of everything that this run builds."""
+        try:
+            host = find_device("cpu", self.catalog).device.slug
+        except DeviceMissingError:
+            host = ""
+        return Built(self.token, host, self.commit)
 
     def request_of(self, case: Case) -> EngineRequest:
         """Return the engine of a case with its interpreter and environment."""
@@ -197,82 +207,8 @@ class Run:
         yield f"sdperf: {where}, baselines {self.settings.baselines}, cache {self.settings.cache_dir}"
 
 
-def compose(config: pytest.Config) -> Run:
-    """Read the command line, the configuration and the plug-ins.
-
-    Raises:
-        SdperfError: Anything that the user has to correct.
-    """
-    catalog = fill_catalog(config.pluginmanager)
-    project = read_project(config.rootpath)
-    check_profiles(catalog, project.profiles)
-    answers = alone(read_answers(config, project.options))
-    chosen = getattr(config, "workerinput", {}).get(CHOSEN, "")
-    if chosen:
-        answers["gpu"] = Answer(chosen, "--sdperf-gpu")
-    gpu = answers["gpu"].text.strip() if "gpu" in answers else ""
-    kind, found = asked_kind(gpu, catalog)
-    reader = Reader(
-        answers=answers,
-        catalog=catalog,
-        profiles=project.profiles,
-        device_kind=kind,
-        started_in=Path(config.invocation_params.dir),
-        root=config.rootpath,
-    )
-    settings = reader.settings()
-    if settings.selection.pipeline is not None:
-        catalog.add_model(given_model(settings.selection.pipeline.label, on_cpu=kind == "cpu"))
-        catalog.add_engine(GivenPipelineEngine())
-    run = Run(settings, catalog, project.profiles, kind, found)
-    _check_fit(run)
-    return run
-
-
 def run_of(config: pytest.Config) -> Run:
     """Return the run that this config belongs to."""
     run = config.pluginmanager.get_plugin(NAME)
     assert isinstance(run, Run)
     return run
-
-
-def _check_given(run: Run) -> None:
-    """Refuse a folder of graphs that cannot serve what was named.
-
-    Raises:
-        OnnxFolderError: It holds no graphs, or lacks a component.
-        OptionError: Something was named that given graphs do not have: an export, or torch modules.
-    """
-    selection, given = run.settings.selection, run.selector.given
-    if given is None:
-        return
-    usual = Selection()
-    for name in ("exporter", "opset", "shapes"):
-        if getattr(selection, name) != getattr(usual, name):
-            raise OptionError(
-                f"--sdperf-{name}={getattr(selection, name)} is about an export, and {ONNX_DIR} gives graphs that were "
-                f"exported already. Leave one of the two out."
-            )
-    _ = given.folder.components  # raises where there are none
-    for name in selection.components:
-        if name != PIPELINE:
-            given.folder.graph(name)
-    for request in selection.engines:
-        engine = run.catalog.engines.get(request.engine)
-        if request.by_name and engine.consumes != "onnx" and not selection.has_module:
-            raise OptionError(f"{no_module(engine.name, given.folder)}, or leave the engine out.")
-
-
-def _check_fit(run: Run) -> None:
-    _check_given(run)
-    other = run.settings.other
-    for request in (*run.settings.selection.engines, *([other.engine] if other and other.engine else [])):
-        engine = run.catalog.engines.get(request.engine)
-        if request.by_name and run.device_kind not in engine.device_kinds:
-            kinds = " and ".join(engine.device_kinds)
-            way = (
-                "add --sdperf-gpu=auto"
-                if run.device_kind == "cpu"
-                else "leave --sdperf-gpu out, or name another engine"
-            )
-            raise OptionError(f"engine {request.label!r} runs on {kinds}, not on {run.device_kind}. To run it, {way}.")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import itertools
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf import ladder, process
 from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.building.builder import Builder
-from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.compilations import Compilations
 from pytest_sdperf.components import PIPELINE, parts_of
 from pytest_sdperf.contracts import Engine, Model
-from pytest_sdperf.device import Device, DeviceProbe
 from pytest_sdperf.device_choice import worker_environment
 from pytest_sdperf.errors import SdperfError
-from pytest_sdperf.settings import EngineRequest, Settings
+from pytest_sdperf.labels import in_words
+from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import Build, Case, to_json
+from pytest_sdperf.workbench import Workbench
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,41 +28,6 @@ if TYPE_CHECKING:
 Run = Callable[..., dict[str, Any]]  # takes on_event=
 
 PROMPT = "a photograph of an astronaut riding a horse on mars"
-
-
-@dataclasses.dataclass(frozen=True)
-class Workbench:
-    """What every case of a session shares.
-
-    Attributes:
-        settings: The command line.
-        catalog: Everything that was registered.
-        device: Where cases run.
-        probe: Reads the device's state.
-        builder: Builds components through the cache.
-        cache: Artifacts and references.
-        folder: Scratch folder of this session.
-        say: Prints one line of progress.
-    """
-
-    settings: Settings
-    catalog: Catalog
-    device: Device
-    probe: DeviceProbe
-    builder: Builder
-    cache: Cache
-    folder: Path
-    say: Callable[[str], None]
-    _numbers: itertools.count[int] = dataclasses.field(default_factory=itertools.count)
-
-    @functools.cached_property
-    def compilations(self) -> Compilations:
-        """What the engines of this session compiled."""
-        return Compilations(self.cache, self.settings, self.device, self.say)
-
-    def new_folder(self, name: str) -> Path:
-        """Return a new scratch folder for one worker process."""
-        return Path(tempfile.mkdtemp(prefix=f"{next(self._numbers):04d}-{name}-", dir=self.folder))
 
 
 def rungs_of(builder: Builder, case: Case, catalog: Catalog) -> tuple[str, ...]:
@@ -239,14 +201,15 @@ class CaseRunner:
     ) -> dict[str, Any]:
         """Run a function of `tasks.pipeline` or `tasks.component`, or of another module, in a fresh process."""
         settings = self.workbench.settings
-        return process.run_task(
-            self._task(function, module),
-            arguments,
-            timeout_s=settings.worker_timeout_s,
-            in_process=settings.in_process,
-            on_event=on_event,
-            **self._start(arguments),
-        )
+        with self.workbench.turns.alone_on_gpu(in_words(self.case)):
+            return process.run_task(
+                self._task(function, module),
+                arguments,
+                timeout_s=settings.worker_timeout_s,
+                in_process=settings.in_process,
+                on_event=on_event,
+                **self._start(arguments),
+            )
 
     @contextlib.contextmanager
     def workers(self, function: str, arguments: Mapping[str, Any], *, count: int) -> Iterator[Sequence[Run]]:

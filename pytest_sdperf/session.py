@@ -7,7 +7,7 @@ import functools
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,13 @@ from pytest_sdperf.measure import timing_plan
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
 from pytest_sdperf.run import Run
-from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
+from pytest_sdperf.runner import CaseRunner, build_of, rungs_of
 from pytest_sdperf.selection.other_case import OtherCase
 from pytest_sdperf.settings import EngineRequest
+from pytest_sdperf.tolerances import Override
 from pytest_sdperf.unfinished import Conditions, Unfinished, conditions_of
 from pytest_sdperf.values import Build, Case, Measurement
+from pytest_sdperf.workbench import Workbench
 
 NAME = "sdperf-session"
 
@@ -55,12 +57,14 @@ class Session:
     Attributes:
         run: What was asked, what is registered, and the device.
         cases: Number of tests that will measure: of many verdicts each may be wrong less often.
+        collected: Cases of the tests that these options collect to measure, before anything is deselected.
     """
 
     def __init__(self, run: Run, *, say: Callable[[str], None]) -> None:
         self.run = run
         self.say = say
         self.cases = 1
+        self.collected: tuple[Case, ...] = ()
         self._runners: dict[Case, CaseRunner] = {}
         self._calibrated: list[Calibration | None] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
@@ -69,7 +73,7 @@ class Session:
     def cache(self) -> Cache:
         """Artifacts and references."""
         settings = self.run.settings
-        return Cache(settings.cache_dir, size_bytes=settings.cache_size_bytes, say=self.say)
+        return Cache(settings.cache_dir, size_bytes=settings.cache_size_bytes, say=self.say, built=self.run.built)
 
     @functools.cached_property
     def builder(self) -> Builder:
@@ -129,6 +133,7 @@ class Session:
             cache=self.cache,
             folder=Path(self._scratch.name),
             say=self.say,
+            run=self.run.token,
         )
 
     def calibration(self, case: Case) -> Calibration | None:
@@ -266,25 +271,20 @@ class Session:
         """Machine keys of a baseline that is recorded now."""
         return {**self.run.device().machine, "pool": self.run.settings.pool}
 
-    def judge(self, measurement: Measurement, *, min_effect: float | None = None) -> tuple[Verdict, ...]:
-        """Judge a measurement against this device's baseline.
-
-        Args:
-            measurement: What was measured.
-            min_effect: Of the test's marker.
-        """
+    def judge(self, measurement: Measurement, *, policy: Policy) -> tuple[Verdict, ...]:
+        """Judge a measurement against this device's baseline."""
         stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
-        return judge(measurement, stored, policy=self.policy(min_effect), differences=differences)
+        return judge(measurement, stored, policy=policy, differences=differences)
 
-    def more_processes(self, measurement: Measurement, *, min_effect: float | None = None) -> int:
+    def more_processes(self, measurement: Measurement, *, policy: Policy) -> int:
         """Return how many more processes a measurement needs, while its verdict is open; 0 when it is settled."""
         stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
-        return more_processes(measurement, stored, policy=self.policy(min_effect), differences=differences)
+        return more_processes(measurement, stored, policy=policy, differences=differences)
 
-    def policy(self, min_effect: float | None = None) -> Policy:
-        """Return how strictly this run judges."""
+    def policy(self, overrides: Iterable[Override] = ()) -> Policy:
+        """Return how strictly this run judges a case with these tolerances of its own."""
         kind = self.run.device().kind
-        return Policy.of(self.run.settings, device_kind=kind, min_effect=min_effect, cases=self.cases)
+        return Policy.of(self.run.settings, device_kind=kind, overrides=overrides, cases=self.cases)
 
     def close(self) -> None:
         """Remove the scratch folder."""

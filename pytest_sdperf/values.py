@@ -14,8 +14,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from pytest_sdperf.artifact import Artifact, Step
 from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.floor import Floor
+from pytest_sdperf.turn import Turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +130,7 @@ class Build:
         counts: `domain::op_type` -> nodes, subgraphs included; the domain of ONNX itself is empty. Empty for modules.
         graph_hash: Hash of the graph without its weights; empty for modules.
         size_bytes: Size on disk, external data included.
-        seconds: Time that building took when it was built (not when it came from the cache).
+        steps: How it was made, with the times of when it was built (not when it came from the cache).
         notes: What the builder has to say: refusals of the optimizer, fallbacks.
         limits: Why the kernels of a CUDA GPU would throw on this graph, one sentence per kind of operator.
     """
@@ -140,7 +142,7 @@ class Build:
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     graph_hash: str = ""
     size_bytes: int = 0
-    seconds: float = 0.0
+    steps: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
 
@@ -212,12 +214,14 @@ class Measurement:
         subject: Versions and settings of what is tested (onnxruntime, torch, threads, ...).
         graph_hashes: Component -> hash of the graph that ran.
         counts: Component -> `domain::op_type` -> nodes.
+        artifacts: Component -> what was loaded: sizes, and what building took.
         health: Why the machine was not fit to be measured; empty when it was.
         remarks: What else is worth knowing about the machine (it ran at its power limit, ...).
         readings: State of the device `before`, `during` (while a first run kept it busy) and `after`: clocks,
             temperature, power, ...
         floor: How fast the device could do it at most; None where that is not known.
         calibration: What the device itself did in the same session; None if nobody measured it.
+        turn: When it had its device to itself.
         taken_over: When an interrupted run measured it, in UTC to the minute; empty if this run did.
     """
 
@@ -227,11 +231,13 @@ class Measurement:
     subject: Mapping[str, str] = dataclasses.field(default_factory=dict)
     graph_hashes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     counts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    artifacts: Mapping[str, Artifact] = dataclasses.field(default_factory=dict)
     health: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     readings: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     floor: Floor | None = None
     calibration: Calibration | None = None
+    turn: Turn | None = None
     taken_over: str = ""
 
     @property
@@ -252,7 +258,7 @@ class Measurement:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Measurement:
         """Rebuild a measurement from JSON data."""
-        failure, floor, calibration = (data.get(name) for name in ("failure", "floor", "calibration"))
+        failure, floor, calibration, turn = (data.get(name) for name in ("failure", "floor", "calibration", "turn"))
         return cls(
             case=Case.from_json(data["case"]),
             samples=tuple(Sample.from_json(sample) for sample in data["samples"]),
@@ -260,11 +266,13 @@ class Measurement:
             subject=data.get("subject", {}),
             graph_hashes=data.get("graph_hashes", {}),
             counts=data.get("counts", {}),
+            artifacts={name: Artifact.from_json(one) for name, one in data.get("artifacts", {}).items()},
             health=tuple(data.get("health", ())),
             remarks=tuple(data.get("remarks", ())),
             readings=data.get("readings", {}),
             floor=Floor(**floor) if floor else None,
             calibration=Calibration(**calibration) if calibration else None,
+            turn=Turn(**turn) if turn else None,
             taken_over=data.get("taken_over", ""),
         )
 
@@ -279,9 +287,7 @@ def to_json(value: Any) -> Any:
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]
-    if isinstance(value, Path):
-        return str(value)
-    return value
+    return str(value) if isinstance(value, Path) else value
 
 
 def finite(value: Any) -> Any:

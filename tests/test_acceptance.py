@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from sample_values import CASE, case, failed, kernels, measurement, sample_with
 
-from pytest_sdperf.acceptance.accept import Origin, accept, keep_candidates, session_of
+from pytest_sdperf.acceptance.accept import Origin, accept, keep_candidates, measurement_of, session_of
 from pytest_sdperf.acceptance.candidates import candidates_file
+from pytest_sdperf.artifact import Artifact, Step
 from pytest_sdperf.baselines.privacy import PrivacyError, identity
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, read
 from pytest_sdperf.calibration import Calibration
@@ -122,6 +123,19 @@ def test_a_regression_needs_a_reason_and_then_is_the_new_level(desk):
     assert entry.level("latency") == (entry.last,)
     assert len(entry.level("first-run-memory")) == 2
     assert desk.report(measurement(20, 20, 20)).outcome is Outcome.HELD
+
+
+def test_files_and_what_building_them_took_are_stored_and_a_larger_file_is_the_new_level(desk):
+    step = Step("export", 25.0, 24.0, host="cpu-amd-epyc-2c", commit="abc", date="2026-11-20T09:58Z", now=True)
+    small, large = ({"unet": Artifact(size, None, (step,))} for size in (60_000_000, 70_000_000))
+    desk.accept(desk.report(measurement(artifacts=small)))
+    assert desk.stored().last.artifacts == small
+    assert measurement_of(desk.stored().last, CASE).artifacts == small
+    refused = desk.accept(desk.report(measurement(10.0, 10.1, 10.2, artifacts=large)))
+    assert refused.refused[CASE.key].startswith("REGRESSED: UNet model files of 70 MB are 17 % above")
+    desk.accept(desk.report(measurement(10.0, 10.1, 10.2, artifacts=large)), reason="an embedding more")
+    assert desk.stored().last.changed == ("artifact-size",)
+    assert [session.artifacts for session in desk.stored().level("artifact-size")] == [large]
 
 
 def test_a_blank_reason_is_no_reason(desk):

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_values import CASE, case, session, stored
 
+from pytest_sdperf.artifact import Artifact, Step
 from pytest_sdperf.baselines.files import pretty, to_text, update, write_atomically
 from pytest_sdperf.baselines.privacy import PrivacyError
 from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase, file_of, read
@@ -18,7 +19,9 @@ from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.values import Sample
 
 MACHINE: dict[str, str | int | float | None] = {"slug": "cpu-test", "cores": 2, "power_limit_w": None}
-BASELINE = Baseline(machine=MACHINE, cases={CASE.key: stored(session(), session(11, 11, 11))})
+EXPORT = Step("export", 25.25, 25.0, host="cpu-amd-epyc-2c", commit="abc", date="2026-11-20T09:58Z", now=True)
+BUILT = {"unet": Artifact(68_968_116, 2_000_000, (EXPORT, Step("compile", 3.0)))}
+BASELINE = Baseline(machine=MACHINE, cases={CASE.key: stored(session(), session(11, 11, 11, artifacts=BUILT))})
 TAIL = (
     "Nothing was written to it. Restore it from version control (git checkout -- t4.json), or move it away and record "
     "it again with --sdperf-update-baselines."
@@ -224,6 +227,10 @@ PLACE = f'$.cases["{CASE.key}"]'
          f"Object contains unknown field `smaples` - at `{PLACE}.sessions[0]`"),
         (lambda d: stored_case(d)["sessions"][0]["samples"][2].update(laod_s=1),
          f"unknown field 'laod_s' - at `{PLACE}.sessions[0].samples[2]`"),
+        (lambda d: stored_case(d)["sessions"][1]["artifacts"]["unet"].update(colour="red"),
+         f"unknown field 'colour' - at `{PLACE}.sessions[1].artifacts.unet`"),
+        (lambda d: stored_case(d)["sessions"][1]["artifacts"]["unet"]["steps"][1].update(colour="red"),
+         f"unknown field 'colour' - at `{PLACE}.sessions[1].artifacts.unet.steps[1]`"),
         (lambda d: stored_case(d)["case"].update(colour="red"), f"unknown field 'colour' - at `{PLACE}.case`"),
         (lambda d: stored_case(d)["case"].update(batch_size=2),
          f"the case at `{PLACE}` is the case {case(batch_size=2).key!r}"),

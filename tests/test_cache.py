@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_sdperf import clock
+from pytest_sdperf.artifact import UNKNOWN, Built
 from pytest_sdperf.building import cache as cache_module
 from pytest_sdperf.building.cache import Cache, content_key
 from pytest_sdperf.building.key_locks import KeyLocks
@@ -206,13 +208,13 @@ def test_what_another_process_uses_stays_until_that_process_ends(tmp_path, anoth
 
 def test_an_entry_is_announced_before_it_is_read(tmp_path, monkeypatch):
     _cache(tmp_path)[0].get_or_make("k", _write(b"abc"))
-    verify = cache_module._verify
+    verify = cache_module.verify
 
     def prune_meanwhile(folder, **how):
         assert _cache(tmp_path)[0].prune(0) == ()
         return verify(folder, **how)
 
-    monkeypatch.setattr(cache_module, "_verify", prune_meanwhile)
+    monkeypatch.setattr(cache_module, "verify", prune_meanwhile)
     assert not _cache(tmp_path)[0].get_or_make("k", _never).made
 
 
@@ -368,9 +370,16 @@ def test_content_key_refuses_what_json_would_merge():
         content_key({"path": Path()})
 
 
-def test_manifest_records_every_file(tmp_path):
-    path = _cache(tmp_path)[0].get_or_make("k", _write(b"abc")).path
-    assert json.loads((path / "manifest.json").read_text()) == {
+def test_manifest_records_every_file_and_where_it_was_built(tmp_path, monkeypatch):
+    monkeypatch.setattr(clock, "today_utc", lambda: "2026-11-28T10:00Z")
+    built = Built("run 1", "cpu-amd-epyc-2c", "abc")
+    cache = Cache(tmp_path, size_bytes=10**9, built=built)
+    entry = cache.get_or_make("k", _write(b"abc"))
+    assert (entry.now, entry.built) == (True, Built("run 1", "cpu-amd-epyc-2c", "abc", "2026-11-28T10:00Z"))
+    assert cache.get_or_make("k", _write(b"abc")).now
+    for other, now in ((built, True), (Built("run 2"), False), (UNKNOWN, False)):
+        assert Cache(tmp_path, size_bytes=10**9, built=other).get_or_make("k", _write(b"abc")).now is now
+    assert json.loads((entry.path / "manifest.json").read_text()) == {
         "schema": 1,
         "files": {
             "data": {
@@ -379,4 +388,14 @@ def test_manifest_records_every_file(tmp_path):
             }
         },
         "metadata": {"length": 3},
+        "built": {"run": "run 1", "host": "cpu-amd-epyc-2c", "commit": "abc", "date": "2026-11-28T10:00Z"},
     }
+
+
+def test_an_entry_of_an_older_version_does_not_say_where_it_was_built(tmp_path):
+    entry = _cache(tmp_path)[0].get_or_make("k", _write(b"abc"))
+    manifest = json.loads((entry.path / "manifest.json").read_text())
+    del manifest["built"]
+    (entry.path / "manifest.json").write_text(json.dumps(manifest))
+    found = _cache(tmp_path)[0].peek("k")
+    assert (found.now, found.built) == (False, UNKNOWN)

@@ -20,6 +20,7 @@ from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.tasks import TaskContext, _loading, component, pipeline
 from pytest_sdperf.testing import SMALL
+from pytest_sdperf.turns import Turns
 from pytest_sdperf.values import to_json
 
 CARD = Device("cuda", "NVIDIA T4", "t4", machine={"driver": "580.1"})
@@ -121,7 +122,8 @@ def arguments(folder, **changes):
 
 def session(folder, *, device=CARD):
     cache = Cache(folder / "cache", size_bytes=10**9)
-    return Compilations(cache, Settings(build_timeout_s=1234.0), device, lambda text: None)
+    turns = Turns(device, folder, run="mine", say=print)
+    return Compilations(cache, Settings(build_timeout_s=1234.0), device, lambda text: None, turns)
 
 
 def names_in(folder):
@@ -136,7 +138,10 @@ def find(found, here, folder, given=None, **asked):
 def test_it_is_compiled_once_within_the_build_timeout_and_found_again_by_the_next_session(here, tmp_path):
     first = find(session(tmp_path), here, tmp_path)
     assert here.tasks == [("versions", 1234.0), ("run", 1234.0)]
-    assert first["compile_s"] > 0
+    assert (first["compilation"]["name"], first["compilation"]["now"]) == ("compile", False)
+    assert first["compilation"]["seconds"] > 0
+    assert first["compilation"]["cpu_seconds"] >= 0
+    assert first["compiled_bytes"] == sum(path.stat().st_size for path in Path(first["compiled"]).iterdir())
     assert names_in(first["compiled"]) == ["kernels", "lock"]
     second = session(tmp_path)
     assert find(second, here, tmp_path) == find(second, here, tmp_path) == first
@@ -184,7 +189,6 @@ def test_a_process_adds_files_to_a_folder_of_its_own(here, tmp_path):
             assert loaded.runner.facts() == {"found": "for unet, static"}
             assert component._facts(loaded) == {
                 "versions": {"slow": "1"},
-                "compile_s": given["components"]["unet"]["compile_s"],
                 "found": "for unet, static",
             }
     assert names_in(compiled) == ["kernels", "lock"]

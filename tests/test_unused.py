@@ -8,7 +8,8 @@ import pytest
 from sample_values import CASE, case, measurement, stored
 
 from pytest_sdperf.baselines.stored import Baseline
-from pytest_sdperf.baselines.unused import engine_text, unused
+from pytest_sdperf.baselines.unused import unused
+from pytest_sdperf.labels import engine_label
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.course import NARROWED, Course
@@ -104,6 +105,6 @@ def test_what_the_options_name_is_told_in_the_words_of_a_case():
     selection = Selection(models=("sd15",), engines=engines, batch_sizes=(1, 4))
     assert asked_axes(selection) == {
         "model": ("sd15",),
-        "engine": (engine_text("ort-cpu", [("threads", "2")]), engine_text("torch", [])),
+        "engine": (engine_label("ort-cpu", [("threads", "2")]), engine_label("torch", [])),
         "batch_size": ("1", "4"),
     }

@@ -10,10 +10,11 @@ from sample_values import CASE, COUNTS, MB, case, failed, measurement, sample, s
 
 from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.floor import Floor
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.policy import OF_TOLERANCE, Policy
 from pytest_sdperf.judging.verdict import delivery, exit_status, judge, worst
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.settings import Settings
+from pytest_sdperf.tolerances import NAMES, Override
 from pytest_sdperf.values import Measurement, Sample, to_json
 
 GPU = Policy()
@@ -471,6 +472,15 @@ def test_exit_status(outcomes, policy, other_failures, status):
     assert exit_status(outcomes, policy=policy, other_failures=other_failures) == status
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tolerance_of_a_case_takes_the_place_of_the_usual_one(name):
+    found = Policy.of(Settings(), device_kind="cuda", overrides=[Override(name, 0.123, "a reason", "somebody")])
+    usual, fields = Policy.of(Settings(), device_kind="cuda"), OF_TOLERANCE[name]
+    assert {field: getattr(found, field) for field in fields} == dict.fromkeys(fields, 0.123)
+    assert dataclasses.replace(found, **{field: getattr(usual, field) for field in fields}) == usual
+    assert set(OF_TOLERANCE) == set(NAMES)
+
+
 def test_policy_of_the_command_line():
     settings = Settings(processes=5, min_effect=0.03, missing_baseline="fail", fail_on=frozenset({"inconclusive"}))
     assert Policy.of(settings, device_kind="cpu") == Policy(
@@ -483,8 +493,8 @@ def test_policy_of_the_command_line():
         fail_on_inconclusive=True,
     )
     assert Policy.of(settings, device_kind="cuda").max_processes == 20
-    found = Policy.of(Settings(max_processes=7), device_kind="cuda", min_effect=0.1, cases=4)
-    assert found == Policy(max_processes=7, max_pairs=7, min_effect=0.1, cases=4)
+    found = Policy.of(Settings(max_processes=7), device_kind="cuda", cases=4)
+    assert found == Policy(max_processes=7, max_pairs=7, cases=4)
     assert Policy.of(Settings(in_process=True), device_kind="cpu").looks.counts == (3,)
 
 

@@ -77,6 +77,7 @@ def session_of(
         failure="oom" if measurement.out_of_memory else "",
         graph_hashes=dict(measurement.graph_hashes),
         counts={name: dict(counts) for name, counts in measurement.counts.items()},
+        artifacts=dict(measurement.artifacts),
         changed=tuple(sorted(changed)),
         reason=reason if any(verdict.outcome is Outcome.REGRESSED for verdict in verdicts) else "",
         calibration=measurement.calibration,
@@ -92,6 +93,7 @@ def measurement_of(session: Session, case: Case) -> Measurement:
         subject=session.subject,
         graph_hashes=session.graph_hashes,
         counts=session.counts,
+        artifacts=session.artifacts,
         calibration=session.calibration,
     )
 

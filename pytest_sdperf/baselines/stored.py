@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from pytest_sdperf.artifact import Artifact, Step
 from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.health import differing_keys
@@ -32,6 +33,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         failure: `oom`, or empty.
         graph_hashes: Component -> hash of the graph that ran.
         counts: Component -> `domain::op_type` -> nodes.
+        artifacts: Component -> what was loaded: sizes, and what building took.
         changed: Metrics that reached a new level here: older sessions no longer say what is normal for them.
         reason: Why a regression was accepted.
         calibration: What the device itself did on that day; None if nobody measured it.
@@ -44,6 +46,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     failure: str = ""
     graph_hashes: dict[str, str] = {}
     counts: dict[str, dict[str, int]] = {}
+    artifacts: dict[str, Artifact] = {}
     changed: tuple[str, ...] = ()
     reason: str = ""
     calibration: Calibration | None = None
@@ -166,6 +169,10 @@ def _stored_case(path: Path, key: str, data: Any) -> StoredCase:
         if not any(session.get(name) for name in ("samples", "failure", "counts")):
             _refuse(path, f"is not a baseline: a session without samples, failure or counts - at `{where}`")
         _only_known(path, f"{where}.calibration", session.get("calibration") or {}, Calibration)
+        for name, artifact in session.get("artifacts", {}).items():
+            _only_known(path, f"{where}.artifacts.{name}", artifact, Artifact)
+            for i, step in enumerate(artifact.get("steps", ())):
+                _only_known(path, f"{where}.artifacts.{name}.steps[{i}]", step, Step)
         for i, sample in enumerate(session.get("samples", ())):
             _only_known(path, f"{where}.samples[{i}]", sample, Sample)
     return stored

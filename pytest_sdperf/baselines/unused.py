@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from pytest_sdperf.baselines.stored import Baseline, StoredCase
+from pytest_sdperf.labels import engine_label
 from pytest_sdperf.values import Case
 
 _NOT_COMPARED = ("engine_options", "steps", "scheduler")
@@ -24,7 +25,7 @@ def unused(
     Args:
         baseline: Of the device that is tested.
         collected: Cases that the options collect before any deselection.
-        asked: Field of a case -> values that the options name (`engine_text` for an engine).
+        asked: Field of a case -> values that the options name (`engine_label` for an engine).
     """
     cases = tuple(collected)
     if not cases:
@@ -42,14 +43,9 @@ def unused(
     )
 
 
-def engine_text(name: str, options: Iterable[tuple[str, str]]) -> str:
-    """Return an engine with its options: only together do they say what runs."""
-    return ":".join([name, ",".join(f"{option}={value}" for option, value in options)])
-
-
 def _values(case: Case) -> dict[str, str]:
     names = [field.name for field in dataclasses.fields(Case) if field.name not in _NOT_COMPARED]
     return {
         **{name: str(getattr(case, name)) for name in names},
-        "engine": engine_text(case.engine, case.engine_options),
+        "engine": engine_label(case.engine, case.engine_options),
     }

@@ -122,16 +122,14 @@ class Builder:
             entry = self.given.adopt(model, component, workload, floating=floating)
         else:
             entry = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
-        rungs, seconds = ladder.rungs(optimization, self._catalog.ladder), entry.metadata["seconds"]
+        rungs, made = ladder.rungs(optimization, self._catalog.ladder), [entry]
         if rungs not in ((), (ladder.BASE,)):
             exact = steps.exact_names(model, component, workload)
-            made = rungs if fused else ()
-            entry = self._fuse(entry, component, rungs=made, floating=floating, float32=exact, fuser=fuser)
-            seconds += entry.metadata["seconds"]
-        if lowered and entry.metadata["without_cpu_kernel"]:
-            entry = self._lower(entry, component)
-            seconds += entry.metadata["seconds"]
-        return steps.onnx_build(entry, floating, seconds=seconds)
+            put_in = rungs if fused else ()
+            made.append(self._fuse(entry, component, rungs=put_in, floating=floating, float32=exact, fuser=fuser))
+        if lowered and made[-1].metadata["without_cpu_kernel"]:
+            made.append(self._lower(made[-1], component))
+        return steps.onnx_build(*made, floating=floating)
 
     def tokenizers(self, model_name: str) -> Path:
         """Return a folder with the tokenizer of each text encoder: `tokenizer`, `tokenizer_2`.

@@ -8,6 +8,7 @@ use. An entry appears by one rename, so it is whole or absent.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -19,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf import clock
+from pytest_sdperf.artifact import UNKNOWN, Built
 from pytest_sdperf.building.key_locks import KeyLocks
+from pytest_sdperf.building.manifest import MANIFEST, manifest_of, verify
 from pytest_sdperf.building.uses import Uses
-from pytest_sdperf.disk import disk_errors, folder_bytes, sha256_file
+from pytest_sdperf.disk import disk_errors, folder_bytes
 
 Make = Callable[[Path], dict[str, Any]]
-MANIFEST = "manifest.json"
-_SCHEMA = 1
 # Not every file system keeps locks; on one that does not, only its age protects what another process loads.
 RECENT_S = 600.0
 
@@ -63,6 +64,8 @@ class Entry:
         path: Folder that holds its files.
         metadata: What `make` returned, plus nothing.
         made: Whether this call built it.
+        now: Whether this run built it, in whichever of its processes.
+        built: Where and when it was built.
         digest: Hash of the content of its files; equal digests hold equal bytes.
         size_bytes: Size of its files.
     """
@@ -73,6 +76,8 @@ class Entry:
     made: bool
     digest: str
     size_bytes: int
+    now: bool = False
+    built: Built = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -94,9 +99,17 @@ class Cache:
         entry = cache.get_or_make("export-" + content_key({"opset": 18}), export_into)
     """
 
-    def __init__(self, folder: Path, *, size_bytes: int, say: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        size_bytes: int,
+        say: Callable[[str], None] = lambda text: None,
+        built: Built = UNKNOWN,
+    ) -> None:
         self.folder = folder
         self.size_bytes = size_bytes
+        self._built = built  # by this run
         self._say = say
         self._entries = folder / "entries"
         self._locks = KeyLocks(folder / "locks", say=say)
@@ -177,9 +190,7 @@ class Cache:
         return tuple(removed)
 
     def _use(self, entry: Entry) -> Entry:
-        self._in_use[entry.key] = Entry(
-            entry.key, entry.path, entry.metadata, made=False, digest=entry.digest, size_bytes=entry.size_bytes
-        )
+        self._in_use[entry.key] = dataclasses.replace(entry, made=False)
         # A cache on a read-only disk still serves what it holds; only its ages stand still.
         with contextlib.suppress(OSError):
             os.utime(entry.path / MANIFEST)
@@ -189,19 +200,20 @@ class Cache:
         path = self._entries / key
         if not path.is_dir():
             return None
-        fault, manifest = _verify(path, hashed=hashed)
+        fault, manifest = verify(path, hashed=hashed)
         if fault:
             if not silent:
                 self._say(f"cache entry {key} is damaged ({fault}); it is built again")
             return None
-        return _entry(key, path, manifest, made=False)
+        return self._entry(key, path, manifest, made=False)
 
     def _build(self, key: str, make: Make) -> Entry:
         for left_over in self._entries.glob(f"{key}.new-*"):
             shutil.rmtree(left_over, ignore_errors=True)
         building = Path(tempfile.mkdtemp(prefix=f"{key}.new-", dir=self._entries))
         try:
-            manifest = _manifest(building, make(building))
+            built = dataclasses.replace(self._built, date=clock.today_utc())
+            manifest = manifest_of(building, make(building), built)
             (building / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True), encoding="utf-8")
             damaged = self._aside(key)
             building.rename(self._entries / key)
@@ -210,7 +222,20 @@ class Cache:
             raise
         if damaged is not None:
             shutil.rmtree(damaged, ignore_errors=True)
-        return _entry(key, self._entries / key, manifest, made=True)
+        return self._entry(key, self._entries / key, manifest, made=True)
+
+    def _entry(self, key: str, path: Path, manifest: dict[str, Any], *, made: bool) -> Entry:
+        files, built = manifest["files"], Built(**manifest.get("built", {}))
+        return Entry(
+            key,
+            path,
+            manifest["metadata"],
+            made=made,
+            digest=content_key({name: recorded["sha256"] for name, recorded in files.items()}),
+            size_bytes=sum(recorded["bytes"] for recorded in files.values()),
+            now=bool(built.run) and built.run == self._built.run,
+            built=built,
+        )
 
     def _by_age(self) -> list[Path]:
         if not self._entries.is_dir():
@@ -249,40 +274,3 @@ def _used_s(path: Path) -> float:
     with contextlib.suppress(OSError):
         return (path / MANIFEST).stat().st_mtime
     return 0.0
-
-
-def _manifest(folder: Path, metadata: dict[str, Any]) -> dict[str, Any]:
-    files = {
-        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-    return {"schema": _SCHEMA, "files": files, "metadata": metadata}
-
-
-def _verify(folder: Path, *, hashed: bool) -> tuple[str, dict[str, Any]]:
-    """Return what is wrong with an entry (empty if nothing is) and its manifest."""
-    try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if manifest["schema"] != _SCHEMA:
-            return f"schema {manifest['schema']}", {}
-        present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {MANIFEST}
-        if present != set(manifest["files"]):
-            return f"other files than recorded: {', '.join(sorted(present ^ set(manifest['files'])))}", {}
-        for name, recorded in manifest["files"].items():
-            if (folder / name).is_symlink():
-                return f"{name} is a link", {}
-            if (folder / name).stat().st_size != recorded["bytes"]:
-                return f"{name} has {(folder / name).stat().st_size} bytes instead of {recorded['bytes']}", {}
-            if hashed and sha256_file(folder / name) != recorded["sha256"]:
-                return f"{name} has another hash than recorded", {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"{MANIFEST}: {type(error).__name__}", {}
-    return "", manifest
-
-
-def _entry(key: str, path: Path, manifest: dict[str, Any], *, made: bool) -> Entry:
-    files = manifest["files"]
-    digest = content_key({name: recorded["sha256"] for name, recorded in files.items()})
-    size = sum(recorded["bytes"] for recorded in files.values())
-    return Entry(key, path, manifest["metadata"], made=made, digest=digest, size_bytes=size)

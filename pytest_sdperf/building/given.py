@@ -93,10 +93,10 @@ class Given:
             )
         entry = self._adopt(model, component, workload)
         if floating == "float32":
-            return onnx_build(entry, floating, seconds=entry.metadata["seconds"])
+            return onnx_build(entry, floating=floating)
         exact = exact_names(model, component, workload)
         half = self.fuse(entry, component, rungs=(), floating=floating, float32=exact, fuser="native")
-        return onnx_build(half, floating, seconds=half.metadata["seconds"])
+        return onnx_build(entry, half, floating=floating)
 
     def _adopt(self, model: Model, component: str, workload: Workload) -> Entry:
         graph = self.folder.graph(component)

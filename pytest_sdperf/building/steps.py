@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pytest_sdperf.artifact import Step
 from pytest_sdperf.building.cache import Entry
 from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.contracts import Model
@@ -67,6 +68,19 @@ def open_shapes(model: Model) -> Workload:
     return Workload(batch_size=2, height=model.height, width=model.width + 64, steps=0, scheduler="")
 
 
+def step_of(entry: Entry) -> Step:
+    """Return the step that made an entry."""
+    return Step(
+        entry.key.rpartition("-")[0],
+        entry.metadata["seconds"],
+        entry.metadata.get("cpu_seconds"),
+        host=entry.built.host,
+        commit=entry.built.commit,
+        date=entry.built.date,
+        now=entry.now,
+    )
+
+
 def module_build(entry: Entry, floating: str) -> Build:
     """Return what the cache entry of weights holds, for an engine that loads a torch module."""
     return Build(
@@ -75,12 +89,13 @@ def module_build(entry: Entry, floating: str) -> Build:
         entry.path / weights.FILE,
         floating,
         size_bytes=entry.size_bytes,
-        seconds=entry.metadata["seconds"],
+        steps=(step_of(entry),),
     )
 
 
-def onnx_build(entry: Entry, floating: str, *, seconds: float) -> Build:
-    """Return what the cache entry of a graph holds."""
+def onnx_build(*entries: Entry, floating: str) -> Build:
+    """Return what the cache entry of a graph holds: the last one of those that led to it."""
+    entry = entries[-1]
     notes = tuple(entry.metadata.get("notes", ()))
     without = entry.metadata["without_cpu_kernel"]
     if without:
@@ -93,7 +108,7 @@ def onnx_build(entry: Entry, floating: str, *, seconds: float) -> Build:
         counts=entry.metadata["counts"],
         graph_hash=entry.metadata["graph_hash"],
         size_bytes=entry.size_bytes,
-        seconds=seconds,
+        steps=tuple(map(step_of, entries)),
         notes=notes,
         limits=tuple(entry.metadata.get("limits", ())),
     )

@@ -13,6 +13,7 @@ from pytest_sdperf.judging.memory import ALLOCATOR, source_of, spelled
 from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening
+from pytest_sdperf.labels import engine_label
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.pairs import Finding, Pairs, Ratio, compare, finding
 from pytest_sdperf.units import above_or_below, megabytes, percent, plural, seconds, share
@@ -60,8 +61,7 @@ def center(side: Measurement) -> float:
 
 def label(case: Case) -> str:
     """Return what a side runs: `ort-cpu:threads=1 at fp16`."""
-    options = ",".join(f"{name}={value}" for name, value in case.engine_options)
-    return f"{case.engine}{':' * bool(options)}{options} at {case.optimization}"
+    return f"{engine_label(case.engine, case.engine_options)} at {case.optimization}"
 
 
 def _side(measurement: Measurement, python: str) -> str:

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_sdperf.looks import Looks
 from pytest_sdperf.pairs import looks_of
 from pytest_sdperf.settings import Settings
+from pytest_sdperf.tolerances import Override
 
 # How late a comparison with stored sessions spends its error rate: more processes say little about how sessions
 # differ, so early looks are there to end what is clear, and the last one keeps most.
 LATE = 2.0
+# Name of a tolerance -> what it sets; it is one number for all kinds of memory.
+OF_TOLERANCE: Mapping[str, tuple[str, ...]] = {
+    "latency": ("min_effect",),
+    "memory": ("memory_effect", "host_memory_effect", "allocator_effect"),
+    "counts": ("node_effect",),
+    "kernels": ("launch_effect",),
+    "build-time": ("build_effect",),
+    "warm-start": ("start_effect",),
+    "artifact-size": ("size_effect",),
+    "compiled-size": ("compiled_effect",),
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,13 @@ class Policy:
         launch_effect: Smallest relative change of the number of kernel launches that counts. The search for
             convolution algorithms moves it by some helper kernels; an attention that is lost is found by its kind,
             whatever the sum does.
+        build_effect: Smallest relative change of the time of a build step that counts. A build runs once, beside
+            others that run at the same time, so it is wide.
+        build_floor_s: Changes up to this many seconds never count.
+        start_effect, start_floor_s: The same for a start that finds everything compiled.
+        size_effect: Smallest relative change of the size of model files that counts.
+        compiled_effect: The same for what an engine compiled: it may pick other kernels of the same speed.
+        size_floor_bytes: Changes of a size up to this never count.
         unused_baselines: Whether stored cases that nothing measures any more fail the run.
         missing_baseline: Whether NEW passes or fails.
         fail_on_inconclusive: Whether INCONCLUSIVE fails instead of skipping.
@@ -67,6 +87,13 @@ class Policy:
     memory_floor_bytes: int = 4 * 2**20
     node_effect: float = 0.02
     launch_effect: float = 0.02
+    build_effect: float = 0.5
+    build_floor_s: float = 5.0
+    start_effect: float = 0.5
+    start_floor_s: float = 1.0
+    size_effect: float = 0.01
+    compiled_effect: float = 0.10
+    size_floor_bytes: int = 64 * 2**10
     unused_baselines: Literal["warn", "fail"] = "warn"
     missing_baseline: Literal["pass", "fail"] = "pass"
     fail_on_inconclusive: bool = False
@@ -108,20 +135,22 @@ class Policy:
         return effects.get(source, self.memory_effect)
 
     @classmethod
-    def of(cls, settings: Settings, *, device_kind: str, min_effect: float | None = None, cases: int = 1) -> Policy:
-        """Return the policy that the command line, a device and a test's marker (`min_effect`) ask for."""
+    def of(cls, settings: Settings, *, device_kind: str, overrides: Iterable[Override] = (), cases: int = 1) -> Policy:
+        """Return the policy that the command line, a device and the tolerances of a case ask for."""
         on_cpu, most = device_kind == "cpu", settings.most_processes
         # What keeps a verdict open on a CPU is the noise of the machine, and that comes with every further process.
         no_more = on_cpu and not settings.max_processes
-        return cls(
+        usual = cls(
             on_cpu=on_cpu,
             processes=settings.processes,
             max_processes=settings.processes if no_more else most,
             max_pairs=most,
             cases=cases,
-            min_effect=settings.min_effect if min_effect is None else min_effect,
+            min_effect=settings.min_effect,
             unused_baselines=settings.unused_baselines,
             missing_baseline=settings.missing_baseline,
             fail_on_inconclusive="inconclusive" in settings.fail_on,
             fail_on_not_measured="not-measured" in settings.fail_on,
         )
+        own = {field: override.effect for override in overrides for field in OF_TOLERANCE[override.name]}
+        return replace(usual, **own)  # type: ignore[arg-type]  # each of them is a number

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from pytest_sdperf.baselines.stored import StoredCase
+from pytest_sdperf.judging.artifacts import judge_build_time, judge_size, judge_warm_start
 from pytest_sdperf.judging.fitness import Differences, unfit
 from pytest_sdperf.judging.graph import Counts, judge_graphs
 from pytest_sdperf.judging.kernels import judge_kernels
@@ -43,9 +44,9 @@ def judge(
 
     Returns:
         One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, `counts` per
-        graph, `kernels`, `partitions`, and those of `what_ran`); a metric that the case cannot have (no graph, no
-        memory reading on this CPU) has none. One INVALID verdict with the metric `measurement` when nothing about it
-        can be judged. Never empty.
+        graph, `kernels`, `partitions`, `build-time`, `warm-start`, `artifact-size`, and those of `what_ran`); a metric
+        that the case cannot have (no graph, no memory reading on this CPU, nothing built in this run) has none. One
+        INVALID verdict with the metric `measurement` when nothing about it can be judged. Never empty.
     """
     problem = unfit(measurement, stored, policy=policy, differences=differences)
     if problem is not None:
@@ -56,6 +57,9 @@ def judge(
         if not measurement.out_of_memory:
             verdicts += [judge_memory(measurement, stored, metric, policy=policy) for metric in MEMORY_METRICS]
             verdicts += judge_what_ran(measurement, policy=policy)
+            verdicts += [
+                gate(measurement, stored, policy=policy) for gate in (judge_build_time, judge_warm_start, judge_size)
+            ]
             verdicts += [judge_kernels(measurement, stored, policy=policy), judge_partitions(measurement, stored)]
     if not measurement.out_of_memory or measurement.counts:
         verdicts += judge_graphs(measurement, stored, policy=policy, targets=targets)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_sdperf.errors import OptionError, UnknownNameError
+from pytest_sdperf.tolerances import MOST, NAMES, Rule
 
 MARKER = "sdperf"
 _LISTS = ("models", "components", "engines", "optimizations")
@@ -20,8 +21,8 @@ class Marks:
 
     Attributes:
         models, components, engines, optimizations, batch_sizes: Values of their axes, spelled as on the command line.
-        min_effect: Smallest relative change of this test that can be a regression (0.05 is 5 %).
-        reason: Why the minimum effect differs from everybody else's.
+        tolerances: Name of a tolerance -> smallest relative change that counts in this test (0.05 is 5 %).
+        reason: Why they differ from everybody else's.
     """
 
     models: tuple[str, ...] | None = None
@@ -29,8 +30,14 @@ class Marks:
     engines: tuple[str, ...] | None = None
     optimizations: tuple[str, ...] | None = None
     batch_sizes: tuple[int, ...] | None = None
-    min_effect: float | None = None
+    tolerances: Mapping[str, float] | None = None
     reason: str | None = None
+
+    def rule(self, nodeid: str) -> Rule | None:
+        """Return the tolerances of this test, of whichever of its cases; None where it has none."""
+        if not self.tolerances or not self.reason:
+            return None
+        return Rule(f"the marker of {nodeid}", self.tolerances, self.reason)
 
 
 def read_marks(markers: Iterable[pytest.Mark]) -> Marks:
@@ -40,8 +47,8 @@ def read_marks(markers: Iterable[pytest.Mark]) -> Marks:
         markers: Closest first, as `iter_markers("sdperf")` gives them; the closest that names a key wins.
 
     Raises:
-        OptionError: Positional arguments, a value of the wrong type, or `min_effect` without `reason`.
-        UnknownNameError: An unknown key.
+        OptionError: Positional arguments, a value of the wrong type, or `tolerances` without `reason`.
+        UnknownNameError: An unknown key, or name of a tolerance.
     """
     merged: dict[str, Any] = {}
     for marker in markers:
@@ -52,10 +59,10 @@ def read_marks(markers: Iterable[pytest.Mark]) -> Marks:
             )
         merged = {**_checked(marker.kwargs), **merged}
     marks = Marks(**merged)
-    if marks.min_effect is not None and not marks.reason:
+    if marks.tolerances is not None and not marks.reason:
         raise OptionError(
-            f"the marker {MARKER} sets min_effect={marks.min_effect} without a reason. "
-            f"Say why this test differs: @pytest.mark.{MARKER}(min_effect={marks.min_effect}, reason='...')."
+            f"the marker {MARKER} sets tolerances={marks.tolerances} without a reason. "
+            f"Say why this test differs: @pytest.mark.{MARKER}(tolerances={marks.tolerances}, reason='...')."
         )
     return marks
 
@@ -81,13 +88,22 @@ def _value(key: str, value: Any) -> Any:
         if all(size >= 1 for size in sizes):
             return sizes
         raise _wrong(key, value, "whole numbers from 1")
-    if key == "min_effect":
-        if isinstance(value, float) and 0 < value < 1:
-            return value
-        raise _wrong(key, value, "a fraction above 0 and below 1, such as 0.05")
+    if key == "tolerances":
+        return _tolerances(key, value)
     if isinstance(value, str) and value.strip():
         return value
     raise _wrong(key, value, "a text")
+
+
+def _tolerances(key: str, value: Any) -> dict[str, float]:
+    if not isinstance(value, Mapping) or not value:
+        raise _wrong(key, value, "fractions by name, such as {'latency': 0.05}")
+    for name, effect in value.items():
+        if name not in NAMES:
+            raise UnknownNameError("tolerance", str(name), NAMES)
+        if not (isinstance(effect, float) and 0 < effect < MOST):
+            raise _wrong(f"{key} {name}", effect, f"a fraction above 0 and below {MOST:.0f}, such as 0.05")
+    return dict(value)
 
 
 def _sequence(key: str, value: Any, kind: type, allowed: str) -> tuple[Any, ...]:

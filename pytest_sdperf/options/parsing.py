@@ -156,13 +156,13 @@ def size_bytes(answer: Answer) -> int:
     return int(float(match[1]) * unit)
 
 
-def fraction(answer: Answer) -> float:
-    """Read a relative change between 0 and 1: `2%` or `0.02`."""
+def fraction(answer: Answer, *, most: float = 1.0) -> float:
+    """Read a relative change between 0 and `most`: `2%` or `0.02`."""
     match = re.fullmatch(r"([0-9]*\.?[0-9]+)(%?)", answer.text.strip())
     value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < value < 1:
+    if not 0 < value < most:
         raise OptionError(
-            f"{answer} is not a relative change. Allowed: above 0 and below 100%; "
+            f"{answer} is not a relative change. Allowed: above 0 and below {most * 100:.0f}%; "
             f"type for example {answer.spelling}=2% or {answer.spelling}=0.02."
         )
     return value

@@ -25,6 +25,8 @@ from pytest_sdperf.gpu_facts import VISIBILITY_VARIABLES
 from pytest_sdperf.options.flags import BY_NAME
 
 ENGINES = "engines"
+TOLERANCES = "tool.sdperf.tolerances"
+_TOLERANCES = TOLERANCES.rpartition(".")[2]
 _PROFILE_KEYS = ("engine", "options", "python", "env")
 
 
@@ -54,10 +56,12 @@ class Project:
     Attributes:
         options: Option name -> text.
         profiles: Profile name -> profile.
+        tolerances: Tables of `[[tool.sdperf.tolerances]]`, key -> text; `options.tolerances` reads them.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
     profiles: Mapping[str, Profile] = field(default_factory=dict)
+    tolerances: tuple[Mapping[str, str], ...] = ()
 
 
 def read_project(root: Path) -> Project:
@@ -65,7 +69,7 @@ def read_project(root: Path) -> Project:
 
     Raises:
         OptionError: The file is not TOML, a value has the wrong type, or a profile sets a variable that hides GPUs.
-        UnknownNameError: A key that is neither an option nor `engines`, or an unknown key of a profile.
+        UnknownNameError: A key that is neither an option nor `engines` or `tolerances`, or an unknown key of a profile.
     """
     path = root / "pyproject.toml"
     if not path.is_file():
@@ -77,8 +81,9 @@ def read_project(root: Path) -> Project:
     table = _table(data.get("tool", {}).get("sdperf", {}), "[tool.sdperf]")
     profiles = _table(table.get(ENGINES, {}), f"[tool.sdperf.{ENGINES}]")
     return Project(
-        options=_options({key: value for key, value in table.items() if key != ENGINES}),
+        options=_options({key: value for key, value in table.items() if key not in (ENGINES, _TOLERANCES)}),
         profiles={name: _profile(name, value, root) for name, value in profiles.items()},
+        tolerances=_tolerances(table.get(_TOLERANCES, [])),
     )
 
 
@@ -87,9 +92,16 @@ def _options(table: Mapping[str, Any]) -> dict[str, str]:
     for key, value in table.items():
         name = key.replace("_", "-")
         if name not in BY_NAME:
-            raise UnknownNameError("key in [tool.sdperf]", key, (*BY_NAME, ENGINES))
+            raise UnknownNameError("key in [tool.sdperf]", key, (*BY_NAME, ENGINES, _TOLERANCES))
         options[name] = _text(value, f"[tool.sdperf] {key}")
     return options
+
+
+def _tolerances(value: Any) -> tuple[Mapping[str, str], ...]:
+    if not isinstance(value, list):
+        raise OptionError(f"[{TOLERANCES}] is one table. Write two brackets, for a list of them: [[{TOLERANCES}]].")
+    tables = (_texts(table, f"[[{TOLERANCES}]] {number}") for number, table in enumerate(value, 1))
+    return tuple({key.replace("_", "-"): text for key, text in table.items()} for table in tables)
 
 
 def _profile(name: str, value: Any, root: Path) -> Profile:

@@ -104,15 +104,15 @@ class Reader:
             UnknownNameError: A name that is not registered.
         """
         usual = Selection()
-        models = self._said("model", self._among("model", self.catalog.models.names), usual.models)
+        models = self._said("model", self.models, usual.models)
         height, width = self._said("resolution", read.resolution, (0, 0))
         selection = Selection(
             models=models,
             components=self._said(
                 "component", self._among("component", components_of(self.catalog, models)), usual.components
             ),
-            engines=self._said("engine", self._engines, usual.engines),
-            optimizations=self._said("optimization", self._optimizations, usual.optimizations),
+            engines=self._said("engine", self.engines, usual.engines),
+            optimizations=self._said("optimization", self.optimizations, usual.optimizations),
             unnamed_rungs=self._said("optimization", self._unnamed_rungs, usual.unnamed_rungs),
             batch_sizes=self._said("batch-size", partial(read.counts, noun="a batch size"), usual.batch_sizes),
             fusers=self._said("fuser", self._among("fuser", FUSERS), usual.fusers),
@@ -140,10 +140,20 @@ class Reader:
     def _among(self, kind: str, allowed: tuple[str, ...]) -> Callable[[Answer], tuple[str, ...]]:
         return partial(read.among, kind=kind, allowed=allowed)
 
-    def _engines(self, answer: Answer) -> tuple[EngineRequest, ...]:
+    def models(self, answer: Answer) -> tuple[str, ...]:
+        """Read names of models."""
+        return read.among(answer, kind="model", allowed=self.catalog.models.names)
+
+    def components(self, answer: Answer) -> tuple[str, ...]:
+        """Read names of components, of whichever model."""
+        return read.among(answer, kind="component", allowed=components_of(self.catalog))
+
+    def engines(self, answer: Answer) -> tuple[EngineRequest, ...]:
+        """Read engines with their options."""
         return parse_engines(answer.text, self.catalog, self.profiles, device_kind=self.device_kind)
 
-    def _optimizations(self, answer: Answer) -> tuple[str, ...]:
+    def optimizations(self, answer: Answer) -> tuple[str, ...]:
+        """Read selections of rungs."""
         return parse_optimizations(answer.text, self.catalog.ladder, as_is="onnx-dir" in self.answers)
 
     def _fp32_ops(self, answer: Answer) -> tuple[str, ...]:

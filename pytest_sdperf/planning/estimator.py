@@ -23,9 +23,10 @@ from pytest_sdperf.planning.estimates import Speed
 from pytest_sdperf.planning.figures import Figure, estimate, total
 from pytest_sdperf.planning.known import Known
 from pytest_sdperf.planning.wanted import AGREEMENT, COUNTS, RUN, SPEED, Wanted
-from pytest_sdperf.runner import CaseRunner, Workbench, rungs_of
+from pytest_sdperf.runner import CaseRunner, rungs_of
 from pytest_sdperf.session import Session
 from pytest_sdperf.values import Case
+from pytest_sdperf.workbench import Workbench
 
 _FUSED_ATTENTION = "fmha"
 

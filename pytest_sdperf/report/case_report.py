@@ -11,6 +11,7 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import worst
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.pairs import Pairs
+from pytest_sdperf.tolerances import Override
 from pytest_sdperf.values import Case, Measurement, to_json
 
 
@@ -30,6 +31,7 @@ class CaseReport:
         policy: How strictly the measurement was judged; None where nothing was measured.
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
         pairs: What an A/B measured instead of `measurement`.
+        overrides: Tolerances of this case that differ from all others; `policy` has them in.
     """
 
     nodeid: str
@@ -43,6 +45,7 @@ class CaseReport:
     policy: Policy | None = None
     problem: str = ""
     pairs: Pairs | None = None
+    overrides: tuple[Override, ...] = ()
 
     @property
     def measured(self) -> bool:
@@ -81,4 +84,5 @@ class CaseReport:
             explanation=Explanation.from_json(explanation) if explanation else None,
             policy=Policy(**policy) if policy else None,
             problem=data.get("problem", ""),
+            overrides=tuple(Override(**override) for override in data.get("overrides", ())),
         )

@@ -10,7 +10,10 @@ from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.values import Case
 
 # What has stored sessions that no longer say what is normal once it has changed.
-LEVELS = ("latency", "first-run-memory", "second-run-memory", "allocator-memory", "kernels", "partitions")
+LEVELS = (
+    *("latency", "first-run-memory", "second-run-memory", "allocator-memory", "kernels", "partitions"),
+    *("build-time", "warm-start", "artifact-size"),
+)
 # A change of these may be accepted with a reason; what else fails is wrong, whatever was stored.
 JUDGED_ALONE = (*LEVELS, "counts", "measurement")
 WHOLE = ("pipeline", "image")

@@ -14,7 +14,8 @@ _LABEL = 11
 def header_lines(run: RunInfo, *, width: int) -> Iterator[Line]:
     """Yield device, engines, baseline and what changed, one labelled paragraph each; no device, no baseline."""
     if run.device:
-        yield from _labelled("device", f"{run.device} ({run.slug}){_machine(run.machine)}", width=width)
+        several = f"{run.devices} of them side by side: " if run.devices > 1 else ""
+        yield from _labelled("device", f"{several}{run.device} ({run.slug}){_machine(run.machine)}", width=width)
     if run.engines:
         yield from _labelled("engines", "; ".join(_engine(*item) for item in sorted(run.engines.items())), width=width)
     if run.device:

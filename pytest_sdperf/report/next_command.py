@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pytest_sdperf.judging.artifacts import BUILD_TIME
 from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import Line, wrapped
@@ -48,15 +49,17 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     ):
         if failed:
             return why, _with(run.command, "--lf")
-    return _onwards(outcomes, run)
+    return _onwards(reports, run)
 
 
-def _onwards(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
+def _onwards(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     """Return what follows where nothing went wrong."""
+    outcomes = [{verdict.outcome for verdict in report.verdicts} for report in reports]
+    open_metrics = {v.metric for report in reports for v in report.verdicts if v.outcome is Outcome.INCONCLUSIVE}
     keep = ("keep these results in a file", _with(run.command, "--sdperf-json=results.json"))
     if run.pairs:
         more = ("measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24"))
-        return more if Outcome.INCONCLUSIVE in outcomes else keep
+        return more if open_metrics else keep
     if run.results:
         return "accept these results", f"sdperf baselines accept {run.results}"
     if run.in_process:
@@ -64,19 +67,26 @@ def _onwards(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
         return "measure in processes of their own", " ".join(words)
     if run.updating:
         return "review what was accepted", f"git diff {run.baselines}"
-    fresh = sum(outcome in (Outcome.NEW, Outcome.IMPROVED) for outcome in outcomes)
+    fresh = sum(bool(found & {Outcome.NEW, Outcome.IMPROVED}) for found in outcomes)
     if fresh:
         return (
             f"accept {plural(fresh, 'result')} that are new or improved" if fresh > 1 else "accept the result",
             _with(run.command, UPDATE),
         )
-    if Outcome.INCONCLUSIVE in outcomes:
-        return "measure with more processes, on a quieter machine", _with(run.command, "--sdperf-processes=10")
+    if open_metrics:
+        return _again(open_metrics, run)
     if run.sessions < SESSIONS_FOR_SPREAD:
         missing = SESSIONS_FOR_SPREAD - run.sessions
         why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
         return why.replace("mores", "more"), _with(run.command, UPDATE)
     return keep
+
+
+def _again(metrics: set[str], run: RunInfo) -> tuple[str, str]:
+    """Return what may settle metrics that are INCONCLUSIVE."""
+    if metrics == {BUILD_TIME}:
+        return "measure with what is built now, whose time is not judged again", run.command
+    return "measure with more processes, on a quieter machine", _with(run.command, "--sdperf-processes=10")
 
 
 def _with(command: str, option: str) -> str:

@@ -20,6 +20,7 @@ class RunInfo:
         slug: File name of its baselines.
         family: GPU family, for published tables; empty on a CPU.
         machine: Machine keys.
+        devices: How many such devices measured, side by side.
         engines: Engine label -> versions by library name.
         baselines: Path of the device's baseline file, as the user would type it.
         baseline_cases: Cases in that file.
@@ -34,6 +35,7 @@ class RunInfo:
         resumable: Cases that this run measured and did not finish with, so that the next one may take them.
         commit: Commit of the project under test; empty if unknown.
         fusions: File name of the operator counts that the installed onnxruntime is judged by; empty without one.
+        idle: Tolerances of single cases that no case of this run had use for.
         results: File of saved results, where these are judged after the run.
     """
 
@@ -41,6 +43,7 @@ class RunInfo:
     slug: str
     family: str = ""
     machine: Mapping[str, str | int | float | None] = field(default_factory=dict)
+    devices: int = 1
     engines: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     baselines: str = "baselines"
     baseline_cases: int = 0
@@ -55,6 +58,7 @@ class RunInfo:
     resumable: int = 0
     commit: str = ""
     fusions: str = ""
+    idle: tuple[str, ...] = ()
     results: str = ""
 
     @property

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterator, Mapping
 
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase
+from pytest_sdperf.report.artifacts import told_of
 from pytest_sdperf.units import megabytes, percent, plural, seconds
 
 _WITHOUT_WORTH = (None, "", "default", "none")
@@ -42,6 +43,8 @@ def show_lines(stored: StoredCase) -> Iterator[str]:
         why = f", because {session.reason}" if session.reason else ""
         yield f"  session of {session.date}{commit}: {told(session)}{changed}{why}"
         yield f"    versions: {', '.join(f'{name} {text}' for name, text in sorted(session.subject.items())) or 'none'}"
+        for name, artifact in sorted(session.artifacts.items()):
+            yield f"    {name}: {'; '.join(told_of(artifact))}"
         for number, sample in enumerate(session.samples, 1):
             times = ", ".join(seconds(time) for time in sample.iterations_s)
             peaks = [megabytes(peak) for peak in (sample.first_run_bytes, sample.second_run_bytes) if peak is not None]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_sdperf.baselines.published import Match
+from pytest_sdperf.labels import engine_label
 from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.cells import BLANK, BLOCK_WIDTH, HEADING, MARKS, STAR, Cells, cells_of, cells_of_published
@@ -29,8 +30,7 @@ class Labels:
     def of(self, case: Case) -> str:
         """Return a row's label."""
         varied = [str(getattr(case, name)) for name in self.varying if getattr(case, name)]
-        options = ",".join(f"{name}={value}" for name, value in case.engine_options)
-        engine = f"{case.engine}:{options}" if options else case.engine
+        engine = engine_label(case.engine, case.engine_options)
         rung = f"{case.optimization:<{self.optimization_width}}"
         return " ".join([f"{_INDENT}{rung}", engine, *([f"({', '.join(varied)})"] if varied else [])]).rstrip()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pytest_sdperf.baselines.published import Published, beside
 from pytest_sdperf.judging.given import standing_lines
 from pytest_sdperf.report.agreements import agreement_lines
+from pytest_sdperf.report.artifacts import artifact_lines
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.floors import floor_lines
@@ -18,6 +19,8 @@ from pytest_sdperf.report.pairs import pair_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.tables import table_lines
 from pytest_sdperf.report.taken_over import taken_over_lines
+from pytest_sdperf.report.tolerances import tolerance_lines
+from pytest_sdperf.report.turns import turn_lines
 from pytest_sdperf.report.what_ran import what_ran_lines
 
 
@@ -48,11 +51,14 @@ def report_lines(
         yield from _section(table_lines(mine, matches, width=width))
     yield from _section(pair_lines(reports, width=width))
     yield from _section(taken_over_lines(reports, width=width))
+    yield from _section(turn_lines(reports, width=width))
+    yield from _section(artifact_lines(reports, width=width, every=verbose))
     yield from _section(floor_lines(reports, width=width))
     yield from _section(memory_lines(reports, width=width))
     yield from _section(agreement_lines(reports, width=width))
     yield from _section(_standing(reports, width=width))
     yield from _section(what_ran_lines(reports, width=width, every=verbose))
+    yield from _section(tolerance_lines(reports, run.idle, width=width))
     yield from _section(finding_lines(reports, width=width, candidates=run.keeps_candidates))
     yield from _section(line for text in written for line in wrapped(text, width=width, rest="  "))
     yield Line()

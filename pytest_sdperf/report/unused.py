@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pytest_sdperf.baselines.stored import Baseline
-from pytest_sdperf.baselines.unused import engine_text, unused
+from pytest_sdperf.baselines.unused import unused
+from pytest_sdperf.labels import engine_label
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.course import Course
 from pytest_sdperf.report.line import Line
@@ -64,7 +65,7 @@ def asked_axes(selection: Selection) -> dict[str, tuple[str, ...]]:
     named = {
         "model": selection.models,
         "component": selection.components,
-        "engine": tuple(engine_text(engine.label, engine.options) for engine in selection.engines),
+        "engine": tuple(engine_label(engine.label, engine.options) for engine in selection.engines),
         "optimization": selection.optimizations,
         "batch_size": tuple(map(str, selection.batch_sizes)),
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_sdperf.judging import kernels, partitions, what_ran
 from pytest_sdperf.kernels import NONE_ON_CPU, OTHER
+from pytest_sdperf.labels import engine_label
 from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import Line, wrapped
@@ -52,8 +53,7 @@ def _is_wrong(report: CaseReport) -> bool:
 
 
 def _label(case: Case) -> str:
-    options = ",".join(f"{name}={value}" for name, value in case.engine_options)
-    engine = f"{case.engine}:{options}" if options else case.engine
+    engine = engine_label(case.engine, case.engine_options)
     return f"{case.model} {case.component} {case.optimization} {engine} batch {case.batch_size}"
 
 

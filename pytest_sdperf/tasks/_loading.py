@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +28,18 @@ class LoadedComponent:
         model: What it belongs to.
         runner: The loaded component.
         load_s: Seconds that loading took; those of its whole pipeline, if it is part of one.
-        compiling: What is to be told about the compiling that came before, as a fact; empty if there was none.
     """
 
     engine: Engine
     model: Model
     runner: Runner
     load_s: float
-    compiling: Mapping[str, float] = field(default_factory=dict)
 
 
 def build_from_json(data: Mapping[str, Any]) -> Build:
-    """Rebuild a `Build` that went through JSON."""
+    """Rebuild a `Build` that went through JSON; how it was made is of no use here."""
     lists = {name: tuple(data.get(name, ())) for name in ("notes", "limits")}
-    return Build(**{**data, **lists, "path": Path(data["path"])})
+    return Build(**{**data, **lists, "steps": (), "path": Path(data["path"])})
 
 
 def usable_engine(part: Mapping[str, Any], arguments: Mapping[str, Any], context: TaskContext) -> Engine:
@@ -69,7 +67,7 @@ def loaded_component(arguments: Mapping[str, Any], component: str, context: Task
 
     Args:
         arguments: `model`, `workload`, `device_kind`, `device_index` and `components`: component -> `engine`,
-            `options`, `build`, `shapes`; `compiled`, a folder or empty, and the `compile_s` that it took.
+            `options`, `build`, `shapes`, and `compiled`, a folder or empty.
         component: Which of them.
         context: The task's context.
 
@@ -79,9 +77,7 @@ def loaded_component(arguments: Mapping[str, Any], component: str, context: Task
     engine, request = _request(arguments, component, context)
     start_s = monotonic_s()
     with engine.load(request) as runner:
-        yield LoadedComponent(
-            engine, request.model, runner, monotonic_s() - start_s, _compiling(arguments["components"][component])
-        )
+        yield LoadedComponent(engine, request.model, runner, monotonic_s() - start_s)
 
 
 @contextlib.contextmanager
@@ -108,10 +104,7 @@ def loaded_pipeline(arguments: Mapping[str, Any], context: TaskContext) -> Itera
         }
         load_s = monotonic_s() - start_s
         model = context.catalog.models.get(arguments["model"])
-        yield {
-            name: LoadedComponent(engine, model, runner, load_s, _compiling(arguments["components"][name]))
-            for name, (engine, runner) in runners.items()
-        }
+        yield {name: LoadedComponent(engine, model, runner, load_s) for name, (engine, runner) in runners.items()}
 
 
 def _request(arguments: Mapping[str, Any], component: str, context: TaskContext) -> tuple[Engine, LoadRequest]:
@@ -145,7 +138,3 @@ def _link(source: str, target: str) -> None:
         Path(target).symlink_to(source)
     except OSError:  # not every file system and not every user of Windows has links
         shutil.copy2(source, target)
-
-
-def _compiling(part: Mapping[str, Any]) -> dict[str, float]:
-    return {"compile_s": part["compile_s"]} if part["compiled"] else {}

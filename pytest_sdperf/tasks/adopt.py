@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf import graph
-from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.clock import Stopwatch
 from pytest_sdperf.disk import disk_errors
 from pytest_sdperf.errors import BuildError
 from pytest_sdperf.tasks import TaskContext
@@ -28,8 +28,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         context: The task's context.
 
     Returns:
-        `seconds`; `notes`: what was changed at the edge of the graph; `limits`: what a CUDA GPU would throw on; and
-        what `graph.describe` says about the graph.
+        `seconds` and `cpu_seconds`; `notes`: what was changed at the edge of the graph; `limits`: what a CUDA GPU would
+        throw on; and what `graph.describe` says about the graph.
 
     Raises:
         BuildError: The graph is not valid.
@@ -41,7 +41,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     from pytest_sdperf.fusing.limits import find_limits
 
     source, path = Path(arguments["source"]), context.out_dir / FILE
-    start_s = monotonic_s()
+    watch = Stopwatch()
     context.say(f"taking {arguments['component']} from {source}")
     proto = onnx.load(source, load_external_data=False)
     notes = [*_keep_outputs(proto.graph, arguments["outputs"]), *_adapt_inputs(proto.graph, arguments["inputs"])]
@@ -51,13 +51,13 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             # No link: the ONNX checker refuses data that has a second name, and a symbolic one may be changed.
             shutil.copyfile(source.parent / name, context.out_dir / name)
         onnx.save_model(proto, path)
-    seconds = monotonic_s() - start_s
+    took = watch.took()
     context.say(f"checking the graph of {arguments['component']}")
     try:
         described = graph.describe(path)
     except BuildError as error:
         raise BuildError(f"{source} cannot be used: {str(error).rstrip('.')}. Export it again.") from error
-    return {"seconds": seconds, "notes": notes, "limits": find_limits(ir.load(path)), **described}
+    return {**took, "notes": notes, "limits": find_limits(ir.load(path)), **described}
 
 
 def _keep_outputs(proto: onnx.GraphProto, ports: Sequence[Mapping[str, Any]]) -> list[str]:

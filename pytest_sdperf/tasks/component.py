@@ -16,7 +16,7 @@ from pytest_sdperf.values import Sample, to_json
 
 
 def _facts(loaded: LoadedComponent) -> dict[str, Any]:
-    return {"versions": loaded.engine.versions(), **loaded.compiling, **loaded.runner.facts()}
+    return {"versions": loaded.engine.versions(), **loaded.runner.facts()}
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

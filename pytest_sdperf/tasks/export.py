@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf import graph
-from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.clock import Stopwatch
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.disk import disk_errors
 from pytest_sdperf.errors import BuildError, UnknownNameError
@@ -35,7 +35,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         context: The task's context.
 
     Returns:
-        `seconds`, and what `graph.describe` says about the graph.
+        `seconds` and `cpu_seconds`, and what `graph.describe` says about the graph.
 
     Raises:
         UnknownNameError: There is no such exporter.
@@ -48,16 +48,16 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     if arguments["exporter"] not in exporters:
         raise UnknownNameError("exporter", arguments["exporter"], exporters)
     path = context.out_dir / FILE
-    start_s = monotonic_s()
+    watch = Stopwatch()
     context.say(f"exporting {model.name} {component} to ONNX ({arguments['exporter']}, opset {arguments['opset']})")
     with disk_errors(Path(arguments["cache_dir"])), _one_thread():
         exporters[arguments["exporter"]](
             model, component, path, weights=weights, opset=arguments["opset"],
             dynamic=arguments["shapes"] == "dynamic", workload=Workload(**arguments["workload"]),
         )  # fmt: skip
-    seconds = monotonic_s() - start_s
+    took = watch.took()
     context.say(f"checking the graph of {model.name} {component}")
-    return {"seconds": seconds, **graph.describe(path)}
+    return {**took, **graph.describe(path)}
 
 
 @contextmanager

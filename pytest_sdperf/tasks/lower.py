@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf import graph
-from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.clock import Stopwatch
 from pytest_sdperf.disk import disk_errors
 from pytest_sdperf.tasks import TaskContext
 
@@ -22,7 +22,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         context: The task's context.
 
     Returns:
-        `seconds`; `lowered`: `domain::op_type` -> nodes that were replaced; what `graph.describe` says.
+        `seconds` and `cpu_seconds`; `lowered`: `domain::op_type` -> nodes that were replaced; what `graph.describe`
+        says.
 
     Raises:
         BuildError: A node has a form that no kernel takes, or the model is not valid.
@@ -33,10 +34,10 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     from pytest_sdperf.fusing.lowering import lower
 
     path = context.out_dir / FILE
-    start_s = monotonic_s()
+    watch = Stopwatch()
     context.say(f"lowering {arguments['component']} to primitives")
     model = ir.load(arguments["source"])
     lowered = lower(model)
     with disk_errors(Path(arguments["cache_dir"])):
         ir.save(model, path, external_data=f"{FILE}.data")
-    return {"seconds": monotonic_s() - start_s, "lowered": dict(lowered), **graph.describe(path)}
+    return {**watch.took(), "lowered": dict(lowered), **graph.describe(path)}

@@ -61,7 +61,7 @@ def _loaded(
 
 def _facts(parts: Mapping[str, LoadedComponent]) -> dict[str, Any]:
     """Return what ran: that of the UNet, which takes nearly all of the time, and that of each component."""
-    facts = {name: {**part.compiling, **part.runner.facts()} for name, part in parts.items()}
+    facts = {name: dict(part.runner.facts()) for name, part in parts.items()}
     versions = {name: version for part in parts.values() for name, version in part.engine.versions().items()}
     return {"versions": versions, **facts["unet"], "components": facts}
 

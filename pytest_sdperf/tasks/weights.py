@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.clock import Stopwatch
 from pytest_sdperf.disk import disk_errors
 from pytest_sdperf.tasks import TaskContext
 
@@ -22,7 +22,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         context: The task's context.
 
     Returns:
-        `seconds`: time that writing took.
+        `seconds` and `cpu_seconds` that writing took.
 
     Raises:
         WeightsError: The folder lacks the component, holds pickles only or does not fit the model.
@@ -31,7 +31,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     model = context.catalog.models.get(arguments["model"])
     component = arguments["component"]
     path = context.out_dir / FILE
-    start_s = monotonic_s()
+    watch = Stopwatch()
     with disk_errors(Path(arguments["cache_dir"])):
         if arguments["folder"]:
             context.say(f"reading the weights of {model.name} {component}")
@@ -39,4 +39,4 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         else:
             context.say(f"drawing the weights of {model.name} {component}")
             model.draw_weights(component, path, seed=arguments["seed"])
-    return {"seconds": monotonic_s() - start_s}
+    return watch.took()

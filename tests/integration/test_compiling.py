@@ -52,14 +52,17 @@ def compiling(user):
 
 
 def test_two_processes_and_the_next_session_find_what_one_process_compiled(compiler):
-    for _ in range(2):
+    for now in (True, False):
         result = compiler.run()
         result.assert_outcomes(passed=1)
-        samples = compiler.results()["reports"][0]["measurement"]["samples"]
+        measurement = compiler.results()["reports"][0]["measurement"]
+        samples = measurement["samples"]
         (compiled_in,) = compiling(compiler)
         processes = [str(sample["facts"]["process"]) for sample in samples]
         assert len({compiled_in, *processes}) == 3
-        assert all(sample["facts"]["compile_s"] > 0 for sample in samples)
+        artifact = measurement["artifacts"]["unet"]
+        assert artifact["compiled_bytes"] > 0
+        assert [(step["name"], step["now"]) for step in artifact["steps"]][-1] == ("compile", now)
         result.stdout.no_fnmatch_line("*is damaged*")
 
 

@@ -15,7 +15,7 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.findings import count_line
+from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.next_command import next_lines
@@ -309,6 +309,24 @@ def judged(*outcomes, **run):
 )  # fmt: skip
 def test_the_next_command(outcomes, run, lines):
     assert judged(*outcomes, **run) == lines
+
+
+GATES = ("latency", "second-run-memory", "counts", "kernels", "partitions", "build-time", "warm-start", "artifact-size")
+
+
+@pytest.mark.parametrize("metric", GATES)
+def test_an_improvement_of_any_metric_is_listed_with_the_command_that_accepts_it(metric):
+    improved, gap = (Verdict(outcome, "c", "S.", metric) for outcome in (Outcome.IMPROVED, Outcome.GAP))
+    reports = [CaseReport("t", case(), verdicts=(improved, gap))]
+    assert text(finding_lines(reports, width=80)) == "GAP t\n  S. [c]\nIMPROVED t\n  S. [c]"
+    lines = next_lines(reports, dataclasses.replace(RUN, command="pytest suites"), width=80)
+    assert text(lines) == "next, accept the result:\npytest suites --sdperf-update-baselines"
+
+
+def test_where_only_a_build_waited_the_next_run_finds_it_built():
+    verdict = Verdict(Outcome.INCONCLUSIVE, "build-waited", "S.", "build-time")
+    lines = next_lines([CaseReport("t", case(), verdicts=(verdict,))], RUN, width=80)
+    assert text(lines) == f"next, measure with what is built now, whose time is not judged again:\n{RUN.command}"
 
 
 def test_the_next_command_where_a_test_failed_before_anything_was_judged():

@@ -1,0 +1,82 @@
+"""The build table: how large the files of a case are, what making them took, and when that was."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator
+
+from pytest_sdperf.artifact import Artifact, Step
+from pytest_sdperf.judging.artifacts import METRICS
+from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.columns import INDENT, Row, case_label, column_lines
+from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.units import disk_size, seconds
+from pytest_sdperf.values import Measurement
+
+_COLUMNS = ("files", "compiled", "build", "made", "warm start")
+_LEGEND = (
+    "build: what making the files took when they were made; warm start: until the first answer of a process that finds "
+    "everything compiled"
+)
+_FINE = (Outcome.HELD, Outcome.NEW)
+
+
+def artifact_lines(reports: Iterable[CaseReport], *, width: int, every: bool = False) -> Iterator[Line]:
+    """Yield one row per component that this run built something of, or whose files changed; each once.
+
+    Args:
+        reports: Of the run.
+        width: Columns of the terminal.
+        every: Show also what came from the cache as it was.
+    """
+    told = [report for report in reports if report.measurement is not None]
+    several = len({report.case.batch_size for report in told}) > 1
+    rows: dict[str, Row] = {}
+    for report in told:
+        for row in _rows(report, every=every, batch=several):
+            rows.setdefault(row.label, row)
+    if rows:
+        yield from column_lines("build", _COLUMNS, rows.values(), width=width)
+        yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
+
+
+def _rows(report: CaseReport, *, every: bool, batch: bool) -> Iterator[Row]:
+    measurement = report.measurement
+    assert measurement is not None
+    changed = any(verdict.metric in METRICS and verdict.outcome not in _FINE for verdict in report.verdicts)
+    for name, artifact in measurement.artifacts.items():
+        if every or changed or any(step.now for step in artifact.steps):
+            yield Row(
+                case_label(report.case, name, batch=batch),
+                _cells(artifact, measurement),
+                details="; ".join(told_of(artifact)[1:]),
+            )
+
+
+def _cells(artifact: Artifact, measurement: Measurement) -> tuple[str, ...]:
+    now = {step.now for step in artifact.steps}
+    made = {(): "-", (False,): "cached", (True,): "now", (False, True): "partly"}[tuple(sorted(now))]
+    compiled = artifact.compiled_bytes
+    starts = [sample.load_s + sample.first_run_s for sample in measurement.samples] if compiled is not None else []
+    return (
+        disk_size(artifact.model_bytes),
+        "-" if compiled is None else disk_size(compiled),
+        seconds(sum(step.seconds for step in artifact.steps)),
+        made,
+        seconds(statistics.median(starts)) if starts else "-",
+    )
+
+
+def told_of(artifact: Artifact) -> list[str]:
+    """Return the size of an artifact, and each step with its time; of one from the cache when and where it was made."""
+    compiled = f", compiled {disk_size(artifact.compiled_bytes)}" if artifact.compiled_bytes is not None else ""
+    return [f"model files {disk_size(artifact.model_bytes)}{compiled}", *map(_step, artifact.steps)]
+
+
+def _step(step: Step) -> str:
+    told = f"{step.name} {seconds(step.seconds)}"
+    if step.now:
+        return told
+    where = [text for text in (step.date, step.host, step.commit and f"commit {step.commit}") if text]
+    return f"{told} (cached, made {', '.join(where) or 'nobody knows when'})"

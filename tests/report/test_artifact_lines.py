@@ -1,0 +1,70 @@
+"""How the build table reads."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from sample_values import case, measurement, session, stored
+
+from pytest_sdperf.artifact import Artifact, Step
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.report.artifacts import artifact_lines
+from pytest_sdperf.report.case_report import CaseReport
+
+EXPORT = Step("export", 25.2, 25.1, host="cpu-amd-epyc-2c", commit="b6db44140419", date="2026-11-28T10:41Z")
+FUSE = Step("fuse-native", 1.15, 1.15, host="cpu-amd-epyc-2c", commit="b6db44140419", date="2026-11-28T10:41Z")
+COMPILE = Step("compile", 184.0, 61.0, now=True)
+
+
+def report(artifact, **fields):
+    measured = measurement(case=case(**fields), artifacts={"unet": artifact})
+    samples = tuple(dataclasses.replace(one, load_s=2.0, first_run_s=1.5) for one in measured.samples)
+    return CaseReport("a test", measured.case, dataclasses.replace(measured, samples=samples))
+
+
+def text(*reports, every=False):
+    return [line.text for line in artifact_lines(reports, width=100, every=every)]
+
+
+def now(*steps):
+    return tuple(dataclasses.replace(step, now=True) for step in steps)
+
+
+LEGEND = [
+    "  build: what making the files took when they were made; warm start: until the first answer of a",
+    "  process that finds everything compiled",
+]
+
+
+LARGER = stored(session(artifacts={"unet": Artifact(40_000_000)}))
+
+
+def test_what_this_run_built_and_what_came_from_the_cache():
+    assert text(
+        report(Artifact(68_968_116, None, now(EXPORT, FUSE))),
+        report(Artifact(68_968_116, 2_110_000_000, (EXPORT, FUSE, COMPILE)), engine="ort-trt"),
+    ) == [
+        "build                                   files  compiled     build      made warm start",
+        "  sd15-thin unet fp16 (ort) ort-cpu     69 MB         -    26.3 s       now          -",
+        "    export 25.2 s; fuse-native 1.15 s",
+        "  sd15-thin unet fp16 (ort) ort-trt     69 MB   2.11 GB     210 s    partly     3.50 s",
+        "    export 25.2 s (cached, made 2026-11-28T10:41Z, cpu-amd-epyc-2c, commit b6db44140419);",
+        "    fuse-native 1.15 s (cached, made 2026-11-28T10:41Z, cpu-amd-epyc-2c, commit b6db44140419);",
+        "    compile 184 s",
+        *LEGEND,
+    ]
+
+
+def test_what_came_from_the_cache_is_shown_where_it_changed_or_where_everything_is_asked_for():
+    cached = Artifact(68_968_116, None, (Step("export", 25.2),))
+    assert text(report(cached)) == []
+    row = "  sd15-thin unet fp16 (ort) ort-cpu     69 MB         -    25.2 s    cached          -"
+    assert text(report(cached), every=True)[1:3] == [row, "    export 25.2 s (cached, made nobody knows when)"]
+    grown = dataclasses.replace(report(cached), verdicts=judge(report(cached).measurement, LARGER, policy=Policy()))
+    assert text(grown)[1] == row
+
+
+def test_a_component_of_several_cases_is_shown_once_per_label():
+    built = Artifact(68_968_116, None, now(EXPORT))
+    assert len(text(report(built), report(built))) == len(text(report(built)))

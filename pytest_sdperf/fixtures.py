@@ -140,7 +140,7 @@ def agree(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
             sentence = f"Memory ran out, so nothing was compared: {error}"
             verdicts = [Verdict(Outcome.INCONCLUSIVE, "out-of-memory", sentence, "agreement")]
             recorder.verdicts(verdicts)
-            deliver(verdicts, sdperf_session.policy(None))
+            deliver(verdicts, sdperf_session.policy(case))
             raise
         recorder.agreement(agreement)
         if not agreement.passed:
@@ -164,7 +164,7 @@ def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
         measurement = _with_remark(request, _measured(runner, sdperf_session, more=more))
         recorder.rungs(sdperf_session.standing(case))
         verdicts = sdperf_session.judge(measurement, min_effect=marks.min_effect)
-        policy = sdperf_session.policy(marks.min_effect)
+        policy = sdperf_session.policy(runner.case, marks.min_effect)
         recorder.measurement(measurement, verdicts, policy=policy)
         benchmark_bridge.show(request, measurement.medians_s)
         deliver(verdicts, policy)
@@ -203,7 +203,7 @@ def _measured(runner: CaseRunner, session: Session, *, more: Callable[[Measureme
 def _measure_sides(request: pytest.FixtureRequest, runner: CaseRunner, recorder: Recorder, marks: Marks) -> Pairs:
     """Measure a case and the other side of the A/B in turns, and judge that one by it."""
     session = session_of(request.config)
-    other, policy = session.run.other_case(runner.case), session.policy(marks.min_effect)
+    other, policy = session.run.other_case(runner.case), session.policy(runner.case, marks.min_effect)
     if other.same or other.skip:
         pytest.skip(other.skip or f"nothing to compare: both sides of the A/B are {other.told}")
     beside = session.other_runner(other)

@@ -32,9 +32,12 @@ from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.measure import timing_plan
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
+from pytest_sdperf.process import environment
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
 from pytest_sdperf.selection.other_case import OtherCase
+from pytest_sdperf.selftest.limits import shown_for, with_limit
+from pytest_sdperf.selftest.records import Archive
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.unfinished import Conditions, Unfinished, conditions_of
 from pytest_sdperf.values import Build, Case, Measurement
@@ -96,18 +99,11 @@ class Session:
     @contextlib.contextmanager
     def sharing_cores(self, processes: int) -> Iterator[None]:
         """Give each of `processes` processes its share of the cores: thread pools that overlap spin on each other."""
-        before = os.environ.get("OMP_NUM_THREADS")
+        before = os.environ.get("OMP_NUM_THREADS", "")
         share = max(1, self.cores // processes)
-        asked = int(before) if before and before.isdigit() else share
-        if processes > 1:
-            os.environ["OMP_NUM_THREADS"] = str(min(share, asked))
-        try:
+        threads = min(share, int(before)) if before.isdigit() else share
+        with environment({"OMP_NUM_THREADS": str(threads)} if processes > 1 else {}):
             yield
-        finally:
-            if before is None:
-                os.environ.pop("OMP_NUM_THREADS", None)
-            else:
-                os.environ["OMP_NUM_THREADS"] = before
 
     def build(self, case: Case, component: str) -> Build:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
@@ -224,6 +220,7 @@ class Session:
             BaselineError: A file is there but cannot be trusted.
         """
         _ = self.baseline
+        self.self_tests.cases()
         fusions.read(self.fusions_file)
 
     def check_outputs(self) -> None:
@@ -273,18 +270,29 @@ class Session:
             measurement: What was measured.
             min_effect: Of the test's marker.
         """
-        stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
-        return judge(measurement, stored, policy=self.policy(min_effect), differences=differences)
+        stored, how = self._against(measurement.case, min_effect)
+        return judge(measurement, stored, **how)
 
     def more_processes(self, measurement: Measurement, *, min_effect: float | None = None) -> int:
         """Return how many more processes a measurement needs, while its verdict is open; 0 when it is settled."""
-        stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
-        return more_processes(measurement, stored, policy=self.policy(min_effect), differences=differences)
+        stored, how = self._against(measurement.case, min_effect)
+        return more_processes(measurement, stored, **how)
 
-    def policy(self, min_effect: float | None = None) -> Policy:
-        """Return how strictly this run judges."""
-        kind = self.run.device().kind
-        return Policy.of(self.run.settings, device_kind=kind, min_effect=min_effect, cases=self.cases)
+    def _against(self, case: Case, min_effect: float | None) -> tuple[baselines.StoredCase | None, dict[str, Any]]:
+        stored, differences = baselines.stored_of(self.baseline, case, self.machine)
+        return stored, {"policy": self.policy(case, min_effect), "differences": differences}
+
+    def policy(self, case: Case, min_effect: float | None = None) -> Policy:
+        """Return how strictly this run judges a case; on a CPU its self-tests may allow a lower limit."""
+        run, kind = self.run, self.run.device().kind
+        policy = Policy.of(run.settings, device_kind=kind, min_effect=min_effect, cases=self.cases)
+        tested = self.self_tests.cases().values() if policy.on_cpu else ()
+        return with_limit(policy, shown_for(case, tested, pairs=run.settings.other is not None))
+
+    @functools.cached_property
+    def self_tests(self) -> Archive:
+        """What self-tests of this machine measured."""
+        return Archive(self.run.settings, slug=self.run.device().slug, machine=self.machine)
 
     def close(self) -> None:
         """Remove the scratch folder."""

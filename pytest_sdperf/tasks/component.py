@@ -67,5 +67,5 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
         facts = _what_ran.of_component(
             loaded, call, facts=_facts(loaded), inputs=inputs, arguments=arguments, folder=context.out_dir
         )
-        sample = dataclasses.replace(sample, load_s=loaded.load_s, facts=facts)
+        sample = dataclasses.replace(sample, load_s=loaded.load_s, facts={**sample.facts, **facts})
     return {"sample": to_json(sample)}

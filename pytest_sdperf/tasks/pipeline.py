@@ -147,7 +147,11 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
             parts, call, facts=_facts(parts), unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
         )
         load_s = parts["unet"].load_s
-    return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=calls[-1]))}
+    return {
+        "sample": to_json(
+            dataclasses.replace(sample, load_s=load_s, facts={**sample.facts, **facts}, unet_calls=calls[-1])
+        )
+    }
 
 
 def _allocator_peak(parts: Mapping[str, LoadedComponent]) -> AllocatorPeak | None:

@@ -24,7 +24,7 @@ class Measured:
 
     Attributes:
         measurement: Their samples, with the state of the machine.
-        medians_s, obtained: As in `records.TestedSession`.
+        medians_s, obtained: As in `records.SelfTestRun`.
     """
 
     measurement: Measurement

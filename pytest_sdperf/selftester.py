@@ -19,7 +19,7 @@ from pytest_sdperf.report.line import Line
 from pytest_sdperf.report.selftest import selftest_lines
 from pytest_sdperf.selftest.findings import shortfalls
 from pytest_sdperf.selftest.limits import InForce, shown_for, with_limit
-from pytest_sdperf.selftest.records import Archive, TestedCase, TestedSession, with_session
+from pytest_sdperf.selftest.records import Archive, SelfTestRun, SelfTests, with_run
 from pytest_sdperf.selftest.rows import rows_of
 from pytest_sdperf.selftest.schedule import GROUP
 from pytest_sdperf.session import Session, session_of
@@ -81,17 +81,16 @@ class SelfTester:
         if tested is None:
             self._end([problem or "Nothing was measured."], NOTHING_MEASURED)
             return
-        session.say(f"judging {plural(sum(one.processes for one in tested.sessions), 'process', 'processes')}")
+        session.say(f"judging {plural(sum(one.processes for one in tested.runs), 'process', 'processes')}")
         tested = msgspec.structs.replace(tested, rows=rows_of(tested, policy=policy))
         archive.keep(tested)
         if settings.update_baselines:
             archive.accept(case.key)
         self._report(session, archive, tested, in_force)
-        wrong = list(shortfalls(tested.rows, in_force))
         self._end([problem] if problem else [], NOTHING_MEASURED)
-        self._end(wrong, FAILED)
+        self._end(list(shortfalls(tested.rows, in_force)), FAILED)
 
-    def _measured(self, session: Session, case: Case, before: TestedCase | None) -> tuple[TestedCase | None, str]:
+    def _measured(self, session: Session, case: Case, before: SelfTests | None) -> tuple[SelfTests | None, str]:
         """Measure for as long as there is time; return all runs with this one, and why it ended early."""
         if not self._going_on(0, 0.0):
             return before, ""
@@ -99,14 +98,14 @@ class SelfTester:
         builds = {name: build.key for name, build in runner.builds().items()}
         date, tested, problem = clock.today_utc(), before, ""
         # The schedule goes on where the last run left it.
-        first = sum(-(-one.processes // GROUP) * GROUP for one in before.sessions) if before else 0
+        first = sum(-(-one.processes // GROUP) * GROUP for one in before.runs) if before else 0
         with measuring_alone(session.run.device(), settings.state_dir, say=session.say):
             for measured in measure_selftest(runner, first=first, going_on=self._going_on, say=session.say):
                 problem = _problem(measured)
                 if problem:
                     break
                 # Kept at once: a run that is ended from outside has not been for nothing.
-                tested = with_session(before, case, _session(measured, builds, date))
+                tested = with_run(before, case, _run_of(measured, builds, date))
                 session.self_tests.keep(tested)
         return tested, problem
 
@@ -116,7 +115,7 @@ class SelfTester:
             return count < PROCESSES
         return clock.wall_s() - self._started_s + slowest_s + REPORT_S < budget_s
 
-    def _report(self, session: Session, archive: Archive, tested: TestedCase, in_force: InForce) -> None:
+    def _report(self, session: Session, archive: Archive, tested: SelfTests, in_force: InForce) -> None:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is None:
             return
@@ -177,8 +176,8 @@ def _problem(measured: Measured) -> str:
     return ended(measurement.failure).text if measurement.failure else ""
 
 
-def _session(measured: Measured, builds: dict[str, str], date: str) -> TestedSession:
-    return TestedSession(
+def _run_of(measured: Measured, builds: dict[str, str], date: str) -> SelfTestRun:
+    return SelfTestRun(
         date=date,
         suite=__version__,
         subject=dict(measured.measurement.subject),

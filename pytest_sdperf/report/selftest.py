@@ -13,7 +13,7 @@ from pytest_sdperf.selftest.findings import found_from, goal_of
 from pytest_sdperf.selftest.limits import InForce, next_effect, shown_by
 from pytest_sdperf.selftest.noise import MeasuredNoise, measured_noise
 from pytest_sdperf.selftest.power import Simulation
-from pytest_sdperf.selftest.records import Row, TestedCase
+from pytest_sdperf.selftest.records import Row, SelfTests
 from pytest_sdperf.selftest.rows import not_injected
 from pytest_sdperf.selftest.schedule import effects
 from pytest_sdperf.units import plural, share
@@ -24,7 +24,7 @@ _LIMITS = ("changes from", "rule", "false alarms", "95 % interval", "slowdown", 
 _DASH = "-"
 
 
-def selftest_lines(tested: TestedCase, *, device: str, in_force: InForce, width: int) -> Iterator[Line]:
+def selftest_lines(tested: SelfTests, *, device: str, in_force: InForce, width: int) -> Iterator[Line]:
     """Yield the report over all runs of a case's self-test.
 
     Args:
@@ -34,15 +34,17 @@ def selftest_lines(tested: TestedCase, *, device: str, in_force: InForce, width:
         width: Columns of the terminal.
     """
     yield from _about(tested, device, width=width)
-    sessions = [session.plain_s for session in tested.sessions]
-    if max(map(len, sessions)) < 3:
+    times = [run.plain_s for run in tested.runs]
+    if max(map(len, times)) < 3:
         yield Line("fewer than three processes: nothing can be said")
         return
-    noise = measured_noise(sessions)
+    noise = measured_noise(times)
     yield from _labelled("noise", _noise(noise), width=width)
     yield Line()
     rules = [_Ruled(rule, tested, noise, in_force) for rule in RULES]
     yield from map(Line, table(_HEADINGS, [cells for rule in rules for cells in rule.cells()]))
+    if not tested.rows:
+        yield from wrapped(_NONE_YET.format(PAIRS.most(in_force.pairs)), width=width)
     yield from wrapped(_INDEPENDENT, width=width)
     yield Line()
     for text in filter(None, (rule.detectable() for rule in rules)):
@@ -55,12 +57,12 @@ def selftest_lines(tested: TestedCase, *, device: str, in_force: InForce, width:
 class _Ruled:
     """One rule with what was measured of it, and the simulation of it with the measured noise."""
 
-    def __init__(self, rule: Rule, tested: TestedCase, noise: MeasuredNoise, in_force: InForce) -> None:
+    def __init__(self, rule: Rule, tested: SelfTests, noise: MeasuredNoise, in_force: InForce) -> None:
         self._rule, self._policy = rule, in_force.of(rule)
         self._rows = in_force.rows(rule, tested.rows)
         # Runs that are compared with themselves share their level; of other ones it has to be known how they differ.
-        drawn = noise if rule.other_days else dataclasses.replace(noise, day=0.0)
-        known = noise.sessions > 1 or not rule.other_days
+        drawn = noise if rule.other_runs else dataclasses.replace(noise, day=0.0)
+        known = noise.sessions > 1 or not rule.other_runs
         self._simulation = Simulation(drawn, tested.case, self._policy) if known else None
 
     def cells(self) -> Iterator[Sequence[str]]:
@@ -86,8 +88,13 @@ class _Ruled:
 
 
 _INDEPENDENT = (
-    "found: B was called slower; without a slowdown, slower or faster, which is a false alarm. No two comparisons of a "
-    "row share a process; rows share processes with each other, and comparisons of one run its level."
+    "found: B was called slower; without a slowdown it was called slower or faster, which is a false alarm. No two "
+    "comparisons of a row share a process. Rows share processes with each other, and comparisons of one run its day. "
+    "simulated: the share found among times that are drawn from the measured noise."
+)
+_NONE_YET = (
+    "No comparison yet: one begins only where all processes are left that it may need, and in pairs these are {} of "
+    "one run."
 )
 
 
@@ -101,27 +108,27 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[st
             yield f"|{'|'.join('-' * (width + 2) for width in widths)}|"
 
 
-def _about(tested: TestedCase, device: str, *, width: int) -> Iterator[Line]:
-    case, last = tested.case, tested.sessions[-1]
+def _about(tested: SelfTests, device: str, *, width: int) -> Iterator[Line]:
+    case, last = tested.case, tested.runs[-1]
     yield from _labelled("device", device, width=width)
     what = f"{case.model} {case.component}, {label(case)}, batch {case.batch_size}, {case.height}x{case.width}"
     yield from _labelled("case", what, width=width)
     yield from _labelled("subject", ", ".join(f"{name} {value}" for name, value in last.subject.items()), width=width)
-    days = len({session.date[:10] for session in tested.sessions})
-    counts = ", ".join(str(session.processes) for session in tested.sessions)
-    processes = sum(session.processes for session in tested.sessions)
-    runs = f"{plural(len(tested.sessions), 'run')} on {plural(days, 'day')}: {counts} processes"
-    yield from _labelled("runs", runs if len(tested.sessions) == 1 else f"{runs}, {processes} in all", width=width)
+    days = len({run.date[:10] for run in tested.runs})
+    counts = ", ".join(str(run.processes) for run in tested.runs)
+    processes = sum(run.processes for run in tested.runs)
+    runs = f"{plural(len(tested.runs), 'run')} on {plural(days, 'day')}: {counts} processes"
+    yield from _labelled("runs", runs if len(tested.runs) == 1 else f"{runs}, {processes} in all", width=width)
     yield from _labelled("injected", _injected(tested), width=width)
 
 
-def _injected(tested: TestedCase) -> str:
+def _injected(tested: SelfTests) -> str:
     """Say by how much calls were really made longer."""
     parts = []
-    for name in tested.sessions[-1].obtained:
-        shares = [value for session in tested.sessions for value in session.obtained.get(name, ()) if value is not None]
+    for name in tested.runs[-1].obtained:
+        shares = [value for run in tested.runs for value in run.obtained.get(name, ()) if value is not None]
         parts.append(f"+{share(float(name))} was {100 * min(shares):.2f} to {100 * max(shares):.2f} %")
-    missing = not_injected(tested.sessions)
+    missing = not_injected(tested.runs)
     told = f"; {plural(missing, 'injection')} did not happen as asked for, and serve no comparison" if missing else ""
     return ", ".join(parts) + told
 
@@ -149,7 +156,7 @@ def _interval(row: Row) -> str:
     return f"{100 * low:.1f} to {100 * high:.1f} %"
 
 
-def _limits(tested: TestedCase, *, width: int) -> Iterator[Line]:
+def _limits(tested: SelfTests, *, width: int) -> Iterator[Line]:
     """Yield, for a CPU, what would be so at each limit, and which one holds from now on."""
     rows = tested.rows
     places = {(row.limit, row.rule, row.effect): row for row in rows}
@@ -161,7 +168,7 @@ def _limits(tested: TestedCase, *, width: int) -> Iterator[Line]:
                 alarms, found = (f"{row.found} of {row.comparisons}" for row in (same, slowed))
                 told = (share(limit), rule.title, alarms, _interval(same))
                 cells.append((*told, f"+{share(slowed.effect)}", found, _interval(slowed)))
-    yield from map(Line, table(_LIMITS, cells))
+    yield from map(Line, table(_LIMITS, cells) if cells else ())
     for pairs, what in ((True, PAIRS.title), (False, "stored sessions")):
         one = shown_by(tested, pairs=pairs)
         if one is None:

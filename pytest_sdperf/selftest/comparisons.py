@@ -82,13 +82,13 @@ class Rule:
         name: As it is stored.
         title: As it is reported.
         stored: Sessions of the baseline; 0 for an A/B, which has none.
-        other_days: Whether these are other sessions of the self-test, and not other processes of the same one.
+        other_runs: Whether these are other sessions of the self-test, and not other processes of the same one.
     """
 
     name: str
     title: str
     stored: int = 0
-    other_days: bool = False
+    other_runs: bool = False
 
     def most(self, policy: Policy) -> int:
         """Return how many processes of the session that is judged a comparison may take."""
@@ -114,6 +114,6 @@ RULES = (
     PAIRS,
     Rule("stored-2", "2 stored sessions", 2),
     Rule("stored-5", "5 stored sessions", 5),
-    Rule("stored-2-other", "2 of other runs", 2, other_days=True),
-    Rule("stored-5-other", "5 of other runs", 5, other_days=True),
+    Rule("stored-2-other", "2 of other runs", 2, other_runs=True),
+    Rule("stored-5-other", "5 of other runs", 5, other_runs=True),
 )

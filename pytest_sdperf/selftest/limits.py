@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.selftest.comparisons import PAIRS, Rule
-from pytest_sdperf.selftest.records import Row, TestedCase
+from pytest_sdperf.selftest.records import Row, SelfTests
 from pytest_sdperf.selftest.schedule import CPU_EFFECTS
 from pytest_sdperf.units import plural, share
 from pytest_sdperf.values import Case
@@ -59,7 +59,7 @@ def kind_of(case: Case) -> tuple[object, ...]:
     return case.engine, case.engine_options, case.component == PIPELINE
 
 
-def shown_for(case: Case, tested: Iterable[TestedCase], *, pairs: bool) -> Shown | None:
+def shown_for(case: Case, tested: Iterable[SelfTests], *, pairs: bool) -> Shown | None:
     """Return the lowest limit that the self-tests of a machine allow for a case; None if they allow none.
 
     Args:
@@ -72,7 +72,7 @@ def shown_for(case: Case, tested: Iterable[TestedCase], *, pairs: bool) -> Shown
     return max(filter(None, found), key=lambda one: one.limit) if found and all(found) else None
 
 
-def shown_by(tested: TestedCase, *, pairs: bool) -> Shown | None:
+def shown_by(tested: SelfTests, *, pairs: bool) -> Shown | None:
     """Return the lowest limit that the self-tests of one case allow; None if they allow none.
 
     At the limit, no comparison of a build with itself raised an alarm, of enough of them to say that few would; and the
@@ -107,9 +107,8 @@ def _most(rows: list[Row]) -> Row | None:
     return max(rows, key=lambda row: row.comparisons, default=None)
 
 
-def _text(tested: TestedCase, same: Row, slowed: Row) -> str:
-    sessions = tested.sessions
+def _text(tested: SelfTests, same: Row, slowed: Row) -> str:
     return (
-        f"its self-test of {sessions[-1].date[:10]} raised no alarm in {plural(same.comparisons, 'comparison')} of one "
+        f"its self-test of {tested.runs[-1].date[:10]} raised no alarm in {plural(same.comparisons, 'comparison')} of one "
         f"build with itself, and found +{share(slowed.effect)} in {slowed.found} of {slowed.comparisons}"
     )

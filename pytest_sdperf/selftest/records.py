@@ -22,7 +22,7 @@ FOLDER = "selftest"
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """What one rule made of one slowdown, over all sessions; one line of the file, without the names of its fields.
+    """What one rule made of one slowdown, over all runs; one line of the file, without the names of its fields.
 
     Attributes:
         rule: `comparisons.Rule.name`.
@@ -46,7 +46,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=Tr
         return Rate(self.found, self.comparisons)
 
 
-class TestedSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SelfTestRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run of the self-test.
 
     Attributes:
@@ -58,8 +58,6 @@ class TestedSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
             process has one of the slowdown `0`.
         obtained: Slowdown -> share by which the calls of each process were really made longer.
     """
-
-    __test__ = False  # pytest takes classes of such a name for tests
 
     date: str
     suite: str
@@ -79,23 +77,21 @@ class TestedSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return len(self.medians_s["0"])
 
 
-class TestedCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SelfTests(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every self-test of one case.
 
     Attributes:
         case: Its identity.
-        sessions: Oldest first.
+        runs: Oldest first.
         rows: What the rules made of them.
     """
 
-    __test__ = False
-
     case: Case
-    sessions: tuple[TestedSession, ...]
+    runs: tuple[SelfTestRun, ...]
     rows: tuple[Row, ...] = ()
 
 
-class TestedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SelfTestFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The content of one file.
 
     Attributes:
@@ -104,11 +100,9 @@ class TestedDevice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         cases: `Case.key` -> self-tests.
     """
 
-    __test__ = False
-
     schema: int = SCHEMA
     machine: dict[str, str | int | float | None]
-    cases: dict[str, TestedCase] = {}
+    cases: dict[str, SelfTests] = {}
 
 
 def key_of(effect: float) -> str:
@@ -121,14 +115,14 @@ def file_of(folder: Path, slug: str) -> Path:
     return folder / FOLDER / f"{slug}.json"
 
 
-def read(path: Path) -> TestedDevice | None:
+def read(path: Path) -> SelfTestFile | None:
     """Read one file; None where there is none.
 
     Raises:
         BaselineError: It cannot be read, or is not such a file.
     """
     try:
-        found = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), TestedDevice, strict=True)
+        found = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), SelfTestFile, strict=True)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:  # what msgspec raises is a ValueError
@@ -157,7 +151,7 @@ class Archive:
         self.accepted, self.own = file_of(settings.baselines, slug), file_of(settings.state_dir, slug)
         self._locks, self._machine = settings.state_dir / "locks", machine
 
-    def cases(self) -> dict[str, TestedCase]:
+    def cases(self) -> dict[str, SelfTests]:
         """Return `Case.key` -> self-tests of this machine; its own file holds what was accepted before.
 
         Raises:
@@ -165,7 +159,7 @@ class Archive:
         """
         return {**self._of(self.accepted), **self._of(self.own)}
 
-    def keep(self, tested: TestedCase) -> None:
+    def keep(self, tested: SelfTests) -> None:
         """Write the self-tests of a case into the state folder, in the place of those that are there.
 
         Raises:
@@ -185,20 +179,20 @@ class Archive:
             self._change(self.accepted, lambda present: {**present, key: tested})
             self._change(self.own, lambda present: {name: one for name, one in present.items() if name != key})
 
-    def _of(self, path: Path) -> dict[str, TestedCase]:
+    def _of(self, path: Path) -> dict[str, SelfTests]:
         found = read(path)
         return {} if found is None or differing_keys(found.machine, self._machine) else found.cases
 
-    def _change(self, path: Path, change: Callable[[dict[str, TestedCase]], dict[str, TestedCase]]) -> None:
+    def _change(self, path: Path, change: Callable[[dict[str, SelfTests]], dict[str, SelfTests]]) -> None:
         with locked(path, lock_dir=self._locks):
-            content = TestedDevice(machine=dict(self._machine), cases=change(self._of(path)))
+            content = SelfTestFile(machine=dict(self._machine), cases=change(self._of(path)))
             data = rounded(msgspec.to_builtins(content))
             privacy.check(data, privacy.identity())
             write_atomically(path, pretty(data) + "\n")
 
 
-def with_session(tested: TestedCase | None, case: Case, session: TestedSession) -> TestedCase:
-    """Return self-tests with one more session."""
+def with_run(tested: SelfTests | None, case: Case, run: SelfTestRun) -> SelfTests:
+    """Return self-tests with one more run."""
     if tested is None:
-        return TestedCase(case=case, sessions=(session,))
-    return TestedCase(case=case, sessions=(*tested.sessions, session), rows=tested.rows)
+        return SelfTests(case=case, runs=(run,))
+    return SelfTests(case=case, runs=(*tested.runs, run), rows=tested.rows)

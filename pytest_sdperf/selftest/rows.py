@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.selftest.comparisons import RULES, Judged, Rule
-from pytest_sdperf.selftest.records import Row, TestedCase, TestedSession, key_of
+from pytest_sdperf.selftest.records import Row, SelfTestRun, SelfTests, key_of
 from pytest_sdperf.selftest.schedule import effects
 from pytest_sdperf.values import Case
 
@@ -25,7 +25,7 @@ CLOCKS = 0.001
 
 @dataclasses.dataclass
 class Stream:
-    """The processes of a session that timed one slowdown, in their order; each is taken once.
+    """The processes of a run that timed one slowdown, in their order; each is taken once.
 
     Attributes:
         times: Of each process, the median of its calls as they are, and slowed.
@@ -55,12 +55,12 @@ def was_injected(asked: float, obtained: float) -> bool:
     return NEARLY[0] * asked <= obtained <= NEARLY[1] * asked + CLOCKS
 
 
-def stream_of(session: TestedSession, effect: float) -> Stream:
-    """Return the processes of a session that serve a slowdown; where it was not injected they serve nothing."""
-    plain = session.medians_s["0"]
+def stream_of(run: SelfTestRun, effect: float) -> Stream:
+    """Return the processes of a run that serve a slowdown; where it was not injected they serve nothing."""
+    plain = run.medians_s["0"]
     if not effect:
         return Stream([(time, time) for time in plain if time is not None])
-    slowed, obtained = session.medians_s.get(key_of(effect), ()), session.obtained.get(key_of(effect), ())
+    slowed, obtained = run.medians_s.get(key_of(effect), ()), run.obtained.get(key_of(effect), ())
     return Stream(
         [
             (before, after)
@@ -70,30 +70,30 @@ def stream_of(session: TestedSession, effect: float) -> Stream:
     )
 
 
-def not_injected(sessions: Sequence[TestedSession]) -> int:
+def not_injected(runs: Sequence[SelfTestRun]) -> int:
     """Return how many slowdowns were asked for and not obtained."""
     return sum(
         share is not None and not was_injected(float(name), share)
-        for session in sessions
-        for name, shares in session.obtained.items()
+        for run in runs
+        for name, shares in run.obtained.items()
         for share in shares
     )
 
 
 def comparisons(
-    rule: Rule, sessions: Sequence[TestedSession], effect: float, case: Case, *, policy: Policy
+    rule: Rule, runs: Sequence[SelfTestRun], effect: float, case: Case, *, policy: Policy
 ) -> Iterator[tuple[Judged, int]]:
-    """Yield every comparison that sessions allow, with the processes that it took, those of its baseline included.
+    """Yield every comparison that runs allow, with the processes that it took, those of its baseline included.
 
     Args:
         rule: How they are judged.
-        sessions: Of one machine, oldest first.
+        runs: Of one machine, oldest first.
         effect: Slowdown that was injected into what is judged; 0 for none.
         case: What ran.
         policy: How strictly.
     """
-    streams = [stream_of(session, effect) for session in sessions]
-    if rule.other_days:
+    streams = [stream_of(run, effect) for run in runs]
+    if rule.other_runs:
         groups = [
             (streams[number - rule.stored : number], streams[number]) for number in range(rule.stored, len(streams))
         ]
@@ -103,7 +103,7 @@ def comparisons(
     while going_on:
         going_on = False
         for baseline, new in groups:
-            inside = 0 if rule.other_days else rule.stored * policy.processes
+            inside = 0 if rule.other_runs else rule.stored * policy.processes
             if new.left < rule.most(policy) + inside or any(one.left < policy.processes for one in baseline):
                 continue
             going_on = True
@@ -112,14 +112,14 @@ def comparisons(
             yield judged, judged.processes + rule.stored * policy.processes
 
 
-def rows_of(tested: TestedCase, *, policy: Policy) -> tuple[Row, ...]:
+def rows_of(tested: SelfTests, *, policy: Policy) -> tuple[Row, ...]:
     """Return what every rule makes of every slowdown, at every limit that may hold on this kind of device."""
     rows = []
     for one in policies(policy):
         for rule in RULES:
-            sessions = _of_one_build(tested.sessions) if rule.other_days else tested.sessions
+            runs = _of_one_build(tested.runs) if rule.other_runs else tested.runs
             for effect in (0.0, *effects(on_cpu=policy.on_cpu)):
-                found = list(comparisons(rule, sessions, effect, tested.case, policy=one))
+                found = list(comparisons(rule, runs, effect, tested.case, policy=one))
                 if found:
                     rows.append(_row(rule, one.latency_effect, effect, found))
     return tuple(rows)
@@ -149,7 +149,7 @@ def _row(rule: Rule, limit: float, effect: float, found: Sequence[tuple[Judged, 
     )
 
 
-def _of_one_build(sessions: Sequence[TestedSession]) -> list[TestedSession]:
-    """Return the sessions of what ran last: another version may really be slower."""
-    last = sessions[-1]
-    return [one for one in sessions if (one.subject, one.builds) == (last.subject, last.builds)]
+def _of_one_build(runs: Sequence[SelfTestRun]) -> list[SelfTestRun]:
+    """Return the runs of what ran last: another version may really be slower."""
+    last = runs[-1]
+    return [one for one in runs if (one.subject, one.builds) == (last.subject, last.builds)]

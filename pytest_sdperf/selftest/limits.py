@@ -109,6 +109,6 @@ def _most(rows: list[Row]) -> Row | None:
 
 def _text(tested: SelfTests, same: Row, slowed: Row) -> str:
     return (
-        f"its self-test of {tested.runs[-1].date[:10]} raised no alarm in {plural(same.comparisons, 'comparison')} of one "
-        f"build with itself, and found +{share(slowed.effect)} in {slowed.found} of {slowed.comparisons}"
+        f"its self-test of {tested.runs[-1].date[:10]} raised no alarm in {plural(same.comparisons, 'comparison')} of "
+        f"one build with itself, and found +{share(slowed.effect)} in {slowed.found} of {slowed.comparisons}"
     )

@@ -12,7 +12,7 @@ from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import locked, pretty, rounded, write_atomically
 from pytest_sdperf.baselines.stored import Machine
 from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.health import differing_keys
+from pytest_sdperf.health import differing_keys, machine_differences
 from pytest_sdperf.selftest.rates import Rate
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.values import Case
@@ -172,8 +172,16 @@ class Archive:
         """Move the self-tests of a case to the baselines.
 
         Raises:
-            BaselineError: A file cannot be trusted or written.
+            BaselineError: A file cannot be trusted or written, or the baselines hold those of another machine; under
+                another driver they begin anew.
         """
+        present = read(self.accepted)
+        differences = machine_differences(present.machine, self._machine) if present is not None else ()
+        if differences:
+            raise BaselineError(
+                f"file of self-tests {self.accepted} is of another machine. {' '.join(differences)} Nothing was "
+                f"written to it. Name another folder with --sdperf-baselines=FOLDER, or move the file away."
+            )
         tested = self._of(self.own).get(key)
         if tested is not None:
             self._change(self.accepted, lambda present: {**present, key: tested})

@@ -164,12 +164,11 @@ class Reader:
 
     def _self_test(self, answer: Answer) -> bool:
         asked = read.switch(answer)
-        beside = next((name for name in _NO_SELF_TEST if name in self.answers), None)
-        if asked and beside is not None:
-            raise OptionError(
-                f"{answer.spelling} and {self.answers[beside]} do not go together: {_NO_SELF_TEST[beside]}. Leave one "
-                f"of them out."
-            )
+        for name, why in _NO_SELF_TEST.items():
+            beside = self.answers.get(name)
+            # What a file says of every run may stand there; a worker inside this process would be no fresh one.
+            if asked and beside is not None and (beside.spelling.startswith("--") or name == "inprocess"):
+                raise OptionError(f"{answer.spelling} and {beside} do not go together: {why}. Leave one of them out.")
         return asked
 
     def _processes(self) -> int:

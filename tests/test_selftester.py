@@ -233,7 +233,7 @@ def test_what_a_self_test_has_shown_is_the_limit_of_every_later_run(sdperf, pyte
         *(Row("pairs", 0.05, effect, 80, found, 320) for effect, found in ((0.0, 0), (0.10, 80))),
     )
     settings = Settings(baselines=pytester.path / "baselines", state_dir=pytester.path / "state")
-    archive = Archive(settings, slug="toy-cpu", machine={"slug": "toy-cpu", "pool": "default"})
+    archive = Archive(settings, slug="toy-cpu", machine={"pool": "default"})
     archive.keep(SelfTests(case=CPU_CASE, runs=(drawn_run(count=4, on_cpu=True),), rows=rows))
     pytester.makepyfile(
         test_it=f"""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 
 from pytest_sdperf import clock
 from pytest_sdperf.errors import WorkerError
@@ -42,23 +43,30 @@ def measure_selftest(
     Args:
         runner: The case.
         first: Number of the first process, for the schedule.
-        going_on: Whether one more may begin, by how many there were and how many seconds the slowest took.
+        going_on: Whether one more may begin, by how many there were and how many seconds the slowest of the last few
+            took.
         say: Prints one line of progress.
     """
-    recording, slowest_s = Recording(runner), 0.0
-    while recording.failure is None and going_on(len(recording.samples), slowest_s):
-        before, begin_s = len(recording.samples), clock.monotonic_s()
-        with recording.until_failure():
-            for _ in _few(recording, runner, first=first, say=say):
+    recording, seconds = Recording(runner), [0.0]
+
+    def one_more() -> bool:
+        return going_on(len(recording.samples), max(seconds[-2 * MOST_WAITING :]))
+
+    while recording.failure is None and one_more():
+        begin_s = clock.monotonic_s()
+        with recording.until_failure(), contextlib.closing(_few(recording, runner, first=first, say=say)) as few:
+            for _ in few:
                 now_s = clock.monotonic_s()
-                slowest_s, begin_s = max(slowest_s, now_s - begin_s), now_s
-                if not going_on(len(recording.samples), slowest_s):
+                seconds.append(now_s - begin_s)
+                begin_s = now_s
+                if not one_more():
                     break
-        if len(recording.samples) > before or recording.failure is not None:
-            yield _measured(recording)
+        yield _measured(recording)
 
 
-def _few(recording: Recording, runner: CaseRunner, *, first: int, say: Callable[[str], None]) -> Iterator[None]:
+def _few(
+    recording: Recording, runner: CaseRunner, *, first: int, say: Callable[[str], None]
+) -> Generator[None, None, None]:
     """Start some processes and let one after the other measure; yield after each."""
     plan, on_cpu, begun = plan_of(runner), runner.workbench.device.kind == "cpu", len(recording.samples)
     what = f"{runner.case.model} {runner.case.component}"

@@ -18,7 +18,7 @@ CPU = Device("cpu", "A CPU", "cpu-a-2c")
 GPU = Device("cuda", "A GPU", "gpu-a")
 
 
-class Tested:
+class Processes:
     """A runner whose processes take 10 ms for a call and do as their plan says, or as `answer` does."""
 
     is_pipeline = False
@@ -64,7 +64,7 @@ def measured(tested, *, most, first=0):
 
 
 def test_on_a_gpu_each_process_tells_of_every_slowdown():
-    tested = Tested(GPU)
+    tested = Processes(GPU)
     found = measured(tested, most=8).last
     assert tested.plans[:2] == [(0.0, 0.02, 0.03, 0.05, 0.1), (0.02, 0.03, 0.05, 0.1, 0.0)]
     assert found.medians_s["0"] == (0.01,) * 8
@@ -74,26 +74,26 @@ def test_on_a_gpu_each_process_tells_of_every_slowdown():
 
 
 def test_on_a_cpu_a_slowdown_that_a_process_did_not_time_has_no_number():
-    found = measured(Tested(CPU), most=8).last
+    found = measured(Processes(CPU), most=8).last
     assert found.medians_s["0.02"] == (*[pytest.approx(0.0102)] * 4, None, None, None, None)
     assert found.medians_s["0.03"] == (None, None, None, None, *[pytest.approx(0.0103)] * 4)
     assert set(found.obtained) == {"0.02", "0.03"}
 
 
 def test_the_schedule_goes_on_where_it_was_left():
-    tested = Tested(CPU)
+    tested = Processes(CPU)
     measured(tested, most=4, first=8)
     assert {max(plan) for plan in tested.plans} == {0.05}
 
 
 def test_after_every_process_it_is_asked_whether_one_more_may_begin():
-    found = measured(Tested(GPU), most=6)
+    found = measured(Processes(GPU), most=6)
     assert [len(one.measurement.samples) for one in found.all] == [4, 6]
     assert set(found.asked) == {0, 1, 2, 3, 4, 5, 6}
 
 
 def test_without_time_nothing_is_started():
-    assert measured(Tested(GPU), most=0).all == []
+    assert measured(Processes(GPU), most=0).all == []
 
 
 def test_what_was_measured_before_a_failure_stays():
@@ -102,13 +102,13 @@ def test_what_was_measured_before_a_failure_stays():
             raise OutOfMemoryError("no room")
         return answer_of(plan["slowdowns"])
 
-    found = measured(Tested(GPU, answer), most=60).last
+    found = measured(Processes(GPU, answer), most=60).last
     assert found.measurement.failure == Failure("oom", "no room")
     assert found.medians_s["0"] == (0.01,) * 5
 
 
 def test_a_process_that_was_not_slowed_is_not_one_in_which_nothing_was_found():
-    found = measured(Tested(GPU, lambda number, plan: answer_of(())), most=60).last
+    found = measured(Processes(GPU, lambda number, plan: answer_of(())), most=60).last
     assert found.measurement.failure == Failure(
         "protocol", "the worker was asked to be slower by 2%, 3%, 5%, 10%, and tells of nothing."
     )

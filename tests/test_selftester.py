@@ -28,7 +28,7 @@ class Machine:
     def __init__(self):
         self.noise, self.seeds, self.asked = QUIET, itertools.count(1), []
         self.health, self.failure, self.ends_after = (), None, None
-        self.process_s = 0.0
+        self.process_s, self.blind = 0.0, False
 
     def measure(self, runner, *, first, going_on, say):
         self.asked.append((runner.case, first))
@@ -37,7 +37,8 @@ class Machine:
             count += 4
             clock.wall_s.now += 4 * self.process_s
             broken = self.ends_after is not None and count >= self.ends_after
-            run = drawn_run(self.noise, count=count, seed=seed, on_cpu=True)
+            run = drawn_run(self.noise, count=count, seed=seed, on_cpu=runner.workbench.device.kind == "cpu")
+            medians = dict.fromkeys(run.medians_s, run.medians_s["0"]) if self.blind else run.medians_s
             measurement = Measurement(
                 runner.case,
                 (),
@@ -45,7 +46,7 @@ class Machine:
                 health=self.health if broken else (),
                 subject={"onnxruntime": "1.32.0"},
             )
-            yield Measured(measurement, run.medians_s, run.obtained)
+            yield Measured(measurement, medians, run.obtained)
             if broken:
                 return
 
@@ -223,6 +224,41 @@ def test_processes_of_one_device_are_not_spread(run):
     assert (
         "ERROR: --sdperf-selftest and -n do not go together: its processes take turns on one device. Leave -n out."
         in result.errlines
+    )
+
+
+CARD = """
+    from door_toys import ToyProbe
+    from pytest_sdperf.device import Device
+
+    def pytest_sdperf_register(catalog):
+        catalog.add_device_probe(ToyProbe(Device("cuda", "Toy GPU", "toy-gpu")))
+"""
+
+
+def test_a_gpu_that_finds_what_it_should(run, pytester):
+    pytester.makeconftest(CARD)
+    result = run("--sdperf-gpu=toy-gpu", "--sdperf-engine=ort-cuda:cuda_graph=on")
+    assert result.ret == 0
+    lines = section(result)
+    assert lines[:2] == [
+        "device     Toy GPU (toy-gpu)",
+        "case       sd15 unet, ort-cuda:cuda_graph=on at fp16, batch 1, 512x512",
+    ]
+    assert any(line.startswith("| A/B in pairs, from 2 %") for line in lines)
+    assert not any("changes from" in line for line in lines)
+
+
+def test_a_gpu_that_does_not_find_what_was_injected_fails(run, pytester, machine):
+    machine.blind = True
+    pytester.makeconftest(CARD)
+    result = run("--sdperf-gpu=toy-gpu", "--sdperf-engine=ort-cuda")
+    assert result.ret == 1
+    failed = [line for line in result.outlines if line.startswith("FAILED ")]
+    assert len(failed) >= 2
+    assert failed[0] == (
+        "FAILED A slowdown of 3 % was found in 0 of 8 comparisons (A/B in pairs): with 95 % confidence in 36.9 % of "
+        "all at most, and 99 % is the goal."
     )
 
 

@@ -29,6 +29,7 @@ from pytest_sdperf.baselines.stored import Session, StoredCase, read
 from pytest_sdperf.judging.latency import judge_latency
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.selftest.rates import Rate
 from pytest_sdperf.values import Measurement
 
 SLOWDOWNS = (0.0, 0.02, 0.03, 0.05, 0.10, 0.30)
@@ -108,12 +109,10 @@ def comparisons(files: Sequence[Path]) -> Iterator[Comparison]:
                 yield Comparison(before, sessions[number], on_cpu)
 
 
-def rate(alarms: int, count: int) -> str:
-    """Return a rate with its 95 % interval (Clopper-Pearson)."""
-    from scipy import stats
-
-    low, high = stats.binomtest(alarms, count).proportion_ci(0.95)
-    return f"{alarms / count:.3f} ({low:.3f} to {high:.3f})"
+def told(rate: Rate) -> str:
+    """Return a rate with its 95 % interval."""
+    low, high = rate.interval
+    return f"{rate.share:.3f} ({low:.3f} to {high:.3f})"
 
 
 def main() -> None:
@@ -128,7 +127,7 @@ def main() -> None:
     print(f"|---|{'---|' * len(SLOWDOWNS)}")
     for name, rule in RULES.items():
         alarms = [sum(rule(one.slower(change)) for one in found) for change in SLOWDOWNS]
-        print(f"| {name} | {' | '.join(rate(count, len(found)) for count in alarms)} |")
+        print(f"| {name} | {' | '.join(told(Rate(count, len(found))) for count in alarms)} |")
 
 
 if __name__ == "__main__":

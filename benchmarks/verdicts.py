@@ -2,7 +2,8 @@
 
 Nothing is measured here: times are drawn from a model of noise whose numbers are given on the command line. A session
 has a level of its own (the day), a process too, and a few processes are bad: up to 30 % slower. Within a session the
-machine drifts, evenly, by a slope that is drawn for it.
+machine drifts, evenly, by a slope that is drawn for it. `pytest suites --sdperf-selftest` draws the times that it has
+measured, and measures the rates beside.
 
     python benchmarks/verdicts.py
     python benchmarks/verdicts.py --day=0.2 --process=0.28 --drift=0.3 --bad=0      # the process as on an H200
@@ -11,113 +12,27 @@ machine drifts, evenly, by a slope that is drawn for it.
 from __future__ import annotations
 
 import argparse
-import collections
-import functools
-import math
-import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
-from pytest_sdperf.baselines.stored import Session, StoredCase
-from pytest_sdperf.judging.escalation import more_processes
-from pytest_sdperf.judging.latency import judge_latency
-from pytest_sdperf.judging.pairs import found_by
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.pairs import compare
-from pytest_sdperf.values import Case, Measurement, Sample
+from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.selftest.comparisons import PAIRS, Rule
+from pytest_sdperf.selftest.noise import ModelNoise
+from pytest_sdperf.selftest.power import Simulation
+from pytest_sdperf.values import Case
 
 EFFECTS = (0.0, 0.02, 0.03, 0.05, 0.10)
 CASE = Case("sd15", "unet", "ort-cuda", "fp16")
-PROCESSES_OF_A_DRIFT = 24
-VERDICTS = {"slower": "REGRESSED", "faster": "IMPROVED", "same": "HELD", "open": "INCONCLUSIVE"}
+VERDICTS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.HELD, Outcome.INCONCLUSIVE)
 
 
-@dataclass(frozen=True)
-class Noise:
-    """What moves a time, as standard deviations of its logarithm.
-
-    Attributes:
-        day: Of the level of a session.
-        process: Of a process in it.
-        drift: Of the change over 24 processes, which is even.
-        bad: Share of processes that are up to 30 % slower.
-    """
-
-    day: float
-    process: float
-    drift: float
-    bad: float
-
-    def session(self, draw: random.Random, *, effect: Callable[[int], float]) -> Iterator[float]:
-        """Yield process medians of one session without end, in seconds.
-
-        Args:
-            draw: Source of chance.
-            effect: Relative slowness of each process, by its place in time.
-        """
-        level, slope = draw.gauss(0, self.day), draw.gauss(0, self.drift) / PROCESSES_OF_A_DRIFT
-        place = 0
-        while True:
-            worse = draw.uniform(0, math.log(1.3)) if draw.random() < self.bad else 0.0
-            log = level + slope * place + draw.gauss(0, self.process) + worse
-            yield 0.02 * math.exp(log) * (1 + effect(place))
-            place += 1
-
-
-def sample(time_s: float) -> Sample:
-    """Return what one process measured."""
-    return Sample((time_s,))
-
-
-def stored_rule(noise: Noise, draw: random.Random, *, effect: float, sessions: int, policy: Policy) -> tuple[str, int]:
-    """Judge one new session by stored ones; return the verdict and the processes that it took."""
-    kept = []
-    for day in range(sessions):
-        times = noise.session(draw, effect=lambda place: 0.0)
-        samples = tuple(sample(next(times)) for _ in range(policy.processes))
-        kept.append(Session(date=f"2026-11-{day + 1:02}T10:00Z", samples=samples))
-    case = StoredCase(case=CASE, anchor=kept[0], sessions=tuple(kept))
-    times, taken, more = noise.session(draw, effect=lambda place: effect), (), policy.processes
-    while more:
-        taken = (*taken, *(sample(next(times)) for _ in range(more)))
-        measurement = Measurement(CASE, taken)
-        more = more_processes(measurement, case, policy=policy, differences={})
-    return judge_latency(measurement, case, policy=policy).outcome.value, len(taken)
-
-
-def pairs_rule(noise: Noise, draw: random.Random, *, effect: float, policy: Policy) -> tuple[str, int]:
-    """Judge B by A in pairs; return the verdict and the processes that it took."""
-    looks, sides = policy.pair_looks, ([], [])
-    order = (0, 1, 1, 0)
-    times = noise.session(draw, effect=lambda place: effect * order[place % 4])
-    for count in looks.counts:
-        while len(sides[0]) < count or len(sides[1]) < count:
-            sides[order[(len(sides[0]) + len(sides[1])) % 4]].append(next(times))
-        found = found_by(policy, compare(*sides))
-        if found != "open":
-            break
-    return VERDICTS[found], 2 * count
-
-
-def rates(rule: Callable[[], tuple[str, int]], trials: int) -> tuple[collections.Counter[str], float]:
-    """Return how often each verdict was given, and the processes that one took on average."""
-    seen, processes = collections.Counter[str](), 0
-    for _ in range(trials):
-        verdict, taken = rule()
-        seen[verdict] += 1
-        processes += taken
-    return seen, processes / trials
-
-
-def table(title: str, rule: Callable[..., tuple[str, int]], asked: argparse.Namespace) -> None:
+def table(title: str, rule: Rule, simulation: Simulation) -> None:
     """Print the verdicts of one rule on every effect."""
     print(f"\n{title}\n")
-    print("| change | REGRESSED | IMPROVED | HELD | INCONCLUSIVE | processes |")
+    print(f"| change | {' | '.join(verdict.value for verdict in VERDICTS)} | processes |")
     print("|---|---|---|---|---|---|")
-    draw = random.Random(asked.seed)
     for effect in EFFECTS:
-        seen, processes = rates(functools.partial(rule, draw, effect=effect), asked.trials)
-        shares = [f"{seen[name] / asked.trials:.4f}" for name in VERDICTS.values()]
+        seen, processes = simulation.outcomes(rule, effect)
+        shares = [f"{seen[verdict] / simulation.trials:.4f}" for verdict in VERDICTS]
         print(f"| {effect:+.0%} | {' | '.join(shares)} | {processes:.1f} |", flush=True)
 
 
@@ -140,14 +55,15 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Print a table per rule."""
     asked = arguments()
-    noise = Noise(asked.day / 100, asked.process / 100, asked.drift / 100, asked.bad / 100)
+    noise = ModelNoise(asked.day / 100, asked.process / 100, asked.drift / 100, asked.bad / 100)
     policy = Policy(max_processes=asked.max_processes, cases=asked.cases)
+    simulation = Simulation(noise, CASE, policy, trials=asked.trials, seed=asked.seed)
     print(f"noise: {noise}; {asked.trials} trials; seed {asked.seed}; {asked.cases} cases per run")
     for sessions in map(int, asked.sessions.split(",")) if asked.rule != "pairs" else ():
-        rule = functools.partial(stored_rule, noise, sessions=sessions, policy=policy)
-        table(f"stored baseline of {sessions} sessions, from {policy.processes} processes", rule, asked)
+        title = f"stored baseline of {sessions} sessions, from {policy.processes} processes"
+        table(title, Rule(f"stored-{sessions}", title, sessions), simulation)
     if asked.rule != "stored":
-        table("A/B, from 2 pairs", functools.partial(pairs_rule, noise, policy=policy), asked)
+        table("A/B, from 2 pairs", PAIRS, simulation)
 
 
 if __name__ == "__main__":

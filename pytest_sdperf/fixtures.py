@@ -142,7 +142,7 @@ def agree(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
             sentence = f"Memory ran out, so nothing was compared: {error}"
             verdicts = [Verdict(Outcome.INCONCLUSIVE, "out-of-memory", sentence, "agreement")]
             recorder.verdicts(verdicts)
-            deliver(verdicts, sdperf_session.policy())
+            deliver(verdicts, sdperf_session.policy(case))
             raise
         recorder.agreement(agreement)
         if not agreement.passed:
@@ -162,7 +162,7 @@ def bench(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
     def measure_and_judge(runner: CaseRunner) -> Measurement:
         overrides = overrides_of(runner.case, rules, marked)
         recorder.tolerances(overrides)
-        policy = sdperf_session.policy(overrides)
+        policy = sdperf_session.policy(runner.case, overrides)
         if settings.other is not None:
             return _measure_sides(request, runner, recorder, policy).a
         more = functools.partial(sdperf_session.more_processes, policy=policy)

@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 
-from pytest_sdperf import benchmark_bridge, composition, distribution, planner, registration, reporter, run, time_budget
+from pytest_sdperf import (
+    benchmark_bridge,
+    composition,
+    distribution,
+    planner,
+    registration,
+    reporter,
+    run,
+    selftester,
+    time_budget,
+)
 from pytest_sdperf import session as sdperf_session
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped, narrows, uses_our_case, uses_our_device
@@ -53,10 +63,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(sdperf_session.Session(this, say=speaker(config)), sdperf_session.NAME)
     config.pluginmanager.register(Watcher(config), "sdperf-watcher")
     config.pluginmanager.register(distribution.Distribution(this, config), "sdperf-distribution")
-    if this.settings.time_budget_s:
+    if this.settings.time_budget_s and not this.settings.self_test:
         config.pluginmanager.register(time_budget.TimeBudget(config), time_budget.NAME)
-    last = (planner.Planner(config), planner.NAME) if this.settings.plan else (reporter.Reporter(config), reporter.NAME)
-    config.pluginmanager.register(*last)
+    with at_the_door():
+        config.pluginmanager.register(*_what_runs_tests(config, this))
+
+
+def _what_runs_tests(config: pytest.Config, this: run.Run) -> tuple[object, str]:
+    """Return the plugin that follows the tests, or does something else in their place."""
+    if this.settings.plan:
+        return planner.Planner(config), planner.NAME
+    if this.settings.self_test:
+        return selftester.SelfTester(config), selftester.NAME
+    return reporter.Reporter(config), reporter.NAME
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

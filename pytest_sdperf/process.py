@@ -79,7 +79,7 @@ def run_task(
             raise ValueError(f"{python} cannot run a task inside this process")
         out_dir.mkdir(parents=True, exist_ok=True)
         listen = on_event or (lambda event: None)
-        with _environment(env or {}):
+        with environment(env or {}):
             return _answer(_run_here(task, arguments, out_dir, registrars, listen), out_dir)
     with started(out_dir=out_dir, registrars=registrars, python=python, env=env, preload=preload) as waiting:
         return waiting.run(task, arguments, timeout_s=timeout_s, on_event=on_event)
@@ -243,7 +243,7 @@ def _tail(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _environment(env: Mapping[str, str]) -> Iterator[None]:
+def environment(env: Mapping[str, str]) -> Iterator[None]:
     """Set variables of this process and put back what was there."""
     before = {name: os.environ.get(name) for name in env}
     os.environ.update(env)

@@ -25,7 +25,7 @@ from pytest_sdperf.workbench import Workbench
 if TYPE_CHECKING:
     import numpy as np
 
-Run = Callable[..., dict[str, Any]]  # takes on_event=
+Run = Callable[..., dict[str, Any]]  # takes on_event=, and arguments= instead of those that it was started with
 
 PROMPT = "a photograph of an astronaut riding a horse on mars"
 
@@ -228,14 +228,14 @@ class CaseRunner:
         """
         settings = self.workbench.settings
         if settings.in_process:
-            yield [functools.partial(self.task, function, arguments)] * count
+            yield [functools.partial(self.task, function, arguments=arguments)] * count
             return
         run, timeout_s = self._task(function), settings.worker_timeout_s
         with contextlib.ExitStack() as stack:
             waiting = [stack.enter_context(process.started(**self._start(arguments))) for _ in range(count)]
             for one in waiting:
                 one.until_ready(timeout_s)
-            yield [functools.partial(one.run, run, arguments, timeout_s=timeout_s) for one in waiting]
+            yield [functools.partial(one.run, run, arguments=arguments, timeout_s=timeout_s) for one in waiting]
 
     def _task(self, function: str, module: str = "") -> str:
         return f"pytest_sdperf.tasks.{module or ('pipeline' if self.is_pipeline else 'component')}:{function}"

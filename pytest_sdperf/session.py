@@ -32,9 +32,12 @@ from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.measure import timing_plan
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
+from pytest_sdperf.process import environment
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, build_of, rungs_of
 from pytest_sdperf.selection.other_case import OtherCase
+from pytest_sdperf.selftest.limits import shown_for, with_limit
+from pytest_sdperf.selftest.records import Archive
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.tolerances import Override
 from pytest_sdperf.unfinished import Conditions, Unfinished, conditions_of
@@ -100,18 +103,11 @@ class Session:
     @contextlib.contextmanager
     def sharing_cores(self, processes: int) -> Iterator[None]:
         """Give each of `processes` processes its share of the cores: thread pools that overlap spin on each other."""
-        before = os.environ.get("OMP_NUM_THREADS")
+        before = os.environ.get("OMP_NUM_THREADS", "")
         share = max(1, self.cores // processes)
-        asked = int(before) if before and before.isdigit() else share
-        if processes > 1:
-            os.environ["OMP_NUM_THREADS"] = str(min(share, asked))
-        try:
+        threads = min(share, int(before)) if before.isdigit() else share
+        with environment({"OMP_NUM_THREADS": str(threads)} if processes > 1 else {}):
             yield
-        finally:
-            if before is None:
-                os.environ.pop("OMP_NUM_THREADS", None)
-            else:
-                os.environ["OMP_NUM_THREADS"] = before
 
     def build(self, case: Case, component: str) -> Build:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
@@ -229,6 +225,7 @@ class Session:
             BaselineError: A file is there but cannot be trusted.
         """
         _ = self.baseline
+        self.self_tests.cases()
         fusions.read(self.fusions_file)
 
     def check_outputs(self) -> None:
@@ -281,10 +278,20 @@ class Session:
         stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
         return more_processes(measurement, stored, policy=policy, differences=differences)
 
-    def policy(self, overrides: Iterable[Override] = ()) -> Policy:
-        """Return how strictly this run judges a case with these tolerances of its own."""
-        kind = self.run.device().kind
-        return Policy.of(self.run.settings, device_kind=kind, overrides=overrides, cases=self.cases)
+    def policy(self, case: Case, overrides: Iterable[Override] = ()) -> Policy:
+        """Return how strictly this run judges a case, with tolerances of its own.
+
+        On a CPU the self-tests of the machine may allow a lower limit than the usual one.
+        """
+        run, kind = self.run, self.run.device().kind
+        policy = Policy.of(run.settings, device_kind=kind, overrides=overrides, cases=self.cases)
+        tested = self.self_tests.cases().values() if policy.on_cpu else ()
+        return with_limit(policy, shown_for(case, tested, pairs=run.settings.other is not None))
+
+    @functools.cached_property
+    def self_tests(self) -> Archive:
+        """What self-tests of this machine measured."""
+        return Archive(self.run.settings, slug=self.run.device().slug, machine=self.machine)
 
     def close(self) -> None:
         """Remove the scratch folder."""

@@ -152,6 +152,7 @@ class Settings:
         json_file: Where every measurement and verdict is written; None writes none.
         explain_file: Where every place without an expected operator is written; None writes none.
         plan: Only say what the run would cost.
+        self_test: Only find out how far verdicts can be trusted on this machine.
         time_budget_s: What the run may take, builds included; 0 for as long as it takes.
         resume: Take what an interrupted run has measured.
     """
@@ -178,6 +179,7 @@ class Settings:
     json_file: Path | None = None
     explain_file: Path | None = None
     plan: bool = False
+    self_test: bool = False
     time_budget_s: float = 0.0
     resume: bool = False
 

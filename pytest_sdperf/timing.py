@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -35,6 +35,8 @@ class TimingPlan:
         warmup_s: Warm-up stops after this many seconds even if times still move; 0 makes no warm-up at all, because
             the first and the second run were one.
         steady: Warm-up ends when the last three calls lie within this relative spread.
+        slowdowns: Of a self-test: calls are timed once for each of these, in this order, each of them made longer by
+            this share of itself; 0 among them is the sample. Empty in every other measurement.
     """
 
     min_iterations: int = 5
@@ -42,6 +44,7 @@ class TimingPlan:
     timed_s: float = 1.0
     warmup_s: float = 2.0
     steady: float = 0.05
+    slowdowns: Sequence[float] = ()
 
 
 def take_sample(
@@ -64,7 +67,7 @@ def take_sample(
         now_s: The clock.
 
     Returns:
-        A sample whose `load_s` and `facts` are left to the caller.
+        A sample whose `load_s` and `facts` are left to the caller; of a self-test its facts hold `slowdowns`.
     """
     peaks = _Peaks(allocator_peak)
     first_s = _watched_run(call, "first_run", listener, peaks, now_s=now_s)
@@ -72,7 +75,7 @@ def take_sample(
     with listener.phase("warmup"):
         warmup_runs = _warm_up(call, plan, now_s)
     with listener.phase("timed"):
-        iterations_s = _timed(call, plan, now_s)
+        iterations_s, slowed = _slowed(call, plan, now_s) if plan.slowdowns else (_timed(call, plan, now_s), [])
     return Sample(
         iterations_s=iterations_s,
         first_run_s=first_s,
@@ -82,6 +85,7 @@ def take_sample(
         memory_source="host" if on_cpu and peaks.host else "",
         peaks_bytes={way: runs for way, runs in (("allocator", peaks.allocator), ("host", peaks.host)) if runs},
         warmup_runs=warmup_runs,
+        facts={"slowdowns": slowed} if slowed else {},
     )
 
 
@@ -153,3 +157,44 @@ def _timed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[fl
         if was_enabled:
             gc.enable()
     return tuple(iterations_s)
+
+
+class _SlowedCall:
+    """A call that takes longer than it has to: when the device has finished, the host waits, busily.
+
+    The wait is a share of the very call before it. A build that is slower by a share is so in every state of its
+    machine: what stretches a call stretches what was added to it. A wait of fixed length would be another share
+    wherever the calls have become slower or faster since it was chosen.
+    """
+
+    def __init__(self, call: Callable[[], None], share: float, now_s: Clock) -> None:
+        self._call, self._share, self._now_s = call, share, now_s
+        self.obtained: list[float] = []
+
+    def __call__(self) -> None:
+        """Call, then wait; what was obtained is measured, and not what was asked for."""
+        start_s = self._now_s()
+        self._call()
+        done_s = now_s = self._now_s()
+        wait_s = self._share * (done_s - start_s)
+        while now_s - done_s < wait_s:
+            now_s = self._now_s()
+        if done_s > start_s:
+            self.obtained.append((now_s - done_s) / (done_s - start_s))
+
+
+def _slowed(
+    call: Callable[[], None], plan: TimingPlan, now_s: Clock
+) -> tuple[tuple[float, ...], list[dict[str, float]]]:
+    """Time the calls once for each slowdown; return those that were not slowed, and what became of the others."""
+    plain: tuple[float, ...] = ()
+    found: list[dict[str, float]] = []
+    for asked in plan.slowdowns:
+        if not asked:
+            plain = _timed(call, plan, now_s)
+            continue
+        slowed = _SlowedCall(call, asked, now_s)
+        median_s = statistics.median(_timed(slowed, plan, now_s))
+        obtained = statistics.median(slowed.obtained) if slowed.obtained else 0.0
+        found.append({"asked": asked, "obtained": obtained, "median_s": median_s})
+    return plain, found

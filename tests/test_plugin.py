@@ -111,8 +111,8 @@ def test_every_test_that_will_measure_counts_as_a_case_of_the_run(pytester, sdpe
     pytester.makeconftest(BARE)
     pytester.makepyfile(
         """
-        def test_step(bench, sdperf_session):
-            assert sdperf_session.policy().cases == 2
+        def test_step(bench, case, sdperf_session):
+            assert sdperf_session.policy(case).cases == 2
 
         def test_build(build): pass
         """

@@ -19,7 +19,7 @@ from pytest_sdperf.values import Measurement, Sample, to_json
 
 GPU = Policy()
 CPU = Policy(on_cpu=True)
-PROVEN = Policy(on_cpu=True, self_test_passed=True)
+PROVEN = Policy(on_cpu=True, cpu_min_effect=0.02, self_test_passed=True, self_test="it passed")
 FAIL_NEW = Policy(missing_baseline="fail")
 STRICT = Policy(fail_on_inconclusive=True)
 COMPLETE = Policy(fail_on_not_measured=True)

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +72,28 @@ def update(path: Path, change: Callable[[Baseline | None], Baseline], *, lock_di
             another process holds it.
         PrivacyError: The new content holds private text.
     """
+    with locked(path, lock_dir=lock_dir):
+        changed = change(read(path))
+        text = to_text(changed)
+        privacy.check(json.loads(text), privacy.identity())
+        write_atomically(path, text)
+        return changed
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, lock_dir: Path) -> Iterator[None]:
+    """Keep other processes from changing a file meanwhile.
+
+    Raises:
+        BaselineError: Another process holds it, or it cannot be written.
+    """
     import filelock
 
     lock = lock_dir / f"{path.stem}-{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}.lock"
     try:
         lock_dir.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(lock, timeout=LOCK_TIMEOUT_S):
-            changed = change(read(path))
-            text = to_text(changed)
-            privacy.check(json.loads(text), privacy.identity())
-            write_atomically(path, text)
-            return changed
+            yield
     except filelock.Timeout:
         raise BaselineError(
             f"another process has held {path} for {LOCK_TIMEOUT_S:.0f} s. Wait until it has ended and type the command "

@@ -127,12 +127,13 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
     if change > strict.ratio and change > needed:
         slower = ratio > 1
         outcome, code = (Outcome.REGRESSED, "above") if slower else (Outcome.IMPROVED, "below")
-        return verdict(outcome, f"latency-{code}-interval", f"{compared} ({beyond}){changes}.")
+        sentence = f"{compared} ({beyond}){changes}{policy.why_small_counts}."
+        return verdict(outcome, f"latency-{code}-interval", sentence)
     if change > interval.ratio and change > needed:
         why = f"after {plural(len(measurement.samples), 'process', 'processes')} that is not certain yet"
         return verdict(Outcome.INCONCLUSIVE, "latency-open", f"{compared} ({beyond}), but {why}{changes}.")
     if ratio > interval.ratio:
-        why = f"on a CPU only effects above {share(policy.latency_effect)} fail until the self-test has passed on it"
+        why = policy.why_small_passes
         return verdict(Outcome.INCONCLUSIVE, "latency-small-on-cpu", f"{compared} ({held}), but {why}{changes}.")
     if interval.ratio > 1 + policy.widest:
         why = f"noise would hide a change of {percent(interval.ratio)}, and at most {share(policy.widest)} is allowed"

@@ -132,6 +132,18 @@ def found_by(policy: Policy, found: Ratio) -> Finding:
     )
 
 
+def judge_ratio(found: Ratio, *, policy: Policy) -> tuple[Outcome, str]:
+    """Return the outcome and the reason code of a ratio at this look."""
+    result = found_by(policy, found)
+    if result == "slower":
+        return Outcome.REGRESSED, "pairs-slower"
+    if result == "faster":
+        return Outcome.IMPROVED, "pairs-faster"
+    if policy.on_cpu and found_by(dataclasses.replace(policy, cpu_min_effect=0.0), found) == "slower":
+        return Outcome.INCONCLUSIVE, "pairs-small-on-cpu"
+    return (Outcome.HELD, "pairs-same") if result == "same" else (Outcome.INCONCLUSIVE, "pairs-too-noisy")
+
+
 def _latency(pairs: Pairs, *, policy: Policy) -> Verdict:
     found = ratio_of(pairs)
     a, b = center(pairs.a), center(pairs.b)
@@ -141,19 +153,12 @@ def _latency(pairs: Pairs, *, policy: Policy) -> Verdict:
     compared = f"{what} {seconds(b)} is {above_or_below(found.ratio)} A's {seconds(a)}"
     known = f"95 % interval {percent(low)} to {percent(high)}, {plural(pairs.count, 'pair')}, {signs}"
     effect = policy.latency_effect
-
-    def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
-        return Verdict(outcome, code, sentence, METRIC, b, a, a / (1 + effect), a * (1 + effect))
-
-    result = found_by(policy, found)
-    if result == "slower":
-        return verdict(Outcome.REGRESSED, "pairs-slower", f"{compared} ({known}).")
-    if result == "faster":
-        return verdict(Outcome.IMPROVED, "pairs-faster", f"{compared} ({known}).")
-    if policy.unproven and found_by(dataclasses.replace(policy, self_test_passed=True), found) == "slower":
-        why = f"on a CPU only effects above {share(effect)} fail until the self-test has passed on it"
-        return verdict(Outcome.INCONCLUSIVE, "pairs-small-on-cpu", f"{compared} ({known}), but {why}.")
-    if result == "same":
-        return verdict(Outcome.HELD, "pairs-same", f"{compared}, no change of {share(effect)} ({known}).")
-    why = f"neither a change of {share(effect)} nor its absence is certain"
-    return verdict(Outcome.INCONCLUSIVE, "pairs-too-noisy", f"{compared} ({known}): {why}.")
+    outcome, code = judge_ratio(found, policy=policy)
+    sentence = {
+        "pairs-slower": f"{compared} ({known}){policy.why_small_counts}.",
+        "pairs-faster": f"{compared} ({known}){policy.why_small_counts}.",
+        "pairs-small-on-cpu": f"{compared} ({known}), but {policy.why_small_passes}.",
+        "pairs-same": f"{compared}, no change of {share(effect)} ({known}).",
+        "pairs-too-noisy": f"{compared} ({known}): neither a change of {share(effect)} nor its absence is certain.",
+    }[code]
+    return Verdict(outcome, code, sentence, METRIC, b, a, a / (1 + effect), a * (1 + effect))

@@ -10,6 +10,7 @@ from pytest_sdperf.looks import Looks
 from pytest_sdperf.pairs import looks_of
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.tolerances import Override
+from pytest_sdperf.units import share
 
 # How late a comparison with stored sessions spends its error rate: more processes say little about how sessions
 # differ, so early looks are there to end what is clear, and the last one keeps most.
@@ -33,13 +34,14 @@ class Policy:
 
     Attributes:
         on_cpu: The device under test is a CPU, shared with everything else that runs on it.
-        self_test_passed: Same-against-same and injected slowdowns were told apart on this machine.
+        self_test_passed: Whether `cpu_min_effect` is what the self-test of this machine has shown to be told apart.
+        self_test: What that rests on, in words; empty without.
         processes: Samples asked for; fewer are not a measurement.
         max_processes: More are taken while a verdict is open, up to this many; not above `processes` takes no more.
         max_pairs: Most pairs of an A/B; 0 means as many as `max_processes`.
         cases: Measurements that are judged in one run.
         min_effect: Smallest relative change of a latency that counts.
-        cpu_min_effect: The same on a CPU until the self-test has passed.
+        cpu_min_effect: The same on a CPU, if that is larger.
         confidence: One-sided confidence of either end of an interval, all looks at one measurement together.
         run_error_rate: Most false alarms per run: of many cases each gets an equal part of it.
         same_error_rate: How often two sides of an A/B may be called the same that differ by the smallest effect.
@@ -70,6 +72,7 @@ class Policy:
 
     on_cpu: bool = False
     self_test_passed: bool = False
+    self_test: str = ""
     processes: int = 3
     max_processes: int = 0
     max_pairs: int = 0
@@ -107,7 +110,19 @@ class Policy:
     @property
     def latency_effect(self) -> float:
         """Smallest relative change of a latency that can fail or be an improvement."""
-        return max(self.min_effect, self.cpu_min_effect) if self.unproven else self.min_effect
+        return max(self.min_effect, self.cpu_min_effect) if self.on_cpu else self.min_effect
+
+    @property
+    def why_small_passes(self) -> str:
+        """Why a smaller change fails nothing on a CPU, though it is there."""
+        if self.self_test_passed:
+            return f"on this CPU only effects above {share(self.latency_effect)} fail: {self.self_test}"
+        return f"on a CPU only effects above {share(self.latency_effect)} fail until the self-test has passed on it"
+
+    @property
+    def why_small_counts(self) -> str:
+        """Why a change counts that no CPU could tell without its self-test; empty elsewhere."""
+        return f"; it counts from {share(self.latency_effect)} on: {self.self_test}" if self.self_test_passed else ""
 
     @property
     def error_rate(self) -> float:

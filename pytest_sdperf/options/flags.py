@@ -183,6 +183,12 @@ OPTIONS: Sequence[Option] = (
         short=False,
     ),
     Option(
+        "selftest",
+        "how",
+        "Run no test: measure one build against itself, as it is and made slower, and say how often the rules that "
+        "judge are wrong and what they find. 60 processes, or as many as --sdperf-time-budget allows.",
+    ),
+    Option(
         "time-budget",
         "how",
         "Stop measuring after this long, what says most first: 20m, 2h. The rest is NOT MEASURED. Default: no end.",

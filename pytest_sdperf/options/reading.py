@@ -32,6 +32,15 @@ _NEED_WEIGHTS = (
     ("fuser", "ort", "the optimizer of onnxruntime reads weights"),
     ("exporter", "torchscript", "the tracer executes the module"),
 )
+# What goes with no self-test, and why.
+_ONE_BUILD = "a self-test compares one build with itself"
+_NO_VERDICT = "a self-test gives no case a verdict"
+_NO_SELF_TEST = {
+    **dict.fromkeys(("ab", "ab-engine", "ab-optimization"), _ONE_BUILD),
+    **dict.fromkeys(("json", "explain", "resume"), _NO_VERDICT),
+    "plan": "what a self-test takes is its time budget",
+    "inprocess": "each sample of a self-test comes from a fresh process",
+}
 _APP = "pytest-sdperf"
 
 T = TypeVar("T")
@@ -92,6 +101,7 @@ class Reader:
             json_file=self._said("json", self._path, usual.json_file),
             explain_file=self._said("explain", self._path, usual.explain_file),
             plan=self._said("plan", read.switch, usual.plan),
+            self_test=self._said("selftest", self._self_test, usual.self_test),
             time_budget_s=self._said("time-budget", read.seconds, usual.time_budget_s),
             resume=self._said("resume", read.switch, usual.resume),
         )
@@ -161,6 +171,15 @@ class Reader:
 
     def _unnamed_rungs(self, answer: Answer) -> tuple[str, ...]:
         return unnamed(answer.text, self.catalog.ladder)
+
+    def _self_test(self, answer: Answer) -> bool:
+        asked = read.switch(answer)
+        for name, why in _NO_SELF_TEST.items():
+            beside = self.answers.get(name)
+            # What a file says of every run may stand there; a worker inside this process would be no fresh one.
+            if asked and beside is not None and (beside.spelling.startswith("--") or name == "inprocess"):
+                raise OptionError(f"{answer.spelling} and {beside} do not go together: {why}. Leave one of them out.")
+        return asked
 
     def _processes(self) -> int:
         return self._said("processes", partial(read.count, noun="a number of processes"), Settings().processes)

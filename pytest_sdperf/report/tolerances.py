@@ -22,18 +22,19 @@ def tolerance_lines(reports: Iterable[CaseReport], idle: Sequence[str] = (), *, 
         width: Columns of the terminal.
     """
     found: dict[Override, set[str]] = {}
-    unproven: Policy | None = None
+    on_cpu: Policy | None = None
     for report in reports:
         for override in report.overrides:
             found.setdefault(override, set()).add(report.case.key)
-        if report.overrides and report.policy is not None and report.policy.unproven:
-            unproven = report.policy
+        if report.overrides and report.policy is not None and report.policy.on_cpu:
+            on_cpu = report.policy
     if found or idle:
         yield Line("tolerances of their own", ("bold",))
     for override, cases in found.items():
         wider = ""
-        if unproven is not None and override.name == "latency" and override.effect < unproven.cpu_min_effect:
-            wider = f" ({share(unproven.cpu_min_effect)} on a CPU until the self-test has passed on it)"
+        if on_cpu is not None and override.name == "latency" and override.effect < on_cpu.cpu_min_effect:
+            why = "on a CPU until the self-test has passed on it" if on_cpu.unproven else "on this CPU by its self-test"
+            wider = f" ({share(on_cpu.cpu_min_effect)} {why})"
         whose = f"for {plural(len(cases), 'case')}, says {override.where}: {override.reason}"
         yield from wrapped(
             f"{override.name} {share(override.effect)}{wider} {whose}", width=width, first=_INDENT, rest=_INDENT * 2

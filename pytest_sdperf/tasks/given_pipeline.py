@@ -121,7 +121,11 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
         plan = TimingPlan(**arguments["plan"])
         sample = take_sample(call, plan, listener=context.listener, on_cpu=on_cpu)
         facts = _facts(pipeline, arguments)
-    return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=unet_calls[0]))}
+    return {
+        "sample": to_json(
+            dataclasses.replace(sample, load_s=load_s, facts={**sample.facts, **facts}, unet_calls=unet_calls[0])
+        )
+    }
 
 
 def _call(pipeline: Any, arguments: Mapping[str, Any]) -> WholeCall:

@@ -143,11 +143,17 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
             on_cpu=on_cpu,
             allocator_peak=_allocator_peak(parts),
         )
-        facts = _what_ran.of_request(
-            parts, call, facts=_facts(parts), unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
-        )
+        facts = _facts(parts)
+        if not arguments["plan"].get("slowdowns"):  # a self-test is about the times alone
+            facts = _what_ran.of_request(
+                parts, call, facts=facts, unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
+            )
         load_s = parts["unet"].load_s
-    return {"sample": to_json(dataclasses.replace(sample, load_s=load_s, facts=facts, unet_calls=calls[-1]))}
+    return {
+        "sample": to_json(
+            dataclasses.replace(sample, load_s=load_s, facts={**sample.facts, **facts}, unet_calls=calls[-1])
+        )
+    }
 
 
 def _allocator_peak(parts: Mapping[str, LoadedComponent]) -> AllocatorPeak | None:

@@ -1,0 +1,119 @@
+"""One comparison of times whose truth is known, by the code that judges the runs of users.
+
+The times come one by one, in the order in which processes ran: of a self-test, or of a simulation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from pytest_sdperf.baselines.stored import Session, StoredCase
+from pytest_sdperf.judging.escalation import more_processes
+from pytest_sdperf.judging.latency import judge_latency
+from pytest_sdperf.judging.pairs import judge_ratio, more_pairs, ratio_of
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.pairs import Pairs
+from pytest_sdperf.values import Case, Measurement, Sample
+
+
+class Take(Protocol):
+    """Gives the time of the next process, in seconds."""
+
+    def __call__(self, *, slowed: bool) -> float:
+        """Return the time of its calls as they are, or made slower."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """What became of one comparison.
+
+    Attributes:
+        outcome: The verdict on the latency.
+        processes: Processes that it took, those of a baseline apart.
+    """
+
+    outcome: Outcome
+    processes: int
+
+
+def by_pairs(take: Take, case: Case, *, policy: Policy) -> Judged:
+    """Judge B, which is slowed, by A in pairs, as `--sdperf-ab` does: A B B A, and more while the verdict is open."""
+    sides: tuple[list[Sample], list[Sample]] = ([], [])
+    more = policy.pair_looks.counts[0]
+    while True:
+        for number in range(len(sides[0]), len(sides[0]) + more):
+            for side in (0, 1) if number % 2 == 0 else (1, 0):
+                sides[side].append(Sample((take(slowed=side == 1),)))
+        pairs = Pairs(Measurement(case, tuple(sides[0])), Measurement(case, tuple(sides[1])))
+        more = more_pairs(pairs, policy=policy)
+        if not more:
+            return Judged(judge_ratio(ratio_of(pairs), policy=policy)[0], 2 * pairs.count)
+
+
+def by_sessions(stored: Sequence[Sequence[float]], take: Take, case: Case, *, policy: Policy) -> Judged:
+    """Judge a session, which is slowed, by a baseline, as every run does, with more processes while it is open.
+
+    Args:
+        stored: Times of the processes of each stored session, in seconds.
+        take: Gives the times of the new one.
+        case: What is compared.
+        policy: How strictly.
+    """
+    sessions = tuple(Session(date="", samples=tuple(Sample((time,)) for time in times)) for times in stored)
+    baseline = StoredCase(case=case, anchor=sessions[0], sessions=sessions)
+    samples: tuple[Sample, ...] = ()
+    more = policy.processes
+    while True:
+        samples = (*samples, *(Sample((take(slowed=True),)) for _ in range(more)))
+        measurement = Measurement(case, samples)
+        more = more_processes(measurement, baseline, policy=policy, differences={})
+        if not more:
+            return Judged(judge_latency(measurement, baseline, policy=policy).outcome, len(samples))
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A way in which users' runs are judged.
+
+    Attributes:
+        name: As it is stored.
+        title: As it is reported.
+        stored: Sessions of the baseline; 0 for an A/B, which has none.
+        other_runs: Whether these are other sessions of the self-test, and not other processes of the same one.
+    """
+
+    name: str
+    title: str
+    stored: int = 0
+    other_runs: bool = False
+
+    def most(self, policy: Policy) -> int:
+        """Return how many processes of the session that is judged a comparison may take."""
+        return policy.looks.last if self.stored else 2 * policy.pair_looks.last
+
+    def judge(self, baseline: Callable[[], Sequence[float]], take: Take, case: Case, *, policy: Policy) -> Judged:
+        """Make one comparison.
+
+        Args:
+            baseline: Gives the times of one more stored session.
+            take: Gives the times of the session that is judged.
+            case: What is compared.
+            policy: How strictly.
+        """
+        if not self.stored:
+            return by_pairs(take, case, policy=policy)
+        return by_sessions([baseline() for _ in range(self.stored)], take, case, policy=policy)
+
+
+PAIRS = Rule("pairs", "A/B in pairs")
+# Two sessions are judged by the spread of processes, five by that of sessions.
+RULES = (
+    PAIRS,
+    Rule("stored-2", "2 stored sessions", 2),
+    Rule("stored-5", "5 stored sessions", 5),
+    Rule("stored-2-other", "2 of other runs", 2, other_runs=True),
+    Rule("stored-5-other", "5 of other runs", 5, other_runs=True),
+)

@@ -2,16 +2,18 @@
 
     python benchmarks/two_gpus.py [--gpus=2] [--folder=two-gpus] [-- PYTEST ARGUMENTS]
 
-The arguments name what is measured; by default the UNet of sd15 under ort-cuda at four batch sizes, so that each GPU has
-several cases. Afterwards every case is printed with its time alone and at once, on the GPU that measured it both times,
-and their ratio; then for how much of the time at least two GPUs measured at once, without which the ratios say nothing.
-The exit status is 1 where a case took more than 2 % longer at once, or nothing was measured at once. To try it without
-a GPU, where measurements of the one processor take turns: `--gpus=0 -- suites/test_pipelines.py --component=unet`.
+The arguments name what is measured; by default the UNet of sd15 under ort-cuda at four batch sizes, so that each GPU
+has several cases. Afterwards every case is printed with its time alone and at once, on the GPU that measured it both
+times, and their ratio; then for how much of the time at least two GPUs measured at once, without which the ratios say
+nothing. The exit status is 1 where a case took more than 2 % longer at once, or nothing was measured at once. To try it
+without a GPU, where measurements of the one processor take turns:
+`python benchmarks/two_gpus.py --gpus=0 -- suites/test_pipelines.py --component=unet`.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import subprocess
 import sys
@@ -72,7 +74,7 @@ def overlap(turns: Sequence[Turn]) -> tuple[float, float]:
     """Return for how many seconds at least two GPUs measured, and for how many at least one did."""
     moments = sorted({moment for turn in turns for moment in (turn.began_s, turn.ended_s)})
     both = some = 0.0
-    for begin, end in zip(moments, moments[1:], strict=False):
+    for begin, end in itertools.pairwise(moments):
         busy = len({turn.position for turn in turns if turn.began_s <= begin and end <= turn.ended_s})
         both += (end - begin) * (busy > 1)
         some += (end - begin) * (busy > 0)

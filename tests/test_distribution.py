@@ -6,7 +6,9 @@ Real workers of pytest-xdist, on a machine whose NVML is a stand-in with cards t
 from __future__ import annotations
 
 import json
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +57,7 @@ MEASURED = """
         while len({line.split()[1] for line in Path("log").read_text().splitlines()}) < together:
             assert time.monotonic() < deadline, "nobody measures on the other card at the same time"
             time.sleep(0.02)
+        time.sleep(float(os.environ.get("TAKES", "0")))
         with open("log", "a") as log:
             log.write(f"end {card} {worker}\\n")
         return measurement(case=runner.case, source="device")
@@ -260,3 +263,21 @@ def test_two_runs_on_one_card_take_turns_and_the_second_says_for_whom_it_waited(
     assert turn["waited_for"].endswith("UTC, for sdxl unet at fp16 on torch")
     told = " ".join(line.strip() for line in result.outlines)
     assert f"for its device: {turn['waited_for']}" in told
+
+
+@pytest.mark.slow
+def test_the_program_that_shows_whether_two_cards_disturb_each_other(pytester, machine, monkeypatch):
+    machine("--collect-only")  # writes the project
+    monkeypatch.setenv("TAKES", "1")
+    loaded = ["no:pytest_sdperf.builtins", "pytest_sdperf.plugin", "door_toys", *XDIST]
+    flags = [word for name in loaded for word in ("-p", name)]
+    program = Path(__file__).parent.parent / "benchmarks" / "two_gpus.py"
+    cases = ["test_mine.py", *UNETS[1:], "--sdperf-batch-size=1,2,4,8"]
+    result = pytester.run(sys.executable, program, "--folder=two", "--", *flags, *cases)
+    assert result.ret == 0
+    assert result.outlines[:3] == [f"{name}: exit status 0" for name in ("alone-0", "alone-1", "at-once")]
+    compared = [line for line in result.outlines if line.startswith("GPU ")]
+    assert len(compared) == 4
+    assert all(": alone 10.0 ms, at once 10.0 ms, 0.0 %: model=sd15 component=unet " in line for line in compared)
+    assert {line[:6] for line in compared} == {"GPU 0:", "GPU 1:"}
+    assert result.outlines[-1] == "at once against alone: median 0.0 %, worst 0.0 %"

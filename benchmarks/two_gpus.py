@@ -4,9 +4,10 @@
 
 The arguments name what is measured; by default the UNet of sd15 under ort-cuda at four batch sizes, so that each GPU
 has several cases. Afterwards every case is printed with its time alone and at once, on the GPU that measured it both
-times, and their ratio; then for how much of the time at least two GPUs measured at once: else the ratios say nothing.
-The exit status is 1 where a case took more than 2 % longer at once, or nothing was measured at once. To try it without
-a GPU, where measurements of the one processor take turns: `--gpus=0 -- suites/test_pipelines.py --component=unet`.
+times, and their ratio; then for how much of the time at least two GPUs measured at once, without which the ratios say
+nothing. The exit status is 1 where a case took more than 2 % longer at once, or nothing was measured at once. To try it
+without a GPU, where measurements of the one processor take turns:
+`python benchmarks/two_gpus.py --gpus=0 -- suites/test_pipelines.py --component=unet`.
 """
 
 from __future__ import annotations

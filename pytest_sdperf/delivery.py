@@ -115,11 +115,20 @@ def out_of_time(report: pytest.TestReport, error: BaseException | None) -> Verdi
     return ended(Failure(error.reason, str(error), error.tail), metric="run")
 
 
-def attach(report: pytest.TestReport, found: CaseReport | None, error: BaseException | None) -> None:
-    """Attach what a test recorded to its report, and why it failed where no verdict says it."""
+def attach(
+    report: pytest.TestReport, found: CaseReport | None, error: BaseException | None, *, late: Verdict | None
+) -> None:
+    """Attach what a test recorded to its report, and why it failed where no verdict says it.
+
+    Args:
+        report: Of the test.
+        found: What it recorded.
+        error: What ended it.
+        late: What `out_of_time` said about that.
+    """
     if found is None:
         return
-    by_verdict = isinstance(error, VerdictFailed) or out_of_time(report, error) is not None
+    by_verdict = isinstance(error, VerdictFailed) or late is not None
     if report.failed and not by_verdict and not isinstance(error, DisagreementFailed):
         lines = str(error).strip().splitlines() if error is not None else []
         found = dataclasses.replace(found, problem=lines[0] if lines else "the test failed")

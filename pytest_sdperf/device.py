@@ -54,6 +54,7 @@ class Device:
         slug: File name of its baselines, such as `a100-sxm4-40gb`.
         index: Position among the devices that this process may see (after *_VISIBLE_DEVICES).
         uuid: Vendor UUID; stays in memory, never stored. Empty for a CPU.
+        card: UUID of the physical card that it is a part of, as a MIG device is; empty for a whole card.
         machine: Machine keys of a baseline: `slug`, `memory_bytes`, `power_limit_w`, `partition`, `locked_clocks`,
             `driver`, `cores`, ...; a value that the machine cannot tell is None.
     """
@@ -63,7 +64,13 @@ class Device:
     slug: str
     index: int = 0
     uuid: str = ""
+    card: str = ""
     machine: Mapping[str, str | int | float | None] = field(default_factory=dict)
+
+    @property
+    def physical(self) -> str:
+        """UUID of the physical card: what is measured on one part of it is disturbed by its other parts."""
+        return self.card or self.uuid
 
 
 @dataclass(frozen=True)

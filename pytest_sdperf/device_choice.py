@@ -84,6 +84,8 @@ def peers(gpu: str, catalog: Catalog, chosen: Found) -> tuple[list[Device], list
         if one.device.slug != chosen.device.slug or differing:
             told = ", ".join(f"{name} {now} instead of {then}" for name, (then, now) in differing.items())
             left_out.append(f"{one.device.name} ({one.device.slug}), with {told or 'another name'}")
+        elif one.device.physical in {other.physical for other in alike} - {""}:
+            left_out.append(f"{one.device.name} ({one.device.slug}), a part of the same card")
         else:
             alike.append(one.device)
     return alike, left_out

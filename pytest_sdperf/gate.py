@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_sdperf.baselines import published
 from pytest_sdperf.baselines.stored import Baseline, stored_of
 from pytest_sdperf.errors import ResultsError
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.policy import Policy, fail_on_field
 from pytest_sdperf.judging.run_status import NOTHING_MEASURED, run_status
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.report.case_report import CaseReport
@@ -18,9 +18,9 @@ from pytest_sdperf.report.line import Line
 from pytest_sdperf.report.results import SavedResults
 from pytest_sdperf.report.terminal import report_lines
 from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
+from pytest_sdperf.settings import FAIL_ON
 
 STRICTNESS = ("missing_baseline", "unused_baselines")
-FAIL_ON = "fail_on_"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,21 +99,11 @@ def stricter(policy: Policy, *, missing: str | None, unused: str | None, fail_on
         policy: Of the run.
         missing: `pass` or `fail`; None leaves what the run was asked for.
         unused: `warn` or `fail`; None likewise.
-        fail_on: Verdicts that fail (`fail_on_names`); None likewise.
+        fail_on: Verdicts that fail (of `FAIL_ON`); None likewise.
     """
     asked = {name: value for name, value in zip(STRICTNESS, (missing, unused), strict=True) if value is not None}
-    failing = {} if fail_on is None else {_field(name): name in fail_on for name in fail_on_names()}
+    failing = {} if fail_on is None else {fail_on_field(name): name in fail_on for name in FAIL_ON}
     return dataclasses.replace(policy, **asked, **failing)  # type: ignore[arg-type]  # each of its own type
-
-
-def fail_on_names() -> tuple[str, ...]:
-    """Return the verdicts that may be asked to fail."""
-    names = (field.name for field in dataclasses.fields(Policy) if field.name.startswith(FAIL_ON))
-    return tuple(name.removeprefix(FAIL_ON).replace("_", "-") for name in names)
-
-
-def _field(name: str) -> str:
-    return FAIL_ON + name.replace("-", "_")
 
 
 def judge_saved(saved: SavedResults, baseline: Baseline | None, *, policy: Policy) -> Gated:
@@ -143,7 +133,7 @@ def _again(report: CaseReport, saved: SavedResults, baseline: Baseline | None, *
 
 
 def _strictness() -> tuple[str, ...]:
-    return (*STRICTNESS, *map(_field, fail_on_names()))
+    return (*STRICTNESS, *map(fail_on_field, FAIL_ON))
 
 
 def gate_lines(gated: Gated, *, path: Path, results: Path, width: int) -> Iterator[Line]:

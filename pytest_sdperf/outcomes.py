@@ -55,6 +55,11 @@ class Outcome(Enum):
     INVALID = "INVALID"
     REGRESSED = "REGRESSED"
 
+    @property
+    def rank(self) -> int:
+        """Its place in this order: the worst has the highest."""
+        return list(Outcome).index(self)
+
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:

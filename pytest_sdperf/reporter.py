@@ -83,7 +83,7 @@ class Reporter:
             tail = f"\n{error.tail}" if isinstance(error, WorkerError) and error.tail else ""
             report.longrepr = f"{error}{tail}"
         if report.when == "call" or (report.when == "setup" and not report.passed):
-            attach(report, recorded(item), error)
+            attach(report, recorded(item), error, late=late)
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+FAIL_ON = ("inconclusive", "not-measured")  # verdicts that fail where that is asked for
 MORE = 4  # as many times the processes that were asked for may be started, while a verdict is open
 
 

@@ -62,8 +62,8 @@ class Turns:
 
     def __init__(self, device: Device, state_dir: Path, *, run: str, say: Callable[[str], None]) -> None:
         # Two cards of one kind do not wait for each other; a UUID is never written to a disk.
-        card = f"-{hashlib.sha256(device.uuid.encode()).hexdigest()[:12]}" if device.uuid else ""
-        self._path = state_dir / "locks" / f"measure-{device.slug}{card}.lock"
+        card = hashlib.sha256(device.physical.encode()).hexdigest()[:12] if device.physical else device.slug
+        self._path = state_dir / "locks" / f"measure-{card}.lock"
         self._device, self._state_dir, self._run, self._say = device, state_dir, run, say
         # Each thread takes turns like a process does; inside its turn it may ask again.
         self._lock = filelock.FileLock(self._path)

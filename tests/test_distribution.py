@@ -6,7 +6,9 @@ Real workers of pytest-xdist, on a machine whose NVML is a stand-in with cards t
 from __future__ import annotations
 
 import json
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +23,7 @@ UNETS = ["--sdperf-gpu=h100", "--sdperf-engine=ort-cuda", "--sdperf-component=un
 H100 = "NVIDIA H100 80GB HBM3"
 CARDS = """
     import sys
-    from devices.fake_pynvml import Card, FakeNvml
+    from devices.fake_pynvml import Card, FakeNvml, Mig
 
     CARDS = [{cards}]
     sys.modules["pynvml"] = FakeNvml(*CARDS)
@@ -55,6 +57,7 @@ MEASURED = """
         while len({line.split()[1] for line in Path("log").read_text().splitlines()}) < together:
             assert time.monotonic() < deadline, "nobody measures on the other card at the same time"
             time.sleep(0.02)
+        time.sleep(float(os.environ.get("TAKES", "0")))
         with open("log", "a") as log:
             log.write(f"end {card} {worker}\\n")
         return measurement(case=runner.case, source="device")
@@ -119,7 +122,7 @@ def test_two_workers_measure_on_two_cards_at_the_same_time(machine, log, results
     cards = {worker: card for _, card, worker in log()}
     assert sorted(cards.values()) == ["GPU-0", "GPU-1"]
     assert [moment for moment, *_ in log()[:2]] == ["begin", "begin"]
-    assert f"device     2 of them side by side: {H100} (h100-sxm5-80gb), driver" in result.outlines
+    assert f"device     2 of them side by side: {H100} (h100-sxm5-80gb)," in result.outlines
     measured = [report["measurement"] for report in results()["reports"]]
     assert sorted({one["turn"]["position"] for one in measured}) == [0, 1]
     assert all(one["remarks"] == [EACH_ITS_OWN] for one in measured)
@@ -139,6 +142,38 @@ def test_there_is_one_report_one_baseline_and_one_exit_status(pytester, machine,
     again = machine("-n2", "--sdperf-batch-size=1,2", "--sdperf-baselines=base", "--sdperf-unused-baselines=fail")
     assert (again.ret, "verdicts of 2 cases: 2 HELD" in again.outlines) == (0, True)
     assert len(results()["reports"]) == 2
+
+
+@pytest.mark.slow
+def test_what_another_worker_built_was_built_by_this_run(pytester, machine):
+    tests = """
+    import os
+    from pathlib import Path
+
+    import pytest
+
+    from pytest_sdperf.session import session_of
+
+    @pytest.mark.parametrize("number", range(4))
+    def test_build(request, number):
+        cache = session_of(request.config).cache
+
+        def make(folder):
+            (folder / "file").write_text("content")
+            with open("built", "a") as log:
+                log.write("once\\n")
+            return {}
+
+        entry = cache.get_or_make("export-1", make)
+        assert entry.now
+        Path(f"worker-{os.environ['PYTEST_XDIST_WORKER']}").touch()
+    """
+    machine("-n2", "--sdperf-cache-dir=cache", "--dist=loadscope", tests=tests).assert_outcomes(passed=4)
+    machine("-n2", "--sdperf-cache-dir=cache", "--dist=load", tests=tests.replace("entry.now", "not entry.now"))
+    assert (pytester.path / "built").read_text() == "once\n"
+    machine("-n2", "--sdperf-cache-dir=new", "--dist=load", tests=tests).assert_outcomes(passed=4)
+    assert sorted(path.name for path in pytester.path.glob("worker-*")) == ["worker-gw0", "worker-gw1"]
+    assert (pytester.path / "built").read_text() == "once\nonce\n"
 
 
 @pytest.mark.slow
@@ -180,6 +215,24 @@ def test_a_card_that_is_another_machine_is_no_peer(machine):
         "tests that do not measure."
     ) in result.outlines
     assert machine("-n1", cards=(card(0), card(1, power_limit_mw=300_000))).ret == 0
+
+
+@pytest.mark.slow
+def test_parts_of_one_card_are_one_card_and_parts_of_two_are_two(machine, log):
+    def parts(place):
+        uuids = [f"MIG-{place}{part}" for part in range(2)]
+        listed = "".join(f"Mig('3g.40gb', {uuid!r}, 40000, {part}), " for part, uuid in enumerate(uuids))
+        return card(place)[:-1] + f", mig_mode=1, migs=({listed}))"
+
+    name = f"{H100} MIG 3g.40gb (h100-sxm5-80gb-mig-3g-40gb)"
+    result = machine("-n2", cards=[parts(0)])
+    assert result.ret == 4
+    assert (
+        f"ERROR: 2 workers of pytest-xdist would measure on 1 GPU ({name}): each needs one of its own. Not counted: "
+        f"{name}, a part of the same card. Type -n1, or name only tests that do not measure."
+    ) in result.outlines
+    assert machine("-n2", "--sdperf-batch-size=1,2", cards=[parts(0), parts(1)], together=2).ret == 0
+    assert {card for _, card, _ in log()} == {"MIG-00", "MIG-10"}
 
 
 @pytest.mark.slow
@@ -260,3 +313,21 @@ def test_two_runs_on_one_card_take_turns_and_the_second_says_for_whom_it_waited(
     assert turn["waited_for"].endswith("UTC, for sdxl unet at fp16 on torch")
     told = " ".join(line.strip() for line in result.outlines)
     assert f"for its device: {turn['waited_for']}" in told
+
+
+@pytest.mark.slow
+def test_the_program_that_shows_whether_two_cards_disturb_each_other(pytester, machine, monkeypatch):
+    machine("--collect-only")  # writes the project
+    monkeypatch.setenv("TAKES", "1")
+    loaded = ["no:pytest_sdperf.builtins", "pytest_sdperf.plugin", "door_toys", *XDIST]
+    flags = [word for name in loaded for word in ("-p", name)]
+    program = Path(__file__).parent.parent / "benchmarks" / "two_gpus.py"
+    cases = ["test_mine.py", *UNETS[1:], "--sdperf-batch-size=1,2,4,8"]
+    result = pytester.run(sys.executable, program, "--folder=two", "--", *flags, *cases)
+    assert result.ret == 0
+    assert result.outlines[:3] == [f"{name}: exit status 0" for name in ("alone-0", "alone-1", "at-once")]
+    compared = [line for line in result.outlines if line.startswith("GPU ")]
+    assert len(compared) == 4
+    assert all(": alone 10.0 ms, at once 10.0 ms, 0.0 %: model=sd15 component=unet " in line for line in compared)
+    assert {line[:6] for line in compared} == {"GPU 0:", "GPU 1:"}
+    assert result.outlines[-1] == "at once against alone: median 0.0 %, worst 0.0 %"

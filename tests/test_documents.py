@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 # Options of pytest and its other plugins that the manual mentions.
 FOREIGN = {
-    "--benchmark-compare", "--benchmark-compare-fail", "--collect-only", "--deselect", "--help", "--lf", "--pyargs"
+    "--benchmark-compare", "--benchmark-compare-fail", "--collect-only", "--deselect", "--dist", "--help", "--lf",
+    "--pyargs",
 }  # fmt: skip
 # Options of pip, towncrier, git and GitHub's own command, and of benchmarks/verdicts.py.
 TOOLS = {

@@ -10,14 +10,16 @@ from sample_values import CASE, case, measurement, session, stored
 
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.errors import ResultsError
-from pytest_sdperf.gate import check_device, fail_on_names, gate_lines, judge_saved, stricter
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.gate import check_device, gate_lines, judge_saved, stricter
+from pytest_sdperf.judging.policy import Policy, fail_on_field
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.course import NARROWED, Course
 from pytest_sdperf.report.results import SavedResults
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.settings import FAIL_ON
+from pytest_sdperf.tolerances import Override
 
 MACHINE = {"cores": 2, "pool": "default"}
 POLICY = Policy()
@@ -124,7 +126,17 @@ def test_results_of_another_device_are_refused():
 
 
 def test_every_verdict_that_may_fail_can_be_asked_for():
-    assert "inconclusive" in fail_on_names()
+    fields = {field.name for field in dataclasses.fields(Policy) if field.name.startswith("fail_on_")}
+    assert {fail_on_field(name) for name in FAIL_ON} == fields
+
+
+def test_tolerances_of_the_run_are_listed_again():
+    override = Override("latency", 0.08, "two algorithms", "[[tool.sdperf.tolerances]] 1")
+    one = dataclasses.replace(report(), overrides=(override,), policy=Policy(min_effect=0.08))
+    gated = judge_saved(saved(one), None, policy=POLICY)
+    lines = gate_lines(gated, path=Path("baselines/h200.json"), results=Path("r.json"), width=100)
+    text = "  latency 8 % for 1 case, says [[tool.sdperf.tolerances]] 1: two algorithms"
+    assert [line.text for line in lines].count(text) == 1
 
 
 def test_the_report_is_the_one_of_a_run_and_ends_with_how_to_accept():

@@ -10,10 +10,11 @@ from pathlib import Path
 from pytest_sdperf.baselines.stored import file_of, read
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.cli.project import folders
-from pytest_sdperf.gate import check_device, fail_on_names, gate_lines, judge_saved, stricter
+from pytest_sdperf.gate import check_device, gate_lines, judge_saved, stricter
 from pytest_sdperf.options.flags import Answer
 from pytest_sdperf.options.parsing import among
 from pytest_sdperf.report.results import read_results
+from pytest_sdperf.settings import FAIL_ON
 
 
 def add_to(commands: Commands) -> None:
@@ -34,9 +35,7 @@ def add_to(commands: Commands) -> None:
         choices=("warn", "fail"),
         help="a stored case that nothing measures any more; default: as the run was told",
     )
-    gate.add_argument(
-        "--fail-on", metavar="NAMES", help=f"of {', '.join(fail_on_names())}; default: as the run was told"
-    )
+    gate.add_argument("--fail-on", metavar="NAMES", help=f"of {', '.join(FAIL_ON)}; default: as the run was told")
     gate.set_defaults(lines=gate_results)
 
 
@@ -44,7 +43,7 @@ def gate_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     """Yield the report of saved results and return their exit status."""
     fail_on = None
     if chosen.fail_on is not None:
-        fail_on = among(Answer(chosen.fail_on, "--fail-on"), "verdict of fail-on", fail_on_names())
+        fail_on = among(Answer(chosen.fail_on, "--fail-on"), "verdict of fail-on", FAIL_ON)
     saved = read_results(chosen.results)
     check_device(saved, chosen.gpu, path=chosen.results)
     path = file_of(chosen.baselines or folders().baselines, saved.run.slug)

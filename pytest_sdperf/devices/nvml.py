@@ -242,6 +242,5 @@ def _mig_device(nvml: NvmlQueries, part: Any, whole: Device) -> Device:
     profile = nvml.mig_profile(part)
     slug = f"{whole.slug}-mig-{to_slug(profile)}"
     machine = {**whole.machine, "slug": slug, "partition": profile, "memory_bytes": nvml.memory_total(part)}
-    return Device(
-        "cuda", f"{whole.name} MIG {profile}", slug, uuid=nvml.text("nvmlDeviceGetUUID", part), machine=machine
-    )
+    uuid = nvml.text("nvmlDeviceGetUUID", part)
+    return Device("cuda", f"{whole.name} MIG {profile}", slug, uuid=uuid, card=whole.uuid, machine=machine)

@@ -186,12 +186,11 @@ def _ends(expected: float, effect: float, floor: float) -> tuple[float, float]:
 
 def _worst(verdicts: Iterator[Verdict]) -> Verdict:
     """Return the worst verdict; of several the one furthest from what was expected."""
-    order = list(Outcome)
 
     def rank(verdict: Verdict) -> tuple[int, float]:
         assert verdict.obtained is not None
         assert verdict.expected
         ratio = verdict.obtained / verdict.expected
-        return order.index(verdict.outcome), max(ratio, 1 / ratio)
+        return verdict.outcome.rank, max(ratio, 1 / ratio)
 
     return max(verdicts, key=rank)

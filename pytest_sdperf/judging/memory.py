@@ -77,7 +77,7 @@ def _against(
         return invalid("memory-source-changed", f"{what} cannot be compared: it is {told}.", metric=metric)
     expected = statistics.median(value for value in stored if value is not None)
     effect = policy.memory_change(source)
-    reach = max(expected * effect, policy.memory_floor_bytes)
+    reach = policy.memory_reach(expected, source)
     low, high = expected - reach, expected + reach
     compared = (
         f"{what} {megabytes(obtained)} is {above_or_below(obtained / expected)} its baseline of {megabytes(expected)}"

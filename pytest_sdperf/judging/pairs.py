@@ -113,8 +113,7 @@ def _memory(pairs: Pairs, metric: str, *, policy: Policy) -> Verdict | None:
         told = " and ".join(sorted(source or "unknown" for source in sources))
         return invalid("memory-source-changed", f"{what} cannot be compared with A's: {told} memory.", metric=metric)
     obtained, expected = statistics.median(b), statistics.median(a)
-    effect = policy.memory_change(*sources)
-    reach = max(expected * effect, policy.memory_floor_bytes)
+    reach = policy.memory_reach(expected, *sources)
     outcome, code = Outcome.HELD, "pairs-same-memory"
     if abs(obtained - expected) > reach:
         more = obtained > expected

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pytest_sdperf.looks import Looks
 from pytest_sdperf.pairs import looks_of
-from pytest_sdperf.settings import Settings
+from pytest_sdperf.settings import FAIL_ON, Settings
 from pytest_sdperf.tolerances import Override
 from pytest_sdperf.units import share
 
@@ -26,6 +26,11 @@ OF_TOLERANCE: Mapping[str, tuple[str, ...]] = {
     "artifact-size": ("size_effect",),
     "compiled-size": ("compiled_effect",),
 }
+
+
+def fail_on_field(name: str) -> str:
+    """Return the field of a policy that says whether a verdict of `FAIL_ON` fails."""
+    return f"fail_on_{name.replace('-', '_')}"
 
 
 @dataclass(frozen=True)
@@ -149,6 +154,10 @@ class Policy:
         effects = {"host": self.host_memory_effect, "allocator": self.allocator_effect}
         return effects.get(source, self.memory_effect)
 
+    def memory_reach(self, expected: float, source: str) -> float:
+        """Return how many bytes more or less than `expected` do not count."""
+        return max(expected * self.memory_change(source), self.memory_floor_bytes)
+
     @classmethod
     def of(cls, settings: Settings, *, device_kind: str, overrides: Iterable[Override] = (), cases: int = 1) -> Policy:
         """Return the policy that the command line, a device and the tolerances of a case ask for."""
@@ -164,8 +173,7 @@ class Policy:
             min_effect=settings.min_effect,
             unused_baselines=settings.unused_baselines,
             missing_baseline=settings.missing_baseline,
-            fail_on_inconclusive="inconclusive" in settings.fail_on,
-            fail_on_not_measured="not-measured" in settings.fail_on,
+            **{fail_on_field(name): name in settings.fail_on for name in FAIL_ON},
         )
         own = {field: override.effect for override in overrides for field in OF_TOLERANCE[override.name]}
         return replace(usual, **own)  # type: ignore[arg-type]  # each of them is a number

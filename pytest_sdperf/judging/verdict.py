@@ -22,8 +22,6 @@ from pytest_sdperf.values import Measurement
 
 Delivery = Literal["pass", "skip", "fail"]
 
-ORDER = {outcome: place for place, outcome in enumerate(Outcome)}
-
 
 def judge(
     measurement: Measurement,
@@ -74,7 +72,7 @@ def _nothing(measurement: Measurement) -> Verdict:
 
 def worst(verdicts: Iterable[Verdict]) -> Outcome:
     """Return the worst outcome; INVALID when there is no verdict, because nothing was judged."""
-    return max((verdict.outcome for verdict in verdicts), key=ORDER.__getitem__, default=Outcome.INVALID)
+    return max((verdict.outcome for verdict in verdicts), key=lambda outcome: outcome.rank, default=Outcome.INVALID)
 
 
 def delivery(verdicts: Iterable[Verdict], *, policy: Policy) -> Delivery:

@@ -44,8 +44,7 @@ def judge_what_ran(measurement: Measurement, *, policy: Policy) -> tuple[Verdict
 
 
 def _worse(one: Verdict, other: Verdict | None) -> bool:
-    order = list(Outcome)
-    return other is None or order.index(one.outcome) > order.index(other.outcome)
+    return other is None or one.outcome.rank > other.outcome.rank
 
 
 def _placement(name: str, facts: Facts) -> Verdict | None:

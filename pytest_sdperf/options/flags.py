@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from pytest_sdperf.settings import FAIL_ON
+
 PREFIX = "sdperf"
 
 
@@ -154,8 +156,8 @@ OPTIONS: Sequence[Option] = (
     Option(
         "max-processes",
         "how",
-        "Most processes per measurement: more are started while its verdict is open. Default: four times --processes "
-        "on a GPU, and no more on a CPU.",
+        "Most processes per measurement: more are started while its verdict is open; most pairs of an --ab. Default: "
+        "four times --processes; on a CPU no more than --processes, but for pairs.",
         "NUMBER",
     ),
     Option(
@@ -203,7 +205,7 @@ OPTIONS: Sequence[Option] = (
     ),
     Option("inprocess", "how", "Run workers inside pytest's own process, for a debugger."),
     Option("missing-baseline", "verdict", "A case without a baseline: pass or fail. Default: pass.", "KIND"),
-    Option("fail-on", "verdict", "Further verdicts that fail: inconclusive, not-measured. Default: none.", "NAMES"),
+    Option("fail-on", "verdict", f"Further verdicts that fail: {', '.join(FAIL_ON)}. Default: none.", "NAMES"),
     Option(
         "min-effect",
         "verdict",

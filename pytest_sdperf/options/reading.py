@@ -22,7 +22,7 @@ from pytest_sdperf.options.pipeline_factory import only, parse_factory
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.weights_identity import NONE, RANDOM
 from pytest_sdperf.schedulers import SCHEDULERS
-from pytest_sdperf.settings import MORE, EngineRequest, OtherSide, Selection, Settings
+from pytest_sdperf.settings import FAIL_ON, MORE, EngineRequest, OtherSide, Selection, Settings
 
 PIPELINE = "pipeline"
 FUSERS = ("native", "ort")
@@ -77,7 +77,7 @@ class Reader:
         missing = partial(read.one_of, kind="value of missing-baseline", allowed=("pass", "fail"))
         unused = partial(read.one_of, kind="value of unused-baselines", allowed=("warn", "fail"))
         nothing: tuple[str, ...] = ()
-        fail_on = partial(read.among, kind="verdict of fail-on", allowed=("inconclusive", "not-measured"))
+        fail_on = partial(read.among, kind="verdict of fail-on", allowed=FAIL_ON)
         return Settings(
             gpu=self._said("gpu", read.text, usual.gpu),
             selection=self.selection(),

@@ -60,7 +60,7 @@ class CaseReport:
     def verdict(self, metric: str) -> Verdict | None:
         """Return the worst verdict on a metric; None if there is none."""
         about = [verdict for verdict in self.verdicts if verdict.metric == metric]
-        return max(about, key=lambda verdict: list(Outcome).index(verdict.outcome), default=None)
+        return max(about, key=lambda verdict: verdict.outcome.rank, default=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON data."""

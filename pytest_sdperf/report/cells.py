@@ -58,7 +58,7 @@ def cells_of(reports: Sequence[CaseReport], *, disagrees: bool = False) -> Cells
     """
     measured = next((report for report in reports if report.measurement is not None), reports[0])
     outcomes = [report.outcome for report in reports if report.outcome is not None]
-    worst = max(outcomes, key=lambda outcome: list(Outcome).index(outcome), default=None)
+    worst = max(outcomes, key=lambda outcome: outcome.rank, default=None)
     latency = measured.verdict("latency")
     return Cells(
         (

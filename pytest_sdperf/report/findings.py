@@ -61,7 +61,7 @@ def count_line(reports: Sequence[CaseReport]) -> Line:
     for report in reports:
         if report.outcome is not None:
             before = by_case.get(report.case.key, report.outcome)
-            by_case[report.case.key] = min(before, report.outcome, key=_WORST_FIRST.index)
+            by_case[report.case.key] = max(before, report.outcome, key=lambda outcome: outcome.rank)
     outcomes = list(by_case.values())
     wrong = sum(not agreement.passed for report in reports for agreement in report.agreements)
     disagreeing = f"; {plural(wrong, 'agreement')} FAILED" if wrong else ""
@@ -71,6 +71,6 @@ def count_line(reports: Sequence[CaseReport]) -> Line:
     if not outcomes:
         return Line(f"verdicts: none, nothing was judged{disagreeing}", ("red" if wrong else "yellow", "bold"))
     counted = [f"{outcomes.count(outcome)} {outcome.value}" for outcome in _WORST_FIRST if outcome in outcomes]
-    worst = Outcome.REGRESSED if wrong else min(outcomes, key=_WORST_FIRST.index)
+    worst = Outcome.REGRESSED if wrong else max(outcomes, key=lambda outcome: outcome.rank)
     text = f"verdicts of {plural(len(outcomes), 'case')}: {', '.join(counted)}{disagreeing}"
     return Line(text, (*STYLES.get(worst, ("green",)), "bold"))

@@ -161,7 +161,7 @@ def _part(
             cells = [row.cells.get(size, BLANK) for size in batches]
             text = "".join(cell.text for cell in cells)
             outcomes = [cell.outcome for cell in cells if cell.outcome is not None]
-            worst = max(outcomes, key=lambda outcome: list(Outcome).index(outcome), default=Outcome.HELD)
+            worst = max(outcomes, key=lambda outcome: outcome.rank, default=Outcome.HELD)
             label = row.label
             if len(label) > label_width:
                 yield Line(label, STYLES.get(worst, ()))

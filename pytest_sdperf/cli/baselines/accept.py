@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from pytest_sdperf.acceptance.accept import Acceptance, Origin, accept, measurem
 from pytest_sdperf.acceptance.counts import counts_to_keep
 from pytest_sdperf.baselines import fusions
 from pytest_sdperf.baselines.stored import Baseline, StoredCase, file_of, read, stored_of
-from pytest_sdperf.cli.baselines.places import Places, files_in
+from pytest_sdperf.cli.baselines.places import Places, files_in, is_results
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.errors import ResultsError
 from pytest_sdperf.gate import judge_saved
@@ -85,21 +84,13 @@ def results_in(given: Path) -> list[Path]:
     """
     if not given.is_dir():
         return [given]
-    found = [path for path in sorted(given.rglob("*.json")) if _has_reports(path)]
+    found = [path for path in sorted(given.rglob("*.json")) if is_results(path)]
     if not found:
         raise ResultsError(
             f"{given} holds no results. Give a file that a run wrote with --sdperf-json=FILE, or a folder of such "
             f"files."
         )
     return found
-
-
-def _has_reports(path: Path) -> bool:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(data, dict) and "reports" in data
 
 
 def check_whole(saved: SavedResults, path: Path) -> None:

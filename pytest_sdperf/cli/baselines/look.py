@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pytest_sdperf.acceptance.accept import Origin, session_of
 from pytest_sdperf.acceptance.candidates import candidates_file
 from pytest_sdperf.baselines.stored import Session, StoredCase
-from pytest_sdperf.cli.baselines.places import Places, existing, files_in
+from pytest_sdperf.cli.baselines.places import Places, existing, files_in, is_results
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.report.results import SavedResults, read_results
@@ -79,17 +78,9 @@ def diff_files(chosen: argparse.Namespace) -> Iterator[str]:
 
 def _sessions(path: Path) -> Mapping[str, Session]:
     """Return the newest session of each case, of a baseline file or of results."""
-    if _is_results(path):
+    if is_results(path):
         return results_sessions(read_results(path))
     return {key: stored.last for key, stored in existing(path).cases.items()}
-
-
-def _is_results(path: Path) -> bool:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False  # the reader of baselines says what is wrong
-    return isinstance(data, dict) and "reports" in data
 
 
 def results_sessions(saved: SavedResults) -> dict[str, Session]:

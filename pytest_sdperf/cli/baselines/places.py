@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +59,15 @@ def files_in(folder: Path) -> Iterator[tuple[Path, Baseline]]:
         found = read(path)
         if found is not None:
             yield path, found
+
+
+def is_results(path: Path) -> bool:
+    """Whether a file holds results of a run, whole or not; what is wrong with it says its reader."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(data, dict) and "reports" in data
 
 
 def existing(path: Path) -> Baseline:

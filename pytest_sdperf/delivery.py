@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from pytest_sdperf.comparing.words import sentences
 from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.fitness import ended
@@ -72,10 +73,10 @@ class Recorder:
         report = self._item.stash[_REPORT]
         self._item.stash[_REPORT] = dataclasses.replace(report, rungs=rungs)
 
-    def agreement(self, agreement: Agreement) -> None:
-        """Record a comparison with a reference."""
+    def agreements(self, agreements: Sequence[Agreement]) -> None:
+        """Record comparisons with a reference."""
         report = self._item.stash[_REPORT]
-        self._item.stash[_REPORT] = dataclasses.replace(report, agreements=(*report.agreements, agreement))
+        self._item.stash[_REPORT] = dataclasses.replace(report, agreements=(*report.agreements, *agreements))
 
     def verdicts(self, verdicts: Sequence[Verdict]) -> None:
         """Record what something means."""
@@ -99,6 +100,13 @@ def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
     if how == "skip":
         pytest.skip(text)
     raise VerdictFailed(text, pytrace=False)
+
+
+def deliver_agreements(agreements: Sequence[Agreement]) -> None:
+    """Let the running test fail where one of them is beyond its limit, with a sentence for each that is."""
+    text = "\n".join(sentences(one) for one in agreements if not one.passed)
+    if text:
+        raise DisagreementFailed(text, pytrace=False)
 
 
 def out_of_time(report: pytest.TestReport, error: BaseException | None) -> Verdict | None:

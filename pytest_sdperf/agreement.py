@@ -1,7 +1,7 @@
 """Correct before fast: what an engine computes against torch in higher precision.
 
 The tolerance is derived. Plain torch in the same floating type, against the same reference, is the yardstick; an
-optimized build may be at most `FACTOR` times as far away. Every tensor is first checked finite.
+optimized build may be at most `FACTOR` times as far away (`comparing`). Every tensor is first checked finite.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from pytest_sdperf import graph_reference
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.building.outputs import Compute, cached_outputs
-from pytest_sdperf.components import component_floating
+from pytest_sdperf.comparing.remedies import remedies
+from pytest_sdperf.comparing.request import compare_request
+from pytest_sdperf.comparing.tensors import REFERENCE, compare
+from pytest_sdperf.components import component_floating, upcasts
 from pytest_sdperf.errors import BuildError, NoReferenceError, SdperfError, WorkerError
 from pytest_sdperf.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.outcomes import Agreement
@@ -27,28 +30,33 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
-FACTOR = 2.0
-# Half of a unit in the last place: nothing rounded to this type can be nearer to the reference on average, and a
-# yardstick that happens to be luckier must not fail a build.
-HALF_UNIT = {"float32": 2.0**-25, "float16": 2.0**-12, "bfloat16": 2.0**-9}
-REFERENCE = {"float32": "float64", "float16": "float32", "bfloat16": "float32"}
 
-
-def agree(runner: CaseRunner) -> Agreement:
-    """Execute a case once and compare its outputs with the reference.
+def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
+    """Execute a case once and compare its outputs with the reference, level by level along the data flow.
 
     Raises:
         NoReferenceError: There is nothing to compare with.
         SdperfError: The engine, or torch as the reference, could not run.
     """
     floating = floating_of(runner)
-    level = "image" if runner.is_pipeline else "component"
-    if not by_torch(runner):
+    if by_torch(runner):
+        wanted = _wanted(runner, floating)
+        exact, rough, by = wanted[REFERENCE[floating]], wanted[floating], "torch"
+    else:
         exact, rough = graph_reference.graph_reference(runner, floating)
-        agreement = compare(runner.run(), exact, plain=rough, level=level, floating=floating)
-        return dataclasses.replace(agreement, reference=graph_reference.REFERENCE, by=graph_reference.BY)
+        by = graph_reference.BY
+    advice = remedies(runner.case, upcasts=_upcasts(runner)) if runner.floating == "float16" else {}
+    if runner.is_pipeline:
+        return compare_request(runner.outputs(), exact, plain=rough, floating=floating, by=by, remedies=advice)
+    agreement = compare(runner.outputs(), exact, plain=rough, level="component", floating=floating)
+    told = "" if math.isfinite(agreement.error + agreement.limit) else advice.get(runner.case.component, "")
+    return (dataclasses.replace(agreement, by=by, told=told),)
+
+
+def _wanted(runner: CaseRunner, floating: str) -> dict[str, Arrays]:
+    """Return reference and yardstick, or say that torch could not compute them."""
     try:
-        wanted = references(runner, (REFERENCE[floating], floating))
+        return references(runner, (REFERENCE[floating], floating))
     except NoReferenceError:
         raise
     except SdperfError as error:
@@ -56,13 +64,12 @@ def agree(runner: CaseRunner) -> Agreement:
         if isinstance(error, WorkerError):
             raise WorkerError(text, reason=error.reason, tail=error.tail) from error
         raise BuildError(text) from error
-    return compare(
-        runner.run(),
-        wanted[REFERENCE[floating]],
-        plain=wanted[floating],
-        level=level,
-        floating=floating,
-    )
+
+
+def _upcasts(runner: CaseRunner) -> bool:
+    if isinstance(runner, GivenPipelineRunner):
+        return runner.description.upcasts_decoder
+    return upcasts(runner.model)
 
 
 def by_torch(runner: CaseRunner) -> bool:
@@ -131,106 +138,3 @@ def _reference_key(plain: CaseRunner, floating: str) -> str:
         "versions": library_versions("torch", "diffusers", "transformers"),
     }
     return f"reference-{content_key(parts)}"
-
-
-def compare(obtained: Arrays, reference: Arrays, *, plain: Arrays, level: str, floating: str) -> Agreement:
-    """Compare outputs by name with the reference; the worst output decides.
-
-    Args:
-        obtained: What the engine computed.
-        reference: torch in higher precision.
-        plain: torch in the engine's floating type: the yardstick.
-        level: `component` or `image`.
-        floating: The engine's floating type.
-
-    Returns:
-        The agreement of the output with the largest share of its limit.
-    """
-    names = [name for name in reference if name not in ("unet_calls", "latents", "step_latents")]
-    agreements = [
-        _compare_one(name, obtained.get(name), reference[name], plain[name], level=level, floating=floating)
-        for name in names
-    ]
-    return max(agreements, key=_share_of_limit)
-
-
-def _share_of_limit(agreement: Agreement) -> float:
-    share = agreement.error / agreement.limit
-    return share if math.isfinite(share) and math.isfinite(agreement.limit) else float("inf")
-
-
-def _compare_one(
-    name: str,
-    obtained: np.ndarray[Any, Any] | None,
-    reference: np.ndarray[Any, Any],
-    plain: np.ndarray[Any, Any],
-    *,
-    level: str,
-    floating: str,
-) -> Agreement:
-    import numpy as np
-
-    yardstick = max(relative_l2(plain, reference), HALF_UNIT[floating])
-    limit = FACTOR * yardstick
-    error, culprit, details = float("inf"), "", {}
-    if obtained is None:
-        culprit = f"output {name!r} is missing"
-    elif obtained.shape != reference.shape:
-        culprit = f"output {name!r} has shape {obtained.shape}, the reference {reference.shape}"
-    elif not np.isfinite(obtained).all():
-        bad = int(np.size(obtained) - np.isfinite(obtained).sum())
-        culprit = f"output {name!r} holds {bad} of {np.size(obtained)} values that are not finite"
-    else:
-        error = relative_l2(obtained, reference)
-        gap = np.abs(obtained.astype(np.float64) - reference.astype(np.float64))
-        worst = np.unravel_index(int(gap.argmax()), gap.shape)
-        culprit = f"{name}[{', '.join(str(int(index)) for index in worst)}]"
-        details = {"max_abs": float(gap.max())}
-        if level == "image":
-            details["psnr_db"] = psnr_db(obtained, reference)
-    return Agreement(
-        level=level,
-        metric="relative-l2",
-        error=error,
-        yardstick=yardstick,
-        limit=limit,
-        floating=floating,
-        reference=REFERENCE[floating],
-        culprit=culprit,
-        details=details,
-    )
-
-
-def relative_l2(obtained: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> float:
-    """Return |obtained - reference| / |reference| in the 2-norm; infinite against a reference of zeros."""
-    import numpy as np
-
-    wanted = reference.astype(np.float64)
-    norm = float(np.linalg.norm(wanted))
-    return float(np.linalg.norm(obtained.astype(np.float64) - wanted)) / norm if norm else float("inf")
-
-
-def psnr_db(obtained: np.ndarray[Any, Any], reference: np.ndarray[Any, Any]) -> float:
-    """Return the peak signal-to-noise ratio of images in [-1, 1] after clipping, in dB; infinite if equal."""
-    import numpy as np
-
-    gap = np.clip(obtained.astype(np.float64), -1, 1) - np.clip(reference.astype(np.float64), -1, 1)
-    mean_square = float(np.mean(gap**2))
-    return 10.0 * float(np.log10(4.0 / mean_square)) if mean_square else float("inf")
-
-
-def sentence(agreement: Agreement) -> str:
-    """Say in one sentence how far the obtained tensor is from the reference."""
-    how = (
-        f"relative L2 error {agreement.error:.2e} against {agreement.by} {agreement.reference}; plain {agreement.by} "
-        f"{agreement.floating} has {agreement.yardstick:.2e}, so at most {agreement.limit:.2e} passes"
-    )
-    if not math.isfinite(agreement.limit):
-        return (
-            f"The {agreement.level} has no yardstick: plain {agreement.by} {agreement.floating} is not finite on these "
-            f"weights and inputs, so nothing can be called right in this precision."
-        )
-    if agreement.error == float("inf"):
-        return f"The {agreement.level} is not comparable: {agreement.culprit}."
-    where = "" if agreement.passed else f"; the worst element is {agreement.culprit}"
-    return f"The {agreement.level} has a {how}{where}."

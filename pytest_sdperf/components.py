@@ -5,6 +5,7 @@ from __future__ import annotations
 from pytest_sdperf.contracts import Model
 
 PIPELINE = "pipeline"
+RANGE = "range."  # begins the name of an output that tells how large those of a component were
 
 
 def needed_components(model: Model) -> tuple[str, ...]:
@@ -23,5 +24,10 @@ def component_floating(model: Model, component: str, floating: str) -> str:
     An autoencoder whose configuration says `force_upcast` overflows in float16 and runs in float32, as in diffusers;
     bfloat16 has the range.
     """
-    upcast = component.startswith("vae_") and model.config(component).get("force_upcast", False)
+    upcast = component.startswith("vae_") and upcasts(model, component)
     return "float32" if upcast and floating == "float16" else floating
+
+
+def upcasts(model: Model, component: str = "vae_decoder") -> bool:
+    """Whether the configuration of an autoencoder says `force_upcast`; a model without one says nothing."""
+    return component in model.components and bool(model.config(component).get("force_upcast", False))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_sdperf.comparing.words import sentences
 from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.fitness import ended
@@ -77,9 +78,9 @@ class Recorder:
         """Record which rungs of the ladder the given graphs of a case have: component -> rung -> how it stands."""
         self._note(rungs=rungs)
 
-    def agreement(self, agreement: Agreement) -> None:
-        """Record a comparison with a reference."""
-        self._note(agreements=(*self._item.stash[_REPORT].agreements, agreement))
+    def agreements(self, agreements: Sequence[Agreement]) -> None:
+        """Record comparisons with a reference."""
+        self._note(agreements=(*self._item.stash[_REPORT].agreements, *agreements))
 
     def verdicts(self, verdicts: Sequence[Verdict]) -> None:
         """Record what something means."""
@@ -102,6 +103,13 @@ def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
     if how == "skip":
         pytest.skip(text)
     raise VerdictFailed(text, pytrace=False)
+
+
+def deliver_agreements(agreements: Sequence[Agreement]) -> None:
+    """Let the running test fail where one of them is beyond its limit, with a sentence for each that is."""
+    text = "\n".join(sentences(one) for one in agreements if not one.passed)
+    if text:
+        raise DisagreementFailed(text, pytrace=False)
 
 
 def out_of_time(report: pytest.TestReport, error: BaseException | None) -> Verdict | None:

@@ -20,7 +20,7 @@ from pytest_sdperf import benchmark_bridge
 from pytest_sdperf.building.expectations import explain_build
 from pytest_sdperf.case_floor import with_floor
 from pytest_sdperf.contracts import Engine, Model
-from pytest_sdperf.delivery import DisagreementFailed, Recorder, deliver
+from pytest_sdperf.delivery import Recorder, deliver, deliver_agreements
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError
 from pytest_sdperf.judging.given import judge_as_is
@@ -127,14 +127,16 @@ def fused(
 
 
 @pytest.fixture
-def agree(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -> Callable[[CaseRunner], Agreement]:
-    """Execute the case and compare it with torch: `agree(runner)` fails the test beyond the derived limit."""
+def agree(
+    request: pytest.FixtureRequest, case: Case, sdperf_session: Session
+) -> Callable[[CaseRunner], tuple[Agreement, ...]]:
+    """Execute the case and compare it with torch: `agree(runner)` fails the test beyond the derived limits."""
     recorder = Recorder(request.node, case)
 
-    def compare(runner: CaseRunner) -> Agreement:
+    def compare(runner: CaseRunner) -> tuple[Agreement, ...]:
         recorder.rungs(sdperf_session.standing(case))
         try:
-            agreement = agreements.agree(runner)
+            found = agreements.agree(runner)
         except NoReferenceError as error:
             pytest.skip(str(error))
         except OutOfMemoryError as error:
@@ -144,10 +146,9 @@ def agree(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -
             recorder.verdicts(verdicts)
             deliver(verdicts, sdperf_session.policy(case))
             raise
-        recorder.agreement(agreement)
-        if not agreement.passed:
-            raise DisagreementFailed(agreements.sentence(agreement), pytrace=False)
-        return agreement
+        recorder.agreements(found)
+        deliver_agreements(found)
+        return found
 
     return compare
 

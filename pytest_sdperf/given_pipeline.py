@@ -35,6 +35,7 @@ class Description:
         height, width: Its own resolution.
         scheduler: Name of its scheduler, or the class of one that has no name here.
         watermark: Whether it marks its images.
+        upcasts_decoder: Whether the configuration of its VAE says `force_upcast`.
     """
 
     identity: str
@@ -43,6 +44,7 @@ class Description:
     width: int
     scheduler: str
     watermark: bool
+    upcasts_decoder: bool = False
 
     def completed(self, case: Case) -> Case:
         """Return a case with what only the pipeline itself could say."""

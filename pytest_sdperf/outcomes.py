@@ -10,20 +10,44 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
+class Step:
+    """The latents after one UNet call, against those of the reference after as many.
+
+    Attributes:
+        error, yardstick, limit: As of an `Agreement`.
+    """
+
+    error: float
+    yardstick: float
+    limit: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the error is within a finite limit."""
+        return math.isfinite(self.limit) and self.error <= self.limit
+
+
+@dataclasses.dataclass(frozen=True)
 class Agreement:
     """Obtained against reference.
 
     Attributes:
-        level: `component` or `image`.
-        metric: `relative-l2`.
-        error: Distance of the obtained tensor from the reference.
+        level: `component`, `steps` (the latents after every UNet call), `image` or `drift` (the steps of half precision
+            against those of single precision).
+        metric: `relative-l2`; of an image also `psnr` (root mean square error as a share of the range), `ssim`
+            (1 - SSIM) and `flip`.
+        error: Distance of the obtained tensor from the reference; of steps that of the first step beyond its limit, or
+            of the one nearest to it.
         yardstick: The same distance for plain torch in the same floating type.
-        limit: Largest error that passes (`factor x yardstick`).
+        limit: Largest error that passes.
         floating: Floating type that was tested.
         reference: Floating type of the reference.
         culprit: Output name and index of the worst element; or what is not finite.
         by: What computed the reference and the yardstick.
-        details: Further numbers for the report (PSNR in dB, largest absolute error, ...).
+        details: Further numbers for the report (largest absolute error, ...).
+        name: What was recognised: `overflow`, or how a picture is wrong at a glance; empty for nothing.
+        told: What that was seen by, as sentences.
+        steps: Every step, in order; empty for other levels.
     """
 
     level: str
@@ -36,6 +60,14 @@ class Agreement:
     culprit: str = ""
     by: str = "torch"
     details: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    name: str = ""
+    told: str = ""
+    steps: tuple[Step, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Agreement:
+        """Rebuild an agreement from JSON data."""
+        return cls(**{**data, "steps": tuple(Step(**step) for step in data.get("steps", ()))})
 
     @property
     def passed(self) -> bool:

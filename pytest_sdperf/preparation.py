@@ -16,6 +16,7 @@ import psutil
 
 from pytest_sdperf import agreement
 from pytest_sdperf.building.steps import shapes_only
+from pytest_sdperf.comparing.tensors import REFERENCE
 from pytest_sdperf.components import PIPELINE, parts_of
 from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.labels import in_words
@@ -139,7 +140,7 @@ def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, 
             continue  # one float32 graph, run when it is needed
         key = (case.model, case.component, case.workload, case.weights)
         _, floatings = wanted.setdefault(key, (runner, {}))
-        floatings.update(dict.fromkeys((agreement.REFERENCE[floating], floating)))
+        floatings.update(dict.fromkeys((REFERENCE[floating], floating)))
     steps: dict[tuple[str, ...], list[Step]] = {}
     for runner, floatings in wanted.values():
         place = (runner.case.model, runner.case.component)

@@ -81,6 +81,16 @@ def with_a_norm_left_out() -> Any:
     return pipeline
 
 
+def half_xl() -> Any:
+    return make_xl().to(torch.float16)
+
+
+def half_xl_that_lost_its_upcast() -> Any:
+    pipeline = half_xl()
+    pipeline.vae.register_to_config(force_upcast=False)
+    return pipeline
+
+
 # ---------------------------------------------------------------------------------------------- what is refused
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,14 @@ from pytest_sdperf.schedulers import make_scheduler
 MODELS = {model.name: model for family in (sd15, sdxl) for model in family.MODELS}
 
 
-def write_pipeline(folder: Path, name: str = "sd15-thin") -> Path:
-    """Write a model's twin as a folder that `from_pretrained` reads."""
+def write_pipeline(folder: Path, name: str = "sd15-thin", factor: Callable[[str], float] = lambda _: 1.0) -> Path:
+    """Write a model's twin as a folder that `from_pretrained` reads.
+
+    Args:
+        folder: The folder.
+        name: Of the model.
+        factor: Released name of a parameter of the VAE -> what it is multiplied by.
+    """
     import diffusers
     from transformers import CLIPTokenizer
 
@@ -24,7 +31,8 @@ def write_pipeline(folder: Path, name: str = "sd15-thin") -> Path:
         model.draw_weights(component, drawn / f"{component}.safetensors")
         modules[component] = model.module(component, weights=drawn / f"{component}.safetensors")
     vae = diffusers.AutoencoderKL(**model.config("vae_decoder"))
-    vae.load_state_dict({**modules["vae_decoder"].state_dict(), **modules["vae_encoder"].state_dict()})
+    drawn_vae = {**modules["vae_decoder"].state_dict(), **modules["vae_encoder"].state_dict()}
+    vae.load_state_dict({key: tensor * factor(key) for key, tensor in drawn_vae.items()})
     parts: dict[str, Any] = {"unet": modules["unet"].unet, "vae": vae}
     model.write_tokenizers(drawn, weights=None)
     for encoder in (part for part in model.components if part.startswith("text_encoder")):

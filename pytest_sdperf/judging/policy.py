@@ -173,7 +173,7 @@ class Policy:
             min_effect=settings.min_effect,
             unused_baselines=settings.unused_baselines,
             missing_baseline=settings.missing_baseline,
-            **{fail_on_field(name): name in settings.fail_on for name in FAIL_ON},
         )
+        fails = {fail_on_field(name): name in settings.fail_on for name in FAIL_ON}
         own = {field: override.effect for override in overrides for field in OF_TOLERANCE[override.name]}
-        return replace(usual, **own)  # type: ignore[arg-type]  # each of them is a number
+        return replace(usual, **fails, **own)  # type: ignore[arg-type]  # a number or a truth each

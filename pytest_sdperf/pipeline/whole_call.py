@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.pipeline.text_to_image import draw_noise
+from pytest_sdperf.pipeline.text_to_image import OnStep, draw_noise
 from pytest_sdperf.values import Workload
 
 if TYPE_CHECKING:
     import torch
 
 GUIDANCE_SCALE = 7.5
+_CALLBACK = "callback_on_step_end"  # diffusers' own name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,11 +48,15 @@ class WholeCall:
         latents = draw_noise(shape, seed).to(pipeline._execution_device, pipeline.unet.dtype)  # noqa: SLF001 - offloaded ones
         return cls(pipeline, workload, prompt, seed, latents)
 
-    def __call__(self) -> Any:
-        """Make the images and return what the pipeline returned: `images` as torch tensors in [0, 1]."""
-        return self.drawing()[0]
+    def __call__(self, on_step: OnStep | None = None) -> Any:
+        """Make the images and return what the pipeline returned: `images` as torch tensors in [0, 1].
 
-    def drawing(self) -> tuple[Any, bool]:
+        Args:
+            on_step: Called after every step with its index, timestep and the new latents, where the pipeline can do it.
+        """
+        return self.drawing(on_step)[0]
+
+    def drawing(self, on_step: OnStep | None = None) -> tuple[Any, bool]:
         """Make the images; say too whether noise was drawn on the way, beyond the initial latents."""
         import torch
 
@@ -65,8 +71,22 @@ class WholeCall:
             latents=self.latents,
             generator=generator,
             output_type="pt",
+            **self._told(on_step),
         )
         return answer, not torch.equal(before, generator.get_state())
+
+    def _told(self, on_step: OnStep | None) -> dict[str, Any]:
+        """Return the arguments that let a pipeline tell of its steps; none where its class does not take them."""
+        parameters = inspect.signature(self.pipeline.__call__).parameters
+        takes = _CALLBACK in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        if on_step is None or not takes:
+            return {}
+
+        def told(_: Any, index: int, timestep: Any, tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+            on_step(index, float(timestep), tensors["latents"])
+            return {}
+
+        return {_CALLBACK: told}
 
 
 def images_of(answer: Any) -> torch.Tensor:

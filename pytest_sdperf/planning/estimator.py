@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pytest_sdperf import agreement, ladder
 from pytest_sdperf.building.inventory import Inventory
+from pytest_sdperf.comparing.tensors import REFERENCE
 from pytest_sdperf.components import PIPELINE, component_floating
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device
@@ -170,7 +171,7 @@ class Estimator:
         """Return what the references of a case cost that are not there yet; one process computes them."""
         model, floating = self._model(case), self._floating(case, engine)
         floating = floating if case.component == PIPELINE else component_floating(model, case.component, floating)
-        names = (agreement.REFERENCE[floating], floating)
+        names = (REFERENCE[floating], floating)
         whole = ("reference", case.model, case.component, case.workload, case.weights)
         missing = [name for name in self._missing(case, names, steps) if (*whole, name) not in self._claimed]
         self._claimed.update((*whole, name) for name in missing)

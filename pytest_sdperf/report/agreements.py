@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from pytest_sdperf.comparing.tensors import RELATIVE_L2
 from pytest_sdperf.outcomes import Agreement
+from pytest_sdperf.pictures.similarity import FLIP, SSIM, spelled
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, case_label, column_lines
 from pytest_sdperf.report.line import Line, wrapped
@@ -15,15 +17,16 @@ _COLUMNS = ("error", "limit", "of limit")
 
 
 def agreement_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
-    """Yield one row per agreement; rows that fail say where."""
+    """Yield one row per agreement, the metrics of an image below its own; rows that fail say where."""
     compared = [report for report in reports if report.agreements]
     several = len({report.case.batch_size for report in compared}) > 1
     if not compared:
         return
-    rows = [_row(report, one, batch=several) for report in compared for one in report.agreements]
+    rows = [row for report in compared for row in _rows(report, batch=several)]
     yield from column_lines("agreement", _COLUMNS, rows, width=width)
-    legend = _legend([one for report in compared for one in report.agreements])
-    yield from wrapped(legend, width=width, first=INDENT, rest=INDENT)
+    agreements = [one for report in compared for one in report.agreements]
+    for text in (_legend([one for one in agreements if one.metric == RELATIVE_L2]), *_not_looked_at(agreements)):
+        yield from wrapped(text, width=width, first=INDENT, rest=INDENT)
 
 
 def _legend(agreements: Sequence[Agreement]) -> str:
@@ -35,7 +38,39 @@ def _legend(agreements: Sequence[Agreement]) -> str:
     )
     by = " or ".join(sorted({agreement.by for agreement in agreements}))
     limit = f"; limit: {', '.join(factors)} the error of plain {by} in the same type" if factors else ""
-    return f"error: {metrics} to the reference ({references}){limit}"
+    steps = ", of each step; shown is the step nearest to its limit" if any(one.steps for one in agreements) else ""
+    return f"error: {metrics} to the reference ({references}){limit}{steps}"
+
+
+def _not_looked_at(agreements: Sequence[Agreement]) -> Iterator[str]:
+    """Say which metrics of images were not computed, because their packages are not installed."""
+    metrics = {one.metric for one in agreements if one.level == "image"}
+    lacking = [name.upper() for name in (SSIM, FLIP) if name not in metrics]
+    if "psnr" in metrics and lacking:
+        yield f"not looked at: {' and '.join(lacking)}; type: pip install 'pytest-sdperf[pictures]'"
+
+
+def _rows(report: CaseReport, *, batch: bool) -> Iterator[Row]:
+    tensors = [one for one in report.agreements if one.metric == RELATIVE_L2]
+    metrics = [one for one in report.agreements if one.metric != RELATIVE_L2]
+    for agreement in tensors:
+        row = _row(report, agreement, batch=batch)
+        if agreement.level == "image" and metrics:
+            row = _with_metrics(row, metrics)
+        yield row
+
+
+def _with_metrics(row: Row, metrics: Sequence[Agreement]) -> Row:
+    """Return a row with the metrics of its image below it."""
+    wrong = "" if all(one.passed for one in metrics) else "FAILS, "
+    texts = [f"{spelled(one.metric, one.error)} ({_bound(one)})" for one in metrics]
+    details = "; ".join(filter(None, [row.details, f"{wrong}{', '.join(texts)}"]))
+    return Row(row.label, row.cells, ("red",) if wrong else row.styles, details)
+
+
+def _bound(agreement: Agreement) -> str:
+    words = "at most" if agreement.metric == FLIP else "at least"
+    return f"{words} {spelled(agreement.metric, agreement.limit).partition(' ')[2]}"
 
 
 def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> Row:
@@ -47,6 +82,12 @@ def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> Row:
     label = case_label(case, what, batch=batch)
     if agreement.passed:
         return Row(label, numbers)
+    return Row(label, numbers, ("red",), _failing(agreement))
+
+
+def _failing(agreement: Agreement) -> str:
+    """Say where an agreement fails, and what was recognised."""
     details = "".join(f"; {name} {value:.4g}" for name, value in sorted(agreement.details.items()))
-    worst = f"FAILS, worst at {agreement.culprit or 'a place that was not named'}{details}"
-    return Row(label, numbers, ("red",), worst)
+    where = "begins at " if agreement.steps else "" if agreement.error == math.inf else "worst at "
+    named = f", {agreement.name}" if agreement.name else ""
+    return f"FAILS{named}, {where}{agreement.culprit or 'a place that was not named'}{details}"

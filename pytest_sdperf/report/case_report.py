@@ -77,7 +77,7 @@ class CaseReport:
             case=Case.from_json(data["case"]),
             measurement=Measurement.from_json(measurement) if measurement else None,
             pairs=Pairs.from_json(pairs) if pairs else None,
-            agreements=tuple(Agreement(**agreement) for agreement in data.get("agreements", ())),
+            agreements=tuple(Agreement.from_json(agreement) for agreement in data.get("agreements", ())),
             verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
             counts=data.get("counts", {}),
             rungs=data.get("rungs", {}),

@@ -16,6 +16,7 @@ from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_o
 from pytest_sdperf.schedulers import scheduler_name
 from pytest_sdperf.settings import PipelineFactory
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.tasks._made_pipeline import SUPPORTED, made_pipeline, plain_class, unwrapped
 from pytest_sdperf.tasks._plain_twin import identity, plain_pipeline_class, plain_twin
 from pytest_sdperf.timing import TimingPlan, take_sample
@@ -51,6 +52,7 @@ def describe(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, An
             "width": width * pipeline.vae_scale_factor,
             "scheduler": scheduler_name(twin.scheduler),
             "watermark": getattr(pipeline, "watermark", None) is not None,
+            "upcasts_decoder": bool(pipeline.vae.config.force_upcast),
         }
 
 
@@ -68,7 +70,7 @@ def write(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Make the image once and write `outputs.npz`: `image` and `unet_calls`.
+    """Make the image once and write `outputs.npz`: `image`, `unet_calls` and, where it tells them, `step_latents`.
 
     Args:
         arguments: As for `made_pipeline`, with `workload`, `prompt` and `seed`.
@@ -80,13 +82,14 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     import numpy as np
 
     with made_pipeline(arguments) as pipeline, counted_calls(pipeline.unet) as calls:
-        answer = _call(pipeline, arguments)()
+        steps = StepLatents()
+        answer = _call(pipeline, arguments)(steps)
         if any(getattr(answer, "nsfw_content_detected", None) or []):
             raise NoReferenceError(
                 "the pipeline's safety checker put a black image in place of the one that was made, so there is "
                 "nothing to compare. Load the pipeline with safety_checker=None."
             )
-        outputs = {"image": images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls))}
+        outputs = {"image": images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
         facts = _facts(pipeline, arguments)
     return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
 

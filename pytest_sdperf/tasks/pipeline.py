@@ -13,8 +13,10 @@ from typing import Any
 from pytest_sdperf.arrays import save_arrays
 from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.phases import Shared
+from pytest_sdperf.pipeline.prompts import Call
 from pytest_sdperf.pipeline.text_to_image import OnStep, TextToImage
 from pytest_sdperf.tasks import TaskContext, _what_ran
+from pytest_sdperf.tasks._kept import Ranges, StepLatents
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
 from pytest_sdperf.timing import AllocatorPeak, TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
@@ -43,15 +45,17 @@ def check_packages(device_kind: str) -> None:
 
 @contextlib.contextmanager
 def _loaded(
-    arguments: Mapping[str, Any], context: TaskContext
+    arguments: Mapping[str, Any], context: TaskContext, ranges: Ranges | None = None
 ) -> Iterator[tuple[TextToImage, dict[str, LoadedComponent]]]:
-    """Load every component; yield the pipeline and its components."""
+    """Load every component; yield the pipeline and its components, whose outputs are looked at if that is asked for."""
     check_packages(arguments["device_kind"])
     with loaded_pipeline(arguments, context) as parts:
-        unet = parts["unet"]
+        calls: dict[str, Call] = {name: part.runner.call for name, part in parts.items()}
+        if ranges is not None:
+            calls = {name: ranges.watched(name, call) for name, call in calls.items()}
         pipeline = TextToImage(
-            unet.model,
-            {name: part.runner.call for name, part in parts.items()},
+            parts["unet"].model,
+            calls,
             tokenizers=Path(arguments["tokenizers"]),
             floating=arguments["floating"],
             device="cpu" if arguments["device_kind"] == "cpu" else f"cuda:{arguments['device_index']}",
@@ -72,25 +76,8 @@ def _generate(pipeline: TextToImage, arguments: Mapping[str, Any], on_step: OnSt
     return pipeline.generate(prompts, seed=arguments["seed"], workload=workload, on_step=on_step)
 
 
-class StepLatents:
-    """Keeps the latents of every step on the host: what a pipeline calls after each UNet call."""
-
-    def __init__(self) -> None:
-        self._latents: list[Any] = []
-
-    def __call__(self, index: int, timestep: float, latents: Any) -> None:
-        """Keep the latents after one UNet call; what follows may work in place."""
-        self._latents.append(latents.detach().cpu().numpy().copy())
-
-    def array(self) -> Any:
-        """Return one array (UNet calls, N, 4, H/8, W/8)."""
-        import numpy as np
-
-        return np.stack(self._latents)
-
-
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Make the image once and write `outputs.npz`: `image`, `latents`, `step_latents` and `unet_calls`.
+    """Make the image once and write `outputs.npz`: what `CaseRunner.run` returns.
 
     Args:
         arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt`, `seed` and
@@ -102,14 +89,15 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """
     import numpy as np
 
-    with _loaded(arguments, context) as (pipeline, parts):
-        steps = StepLatents()
+    steps, ranges = StepLatents(), Ranges()
+    with _loaded(arguments, context, ranges) as (pipeline, parts):
         result = _generate(pipeline, arguments, steps)
         outputs = {
             "image": result.image.detach().cpu().numpy(),
             "latents": result.latents.detach().cpu().numpy(),
-            "step_latents": steps.array(),
+            **steps.arrays(),
             "unet_calls": np.asarray(result.unet_calls),
+            **ranges.arrays(),
         }
         facts = _facts(parts)
     return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}

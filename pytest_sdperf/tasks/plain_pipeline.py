@@ -10,6 +10,7 @@ from pytest_sdperf.engines._torch import set_tf32
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.values import Workload
 
 
@@ -37,14 +38,15 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             pipeline, Workload(**arguments["workload"]), prompt=arguments["prompt"], seed=arguments["seed"]
         )
         with counted_calls(pipeline.unet) as calls:
-            answer, drew = request.drawing()
+            steps = StepLatents()
+            answer, drew = request.drawing(steps)
         if drew:
             raise NoReferenceError(
                 f"the scheduler {type(pipeline.scheduler).__name__} draws noise at every step, which is another one in "
                 f"every floating type, so there is nothing to compare. Agreement needs one that draws none, such as "
                 f"EulerDiscreteScheduler."
             )
-        outputs = {"image": images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls))}
+        outputs = {"image": images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
         folder = context.out_dir / label
         folder.mkdir()
         paths[label] = str(save_arrays(folder / "outputs.npz", outputs))

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.agreement import FACTOR, HALF_UNIT, compare, psnr_db, relative_l2, sentence
+from pytest_sdperf.comparing.tensors import FACTOR, HALF_UNIT, compare, relative_l2
+from pytest_sdperf.comparing.words import sentences
 
 RANDOM = np.random.default_rng(0)
 REFERENCE = RANDOM.standard_normal((2, 4, 8, 8))
 PLAIN = REFERENCE * (1 + 1e-3 * RANDOM.standard_normal(REFERENCE.shape))
 
 
-def agreement(obtained, *, reference=REFERENCE, plain=PLAIN, level="component"):
+def agreement(obtained, *, reference=REFERENCE, plain=PLAIN):
     named = {"out": obtained} if obtained is not None else {}
-    return compare(named, {"out": reference}, plain={"out": plain}, level=level, floating="float16")
+    return compare(named, {"out": reference}, plain={"out": plain}, level="component", floating="float16")
 
 
 def test_the_yardstick_itself_passes_at_half_of_its_limit():
@@ -35,7 +35,7 @@ def test_an_error_beyond_the_limit_fails_and_names_the_worst_element():
     found = agreement(obtained)
     assert not found.passed
     assert found.culprit == "out[1, 2, 3, 4]"
-    assert sentence(found) == (
+    assert sentences(found) == (
         f"The component has a relative L2 error {found.error:.2e} against torch float32; plain torch float16 has "
         f"{found.yardstick:.2e}, so at most {found.limit:.2e} passes; the worst element is out[1, 2, 3, 4]."
     )
@@ -67,14 +67,14 @@ def test_a_lucky_yardstick_does_not_fail_a_build_that_only_rounds():
 def test_what_cannot_be_compared_fails(obtained, text):
     found = agreement(obtained)
     assert not found.passed
-    assert sentence(found) == text
+    assert sentences(found) == text
 
 
 @pytest.mark.parametrize("plain", [PLAIN * np.nan, np.where(REFERENCE > 2, np.inf, PLAIN)])
 def test_where_torch_itself_overflows_nothing_passes(plain):
     found = agreement(REFERENCE, plain=plain)
     assert not found.passed
-    assert sentence(found) == (
+    assert sentences(found) == (
         "The component has no yardstick: plain torch float16 is not finite on these weights and inputs, so nothing "
         "can be called right in this precision."
     )
@@ -91,13 +91,6 @@ def test_the_output_with_the_largest_share_of_its_limit_decides():
     assert found.culprit.startswith("bad[")
 
 
-def test_an_image_has_a_signal_to_noise_ratio():
-    image = np.clip(REFERENCE, -1, 1)
-    assert psnr_db(image, image) == math.inf
-    assert psnr_db(np.clip(image + 0.02, -1, 1), image) > 30
-    assert agreement(PLAIN, level="image").details["psnr_db"] > 50
-
-
 @given(st.floats(1e-6, 1e-1), st.integers(0, 2**16))
 def test_the_limit_scales_with_the_yardstick(size, seed):
     noise = np.random.default_rng(seed).standard_normal(REFERENCE.shape)
@@ -110,7 +103,16 @@ def test_the_limit_scales_with_the_yardstick(size, seed):
 
 def test_a_sentence_names_what_computed_the_reference():
     found = dataclasses.replace(agreement(PLAIN), by="onnxruntime")
-    assert sentence(found) == (
+    assert sentences(found) == (
         f"The component has a relative L2 error {found.error:.2e} against onnxruntime float32; plain onnxruntime "
         f"float16 has {found.yardstick:.2e}, so at most {found.limit:.2e} passes."
     )
+
+
+def test_what_is_not_finite_in_float16_alone_is_an_overflow():
+    assert agreement(REFERENCE * np.inf).name == "overflow"
+    assert agreement(REFERENCE * np.inf, reference=REFERENCE * np.nan).name == "NaN"
+    found = compare(
+        {"out": REFERENCE * np.nan}, {"out": REFERENCE}, plain={"out": PLAIN}, level="x", floating="float32"
+    )
+    assert found.name == "NaN"

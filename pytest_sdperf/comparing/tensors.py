@@ -1,0 +1,98 @@
+"""Tensors against tensors: the distance, and the limit that plain torch in the same floating type sets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.outcomes import Agreement
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+    Arrays = Mapping[str, Array]
+
+FACTOR = 2.0
+RELATIVE_L2 = "relative-l2"
+# Half of a unit in the last place: nothing rounded to this type can be nearer to the reference on average, and a
+# yardstick that happens to be luckier must not fail a build.
+HALF_UNIT = {"float64": 2.0**-54, "float32": 2.0**-25, "float16": 2.0**-12, "bfloat16": 2.0**-9}
+REFERENCE = {"float32": "float64", "float16": "float32", "bfloat16": "float32"}
+
+
+def compare(obtained: Arrays, reference: Arrays, *, plain: Arrays, level: str, floating: str) -> Agreement:
+    """Compare outputs by name with the reference; the worst output decides.
+
+    Args:
+        obtained: What the engine computed.
+        reference: torch in higher precision.
+        plain: torch in the engine's floating type: the yardstick.
+        level: `component` or `image`.
+        floating: The engine's floating type.
+
+    Returns:
+        The agreement of the output with the largest share of its limit.
+    """
+    agreements = [
+        _compare_one(name, obtained.get(name), reference[name], plain[name], level=level, floating=floating)
+        for name in reference
+    ]
+    return max(agreements, key=share_of_limit)
+
+
+def share_of_limit(agreement: Agreement) -> float:
+    """Return the error as a share of its limit; infinite where one of them is not finite."""
+    share = agreement.error / agreement.limit if agreement.limit else math.inf
+    return share if math.isfinite(share) and math.isfinite(agreement.limit) else math.inf
+
+
+def relative_l2(obtained: Array, reference: Array) -> float:
+    """Return |obtained - reference| / |reference| in the 2-norm; infinite against a reference of zeros."""
+    import numpy as np
+
+    wanted = reference.astype(np.float64)
+    norm = float(np.linalg.norm(wanted))
+    return float(np.linalg.norm(obtained.astype(np.float64) - wanted)) / norm if norm else math.inf
+
+
+def not_finite(array: Array) -> int:
+    """Return how many values are not finite."""
+    import numpy as np
+
+    return int(np.size(array) - np.isfinite(array).sum())
+
+
+def _compare_one(
+    name: str, obtained: Array | None, reference: Array, plain: Array, *, level: str, floating: str
+) -> Agreement:
+    import numpy as np
+
+    yardstick = max(relative_l2(plain, reference), HALF_UNIT[floating])
+    error, culprit, details, recognised = math.inf, "", {}, ""
+    if obtained is None:
+        culprit = f"output {name!r} is missing"
+    elif obtained.shape != reference.shape:
+        culprit = f"output {name!r} has shape {obtained.shape}, the reference {reference.shape}"
+    elif bad := not_finite(obtained):
+        culprit = f"output {name!r} holds {bad} of {np.size(obtained)} values that are not finite"
+        recognised = "overflow" if floating == "float16" and not not_finite(reference) else "NaN"
+    else:
+        error = relative_l2(obtained, reference)
+        gap = np.abs(obtained.astype(np.float64) - reference.astype(np.float64))
+        worst = np.unravel_index(int(gap.argmax()), gap.shape)
+        culprit = f"{name}[{', '.join(str(int(index)) for index in worst)}]"
+        details = {"max_abs": float(gap.max())}
+    return Agreement(
+        level=level,
+        metric=RELATIVE_L2,
+        error=error,
+        yardstick=yardstick,
+        limit=FACTOR * yardstick,
+        floating=floating,
+        reference=REFERENCE[floating],
+        culprit=culprit,
+        details=details,
+        name=recognised,
+    )

@@ -1,0 +1,81 @@
+"""Agreements as sentences for a person."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_sdperf.comparing.steps import first_beyond
+from pytest_sdperf.comparing.tensors import RELATIVE_L2
+from pytest_sdperf.outcomes import Agreement
+from pytest_sdperf.pictures.similarity import FLIP, spelled
+
+
+def sentences(agreement: Agreement) -> str:
+    """Say how far the obtained tensor is from the reference, and what was recognised."""
+    says_it_all = agreement.level == "image" and agreement.told and agreement.error == math.inf
+    distance = "" if says_it_all and math.isfinite(agreement.limit) else _distance(agreement)
+    return " ".join(filter(None, [distance, agreement.told]))
+
+
+def _distance(agreement: Agreement) -> str:
+    level, by = agreement.level, agreement.by
+    if agreement.steps:
+        return _of_steps(agreement)
+    if not math.isfinite(agreement.limit):
+        return (
+            f"The {level} has no yardstick: plain {by} {agreement.floating} is not finite on these weights and inputs, "
+            f"so nothing can be called right in this precision."
+        )
+    if agreement.error == math.inf:
+        return f"The {level} {'are' if level == 'steps' else 'is'} not comparable: {agreement.culprit}."
+    if agreement.metric != RELATIVE_L2:
+        least = "at most" if agreement.metric == FLIP else "at least"
+        return (
+            f"The {level} has {spelled(agreement.metric, agreement.error)} against {by} {agreement.reference}; plain "
+            f"{by} {agreement.floating} has {_value(agreement, agreement.yardstick)}, so {least} "
+            f"{_value(agreement, agreement.limit)} passes."
+        )
+    where = "" if agreement.passed else f"; the worst element is {agreement.culprit}"
+    return (
+        f"The {level} has a relative L2 error {agreement.error:.2e} against {by} {agreement.reference}; plain {by} "
+        f"{agreement.floating} has {agreement.yardstick:.2e}, so at most {agreement.limit:.2e} passes{where}."
+    )
+
+
+def _of_steps(agreement: Agreement) -> str:
+    """Say where the steps part from the reference, and how the error grew before and after."""
+    steps, by = agreement.steps, agreement.by
+    number = first_beyond(steps)
+    if number is None:
+        return (
+            f"All {len(steps)} steps are within their limits; nearest to it is {agreement.culprit} with a relative L2 "
+            f"error {agreement.error:.2e} against {by} {agreement.reference}, where at most {agreement.limit:.2e} "
+            f"passes."
+        )
+    if not math.isfinite(agreement.limit):
+        return (
+            f"From step {number} of {len(steps)} on there is no yardstick: plain {by} {agreement.floating} is not "
+            f"finite there, so nothing can be called right in this precision."
+        )
+    if agreement.error == math.inf:
+        text = f"From step {number} of {len(steps)} on the latents are not finite."
+    else:
+        text = (
+            f"The latents part from {by} {agreement.reference} at step {number} of {len(steps)}: relative L2 error "
+            f"{agreement.error:.2e}, and plain {by} {agreement.floating} has {agreement.yardstick:.2e} there, so at "
+            f"most {agreement.limit:.2e} passes."
+        )
+    return " ".join(filter(None, [text, _growth(agreement, number)]))
+
+
+def _growth(agreement: Agreement, number: int) -> str:
+    """Say how the error of the steps grew, at a few of them."""
+    told = {0, number - 2, number - 1, len(agreement.steps) - 1}
+    told |= {round(place * (len(agreement.steps) - 1) / 4) for place in range(5)}
+    shown = [(index + 1, agreement.steps[index].error) for index in sorted(told) if index >= 0]
+    finite = [f"{error:.2e} after step {place}" for place, error in shown if math.isfinite(error)]
+    return f"The error was {', '.join(finite)}." if finite else ""
+
+
+def _value(agreement: Agreement, error: float) -> str:
+    return spelled(agreement.metric, error).partition(" ")[2]

@@ -1,0 +1,61 @@
+"""What a request keeps of its way, for a comparison: the latents of every step, the range of every output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pytest_sdperf.components import RANGE
+from pytest_sdperf.pipeline.prompts import Call
+
+
+class Ranges:
+    """Watches what components put out, call by call."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, list[tuple[float, int, int]]] = {}
+
+    def watched(self, component: str, call: Call) -> Call:
+        """Return a call that is looked at."""
+        seen = self._seen.setdefault(component, [])
+
+        def look(inputs: dict[str, Any]) -> dict[str, Any]:
+            outputs = call(inputs)
+            seen.append(_range_of(outputs.values()))
+            return outputs
+
+        return look
+
+    def arrays(self) -> dict[str, Any]:
+        """Return `range.COMPONENT` -> per call the largest finite magnitude, values not finite, and all (calls, 3)."""
+        import numpy as np
+
+        return {f"{RANGE}{name}": np.array(seen, dtype=np.float64) for name, seen in self._seen.items()}
+
+
+def _range_of(tensors: Iterable[Any]) -> tuple[float, int, int]:
+    import torch
+
+    largest, bad, size = 0.0, 0, 0
+    for tensor in tensors:
+        finite = torch.isfinite(tensor)
+        largest = max(largest, float(torch.where(finite, tensor, 0).abs().max()))
+        bad, size = bad + int((~finite).sum()), size + tensor.numel()
+    return largest, bad, size
+
+
+class StepLatents:
+    """Keeps the latents of every step on the host: what a pipeline calls after each UNet call."""
+
+    def __init__(self) -> None:
+        self._latents: list[Any] = []
+
+    def __call__(self, index: int, timestep: float, latents: Any) -> None:
+        """Keep the latents after one UNet call; what follows may work in place."""
+        self._latents.append(latents.detach().cpu().numpy().copy())
+
+    def arrays(self) -> dict[str, Any]:
+        """Return `step_latents` (UNet calls, N, 4, H/8, W/8); nothing where no step was told of."""
+        import numpy as np
+
+        return {"step_latents": np.stack(self._latents)} if self._latents else {}

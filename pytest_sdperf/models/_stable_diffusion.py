@@ -109,5 +109,6 @@ class StableDiffusion(Model):
                     vocabulary_size=encoder.config["vocab_size"],
                     length=encoder.config["max_position_embeddings"],
                     pad_token=encoder.pad_token,
+                    words=encoder.words,
                 )
         return tuple(encoder.tokenizer for encoder in encoders)

@@ -27,6 +27,7 @@ class Model(ABC):
         components: Names of the components that have weights, in the order of the data flow.
         height, width, steps, scheduler: Defaults of a request.
         thin: Whether this is a narrow twin for machines without a GPU.
+        trained: Diffusers folder of the weights that come with the model; None where they are drawn from a seed.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Model(ABC):
     steps: int = 50
     scheduler: str = "pndm"
     thin: bool = False
+    trained: Path | None = None
 
     @abstractmethod
     def config(self, component: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ class StableDiffusion(Model):
         name: Catalog name.
         parts: Component name -> component, in the order of the data flow.
         scheduler_config: Released scheduler configuration; `config("scheduler")` returns it.
-        height, width, steps, scheduler, thin: See `Model`.
+        height, width, steps, scheduler, thin, trained: See `Model`.
     """
 
     name: str
@@ -37,6 +37,7 @@ class StableDiffusion(Model):
     steps: int = 50
     scheduler: str = "pndm"
     thin: bool = False
+    trained: Path | None = None
 
     @property
     def components(self) -> tuple[str, ...]:  # type: ignore[override]  # derived, therefore read-only

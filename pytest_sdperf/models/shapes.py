@@ -7,6 +7,8 @@ sites; the text encoder has four layers. It predicts velocity, like 2.1, because
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pytest_sdperf.models._components import TextEncoder, UNet, vae_halves
 from pytest_sdperf.models._released import CLIP_L, NARROW_VAE, SCHEDULER_V, UNET, VAE
 from pytest_sdperf.models._stable_diffusion import StableDiffusion
@@ -45,6 +47,7 @@ SHAPES = StableDiffusion(
     steps=20,
     scheduler="ddim",
     thin=True,
+    trained=Path(__file__).parent.parent / "shapes" / "trained",
 )
 
 MODELS = (SHAPES,)

@@ -15,7 +15,7 @@ from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.measure import MOST_WAITING, timing_plan
-from pytest_sdperf.options.weights_identity import NONE, RANDOM
+from pytest_sdperf.options.weights_identity import NONE, OWN, RANDOM
 from pytest_sdperf.planning import estimates
 from pytest_sdperf.planning.builds import Builds, Place, Step
 from pytest_sdperf.planning.cost import Cost
@@ -46,7 +46,7 @@ class Estimator:
         settings, weights = run.settings, run.settings.selection.weights
         self._inventory = Inventory(settings.cache_dir, size_bytes=settings.cache_size_bytes)
         self._builder = session.new_builder(self._inventory, say=_silent)
-        blind = weights not in {RANDOM, NONE} and not Path(weights).is_dir()
+        blind = weights not in {OWN, RANDOM, NONE} and not Path(weights).is_dir()
         self._builds = Builds(self._builder, self._inventory, run.catalog, blind=blind)
         slug = self.device.slug if self.device else settings.gpu
         self._speed = Speed.of(run.device_kind, slug, cores=session.cores)

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import worst
-from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.outcomes import Agreement, Outcome, Semantics, Verdict
 from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.values import Case, Measurement, to_json
 
@@ -30,6 +30,7 @@ class CaseReport:
         policy: How strictly the measurement was judged; None where nothing was measured.
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
         pairs: What an A/B measured instead of `measurement`.
+        semantics: What the pictures of the fixed prompts show; None where none were drawn.
     """
 
     nodeid: str
@@ -43,6 +44,7 @@ class CaseReport:
     policy: Policy | None = None
     problem: str = ""
     pairs: Pairs | None = None
+    semantics: Semantics | None = None
 
     @property
     def measured(self) -> bool:
@@ -67,13 +69,14 @@ class CaseReport:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
         """Rebuild a report from JSON data."""
-        names = ("measurement", "explanation", "policy", "pairs")
-        measurement, explanation, policy, pairs = (data.get(name) for name in names)
+        names = ("measurement", "explanation", "policy", "pairs", "semantics")
+        measurement, explanation, policy, pairs, semantics = (data.get(name) for name in names)
         return cls(
             nodeid=data["nodeid"],
             case=Case.from_json(data["case"]),
             measurement=Measurement.from_json(measurement) if measurement else None,
             pairs=Pairs.from_json(pairs) if pairs else None,
+            semantics=Semantics.from_json(semantics) if semantics else None,
             agreements=tuple(Agreement(**agreement) for agreement in data.get("agreements", ())),
             verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
             counts=data.get("counts", {}),

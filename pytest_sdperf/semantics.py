@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 DEFAULT_PROMPTS: Mapping[str, int] = {"cpu": 12, "cuda": 100, "rocm": 100}
 _FOLDER, _TASK = "images", "pytest_sdperf.tasks.pipeline"
-# Of the reference, which takes all batch sizes of a case for one.
-_REFERENCE_BATCH = 10
+REFERENCE_BATCH = 10
+"""Of the reference, whatever the batch size of a case is."""
 
 
 def look(runner: CaseRunner, *, prompts: int) -> Semantics:
@@ -78,7 +78,7 @@ def _draw(runner: CaseRunner, scenes: Sequence[Scene]) -> Images:
 def _reference(runner: CaseRunner, scenes: Sequence[Scene]) -> Images:
     """Return the pictures of plain torch, from the cache if they are there."""
     plain = plain_runner(runner)
-    batch = min(_REFERENCE_BATCH, len(scenes))
+    batch = min(REFERENCE_BATCH, len(scenes))
     plain = dataclasses.replace(plain, case=dataclasses.replace(plain.case, batch_size=batch))
     captions = [scene.caption for scene in scenes]
 

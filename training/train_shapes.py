@@ -22,10 +22,10 @@ from typing import Any
 
 _BEGAN_S = time.monotonic()
 # What the autoencoder and its drawings take of the time; what loading, writing and examining need at the end.
-_AUTOENCODER_SHARE, _BANK_SHARE = 0.27, 0.07
+_AUTOENCODER_SHARE, _BANK_SHARE = 0.28, 0.05
 _EXAMINING_S = 20.0
 _CHECKPOINT_EVERY_S = 115.0
-_GUIDANCE_SCALES = (7.5, 5.0, 3.0, 1.0)
+_GUIDANCE_SCALES = (3.0, 5.0, 2.0, 1.0)
 
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -36,8 +36,8 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="go on from FOLDER/model and progress.json")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--batch", type=int, default=1024, help="latents per step of the UNet")
-    parser.add_argument("--image-batch", type=int, default=128, help="images per step of the autoencoder")
+    parser.add_argument("--batch", type=int, default=256, help="latents per step of the UNet")
+    parser.add_argument("--image-batch", type=int, default=32, help="images per step of the autoencoder")
     parser.add_argument("--bank", type=int, default=262_144, help="drawings that are encoded for the UNet")
     parser.add_argument("--prompts", type=int, default=100, help="fixed prompts that are drawn at the end")
     parser.add_argument("--no-graphs", action="store_true", help="launch every kernel instead of replaying graphs")
@@ -57,6 +57,7 @@ class Training:
         torch.manual_seed(chosen.seed)
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
+        torch.backends.cudnn.benchmark_limit = 4
         self.options, self.folder = chosen, chosen.out / "model"
         self.modules = Modules.new(chosen.device)
         self.progress: dict[str, Any] = {"autoencoder_steps": 0, "autoencoder_done": False, "unet_steps": 0}

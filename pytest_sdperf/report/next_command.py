@@ -14,6 +14,7 @@ from pytest_sdperf.units import plural
 UPDATE = "--sdperf-update-baselines"
 RESUME, PLAN = "--sdperf-resume", "--sdperf-plan"
 MOST = "--sdperf-max-processes"
+_OPEN = (Outcome.INCONCLUSIVE, Outcome.NEW, Outcome.IMPROVED)
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 
 
@@ -48,6 +49,9 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     ):
         if failed:
             return why, _with(run.command, "--lf")
+    open_ = {verdict.metric for report in reports for verdict in report.verdicts if verdict.outcome in _OPEN}
+    if open_ == {"semantics"}:
+        return "draw every prompt of the list", _with(run.command, "--sdperf-prompts=100")
     return _onwards(outcomes, run)
 
 

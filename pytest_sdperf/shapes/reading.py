@@ -108,8 +108,8 @@ def _seen(pixels: Image, region: Image, behind: Image) -> Seen:
         colour=name,
         shape=shape,
         size=_size(width, height),
-        x=(left + right) / 2,
-        y=(top + bottom) / 2,
+        x=float(left + right) / 2,
+        y=float(top + bottom) / 2,
         cover=cover,
         colour_error=error,
     )

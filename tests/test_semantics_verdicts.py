@@ -89,8 +89,8 @@ def test_what_is_inside_both_windows_is_held():
         Outcome.HELD,
         "pictures-as-reference",
         (
-            "97 of 100 pictures show what their prompts say; of the reference 98 do, and their clearness is 0.880 against "
-            "0.885 (window 0.860 to 0.910)."
+            "97 of 100 pictures show what their prompts say; of the reference 98 do, and their clearness is 0.880 "
+            "against 0.885 (window 0.860 to 0.910)."
         ),
     )
 
@@ -124,8 +124,8 @@ def test_a_reference_that_draws_nothing_tells_nothing():
         Outcome.INCONCLUSIVE,
         "reference-not-understood",
         (
-            "The reference itself draws 2 of 100 prompts right, so no picture could be told from a wrong one. Draw more "
-            "prompts with --sdperf-prompts, or take the weights that come with the model."
+            "The reference itself draws 2 of 100 prompts right, so no picture could be told from a wrong one. Draw "
+            "more prompts with --sdperf-prompts, or take the weights that come with the model."
         ),
     )
 

@@ -8,7 +8,7 @@ import torch
 from diffusers import AutoencoderKL
 from drawing import SceneTable, draw
 
-_KL_WEIGHT = 3e-4
+_KL_WEIGHT = 5e-4
 
 
 def reconstruction_loss(vae: AutoencoderKL, scenes: SceneTable, batch: int) -> Callable[[], torch.Tensor]:

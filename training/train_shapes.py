@@ -22,10 +22,10 @@ from typing import Any
 
 _BEGAN_S = time.monotonic()
 # What the autoencoder and its drawings take of the time; what loading, writing and examining need at the end.
-_AUTOENCODER_SHARE, _BANK_SHARE = 0.28, 0.05
+_AUTOENCODER_SHARE, _BANK_SHARE = 0.26, 0.06
 _EXAMINING_S = 20.0
 _CHECKPOINT_EVERY_S = 115.0
-_GUIDANCE_SCALES = (3.0, 5.0, 2.0, 1.0)
+_GUIDANCE_SCALES = (3.0, 2.0, 5.0, 1.0)
 
 
 def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -57,7 +57,6 @@ class Training:
         torch.manual_seed(chosen.seed)
         torch.set_float32_matmul_precision("high")
         torch.backends.cudnn.benchmark = True
-        torch.backends.cudnn.benchmark_limit = 4
         self.options, self.folder = chosen, chosen.out / "model"
         self.modules = Modules.new(chosen.device)
         self.progress: dict[str, Any] = {"autoencoder_steps": 0, "autoencoder_done": False, "unet_steps": 0}
@@ -89,7 +88,7 @@ class Training:
 
         vae = self.modules.vae
         loss = reconstruction_loss(vae, self.table, self.options.image_batch)
-        trainer = Trainer("autoencoder", {"vae": vae}, loss, rate=1e-3)
+        trainer = Trainer("autoencoder", {"vae": vae}, loss, rate=7e-4)
         before = self.progress["autoencoder_steps"]
 
         def save(steps: int) -> None:
@@ -139,7 +138,7 @@ class Training:
         tokens = token_table(tokenizer, [scene.caption for scene in self.scenes], self.options.device)
         text_encoder, unet = self.modules.text_encoder, self.modules.unet
         loss = velocity_loss(text_encoder, unet, bank, tokens, batch=self.options.batch)
-        trainer = Trainer("unet", {"text_encoder": text_encoder, "unet": unet}, loss, rate=8e-4)
+        trainer = Trainer("unet", {"text_encoder": text_encoder, "unet": unet}, loss, rate=7e-4)
         before = self.progress["unet_steps"]
 
         def save(steps: int) -> None:

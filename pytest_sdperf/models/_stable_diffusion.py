@@ -26,7 +26,7 @@ class StableDiffusion(Model):
         name: Catalog name.
         parts: Component name -> component, in the order of the data flow.
         scheduler_config: Released scheduler configuration; `config("scheduler")` returns it.
-        height, width, steps, scheduler, thin, trained: See `Model`.
+        height, width, steps, scheduler, guidance_scale, thin, trained: See `Model`.
     """
 
     name: str
@@ -36,6 +36,7 @@ class StableDiffusion(Model):
     width: int = 512
     steps: int = 50
     scheduler: str = "pndm"
+    guidance_scale: float = 7.5
     thin: bool = False
     trained: Path | None = None
 

@@ -46,6 +46,7 @@ SHAPES = StableDiffusion(
     width=IMAGE_SIZE,
     steps=20,
     scheduler="ddim",
+    guidance_scale=3.0,
     thin=True,
     trained=Path(__file__).parent.parent / "shapes" / "trained",
 )

@@ -89,7 +89,7 @@ class TextToImage:
         seed: int,
         workload: Workload,
         negative_prompt: str = "",
-        guidance_scale: float = 7.5,
+        guidance_scale: float | None = None,
         on_step: OnStep | None = None,
         noise: torch.Tensor | None = None,
         start: torch.Tensor | None = None,
@@ -102,7 +102,7 @@ class TextToImage:
             seed: Seed of the initial latents.
             workload: Size, steps and scheduler.
             negative_prompt: What guidance leads away from, the same for every image; an empty text is encoded too.
-            guidance_scale: Weight of guidance.
+            guidance_scale: Weight of guidance; the model's if not given.
             on_step: Called after every UNet call with its index, timestep and the new latents.
             noise: Standard normal noise that the first latents are made of; drawn from the seed if not given.
             start: Latents of an image that a refiner starts from; drawn from the seed if not given.
@@ -113,6 +113,7 @@ class TextToImage:
         """
         import torch
 
+        weight = self.model.guidance_scale if guidance_scale is None else guidance_scale
         if len(prompts) != workload.batch_size:
             raise ValueError(f"{len(prompts)} prompts for a batch size of {workload.batch_size}")
         with torch.no_grad():
@@ -120,7 +121,7 @@ class TextToImage:
             positive = self._prompts.encode(prompts)
             conditions = guided_conditions(self.model, negative, positive, workload=workload, dtype=self._dtype)
             start_state = self._begin(workload, seed=seed, noise=noise, start=start, strength=strength)
-            latents = self._denoise(start_state, conditions, guidance_scale=guidance_scale, on_step=on_step)
+            latents = self._denoise(start_state, conditions, guidance_scale=weight, on_step=on_step)
             return self._decode(latents, len(start_state.timesteps))
 
     @property

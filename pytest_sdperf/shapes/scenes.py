@@ -13,19 +13,19 @@ Rgb = tuple[int, int, int]
 
 # Far apart, so that the nearest name is right under noise, blur and the colour casts of a decoder.
 COLOURS: Mapping[str, Rgb] = {
-    "red": (215, 30, 30),
-    "green": (30, 150, 50),
-    "blue": (30, 50, 220),
-    "yellow": (245, 220, 40),
-    "magenta": (220, 40, 200),
-    "cyan": (60, 220, 230),
+    "red": (220, 40, 40),
+    "green": (40, 160, 70),
+    "blue": (50, 80, 220),
+    "yellow": (240, 215, 50),
+    "purple": (150, 60, 190),
+    "cyan": (70, 205, 215),
 }
 BACKGROUNDS: Mapping[str, Rgb] = {"white": (245, 245, 245), "black": (20, 20, 20), "gray": (128, 128, 128)}
 SHAPES = ("circle", "square", "triangle", "cross")
 SIZES = ("small", "large")
 RELATIONS = ("left of", "right of", "above", "below")
 # How many pixels half of a thing's width and height is, of an image of 128 x 128.
-RADII: Mapping[str, tuple[float, float]] = {"small": (13.0, 16.0), "large": (22.0, 27.0)}
+RADII: Mapping[str, tuple[float, float]] = {"small": (11.0, 14.0), "large": (22.0, 27.0)}
 IMAGE_SIZE = 128
 # Half of the thickness of a cross, as a part of its radius.
 CROSS_ARM = 0.36

@@ -26,7 +26,7 @@ def test_the_fixed_prompts_stay_as_they_are():
     first, second, third = prompt_scenes(3)
     assert first.caption == "a small red circle left of a small green circle on a white background"
     assert second.caption == "a large green square below a large blue triangle on a black background"
-    assert third.caption == "a small blue cross above a small magenta square on a white background"
+    assert third.caption == "a small blue cross above a small purple square on a white background"
 
 
 @pytest.mark.parametrize("count", [12, 24, 100])

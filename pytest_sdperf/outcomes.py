@@ -72,6 +72,7 @@ class Semantics:
         prompts: How many were drawn.
         right: Share of pictures that show everything as said.
         clearness: Mean clearness of the pictures, from 0 to 1.
+        shift: Mean distance of things from where the pictures of the reference have them, in pixels.
         wrong: What is not as said -> in how many pictures.
         lost: Prompts that the reference draws right and the engine does not.
     """
@@ -79,14 +80,20 @@ class Semantics:
     prompts: int
     right: Window
     clearness: Window
+    shift: Window
     wrong: Mapping[str, int]
     lost: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Semantics:
         """Rebuild it from JSON data."""
-        windows = {name: Window(**data[name]) for name in ("right", "clearness")}
+        windows = {name: Window(**data[name]) for name in ("right", "clearness", "shift")}
         return cls(**{**data, **windows, "lost": tuple(data["lost"])})
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The scores."""
+        return (self.right, self.clearness, self.shift)
 
 
 class Outcome(Enum):

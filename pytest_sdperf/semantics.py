@@ -16,8 +16,8 @@ from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.outcomes import Semantics, Window
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.shapes.scenes import Scene, prompt_scenes
-from pytest_sdperf.shapes.scoring import Score, score
-from pytest_sdperf.shapes.windows import mean_window, share_window
+from pytest_sdperf.shapes.scoring import Score, score, shift
+from pytest_sdperf.shapes.windows import SHIFT_LIMIT, mean_window, share_window
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,6 +61,7 @@ def compare(scenes: Sequence[Scene], found: Sequence[Score], wanted: Sequence[Sc
         prompts=len(scenes),
         right=right,
         clearness=clearness,
+        shift=Window(shift(found, wanted), 0.0, 0.0, SHIFT_LIMIT),
         wrong=dict(Counter(attribute for one in found for attribute in one.wrong)),
         lost=tuple(
             scene.caption

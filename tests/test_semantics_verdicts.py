@@ -34,10 +34,20 @@ def judged(images):
 
 
 def test_pictures_that_show_the_same():
-    verdict = judge_semantics(looked(drawn(SCENES, seed=1)))
+    noise = 0.02 * np.random.default_rng(0).standard_normal(GOOD.shape)
+    verdict = judge_semantics(looked(GOOD + noise))
     assert (verdict.outcome, verdict.code) == (Outcome.HELD, "pictures-as-reference")
     assert verdict.details == ()
     assert (verdict.obtained, verdict.expected) == (1.0, 1.0)
+
+
+def test_other_pictures_of_the_same_prompts_are_other_pictures():
+    """As from other latents, or with another weight of guidance: right and clear, and not the same."""
+    assert judged(drawn(SCENES, seed=1)) == (Outcome.REGRESSED, "pictures-moved")
+
+
+def test_what_is_moved_by_a_pixel_is_moved():
+    assert judged(np.roll(GOOD, 1, axis=3)) == (Outcome.REGRESSED, "pictures-moved")
 
 
 # What the pictures of a broken pipeline look like, made of good ones.
@@ -73,6 +83,7 @@ SEMANTICS = Semantics(
     prompts=100,
     right=Window(0.97, 0.98, 0.9, 1.0),
     clearness=Window(0.88, 0.885, 0.86, 0.91),
+    shift=Window(0.03, 0.0, 0.0, 0.5),
     wrong={"shape": 2, "colour": 1},
     lost=("a small red circle above a small blue square on a white background",),
 )
@@ -89,8 +100,8 @@ def test_what_is_inside_both_windows_is_held():
         Outcome.HELD,
         "pictures-as-reference",
         (
-            "97 of 100 pictures show what their prompts say; of the reference 98 do, and their clearness is 0.880 "
-            "against 0.885 (window 0.860 to 0.910)."
+            "97 of 100 pictures show what their prompts say, of the reference 98 (window 90 to 100); clearness 0.880 "
+            "against 0.885 (window 0.860 to 0.910); things 0.03 pixels from where the reference has them (at most 0.5)."
         ),
     )
 
@@ -100,14 +111,26 @@ def test_fewer_right_pictures():
         Outcome.REGRESSED,
         "pictures-worse",
         (
-            "80 of 100 pictures show what their prompts say; of the reference 98 do, which allows 90 to 100; their "
-            "clearness is 0.880 against 0.885 (window 0.860 to 0.910)."
+            "80 of 100 pictures show what their prompts say, of the reference 98 (window 90 to 100: OUTSIDE); "
+            "clearness 0.880 against 0.885 (window 0.860 to 0.910); things 0.03 pixels from where the reference has "
+            "them (at most 0.5)."
         ),
     )
 
 
 def test_less_clear_pictures():
     assert told(clearness={"obtained": 0.8})[:2] == (Outcome.REGRESSED, "pictures-worse")
+
+
+@pytest.mark.parametrize("shift", [0.51, float("nan")])
+def test_things_that_stand_elsewhere(shift):
+    outcome, code, sentence = told(shift={"obtained": shift})
+    assert (outcome, code) == (Outcome.REGRESSED, "pictures-moved")
+    assert sentence == (
+        f"97 of 100 pictures show what their prompts say, of the reference 98 (window 90 to 100); clearness 0.880 "
+        f"against 0.885 (window 0.860 to 0.910); things {shift:.2f} pixels from where the reference has them (at most "
+        f"0.5: OUTSIDE)."
+    )
 
 
 @pytest.mark.parametrize("windows", [{"right": {"obtained": 1.0, "high": 0.99}}, {"clearness": {"obtained": 0.95}}])

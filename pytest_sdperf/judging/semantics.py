@@ -12,14 +12,13 @@ _MOST_LOST = 5
 
 
 def judge_semantics(semantics: Semantics) -> Verdict:
-    """Judge both scores; what is better than its window is as wrong as what is worse: something else was drawn."""
-    right, clearness = semantics.right, semantics.clearness
-    outcome, code, sentence = Outcome.HELD, "pictures-as-reference", _all_inside(semantics)
+    """Judge the scores; what is better than its window is as wrong as what is worse: something else was drawn."""
+    right = semantics.right
+    outcome, code, sentence = Outcome.HELD, "pictures-as-reference", _told(semantics)
     if right.low <= 0:
         outcome, code, sentence = Outcome.INCONCLUSIVE, "reference-not-understood", _no_window(semantics)
-    elif not (right.inside and clearness.inside):
-        outcome, code = Outcome.REGRESSED, _code(right if not right.inside else clearness)
-        sentence = _outside(semantics)
+    elif not all(window.inside for window in semantics.windows):
+        outcome, code = Outcome.REGRESSED, _code(semantics)
     return Verdict(
         outcome,
         code,
@@ -33,33 +32,33 @@ def judge_semantics(semantics: Semantics) -> Verdict:
     )
 
 
-def _code(window: Window) -> str:
-    return "pictures-better" if window.obtained > window.high else "pictures-worse"
+def _code(semantics: Semantics) -> str:
+    scores = [window for window in (semantics.right, semantics.clearness) if not window.inside]
+    if not scores:
+        return "pictures-moved"
+    return "pictures-better" if all(window.obtained > window.high for window in scores) else "pictures-worse"
 
 
-def _shares(semantics: Semantics) -> str:
-    count, right = semantics.prompts, semantics.right
-    return f"{round(right.obtained * count)} of {plural(count, 'picture')} show what their prompts say"
-
-
-def _all_inside(semantics: Semantics) -> str:
-    reference = round(semantics.right.reference * semantics.prompts)
-    return f"{_shares(semantics)}; of the reference {reference} do, and {_clear(semantics)}."
-
-
-def _clear(semantics: Semantics) -> str:
-    window = semantics.clearness
-    return (
-        f"their clearness is {window.obtained:.3f} against {window.reference:.3f} "
-        f"(window {window.low:.3f} to {window.high:.3f})"
+def _told(semantics: Semantics) -> str:
+    """Say every score with its window; what is outside is marked."""
+    count, right, clearness, shift = semantics.prompts, semantics.right, semantics.clearness, semantics.shift
+    low, high, reference = (round(value * count) for value in (right.low, right.high, right.reference))
+    texts = (
+        (
+            f"{round(right.obtained * count)} of {plural(count, 'picture')} show what their prompts say, of the "
+            f"reference {reference} (window {low} to {high}{_mark(right)})"
+        ),
+        (
+            f"clearness {clearness.obtained:.3f} against {clearness.reference:.3f} "
+            f"(window {clearness.low:.3f} to {clearness.high:.3f}{_mark(clearness)})"
+        ),
+        f"things {shift.obtained:.2f} pixels from where the reference has them (at most {shift.high:g}{_mark(shift)})",
     )
+    return f"{'; '.join(texts)}."
 
 
-def _outside(semantics: Semantics) -> str:
-    count, window = semantics.prompts, semantics.right
-    low, high, reference = (round(value * count) for value in (window.low, window.high, window.reference))
-    told = f"of the reference {reference} do, which allows {low} to {high}"
-    return f"{_shares(semantics)}; {told}; {_clear(semantics)}."
+def _mark(window: Window) -> str:
+    return "" if window.inside else ": OUTSIDE"
 
 
 def _no_window(semantics: Semantics) -> str:

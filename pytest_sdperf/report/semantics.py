@@ -9,10 +9,11 @@ from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, case_label, column_lines
 from pytest_sdperf.report.line import STYLES, Line, wrapped
 
-_COLUMNS = ("right", "window", "clearness", "window")
+_COLUMNS = ("right", "window", "clearness", "window", "shift")
 _LEGEND = (
     "right: pictures that show colour, shape, size and position of both things, and the background, as their prompts "
-    "say; window: where another draw of as many prompts would bring torch in float32, 99 of 100 times"
+    "say; window: where another draw of as many prompts would bring torch in float32, 99 of 100 times; shift: pixels "
+    "between things here and in the pictures of torch, at most 0.5"
 )
 
 
@@ -34,6 +35,7 @@ def _row(report: CaseReport, semantics: Semantics, *, batch: bool) -> Row:
         f"{round(right.low * count)} to {round(right.high * count)}",
         f"{clearness.obtained:.3f}",
         _span(clearness),
+        f"{semantics.shift.obtained:.2f}",
     )
     verdict = report.verdict("semantics")
     outcome = verdict.outcome if verdict else Outcome.HELD

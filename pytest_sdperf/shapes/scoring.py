@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +13,8 @@ from pytest_sdperf.shapes.scenes import Scene, Thing
 
 if TYPE_CHECKING:
     import numpy as np
+
+Place = tuple[float, float]
 
 _WORST_COLOUR = 100.0
 
@@ -23,10 +28,12 @@ class Score:
             the things where it shows another number of them.
         clearness: From 0 to 1: how well the things that are right cover their outlines, in the colours said; one that
             is not there counts 0.
+        places: Centres of the first and the second thing in pixels; empty where another number of things is seen.
     """
 
     wrong: tuple[str, ...]
     clearness: float
+    places: tuple[Place, ...] = ()
 
     @property
     def right(self) -> bool:
@@ -53,7 +60,21 @@ def compare(scene: Scene, reading: Reading) -> Score:
     ]
     if relation(first, second) != scene.relation:
         wrong.append("position")
-    return Score(tuple(wrong), sum(_clearness(said, seen) for said, seen in pairs) / 2)
+    clearness = sum(_clearness(said, seen) for said, seen in pairs) / 2
+    return Score(tuple(wrong), clearness, ((first.x, first.y), (second.x, second.y)))
+
+
+def shift(mine: Sequence[Score], theirs: Sequence[Score]) -> float:
+    """Return how far things are from where the same pictures of somebody else have them: a mean in pixels.
+
+    Pictures in which either side sees another number of things do not count; NaN if that is all of them.
+    """
+    distances = [
+        math.dist(here, there)
+        for one, other in zip(mine, theirs, strict=True)
+        for here, there in zip(one.places, other.places, strict=False)
+    ]
+    return statistics.fmean(distances) if distances else math.nan
 
 
 def relation(first: Seen, second: Seen) -> str:

@@ -1,7 +1,8 @@
-"""Where a score may lie, derived from the reference alone: where another draw of as many prompts would bring it.
+"""Where a score may lie, derived from the reference alone.
 
-An engine draws the same prompts from the same latents, so a healthy one is far nearer to the reference than this. What
-lies outside is a difference that chance in the choice of prompts does not make.
+A share or a mean may lie where another draw of as many prompts would bring that of the reference: what is outside is a
+difference that chance in the choice of prompts does not make. An engine draws the same prompts from the same latents,
+so a healthy one is far nearer, and its things stand where those of the reference do, as far as an image can tell.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
+SHIFT_LIMIT = 0.5
+"""Pixels: an edge is read to one pixel, so the centre between two edges to half of one."""
 CONFIDENCE = 0.99
 _TAIL = (1 - CONFIDENCE) / 2
 

@@ -15,7 +15,7 @@ SCENES = all_scenes()
 
 
 @given(index=st.integers(0, len(SCENES) - 1), seed=st.integers(0, 2**31))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_a_drawing_shows_what_its_caption_says(index, seed):
     (image,) = drawn([SCENES[index]], seed=seed)
     result = score(SCENES[index], image)
@@ -24,10 +24,10 @@ def test_a_drawing_shows_what_its_caption_says(index, seed):
 
 
 @pytest.mark.parametrize(
-    ("noise", "blur", "right"), [(0.1, 0, 1.0), (0.2, 0, 1.0), (0, 1, 1.0), (0, 1.5, 0.99), (0.1, 1, 0.97)]
+    ("noise", "blur", "right"), [(0.1, 0, 1.0), (0.2, 0, 1.0), (0, 1, 1.0), (0, 1.5, 0.98), (0.1, 1, 0.96)]
 )
 def test_noise_and_blur_do_not_mislead(noise, blur, right):
-    scenes = some_scenes(SCENES, 150)
+    scenes = some_scenes(SCENES, 60)
     images = ndimage.gaussian_filter(drawn(scenes), (0, 0, blur, blur))
     images = images + noise * np.random.default_rng(1).standard_normal(images.shape)
     found = [score(scene, image).right for scene, image in zip(scenes, images, strict=True)]
@@ -35,7 +35,7 @@ def test_noise_and_blur_do_not_mislead(noise, blur, right):
 
 
 def test_another_scene_is_seen_as_another():
-    scenes = some_scenes(SCENES, 100)
+    scenes = some_scenes(SCENES, 40)
     images = drawn(scenes)
     others = [*scenes[1:], scenes[0]]
     assert not any(score(other, image).right for other, image in zip(others, images, strict=True))
@@ -126,6 +126,7 @@ def test_each_lost_attribute_is_named():
     assert of(circle, square, background="gray").wrong == ("background",)
     assert of(circle).wrong == ("count",)
     assert of(circle, square, ("square", red, (60, 5, 84, 29))) == Score(("count",), 0.0)
+    assert of(circle, square).places == ((35, 65), (95, 65))
     assert of(circle, ("square", COLOURS["cyan"], right)).wrong == ("colour",)
     assert of(("triangle", red, left), square).wrong == ("shape",)
     assert of(("circle", red, (20, 50, 44, 74)), square).wrong == ("size",)

@@ -113,7 +113,7 @@ def _computing(runner: CaseRunner, floatings: Sequence[str]) -> tuple[Mapping[st
     """Return the keys of references by floating type, and what computes those that the cache lacks."""
     if isinstance(runner, GivenPipelineRunner):
         return runner.reference_keys(floatings), runner.compute_references
-    plain, case = _plain(runner), runner.case
+    plain, case = plain_runner(runner), runner.case
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
         runner.workbench.say(f"computing references of {case.model} {case.component}: {', '.join(missing)}")
@@ -122,19 +122,31 @@ def _computing(runner: CaseRunner, floatings: Sequence[str]) -> tuple[Mapping[st
     return {floating: _reference_key(plain, floating) for floating in floatings}, compute
 
 
-def _plain(runner: CaseRunner) -> CaseRunner:
+def plain_runner(runner: CaseRunner) -> CaseRunner:
+    """Return what executes the same case with plain torch in float32."""
     case = dataclasses.replace(runner.case, engine="torch", engine_options=(), optimization="fp32")
     case = dataclasses.replace(case, fuser="", exporter="", opset=0, shapes="", fp32_ops="")
     return dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"))
 
 
 def _reference_key(plain: CaseRunner, floating: str) -> str:
+    return reference_key(plain, "pytest_sdperf.tasks.reference", {"floating": floating})
+
+
+def reference_key(plain: CaseRunner, task: str, more: Mapping[str, Any]) -> str:
+    """Return the key of what plain torch computes for a case.
+
+    Args:
+        plain: What `plain_runner` returned.
+        task: Dotted name of the task that computes it.
+        more: What else decides the result.
+    """
     parts = {
         "case": plain.case.key,
         "builds": {name: build.key for name, build in plain.builds().items()},
-        "floating": floating,
+        **more,
         "device": plain.workbench.device.name,
-        "code": source_hash("pytest_sdperf.tasks.reference", "pytest_sdperf.engines.torch_eager"),
+        "code": source_hash(task, "pytest_sdperf.engines.torch_eager"),
         "versions": library_versions("torch", "diffusers", "transformers"),
     }
     return f"reference-{content_key(parts)}"

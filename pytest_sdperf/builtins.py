@@ -20,7 +20,7 @@ from pytest_sdperf.engines.ort_trt import OrtTrtEngine
 from pytest_sdperf.engines.tensorrt import TensorRtEngine
 from pytest_sdperf.engines.torch_compile import TorchCompileEngine
 from pytest_sdperf.engines.torch_eager import TorchEngine
-from pytest_sdperf.models import sd15, sd21, sdxl
+from pytest_sdperf.models import sd15, sd21, sdxl, shapes
 from pytest_sdperf.optimizations import LADDER
 
 
@@ -28,7 +28,7 @@ def pytest_sdperf_register(catalog: Catalog) -> None:
     """Register the devices, models, optimizations and engines of this project."""
     for probe in (NvmlProbe(), AmdsmiProbe(), CpuProbe()):
         catalog.add_device_probe(probe)
-    for model in (*sd15.MODELS, *sd21.MODELS, *sdxl.MODELS):
+    for model in (*sd15.MODELS, *sd21.MODELS, *sdxl.MODELS, *shapes.MODELS):
         catalog.add_model(model)
     for optimization in LADDER:
         catalog.add_optimization(optimization)

@@ -14,7 +14,7 @@ from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.fitness import ended
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery
-from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.outcomes import Agreement, Outcome, Semantics, Verdict
 from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.tolerances import Override
@@ -81,6 +81,12 @@ class Recorder:
     def agreements(self, agreements: Sequence[Agreement]) -> None:
         """Record comparisons with a reference."""
         self._note(agreements=(*self._item.stash[_REPORT].agreements, *agreements))
+
+    def semantics(self, semantics: Semantics, verdict: Verdict) -> None:
+        """Record what the pictures of the fixed prompts show, and what that means."""
+        report = self._item.stash[_REPORT]
+        self._item.stash[_REPORT] = dataclasses.replace(report, semantics=semantics)
+        self.verdicts([verdict])
 
     def verdicts(self, verdicts: Sequence[Verdict]) -> None:
         """Record what something means."""

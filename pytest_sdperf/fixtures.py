@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_sdperf import agreement as agreements
-from pytest_sdperf import benchmark_bridge
+from pytest_sdperf import benchmark_bridge, semantics
 from pytest_sdperf.building.expectations import explain_build
 from pytest_sdperf.case_floor import with_floor
 from pytest_sdperf.contracts import Engine, Model
@@ -26,15 +26,17 @@ from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError
 from pytest_sdperf.judging.given import judge_as_is
 from pytest_sdperf.judging.pairs import judge_pairs, more_pairs
 from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.semantics import judge_semantics
 from pytest_sdperf.judging.target import judge_against_target
 from pytest_sdperf.labels import in_words
 from pytest_sdperf.measure import measure
 from pytest_sdperf.measure_pairs import measure_pairs
 from pytest_sdperf.options.marks import MARKER, read_marks
-from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.outcomes import Agreement, Outcome, Semantics, Verdict
 from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session, session_of
+from pytest_sdperf.shapes.scenes import IMAGE_SIZE
 from pytest_sdperf.tolerances import overrides_of
 from pytest_sdperf.values import Build, Case, Measurement
 
@@ -151,6 +153,29 @@ def agree(
         return found
 
     return compare
+
+
+@pytest.fixture
+def pictures(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -> Callable[[CaseRunner], Semantics]:
+    """Draw fixed prompts and read the images: `pictures(runner)` fails the test outside the window of the reference."""
+    recorder, settings = Recorder(request.node, case), sdperf_session.run.settings
+
+    def look_and_judge(runner: CaseRunner) -> Semantics:
+        if (case.width, case.height) != (IMAGE_SIZE, IMAGE_SIZE):
+            size = f"{IMAGE_SIZE}x{IMAGE_SIZE}"
+            pytest.skip(f"not applicable: images are read at {size}; leave --sdperf-resolution out")
+        recorder.rungs(sdperf_session.standing(case))
+        count = settings.prompts or semantics.DEFAULT_PROMPTS[sdperf_session.run.device_kind]
+        try:
+            seen = semantics.look(runner, prompts=count)
+        except NoReferenceError as error:
+            pytest.skip(str(error))
+        verdict = judge_semantics(seen)
+        recorder.semantics(seen, verdict)
+        deliver([verdict], sdperf_session.policy(case))
+        return seen
+
+    return look_and_judge
 
 
 @pytest.fixture

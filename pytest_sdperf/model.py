@@ -26,7 +26,9 @@ class Model(ABC):
         name: Catalog name.
         components: Names of the components that have weights, in the order of the data flow.
         height, width, steps, scheduler: Defaults of a request.
+        guidance_scale: Weight of guidance in a request.
         thin: Whether this is a narrow twin for machines without a GPU.
+        trained: Diffusers folder of the weights that come with the model; None where they are drawn from a seed.
     """
 
     name: str
@@ -35,7 +37,9 @@ class Model(ABC):
     width: int = 512
     steps: int = 50
     scheduler: str = "pndm"
+    guidance_scale: float = 7.5
     thin: bool = False
+    trained: Path | None = None
 
     @abstractmethod
     def config(self, component: str) -> dict[str, Any]:

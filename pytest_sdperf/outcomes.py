@@ -75,6 +75,59 @@ class Agreement:
         return math.isfinite(self.limit) and self.error <= self.limit
 
 
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """A score and where it may lie.
+
+    Attributes:
+        obtained: The score of an engine.
+        reference: That of the reference, on the same prompts and initial latents.
+        low, high: Between these another draw of as many prompts would bring the reference itself.
+    """
+
+    obtained: float
+    reference: float
+    low: float
+    high: float
+
+    @property
+    def inside(self) -> bool:
+        """Whether the score lies in its window; NaN never does."""
+        return self.low <= self.obtained <= self.high
+
+
+@dataclasses.dataclass(frozen=True)
+class Semantics:
+    """Do pictures show what their prompts say?
+
+    Attributes:
+        prompts: How many were drawn.
+        right: Share of pictures that show everything as said.
+        clearness: Mean clearness of the pictures, from 0 to 1.
+        shift: Mean distance of things from where the pictures of the reference have them, in pixels.
+        wrong: What is not as said -> in how many pictures.
+        lost: Prompts that the reference draws right and the engine does not.
+    """
+
+    prompts: int
+    right: Window
+    clearness: Window
+    shift: Window
+    wrong: Mapping[str, int]
+    lost: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Semantics:
+        """Rebuild it from JSON data."""
+        windows = {name: Window(**data[name]) for name in ("right", "clearness", "shift")}
+        return cls(**{**data, **windows, "lost": tuple(data["lost"])})
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The scores."""
+        return (self.right, self.clearness, self.shift)
+
+
 class Outcome(Enum):
     """The verdicts, worst last. `judge()` gives seven of them; NOT MEASURED is what a time budget had no room for."""
 

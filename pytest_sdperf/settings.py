@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from pytest_sdperf.model import Model
+
 FAIL_ON = ("inconclusive", "not-measured")  # verdicts that fail where that is asked for
 MORE = 4  # as many times the processes that were asked for may be started, while a verdict is open
 
@@ -89,7 +91,7 @@ class Selection:
         shapes: `static` or `dynamic`.
         fp32_ops: Operators that stay float32 in float16 builds, as `component:operator`, sorted.
         weights: `random`, `none` (graphs are built without weights), the absolute path of a diffusers folder, or a
-            hub id.
+            hub id; empty for what comes with the model (`weights_of`).
         onnx_dir: Absolute path of an exported pipeline that is taken instead of exporting one; None exports.
         onnx_reference: Absolute path of a float32 one that stands for torch where no weights are given.
         pipeline: What makes the user's own pipeline, the only one that is tested then; None tests models.
@@ -107,7 +109,7 @@ class Selection:
     opset: int = 18
     shapes: str = "static"
     fp32_ops: tuple[str, ...] = ()
-    weights: str = "random"
+    weights: str = ""
     onnx_dir: Path | None = None
     onnx_reference: Path | None = None
     pipeline: PipelineFactory | None = None
@@ -123,7 +125,11 @@ class Selection:
     @property
     def has_module(self) -> bool:
         """Whether torch modules stand for what is built; for given graphs only those that `--weights` names do."""
-        return self.pipeline is None and (self.onnx_dir is None or self.weights not in {"random", "none"})
+        return self.pipeline is None and (self.onnx_dir is None or self.weights not in {"", "random", "none"})
+
+    def weights_of(self, model: Model) -> str:
+        """Return the weights of one model: what was named, else its own, else `random`."""
+        return self.weights or (str(model.trained) if model.trained else "random")
 
 
 @dataclass(frozen=True)
@@ -137,6 +143,7 @@ class Settings:
         cache_dir: Folder of built artifacts.
         cache_size_bytes: Size above which the least recently used artifacts are removed.
         state_dir: Folder of candidates and self-test results of this machine.
+        prompts: How many of the fixed prompts are drawn; 0 is the default of the kind of device.
         processes: Fresh processes per measurement.
         max_processes: More are started while a verdict is open, up to this many; 0 means four times as many on a GPU,
             and no more on a CPU.
@@ -164,6 +171,7 @@ class Settings:
     cache_dir: Path = Path()
     cache_size_bytes: int = 100 * 10**9
     state_dir: Path = Path()
+    prompts: int = 0
     processes: int = 3
     max_processes: int = 0
     other: OtherSide | None = None

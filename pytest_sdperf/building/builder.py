@@ -60,12 +60,12 @@ class Builder:
         self.given = Given(folder, catalog, self._make, self._fuse) if folder else None
         self.reference = Given(reference, catalog, self._make, self._fuse) if reference else None
         self.work = WorkCounter(catalog, self._make)
+        self._find_source = functools.cache(find_source)
         # What failed is not tried again in this run: builds are made ahead, and each test asks for its own again.
         self._failed: dict[str, SdperfError] = {}
 
-    @functools.cached_property
-    def _source(self) -> Drawn | Folder | Nothing:
-        return find_source(self._settings.selection.weights)
+    def _source(self, model: Model) -> Drawn | Folder | Nothing:
+        return self._find_source(self._settings.selection.weights_of(model))
 
     def weights(self, model_name: str, component: str) -> Path:
         """Return a safetensors file with the float32 weights of a component.
@@ -140,10 +140,10 @@ class Builder:
         model = self._catalog.models.get(model_name)
         parts = {
             "encoders": [model.config(name) for name in model.components if name.startswith("text_encoder")],
-            "source": self.given.tokenizers() if self.given else self._source.parts(),
+            "source": self.given.tokenizers() if self.given else self._source(model).parts(),
             "code": source_hash("pytest_sdperf.tasks.tokenizers", type(model).__module__),
         }
-        folder = str(self.given.folder.path) if self.given else self._source.arguments()["folder"]
+        folder = str(self.given.folder.path) if self.given else self._source(model).arguments()["folder"]
         arguments = {"model": model.name, "folder": folder}
         owners = [self._catalog.models.owner(model.name)]
         return self._make("tokenizers", parts, "pytest_sdperf.tasks.tokenizers:run", arguments, owners).path
@@ -186,18 +186,18 @@ class Builder:
     def _weights(self, model: Model, component: str) -> Entry:
         parts = {
             **steps.identity(model, component),
-            "source": self._source.parts(),
+            "source": self._source(model).parts(),
             "code": source_hash(weights.__name__),
             "versions": library_versions(*_MODULE_LIBRARIES),
         }
-        arguments = {"model": model.name, "component": component, **self._source.arguments()}
+        arguments = {"model": model.name, "component": component, **self._source(model).arguments()}
         owners = [self._catalog.models.owner(model.name)]
         return self._make("weights", parts, f"{weights.__name__}:run", arguments, owners)
 
     def _export(
         self, model: Model, component: str, *, exporter: str, opset: int, shapes: str, workload: Workload
     ) -> Entry:
-        drawn = None if self._source == Nothing() else self._weights(model, component)
+        drawn = None if self._source(model) == Nothing() else self._weights(model, component)
         work = steps.shapes_only(workload) if shapes == "static" else steps.open_shapes(model)
         arguments = {
             "model": model.name,
@@ -224,7 +224,7 @@ class Builder:
     ) -> Entry:
         if fuser not in FUSERS:
             raise UnknownNameError("fuser", fuser, FUSERS)
-        if fuser == "ort" and self._source == Nothing():
+        if fuser == "ort" and self._settings.selection.weights == NONE:
             raise OptionError(
                 f"the optimizer of onnxruntime reads weights, and --sdperf-weights={NONE} builds graphs without. "
                 f"Choose the fuser native, or leave --sdperf-weights out."

@@ -64,12 +64,14 @@ class TextEncoder(Component):
         results: Its outputs: `last_hidden_state`, `penultimate_hidden_state`, `text_embeds` (projected and pooled).
         tokenizer: Sub-folder of its tokenizer.
         pad_token: Text that fills a prompt up to the sequence length.
+        words: Words that a generated tokenizer knows as one token each.
     """
 
     folder: str = "text_encoder"
     results: tuple[str, ...] = ("last_hidden_state",)
     tokenizer: str = "tokenizer"
     pad_token: str = "<|endoftext|>"
+    words: tuple[str, ...] = ()
 
     def inputs(self, workload: Workload) -> tuple[TensorSpec, ...]:
         """Return `input_ids` [N, 77]."""

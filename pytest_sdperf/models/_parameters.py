@@ -20,4 +20,5 @@ PARAMETERS: Mapping[str, Mapping[str, int]] = {
     "sdxl-refiner": {"text_encoder_2": 694_659_840, "unet": 2_259_526_660, **_VAE},
     "sdxl-thin": {"text_encoder": 1_447_968, "text_encoder_2": 14_484_288, "unet": 98_862_852, **_NARROW_VAE},
     "sdxl-refiner-thin": {"text_encoder_2": 14_484_288, "unet": 62_539_268, **_NARROW_VAE},
+    "shapes": {"text_encoder": 688_464, "unet": 5_625_252, **_NARROW_VAE},
 }

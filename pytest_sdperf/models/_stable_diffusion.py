@@ -26,7 +26,7 @@ class StableDiffusion(Model):
         name: Catalog name.
         parts: Component name -> component, in the order of the data flow.
         scheduler_config: Released scheduler configuration; `config("scheduler")` returns it.
-        height, width, steps, scheduler, thin: See `Model`.
+        height, width, steps, scheduler, guidance_scale, thin, trained: See `Model`.
     """
 
     name: str
@@ -36,7 +36,9 @@ class StableDiffusion(Model):
     width: int = 512
     steps: int = 50
     scheduler: str = "pndm"
+    guidance_scale: float = 7.5
     thin: bool = False
+    trained: Path | None = None
 
     @property
     def components(self) -> tuple[str, ...]:  # type: ignore[override]  # derived, therefore read-only
@@ -109,5 +111,6 @@ class StableDiffusion(Model):
                     vocabulary_size=encoder.config["vocab_size"],
                     length=encoder.config["max_position_embeddings"],
                     pad_token=encoder.pad_token,
+                    words=encoder.words,
                 )
         return tuple(encoder.tokenizer for encoder in encoders)

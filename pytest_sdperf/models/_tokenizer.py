@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -30,11 +30,14 @@ def copy(source: Path, target: Path) -> bool:
     return True
 
 
-def generate(target: Path, *, vocabulary_size: int, length: int, pad_token: str) -> None:
-    """Write a tokenizer with exactly `vocabulary_size` ids that pads to `length` tokens."""
+def generate(target: Path, *, vocabulary_size: int, length: int, pad_token: str, words: Sequence[str] = ()) -> None:
+    """Write a tokenizer with exactly `vocabulary_size` ids that pads to `length` tokens and knows `words` as tokens."""
     bytes_ = _byte_letters()
     alphabet = bytes_ + [letter + _WORD_END for letter in bytes_]
-    merges = list(itertools.islice(_merges(), vocabulary_size - len(alphabet) - 2))
+    first_merges = _word_merges(words)
+    known = {first + second for first, second in first_merges}
+    others = (merge for merge in _merges() if "".join(merge) not in known)
+    merges = list(itertools.islice(itertools.chain(first_merges, others), vocabulary_size - len(alphabet) - 2))
     tokens = [*alphabet, *(first + second for first, second in merges), BEGIN, END]
     target.mkdir(parents=True, exist_ok=True)
     vocabulary = {token: index for index, token in enumerate(tokens)}
@@ -52,6 +55,31 @@ def _byte_letters() -> list[str]:
     visible = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     hidden = 256 - len(visible)
     return [chr(byte) for byte in visible] + [chr(256 + offset) for offset in range(hidden)]
+
+
+def _word_merges(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return merges that make one token of each word.
+
+    A later merge never undoes an earlier word: the tokenizer applies the earliest merge that fits, and until such a
+    word is whole one of its own does.
+    """
+    merges: list[tuple[str, str]] = []
+    for word in words:
+        pieces = _merged([*word[:-1], word[-1] + _WORD_END], merges)
+        while len(pieces) > 1:
+            merges.append((pieces[0], pieces[1]))
+            pieces = [pieces[0] + pieces[1], *pieces[2:]]
+    return merges
+
+
+def _merged(pieces: list[str], merges: Sequence[tuple[str, str]]) -> list[str]:
+    """Apply merges as a tokenizer does: the earliest of those that fit, wherever it does, again and again."""
+    rank = {merge: index for index, merge in enumerate(merges)}
+    while fitting := [pair for pair in itertools.pairwise(pieces) if pair in rank]:
+        best = min(fitting, key=lambda pair: rank[pair])
+        index = list(itertools.pairwise(pieces)).index(best)
+        pieces = [*pieces[:index], "".join(best), *pieces[index + 2 :]]
+    return pieces
 
 
 def _merges() -> Iterator[tuple[str, str]]:

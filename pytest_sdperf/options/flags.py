@@ -120,7 +120,7 @@ OPTIONS: Sequence[Option] = (
         "weights",
         "what",
         "random (seeded), none (graphs are only looked at), a diffusers folder, or the id of a repository on the "
-        "Hugging Face hub. Default: random.",
+        "Hugging Face hub. Default: what comes with the model, else random.",
         "SOURCE",
     ),
     Option(
@@ -152,6 +152,12 @@ OPTIONS: Sequence[Option] = (
     ),
     Option("steps", "what", "Steps of the scheduler in a pipeline. Default: the model's.", "NUMBER"),
     Option("scheduler", "what", "pndm, ddim, euler or unipc. Default: the model's.", "NAME"),
+    Option(
+        "prompts",
+        "what",
+        "Prompts of the fixed list of 100 that test_semantics draws. Default: 12 on a CPU, 100 on a GPU.",
+        "NUMBER",
+    ),
     Option("processes", "how", "Fresh worker processes per measurement, at least. Default: 3.", "NUMBER"),
     Option(
         "max-processes",

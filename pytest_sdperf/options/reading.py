@@ -23,6 +23,7 @@ from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.weights_identity import NONE, RANDOM
 from pytest_sdperf.schedulers import SCHEDULERS
 from pytest_sdperf.settings import FAIL_ON, MORE, EngineRequest, OtherSide, Selection, Settings
+from pytest_sdperf.shapes.scenes import PROMPT_COUNT
 
 PIPELINE = "pipeline"
 FUSERS = ("native", "ort")
@@ -85,6 +86,7 @@ class Reader:
             cache_dir=cache_folder(self.answers, started_in=self.started_in, root=self.root),
             cache_size_bytes=self._said("cache-size", read.size_bytes, usual.cache_size_bytes),
             state_dir=state_folder(self.answers, started_in=self.started_in, root=self.root),
+            prompts=self._said("prompts", self._prompts, usual.prompts),
             processes=self._processes(),
             max_processes=self._said("max-processes", self._most_processes, usual.max_processes),
             other=self._other_side(),
@@ -222,6 +224,16 @@ class Reader:
                 f"--sdperf-onnx-dir=FOLDER, or leave {answer.spelling} out."
             )
         return self._folder(answer)
+
+    @staticmethod
+    def _prompts(answer: Answer) -> int:
+        count = read.count(answer, "a number of prompts")
+        if count > PROMPT_COUNT:
+            raise OptionError(
+                f"{answer}: the fixed list has {PROMPT_COUNT} prompts. Allowed: whole numbers from 1 to "
+                f"{PROMPT_COUNT}; type for example {answer.spelling}={PROMPT_COUNT}."
+            )
+        return count
 
     def _weights(self, answer: Answer) -> str:
         """Return `random`, `none`, the absolute path of a folder, or a hub id."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pytest_sdperf.options.hub import hub_revision
 
+OWN = ""
+"""The model's own, where some come with it; else random ones."""
 RANDOM = "random"
 NONE = "none"
 """Graphs are built without weights; nothing is executed."""

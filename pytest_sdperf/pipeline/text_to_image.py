@@ -89,8 +89,9 @@ class TextToImage:
         seed: int,
         workload: Workload,
         negative_prompt: str = "",
-        guidance_scale: float = 7.5,
+        guidance_scale: float | None = None,
         on_step: OnStep | None = None,
+        noise: torch.Tensor | None = None,
         start: torch.Tensor | None = None,
         strength: float = REFINER_STRENGTH,
     ) -> PipelineResult:
@@ -101,8 +102,9 @@ class TextToImage:
             seed: Seed of the initial latents.
             workload: Size, steps and scheduler.
             negative_prompt: What guidance leads away from, the same for every image; an empty text is encoded too.
-            guidance_scale: Weight of guidance.
+            guidance_scale: Weight of guidance; the model's if not given.
             on_step: Called after every UNet call with its index, timestep and the new latents.
+            noise: Standard normal noise that the first latents are made of; drawn from the seed if not given.
             start: Latents of an image that a refiner starts from; drawn from the seed if not given.
             strength: Part of the steps that a refiner makes.
 
@@ -111,14 +113,15 @@ class TextToImage:
         """
         import torch
 
+        weight = self.model.guidance_scale if guidance_scale is None else guidance_scale
         if len(prompts) != workload.batch_size:
             raise ValueError(f"{len(prompts)} prompts for a batch size of {workload.batch_size}")
         with torch.no_grad():
             negative = self._prompts.encode([negative_prompt] * len(prompts))
             positive = self._prompts.encode(prompts)
             conditions = guided_conditions(self.model, negative, positive, workload=workload, dtype=self._dtype)
-            start_state = self._begin(workload, seed=seed, start=start, strength=strength)
-            latents = self._denoise(start_state, conditions, guidance_scale=guidance_scale, on_step=on_step)
+            start_state = self._begin(workload, seed=seed, noise=noise, start=start, strength=strength)
+            latents = self._denoise(start_state, conditions, guidance_scale=weight, on_step=on_step)
             return self._decode(latents, len(start_state.timesteps))
 
     @property
@@ -128,12 +131,20 @@ class TextToImage:
         dtype: torch.dtype = getattr(torch, self.floating)
         return dtype
 
-    def _begin(self, workload: Workload, *, seed: int, start: torch.Tensor | None, strength: float) -> _Start:
+    def _begin(
+        self,
+        workload: Workload,
+        *,
+        seed: int,
+        noise: torch.Tensor | None,
+        start: torch.Tensor | None,
+        strength: float,
+    ) -> _Start:
         scheduler = make_scheduler(workload.scheduler, self.model.config("scheduler"))
         scheduler.set_timesteps(workload.steps, device="cpu")
         sample = self.model.inputs("unet", workload)[0]
         shape = (workload.batch_size, *sample.shape[1:])
-        noise = draw_noise(shape, seed).to(self.device, self._dtype)
+        noise = (draw_noise(shape, seed) if noise is None else noise).to(self.device, self._dtype)
         if time_id_count(self.model) != REFINER_TIME_IDS:
             return _Start(scheduler, scheduler.timesteps, noise * scheduler.init_noise_sigma)
         image = draw_noise(shape, seed + 1) if start is None else start

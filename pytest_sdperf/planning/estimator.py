@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pytest_sdperf import agreement, ladder
+from pytest_sdperf import agreement, ladder, semantics
 from pytest_sdperf.building.inventory import Inventory
 from pytest_sdperf.comparing.tensors import REFERENCE
 from pytest_sdperf.components import PIPELINE, component_floating
@@ -16,14 +16,14 @@ from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.measure import MOST_WAITING, timing_plan
-from pytest_sdperf.options.weights_identity import NONE, RANDOM
+from pytest_sdperf.options.weights_identity import NONE, OWN, RANDOM
 from pytest_sdperf.planning import estimates
 from pytest_sdperf.planning.builds import Builds, Place, Step
 from pytest_sdperf.planning.cost import Cost
 from pytest_sdperf.planning.estimates import Speed
 from pytest_sdperf.planning.figures import Figure, estimate, total
 from pytest_sdperf.planning.known import Known
-from pytest_sdperf.planning.wanted import AGREEMENT, COUNTS, RUN, SPEED, Wanted
+from pytest_sdperf.planning.wanted import AGREEMENT, COUNTS, PICTURES, RUN, SPEED, Wanted
 from pytest_sdperf.runner import CaseRunner, rungs_of
 from pytest_sdperf.session import Session
 from pytest_sdperf.values import Case
@@ -48,7 +48,7 @@ class Estimator:
         settings, weights = run.settings, run.settings.selection.weights
         self._inventory = Inventory(settings.cache_dir, size_bytes=settings.cache_size_bytes)
         self._builder = session.new_builder(self._inventory, say=_silent)
-        blind = weights not in {RANDOM, NONE} and not Path(weights).is_dir()
+        blind = weights not in {OWN, RANDOM, NONE} and not Path(weights).is_dir()
         self._builds = Builds(self._builder, self._inventory, run.catalog, blind=blind)
         slug = self.device.slug if self.device else settings.gpu
         self._speed = Speed.of(run.device_kind, slug, cores=session.cores)
@@ -125,6 +125,7 @@ class Estimator:
         parts = {
             SPEED: lambda: self._measuring(wanted.case, engine),
             AGREEMENT: lambda: self._comparing(wanted.case, engine, steps),
+            PICTURES: lambda: self._drawing(wanted.case, engine),
             RUN: lambda: self._calling(wanted.case, engine),
         }
         found = [parts[test]() for test in wanted.tests if test in parts]
@@ -166,6 +167,23 @@ class Estimator:
     def _comparing(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
         calling = Figure() if self.session.has_outputs(case) else self._calling(case, engine)
         return _sum((calling, self._references(case, engine, steps)))
+
+    def _drawing(self, case: Case, engine: Engine) -> Figure | None:
+        """Return what the pictures of a case cost, and those of plain torch once for every engine."""
+        prompts = self.session.run.settings.prompts or semantics.DEFAULT_PROMPTS[self._speed.kind]
+        plain = replace(case, batch_size=min(prompts, semantics.REFERENCE_BATCH))
+        place = ("pictures", plain.model, plain.workload, plain.weights)
+        sides = [(case, self._floating(case, engine), _start_s(case, engine))]
+        if place not in self._claimed:
+            sides.append((plain, "float32", estimates.TORCH_START_S))
+        self._claimed.add(place)
+        seconds = 0.0
+        for side, floating, start_s in sides:
+            call_s = estimates.request_seconds(side, self._model(side), self._speed, floating=floating)
+            if call_s is None:
+                return None
+            seconds += start_s + call_s * math.ceil(prompts / side.batch_size)
+        return estimate(seconds)
 
     def _references(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
         """Return what the references of a case cost that are not there yet; one process computes them."""

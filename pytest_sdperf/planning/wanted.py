@@ -10,8 +10,8 @@ import pytest
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case
 from pytest_sdperf.values import Case
 
-COUNTS, AGREEMENT, SPEED, RUN, BUILD = "counts", "agreement", "speed", "run", "build"
-_FIXTURES = {"expected_counts": COUNTS, "agree": AGREEMENT, "bench": SPEED}
+COUNTS, AGREEMENT, PICTURES, SPEED, RUN, BUILD = "counts", "agreement", "pictures", "speed", "run", "build"
+_FIXTURES = {"expected_counts": COUNTS, "agree": AGREEMENT, "pictures": PICTURES, "bench": SPEED}
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Wanted:
     Attributes:
         id: The case as test ids spell it.
         case: The case.
-        tests: Some of `counts`, `agreement`, `speed`, `run` and `build`.
+        tests: Some of `counts`, `agreement`, `pictures`, `speed`, `run` and `build`.
     """
 
     id: str

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import worst
-from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.outcomes import Agreement, Outcome, Semantics, Verdict
 from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.tolerances import Override
 from pytest_sdperf.values import Case, Measurement, to_json
@@ -32,6 +32,7 @@ class CaseReport:
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
         pairs: What an A/B measured instead of `measurement`.
         overrides: Tolerances of this case that differ from all others; `policy` has them in.
+        semantics: What the pictures of the fixed prompts show; None where none were drawn.
     """
 
     nodeid: str
@@ -46,6 +47,7 @@ class CaseReport:
     problem: str = ""
     pairs: Pairs | None = None
     overrides: tuple[Override, ...] = ()
+    semantics: Semantics | None = None
 
     @property
     def measured(self) -> bool:
@@ -70,13 +72,14 @@ class CaseReport:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
         """Rebuild a report from JSON data."""
-        names = ("measurement", "explanation", "policy", "pairs")
-        measurement, explanation, policy, pairs = (data.get(name) for name in names)
+        names = ("measurement", "explanation", "policy", "pairs", "semantics")
+        measurement, explanation, policy, pairs, semantics = (data.get(name) for name in names)
         return cls(
             nodeid=data["nodeid"],
             case=Case.from_json(data["case"]),
             measurement=Measurement.from_json(measurement) if measurement else None,
             pairs=Pairs.from_json(pairs) if pairs else None,
+            semantics=Semantics.from_json(semantics) if semantics else None,
             agreements=tuple(Agreement.from_json(agreement) for agreement in data.get("agreements", ())),
             verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
             counts=data.get("counts", {}),

@@ -84,6 +84,8 @@ def _onwards(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
 
 def _again(metrics: set[str], run: RunInfo) -> tuple[str, str]:
     """Return what may settle metrics that are INCONCLUSIVE."""
+    if metrics == {"semantics"}:
+        return "draw every prompt of the list", _with(run.command, "--sdperf-prompts=100")
     if metrics == {BUILD_TIME}:
         return "measure with what is built now, whose time is not judged again", run.command
     return "measure with more processes, on a quieter machine", _with(run.command, "--sdperf-processes=10")

@@ -17,6 +17,7 @@ from pytest_sdperf.report.memory import memory_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.pairs import pair_lines
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.semantics import semantics_lines
 from pytest_sdperf.report.tables import table_lines
 from pytest_sdperf.report.taken_over import taken_over_lines
 from pytest_sdperf.report.tolerances import tolerance_lines
@@ -56,6 +57,7 @@ def report_lines(
     yield from _section(floor_lines(reports, width=width))
     yield from _section(memory_lines(reports, width=width))
     yield from _section(agreement_lines(reports, width=width))
+    yield from _section(semantics_lines(reports, width=width))
     yield from _section(_standing(reports, width=width))
     yield from _section(what_ran_lines(reports, width=width, every=verbose))
     yield from _section(tolerance_lines(reports, run.idle, width=width))

@@ -9,7 +9,7 @@ from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.components import PIPELINE, component_floating, parts_of
 from pytest_sdperf.contracts import Engine
 from pytest_sdperf.options.onnx_folder import GIVEN, ONNX_DIR, OnnxFolder
-from pytest_sdperf.options.weights_identity import RANDOM
+from pytest_sdperf.options.weights_identity import OWN, RANDOM
 from pytest_sdperf.settings import Selection
 from pytest_sdperf.values import Case
 
@@ -63,7 +63,7 @@ class GivenCases:
             timed: Whether it is measured: what only a lowered graph can show is no speed of the engine.
         """
         if engine is not None and engine.consumes != "onnx":
-            return no_module(engine.name, self.folder) if self.selection.weights == RANDOM else ""
+            return no_module(engine.name, self.folder) if self.selection.weights in {OWN, RANDOM} else ""
         lacking = self._lacking(case)
         if lacking:
             return (

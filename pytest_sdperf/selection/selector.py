@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -25,10 +25,10 @@ from pytest_sdperf.selection.narrowing import NothingLeftError, narrow, nothing_
 from pytest_sdperf.settings import EngineRequest, Selection
 from pytest_sdperf.values import Case
 
-ENGINE_FIXTURES = frozenset({"engine", "runner", "bench", "agree"})
+ENGINE_FIXTURES = frozenset({"engine", "runner", "bench", "agree", "pictures"})
 CASE_FIXTURES = ENGINE_FIXTURES | {"case", "model", "build"}
 DEVICE_FIXTURES = ENGINE_FIXTURES | {"device"}
-EXECUTING_FIXTURES = frozenset({"runner", "bench", "agree"})
+EXECUTING_FIXTURES = frozenset({"runner", "bench", "agree", "pictures"})
 DEFAULT_MODELS: Mapping[DeviceKind, str] = {"cpu": "sd15-thin", "cuda": "sd15", "rocm": "sd15"}
 DEFAULT_ENGINES: Mapping[DeviceKind, Sequence[str]] = {
     "cpu": ("torch", "ort-cpu"),
@@ -142,17 +142,21 @@ class Selector:
             component=component,
             engine="",
             optimization="",
-            weights=self._weights,
+            weights=self._weights(self.selection, model),
             height=asked.height or model.height,
             width=asked.width or model.width,
             steps=(asked.steps or model.steps) if whole else 0,
             scheduler=(asked.scheduler or model.scheduler) if whole else "",
         )
 
+    def _weights(self, selection: Selection, model: Model) -> str:
+        """Return the identity of the weights of a model; of a given pipeline it shows later."""
+        return self._identity(selection.weights_of(model)) if self.selection.pipeline is None else ""
+
     @functools.cached_property
-    def _weights(self) -> str:
-        """Identity of the weights; files are read for it, so once per run. Of a given pipeline it shows later."""
-        return weights_identity(self.selection.weights) if self.selection.pipeline is None else ""
+    def _identity(self) -> Callable[[str], str]:
+        """What identifies weights; files are read for it, so once per run."""
+        return functools.cache(weights_identity)
 
     def graph(self, case: Case, fuser: str) -> Case:
         """Return a case with the graph that the command line asks for, fused by `fuser`."""
@@ -188,7 +192,7 @@ class Selector:
             exporter=standard.exporter,
             opset=standard.opset,
             shapes=standard.shapes,
-            weights=weights_identity(standard.weights) if self.selection.pipeline is None else "",
+            weights=self._weights(standard, model),
             height=model.height,
             width=model.width,
             steps=model.steps,

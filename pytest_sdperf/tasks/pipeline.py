@@ -14,7 +14,7 @@ from pytest_sdperf.arrays import save_arrays
 from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.phases import Shared
 from pytest_sdperf.pipeline.prompts import Call
-from pytest_sdperf.pipeline.text_to_image import OnStep, TextToImage
+from pytest_sdperf.pipeline.text_to_image import OnStep, TextToImage, draw_noise
 from pytest_sdperf.tasks import TaskContext, _what_ran
 from pytest_sdperf.tasks._kept import Ranges, StepLatents
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
@@ -101,6 +101,35 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         }
         facts = _facts(parts)
     return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
+
+
+def draw(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Make one image per prompt, a batch at a time, and write `outputs.npz`: `images`.
+
+    Args:
+        arguments: As for `run`, with `prompts` instead of `prompt`. Image i starts from row i of one array of noise,
+            whatever the batch size is.
+        context: The task's context.
+
+    Returns:
+        `outputs`: path of the npz file, with `images` [prompts, 3, H, W] in float32.
+    """
+    import numpy as np
+
+    prompts, workload = arguments["prompts"], Workload(**arguments["workload"])
+    images = []
+    with _loaded(arguments, context) as (pipeline, _):
+        one = pipeline.model.inputs("unet", workload)[0].shape[1:]
+        noise = draw_noise((len(prompts), *one), arguments["seed"])
+        for start in range(0, len(prompts), workload.batch_size):
+            # The last batch is filled up: an engine may have been built for this size alone.
+            rows = [min(start + row, len(prompts) - 1) for row in range(workload.batch_size)]
+            result = pipeline.generate(
+                [prompts[row] for row in rows], seed=arguments["seed"], workload=workload, noise=noise[rows]
+            )
+            images.append(result.image.detach().float().cpu().numpy())
+    outputs = {"images": np.concatenate(images)[: len(prompts)]}
+    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs))}
 
 
 def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

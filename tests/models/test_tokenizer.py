@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from model_files import MODELS
 from transformers import CLIPTokenizer
 
+from pytest_sdperf.shapes.scenes import all_scenes
+
 PROMPT = "a photo of an Astronaut riding a horse on mars, 4k"
 
 
@@ -55,6 +57,17 @@ def test_a_full_vocabulary_has_the_released_layout(name, pads, tmp_path):
         assert tokenizer.model_max_length == 77
         found.add(ids[-1])
     assert found == pads
+
+
+def test_words_that_a_model_names_are_one_token_each(tmp_path):
+    MODELS["shapes"].write_tokenizers(tmp_path, weights=None)
+    tokenizer = CLIPTokenizer.from_pretrained(str(tmp_path / "tokenizer"))
+    assert len(tokenizer) == 640
+    for scene in all_scenes()[::97]:
+        words = scene.caption.split()
+        ids = tokenizer(scene.caption).input_ids
+        assert [tokenizer.decode([one]) for one in ids[1:-1]] == words
+        assert len({*ids}) == len({*words}) + 2
 
 
 def test_a_folder_with_tokenizers_provides_them(tmp_path):

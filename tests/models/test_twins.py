@@ -23,7 +23,8 @@ def layers(model: str, component: str) -> list[tuple[object, ...]]:
 
 
 def test_every_model_has_a_twin():
-    assert sorted(name.removesuffix("-thin") for name in THIN) == sorted(set(MODELS) - set(THIN))
+    twins = set(THIN) - {"shapes"}  # which is no narrow form of a released model
+    assert sorted(name.removesuffix("-thin") for name in twins) == sorted(set(MODELS) - set(THIN))
 
 
 @pytest.mark.parametrize(("thin", "component"), PAIRS)

@@ -40,12 +40,6 @@ class Reporter:
         arguments = [str(argument) for argument in self._config.invocation_params.args]
         return shlex.join(["pytest", *arguments])
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Remember what these options collect, before anything is deselected."""
-        cases = [case_of(item) for item in items if "bench" in fixtures_of(item)]
-        self._results.collected = tuple(case for case in cases if case is not None)
-
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Remember that tests were taken away."""
         self._results.deselected |= bool(items)
@@ -54,6 +48,7 @@ class Reporter:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember the tests that are about to measure, once it is known that they can."""
         benches = [item for item in session.items if case_of(item) and "bench" in fixtures_of(item)]
+        self._results.collected = session_of(self._config).collected
         if not self._config.option.collectonly:
             self._results.benches = {item.nodeid: case for item in benches if (case := case_of(item))}
             if not all(map(is_skipped, benches)):

@@ -100,7 +100,7 @@ def test_an_unknown_key_names_the_nearest_and_every_other(tmp_path):
         "engines, explain, exporter, fail-on, force-fp32-ops, fuser, gpu, inprocess, json, max-processes, "
         "min-effect, missing-baseline, model, onnx-dir, onnx-reference, opset, optimization, pipeline, plan, "
         "pool, processes, reason, resolution, resume, scheduler, shapes, state-dir, steps, time-budget, "
-        "unused-baselines, update-baselines, weights, worker-timeout."
+        "tolerances, unused-baselines, update-baselines, weights, worker-timeout."
     )
 
 

@@ -87,8 +87,11 @@ class SelfTester:
         if settings.update_baselines:
             archive.accept(case.key)
         self._report(session, archive, tested, in_force)
+        wrong = list(shortfalls(tested.rows, in_force))
         self._end([problem] if problem else [], NOTHING_MEASURED)
-        self._end(list(shortfalls(tested.rows, in_force)), FAILED)
+        self._end(wrong, FAILED)
+        if tested.rows and not wrong and not problem:
+            self._write(Line("PASSED no false alarm, and no goal that is surely missed", ("green",)))
 
     def _measured(self, session: Session, case: Case, before: SelfTests | None) -> tuple[SelfTests | None, str]:
         """Measure for as long as there is time; return all runs with this one, and why it ended early."""
@@ -120,25 +123,23 @@ class SelfTester:
         if terminal is None:
             return
         terminal.section("sdperf self-test")
-        lines = selftest_lines(
-            tested,
-            device=describe(session.run.device()),
-            in_force=in_force,
-            width=terminal._tw.fullwidth,  # noqa: SLF001 - pytest has no public way to ask
-        )
-        accepted = session.run.settings.update_baselines
-        kept = Line(f"kept in {archive.accepted if accepted else archive.own}")
-        for line in (*lines, Line(), kept):
-            terminal.write_line(line.text, **line.markup)
+        width = terminal._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
+        device, accepted = describe(session.run.device()), session.run.settings.update_baselines
+        for line in selftest_lines(tested, device=device, in_force=in_force, width=width):
+            self._write(line)
+        self._write(Line())
+        self._write(Line(f"kept in {archive.accepted if accepted else archive.own}"))
 
     def _end(self, problems: Sequence[str], status: int) -> None:
         """Print why the self-test has not passed; the last status that is given is the exit status."""
-        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         for problem in problems:
             self._status = status
-            if terminal is not None:
-                word = "FAILED" if status == FAILED else "INVALID"
-                terminal.write_line(f"{word} {problem}", red=True)
+            self._write(Line(f"{'FAILED' if status == FAILED else 'INVALID'} {problem}", ("red",)))
+
+    def _write(self, line: Line) -> None:
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None:
+            terminal.write_line(line.text, **line.markup)
 
 
 def case_under_test(items: Sequence[pytest.Item]) -> Case:

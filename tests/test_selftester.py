@@ -98,7 +98,10 @@ def test_sixty_processes_are_judged_and_kept_in_the_state_folder(run, pytester, 
     assert lines[1] == "case       sd15-thin unet, ort-cpu at fp16, batch 1, 128x128"
     assert lines[3] == "runs       1 run on 1 day: 60 processes"
     assert any(line.startswith("| A/B in pairs, from 30 %") for line in lines)
-    assert lines[-1] == f"kept in {file_of(pytester.path / 'state', 'toy-cpu')}"
+    assert lines[-2:] == [
+        f"kept in {file_of(pytester.path / 'state', 'toy-cpu')}",
+        "PASSED no false alarm, and no goal that is surely missed",
+    ]
     (tests,) = kept(pytester)
     assert (tests.runs[0].processes, tests.runs[0].builds) == (60, {"unet": "a-key"})
     assert {row.rule for row in tests.rows} == {"pairs", "stored-2", "stored-5"}
@@ -116,7 +119,7 @@ def test_typed_again_it_goes_on(run, pytester, machine):
 
 def test_what_was_measured_is_accepted_like_everything_else(run, pytester):
     result = run("--sdperf-engine=ort-cpu", "--sdperf-update-baselines")
-    assert section(result)[-1] == f"kept in {file_of(pytester.path / 'baselines', 'toy-cpu')}"
+    assert section(result)[-2] == f"kept in {file_of(pytester.path / 'baselines', 'toy-cpu')}"
     assert len(kept(pytester, "baselines")) == 1
     assert kept(pytester) == []
 
@@ -148,6 +151,7 @@ def test_a_false_alarm_is_a_failure(run, machine):
     object.__setattr__(machine.noise, "session", session)
     result = run("--sdperf-engine=ort-cpu")
     assert result.ret == 1
+    assert not any(line.startswith("PASSED") for line in result.outlines)
     assert (
         "FAILED 10 false alarms in 10 comparisons of one build with itself (A/B in pairs, changes from 30 % on)."
         in result.outlines

@@ -24,7 +24,7 @@ from pytest_sdperf.selftest.records import Archive, SelfTestRun, SelfTests, with
 from pytest_sdperf.selftest.rows import rows_of
 from pytest_sdperf.selftest.schedule import GROUP
 from pytest_sdperf.session import Session, session_of
-from pytest_sdperf.units import plural
+from pytest_sdperf.units import duration, plural
 from pytest_sdperf.values import Case
 
 NAME = "sdperf-selftester"
@@ -79,7 +79,7 @@ class SelfTester:
         in_force = InForce(by_pairs, by_baseline)
         tested, problem = self._measured(session, case, before)
         if tested is None:
-            self._end([problem or "Nothing was measured."], NOTHING_MEASURED)
+            self._end([problem or self._no_time()], NOTHING_MEASURED)
             return
         session.say(f"judging {plural(sum(one.processes for one in tested.runs), 'process', 'processes')}")
         tested = msgspec.structs.replace(tested, rows=rows_of(tested, policy=policy))
@@ -117,6 +117,14 @@ class SelfTester:
         if not budget_s:
             return count < PROCESSES
         return clock.wall_s() - self._started_s + slowest_s + REPORT_S < budget_s
+
+    def _no_time(self) -> str:
+        budget_s, took_s = session_of(self._config).run.settings.time_budget_s, clock.wall_s() - self._started_s
+        return (
+            f"Nothing was measured: {duration(took_s)} of a time budget of {duration(budget_s)} are gone, and "
+            f"{duration(REPORT_S)} are kept for the report. What was built is in the cache; type it again with more "
+            f"time, for example --sdperf-time-budget=8m."
+        )
 
     def _report(self, session: Session, archive: Archive, tested: SelfTests, in_force: InForce) -> None:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")

@@ -67,8 +67,10 @@ def shown_for(case: Case, tested: Iterable[SelfTests], *, pairs: bool) -> Shown 
         tested: Self-tests of this very machine.
         pairs: Whether it is judged in pairs, and not by a baseline.
     """
-    found = [shown_by(one, pairs=pairs) for one in tested if kind_of(one.case) == kind_of(case)]
-    # The self-test that allows least speaks for all.
+    speaking = [one for one in tested if kind_of(one.case) == kind_of(case)]
+    own = [one for one in speaking if one.case == case]
+    found = [shown_by(one, pairs=pairs) for one in own or speaking]
+    # Without one of its own, the self-test that allows least speaks for a case.
     return max(filter(None, found), key=lambda one: one.limit) if found and all(found) else None
 
 

@@ -76,13 +76,14 @@ def test_a_self_test_speaks_for_cases_of_its_engine_alone():
     assert shown_for(dataclasses.replace(CPU_CASE, component="pipeline"), all_of_them, pairs=True) is None
 
 
-def test_of_several_the_one_that_allows_least_speaks():
-    other = dataclasses.replace(CPU_CASE, model="sdxl-thin")
-    all_of_them = [known(*pair_rows(0.03)), known(*pair_rows(0.10), of=other)]
-    found = shown_for(CPU_CASE, all_of_them, pairs=True)
-    assert found is not None
-    assert found.limit == 0.10
-    assert shown_for(CPU_CASE, [*all_of_them, known(of=other)], pairs=True) is None
+def test_a_case_has_the_limit_of_its_own_self_test_and_else_that_of_the_one_that_allows_least():
+    other, third = (dataclasses.replace(CPU_CASE, model=model) for model in ("sdxl-thin", "sd21-thin"))
+    both = [known(*pair_rows(0.03)), known(*pair_rows(0.10), of=other)]
+    found = [shown_for(case, both, pairs=True) for case in (CPU_CASE, other, third)]
+    assert [one.limit for one in found] == [0.03, 0.10, 0.10]
+    begun = [*both, known(of=dataclasses.replace(CPU_CASE, batch_size=4))]
+    assert shown_for(CPU_CASE, begun, pairs=True) == found[0]
+    assert shown_for(third, begun, pairs=True) is None
 
 
 def test_a_policy_takes_what_was_shown_and_says_so():

@@ -142,8 +142,8 @@ def test_without_time_and_without_earlier_runs_nothing_was_measured(run):
     assert result.ret == 10
     told = next(line for line in result.outlines if line.startswith("INVALID"))
     assert re.sub(r"measured: \S+ s of", "measured: TIME of", told) == (
-        "INVALID Nothing was measured: TIME of a time budget of 30 s are gone, and 45 s are kept for the report. What was "
-        "built is in the cache; type it again with more time, for example --sdperf-time-budget=8m."
+        "INVALID Nothing was measured: TIME of a time budget of 30 s are gone, and 45 s are kept for the report. What "
+        "was built is in the cache; type it again with more time, for example --sdperf-time-budget=8m."
     )
 
 

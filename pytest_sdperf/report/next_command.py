@@ -14,7 +14,6 @@ from pytest_sdperf.units import plural
 UPDATE = "--sdperf-update-baselines"
 RESUME, PLAN = "--sdperf-resume", "--sdperf-plan"
 MOST = "--sdperf-max-processes"
-_OPEN = (Outcome.INCONCLUSIVE, Outcome.NEW, Outcome.IMPROVED)
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 
 
@@ -49,18 +48,21 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     ):
         if failed:
             return why, _with(run.command, "--lf")
-    open_ = {verdict.metric for report in reports for verdict in report.verdicts if verdict.outcome in _OPEN}
-    if open_ == {"semantics"}:
-        return "draw every prompt of the list", _with(run.command, "--sdperf-prompts=100")
+    if {verdict.metric for report in reports for verdict in report.verdicts} == {"semantics"}:
+        all_ = "draw every prompt of the list", _with(run.command, "--sdperf-prompts=100")
+        return all_ if Outcome.INCONCLUSIVE in outcomes else _keep(run)
     return _onwards(outcomes, run)
+
+
+def _keep(run: RunInfo) -> tuple[str, str]:
+    return "keep these results in a file", _with(run.command, "--sdperf-json=results.json")
 
 
 def _onwards(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
     """Return what follows where nothing went wrong."""
-    keep = ("keep these results in a file", _with(run.command, "--sdperf-json=results.json"))
     if run.pairs:
         more = ("measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24"))
-        return more if Outcome.INCONCLUSIVE in outcomes else keep
+        return more if Outcome.INCONCLUSIVE in outcomes else _keep(run)
     if run.results:
         return "accept these results", f"sdperf baselines accept {run.results}"
     if run.in_process:
@@ -80,7 +82,7 @@ def _onwards(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
         missing = SESSIONS_FOR_SPREAD - run.sessions
         why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
         return why.replace("mores", "more"), _with(run.command, UPDATE)
-    return keep
+    return _keep(run)
 
 
 def _with(command: str, option: str) -> str:

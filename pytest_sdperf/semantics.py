@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Images = np.ndarray[Any, Any]
 
-DEFAULT_PROMPTS: Mapping[str, int] = {"cpu": 12, "cuda": 100, "rocm": 100}
+DEFAULT_PROMPTS: Mapping[str, int] = {"cpu": 8, "cuda": 100, "rocm": 100}
 _FOLDER, _TASK = "images", "pytest_sdperf.tasks.pipeline"
 REFERENCE_BATCH = 10
 """Of the reference, whatever the batch size of a case is."""

@@ -145,6 +145,20 @@ def test_a_model_whose_parameters_nobody_counted_has_no_estimate(plan, pytester)
     ]
 
 
+def test_pictures_cost_a_request_per_prompt_and_those_of_torch_once(plan):
+    tests = "def test_seen(runner, pictures): raise AssertionError"
+    asked = ["--sdperf-engine=torch,ort-cpu", "--sdperf-component=pipeline", "--sdperf-optimization=fp32"]
+
+    def costs(*more):
+        lines = [line.split() for line in plan(*asked, *more, tests=tests).splitlines()]
+        seconds = {"s": 1, "min": 60, "h": 3600}
+        return [float(line[1].removeprefix("~")) * seconds[line[2]] for line in lines if line[:1] == ["pictures"]]
+
+    first, second = costs("--sdperf-prompts=100")
+    assert first > 1.5 * second
+    assert costs("--sdperf-prompts=50")[0] < 0.7 * first
+
+
 def test_an_engine_that_compiles_does_so_once_for_each_case(plan, pytester):
     pytester.makeconftest(
         """

@@ -44,6 +44,7 @@ def test_everything_said_is_in_the_settings(tmp_path):
         "resolution": "768x512",
         "steps": "8",
         "scheduler": "euler",
+        "prompts": "24",
         "processes": "5",
         "max-processes": "7",
         "worker-timeout": "2m",
@@ -89,6 +90,7 @@ def test_everything_said_is_in_the_settings(tmp_path):
         cache_dir=Path("/c"),
         cache_size_bytes=10**9,
         state_dir=Path("/started/s"),
+        prompts=24,
         processes=5,
         max_processes=7,
         worker_timeout_s=120.0,
@@ -147,6 +149,22 @@ def test_a_hub_id_stays_what_it_is():
             (
                 "--batch-size=0: '0' is not a batch size. Allowed: whole numbers from 1; type for example "
                 "--batch-size=1."
+            ),
+        ),
+        (
+            "prompts",
+            "101",
+            (
+                "--prompts=101: the fixed list has 100 prompts. Allowed: whole numbers from 1 to 100; type for example "
+                "--prompts=100."
+            ),
+        ),
+        (
+            "prompts",
+            "none",
+            (
+                "--prompts=none: 'none' is not a number of prompts. Allowed: whole numbers from 1; type for example "
+                "--prompts=1."
             ),
         ),
         (

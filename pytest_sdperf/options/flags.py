@@ -155,7 +155,7 @@ OPTIONS: Sequence[Option] = (
     Option(
         "prompts",
         "what",
-        "Prompts of the fixed list of 100 that test_semantics draws. Default: 12 on a CPU, 100 on a GPU.",
+        "Prompts of the fixed list of 100 that test_semantics draws. Default: 8 on a CPU, 100 on a GPU.",
         "NUMBER",
     ),
     Option("processes", "how", "Fresh worker processes per measurement, at least. Default: 3.", "NUMBER"),

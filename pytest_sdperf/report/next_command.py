@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.judging.artifacts import BUILD_TIME
+from pytest_sdperf.judging.semantics import METRIC as SEMANTICS
 from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import Line, wrapped
@@ -57,6 +58,8 @@ def _onwards(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     outcomes = [{verdict.outcome for verdict in report.verdicts} for report in reports]
     open_metrics = {v.metric for report in reports for v in report.verdicts if v.outcome is Outcome.INCONCLUSIVE}
     keep = ("keep these results in a file", _with(run.command, "--sdperf-json=results.json"))
+    if {verdict.metric for report in reports for verdict in report.verdicts} == {SEMANTICS}:
+        return _again(open_metrics, run) if open_metrics else keep
     if run.pairs:
         more = ("measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24"))
         return more if open_metrics else keep
@@ -84,7 +87,7 @@ def _onwards(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
 
 def _again(metrics: set[str], run: RunInfo) -> tuple[str, str]:
     """Return what may settle metrics that are INCONCLUSIVE."""
-    if metrics == {"semantics"}:
+    if metrics == {SEMANTICS}:
         return "draw every prompt of the list", _with(run.command, "--sdperf-prompts=100")
     if metrics == {BUILD_TIME}:
         return "measure with what is built now, whose time is not judged again", run.command

@@ -64,6 +64,8 @@ class ChangedRunner:
 
 
 class FaultyEngine(TorchEngine):
+    aliases: Mapping[str, Mapping[str, str]] = {}
+
     def __init__(self, name: str) -> None:
         self.name = name
 

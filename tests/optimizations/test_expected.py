@@ -7,6 +7,7 @@ import pytest
 from pytest_sdperf import ladder
 from pytest_sdperf.building.expectations import total_counts, total_sites
 from pytest_sdperf.contracts import Optimization
+from pytest_sdperf.models.shapes import SHAPES
 from pytest_sdperf.optimizations import LADDER
 from pytest_sdperf.structure import norms, sites
 
@@ -60,6 +61,7 @@ MODULES = {
     "vae-encoder": lambda: _vae("encoder"),
     "clip-l": lambda: _clip(12, "quick_gelu"),
     "openclip-h": lambda: _clip(23, "gelu"),
+    "shapes": lambda: SHAPES.module("unet", weights=None),
 }
 
 
@@ -85,6 +87,7 @@ KNOWN = {
     "vae-encoder": (0, 0, 0, 0, 0, 1, 0, 0, 27, 14, 8, 0, 0),
     "clip-l": (1, 24, 0, 12, 0, 12, 0, 0, 0, 0, 0, 0, 0),
     "openclip-h": (1, 46, 0, 0, 23, 23, 0, 0, 0, 0, 0, 0, 0),
+    "shapes": (16, 32, 16, 0, 0, 32, 16, 16, 98, 16, 45, 16, 16),  # as sd15
 }
 SELECTIONS = (*RUNGS, *(f"all-{name}" for name in RUNGS), "fp16+packed-qkv", "bias-split-gelu+bias-add")
 

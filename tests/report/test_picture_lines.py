@@ -53,3 +53,11 @@ def test_more_prompts_are_what_to_type_where_the_reference_is_not_understood():
         "next, draw every prompt of the list:",
         "pytest suites --sdperf-prompts=100",
     ]
+
+
+def test_what_is_held_may_be_kept():
+    lines = list(next_lines([report("t", 1.0)], RunInfo(device="", slug="", command="pytest suites"), width=90))
+    assert [line.text for line in lines] == [
+        "next, keep these results in a file:",
+        "pytest suites --sdperf-json=results.json",
+    ]

@@ -113,7 +113,7 @@ def _computing(runner: CaseRunner, floatings: Sequence[str]) -> tuple[Mapping[st
     """Return the keys of references by floating type, and what computes those that the cache lacks."""
     if isinstance(runner, GivenPipelineRunner):
         return runner.reference_keys(floatings), runner.compute_references
-    plain, case = _plain(runner), runner.case
+    plain, case = plain_of(runner), runner.case
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
         runner.workbench.say(f"computing references of {case.model} {case.component}: {', '.join(missing)}")
@@ -122,7 +122,8 @@ def _computing(runner: CaseRunner, floatings: Sequence[str]) -> tuple[Mapping[st
     return {floating: _reference_key(plain, floating) for floating in floatings}, compute
 
 
-def _plain(runner: CaseRunner) -> CaseRunner:
+def plain_of(runner: CaseRunner) -> CaseRunner:
+    """Return what runs the same case in torch, in float32."""
     case = dataclasses.replace(runner.case, engine="torch", engine_options=(), optimization="fp32")
     case = dataclasses.replace(case, fuser="", exporter="", opset=0, shapes="", fp32_ops="")
     return dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"))

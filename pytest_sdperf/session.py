@@ -26,6 +26,7 @@ from pytest_sdperf.calibrator import calibrate
 from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.given_pipeline import GivenPipeline
+from pytest_sdperf.interpreter import PROJECT, pip
 from pytest_sdperf.judging.escalation import more_processes
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
@@ -242,6 +243,11 @@ class Session:
                     f"{option}={path} cannot be written: {error.strerror}. Name a file in a writable folder with "
                     f"{option}=FILE."
                 ) from error
+        if settings.images_dir is not None and importlib.util.find_spec("PIL") is None:
+            raise OptionError(
+                f"--sdperf-images={settings.images_dir} needs pillow, which is not installed; type: {pip()} install "
+                f"'{PROJECT}[pictures]'"
+            )
 
     @functools.cached_property
     def unfinished(self) -> Unfinished:

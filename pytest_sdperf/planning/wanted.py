@@ -11,7 +11,7 @@ from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case
 from pytest_sdperf.values import Case
 
 COUNTS, AGREEMENT, SPEED, RUN, BUILD = "counts", "agreement", "speed", "run", "build"
-_FIXTURES = {"expected_counts": COUNTS, "agree": AGREEMENT, "bench": SPEED}
+_FIXTURES = {"expected_counts": COUNTS, "agree": AGREEMENT, "drift": AGREEMENT, "bench": SPEED}
 
 
 @dataclass(frozen=True)

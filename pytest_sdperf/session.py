@@ -26,13 +26,13 @@ from pytest_sdperf.calibrator import calibrate
 from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.given_pipeline import GivenPipeline
-from pytest_sdperf.interpreter import PROJECT, pip
 from pytest_sdperf.judging.escalation import more_processes
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.measure import timing_plan
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
+from pytest_sdperf.precision import check_images
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, Workbench, build_of, rungs_of
 from pytest_sdperf.selection.other_case import OtherCase
@@ -243,11 +243,8 @@ class Session:
                     f"{option}={path} cannot be written: {error.strerror}. Name a file in a writable folder with "
                     f"{option}=FILE."
                 ) from error
-        if settings.images_dir is not None and importlib.util.find_spec("PIL") is None:
-            raise OptionError(
-                f"--sdperf-images={settings.images_dir} needs pillow, which is not installed; type: {pip()} install "
-                f"'{PROJECT}[pictures]'"
-            )
+        if settings.images_dir is not None:
+            check_images(settings.images_dir)
 
     @functools.cached_property
     def unfinished(self) -> Unfinished:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_sdperf import agreement as agreements
-from pytest_sdperf import benchmark_bridge, semantics
+from pytest_sdperf import benchmark_bridge, precision, semantics
 from pytest_sdperf.building.expectations import explain_build
 from pytest_sdperf.case_floor import with_floor
 from pytest_sdperf.contracts import Engine, Model
@@ -176,6 +176,33 @@ def pictures(request: pytest.FixtureRequest, case: Case, sdperf_session: Session
         return seen
 
     return look_and_judge
+
+
+@pytest.fixture
+def drift(request: pytest.FixtureRequest, case: Case, sdperf_session: Session) -> Callable[..., Agreement]:
+    """Compare the steps of half precision with those of single precision: `drift(runner)` fails beyond the limit.
+
+    `drift(runner, "bfloat16")` looks at torch itself, whatever the engine of the case.
+    """
+    recorder = Recorder(request.node, case)
+
+    def compare(runner: CaseRunner, floating: str = "") -> Agreement:
+        why_not = precision.not_applicable(runner, floating)
+        if why_not:
+            pytest.skip(why_not)
+        if floating:
+            found = precision.torch_drift(runner, floating)
+        else:
+            found = precision.engine_drift(runner, sdperf_session.runner(precision.single_of(case)))
+        recorder.agreements([found.agreement])
+        if sdperf_session.run.settings.images_dir is not None:
+            folder = sdperf_session.run.settings.images_dir / request.node.callspec.id
+            for path in precision.draw(found, runner, folder):
+                sdperf_session.say(f"wrote {path}")
+        deliver_agreements([found.agreement])
+        return found.agreement
+
+    return compare
 
 
 @pytest.fixture

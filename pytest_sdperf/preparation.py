@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from pytest_sdperf import agreement
+from pytest_sdperf import agreement, precision
 from pytest_sdperf.building.steps import shapes_only
 from pytest_sdperf.comparing.tensors import REFERENCE
 from pytest_sdperf.components import PIPELINE, parts_of
@@ -42,11 +42,13 @@ class Needs:
     Attributes:
         case: The case.
         agrees: Whether a test compares it with references.
+        drifts: Whether a test compares it with single precision.
         counts: Whether a test compares its operators with derived counts.
     """
 
     case: Case
     agrees: bool = False
+    drifts: bool = False
     counts: bool = False
 
 
@@ -129,23 +131,31 @@ def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, 
     """Return one step per component and workload: it computes every floating type that some case needs."""
     wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, None]]] = {}
     for need in needs:
-        if not need.agrees:
-            continue
         case = need.case
         try:
-            runner, floating = session.runner(case), agreement.floating_of(session.runner(case))
+            runner = session.runner(case)
+            names = _floatings(need, runner)
         except SdperfError:
             continue  # its test says why
-        if not agreement.by_torch(runner):
+        if not names or not agreement.by_torch(runner):
             continue  # one float32 graph, run when it is needed
         key = (case.model, case.component, case.workload, case.weights)
         _, floatings = wanted.setdefault(key, (runner, {}))
-        floatings.update(dict.fromkeys((REFERENCE[floating], floating)))
+        floatings.update(dict.fromkeys(names))
     steps: dict[tuple[str, ...], list[Step]] = {}
     for runner, floatings in wanted.values():
         place = (runner.case.model, runner.case.component)
         steps.setdefault(place, []).append(_reference(runner, tuple(floatings)))
     return steps
+
+
+def _floatings(need: Needs, runner: CaseRunner) -> tuple[str, ...]:
+    """Return the floating types in which torch runs for the tests of one case."""
+    drifting = precision.floatings_of(runner) if need.drifts else ()
+    if not need.agrees:
+        return drifting
+    floating = agreement.floating_of(runner)
+    return (REFERENCE[floating], floating, *drifting)
 
 
 def _runs(session: Session, needs: Sequence[Needs]) -> list[Step]:

@@ -137,5 +137,6 @@ def needs_of(items: Iterable[pytest.Item]) -> list[Needs]:
     for item in items:
         case, fixtures = case_of(item), fixtures_of(item)
         if case is not None and not is_skipped(item) and fixtures & {"build", "runner"}:
-            needs.append(Needs(case, agrees="agree" in fixtures, counts="expected_counts" in fixtures))
+            agrees, drifts, counts = (name in fixtures for name in ("agree", "drift", "expected_counts"))
+            needs.append(Needs(case, agrees=agrees, drifts=drifts, counts=counts))
     return needs

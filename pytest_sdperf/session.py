@@ -32,6 +32,7 @@ from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.measure import timing_plan
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
+from pytest_sdperf.precision import check_images
 from pytest_sdperf.process import environment
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, build_of, rungs_of
@@ -244,6 +245,8 @@ class Session:
                     f"{option}={path} cannot be written: {error.strerror}. Name a file in a writable folder with "
                     f"{option}=FILE."
                 ) from error
+        if settings.images_dir is not None:
+            check_images(settings.images_dir)
 
     @functools.cached_property
     def unfinished(self) -> Unfinished:

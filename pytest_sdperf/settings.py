@@ -158,6 +158,7 @@ class Settings:
         pool: Label of the machine pool, a machine key of the baseline.
         in_process: Run workers in this process, for a debugger.
         json_file: Where every measurement and verdict is written; None writes none.
+        images_dir: Where pictures of steps are written; None writes none.
         explain_file: Where every place without an expected operator is written; None writes none.
         plan: Only say what the run would cost.
         self_test: Only find out how far verdicts can be trusted on this machine.
@@ -186,6 +187,7 @@ class Settings:
     pool: str = "default"
     in_process: bool = False
     json_file: Path | None = None
+    images_dir: Path | None = None
     explain_file: Path | None = None
     plan: bool = False
     self_test: bool = False

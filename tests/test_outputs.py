@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 import pytest
 from test_plugin import BARE, UNETS
+
+from pytest_sdperf.interpreter import pip
 
 OPTIONS = ("--sdperf-json", "--sdperf-explain")
 
@@ -53,6 +56,23 @@ def test_a_folder_without_permission(refused, tmp_path):
     path = tmp_path / "out.json"
     assert refused("--sdperf-json", str(path)) == message("--sdperf-json", path, "Permission denied")
     tmp_path.chmod(0o700)
+
+
+def test_pictures_need_a_folder(refused, tmp_path):
+    (tmp_path / "images").touch()
+    assert refused("--sdperf-images", str(tmp_path / "images")) == (
+        f"ERROR: --sdperf-images={tmp_path / 'images'}: this folder cannot be made: File exists. Name another one with "
+        f"--sdperf-images=FOLDER."
+    )
+
+
+def test_pictures_need_pillow(refused, tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "PIL" else find(name, *more))
+    assert refused("--sdperf-images", str(tmp_path)) == (
+        f"ERROR: --sdperf-images={tmp_path} needs pillow, which is not installed; type: {pip()} install "
+        f"'pytest-sdperf[pictures]'"
+    )
 
 
 def test_a_file_that_can_be_written_is_left_as_it_is_until_the_end(pytester, sdperf):

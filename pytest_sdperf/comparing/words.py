@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from pytest_sdperf.comparing.drift import DRIFT, ROUNDING
 from pytest_sdperf.comparing.steps import first_beyond
 from pytest_sdperf.comparing.tensors import RELATIVE_L2
 from pytest_sdperf.outcomes import Agreement
@@ -19,6 +20,8 @@ def sentences(agreement: Agreement) -> str:
 
 def _distance(agreement: Agreement) -> str:
     level, by = agreement.level, agreement.by
+    if agreement.level == DRIFT:
+        return _of_drift(agreement)
     if agreement.steps:
         return _of_steps(agreement)
     if not math.isfinite(agreement.limit):
@@ -68,13 +71,40 @@ def _of_steps(agreement: Agreement) -> str:
     return " ".join(filter(None, [text, _growth(agreement, number)]))
 
 
-def _growth(agreement: Agreement, number: int) -> str:
+def _of_drift(agreement: Agreement) -> str:
+    """Say at which step half precision drifts too far from single precision, and how the drift grew."""
+    steps, floating = agreement.steps, agreement.floating
+    number = first_beyond(steps)
+    explained = "rounding explains" if agreement.by == ROUNDING else f"plain {agreement.by} drifts by"
+    if number is None:
+        return (
+            f"All {len(steps)} steps in {floating} are within their limits of those in float32; nearest to it is "
+            f"{agreement.culprit} with a drift of {agreement.error:.2e}, where {explained} {agreement.yardstick:.2e} "
+            f"and at most {agreement.limit:.2e} passes."
+        )
+    if not math.isfinite(agreement.limit):
+        text = (
+            f"From step {number} of {len(steps)} on nothing says how far {floating} may drift: what {explained} is not "
+            f"finite there."
+        )
+    elif agreement.error == math.inf:
+        text = f"In {floating} the latents are not finite from step {number} of {len(steps)} on."
+    else:
+        text = (
+            f"In {floating} the latents drift from those in float32 beyond the limit at step {number} of {len(steps)}: "
+            f"by {agreement.error:.2e}, where {explained} {agreement.yardstick:.2e} and at most {agreement.limit:.2e} "
+            f"passes."
+        )
+    return " ".join(filter(None, [text, _growth(agreement, number, "drift")]))
+
+
+def _growth(agreement: Agreement, number: int, what: str = "error") -> str:
     """Say how the error of the steps grew, at a few of them."""
     told = {0, number - 2, number - 1, len(agreement.steps) - 1}
     told |= {round(place * (len(agreement.steps) - 1) / 4) for place in range(5)}
     shown = [(index + 1, agreement.steps[index].error) for index in sorted(told) if index >= 0]
     finite = [f"{error:.2e} after step {place}" for place, error in shown if math.isfinite(error)]
-    return f"The error was {', '.join(finite)}." if finite else ""
+    return f"The {what} was {', '.join(finite)}." if finite else ""
 
 
 def _value(agreement: Agreement, error: float) -> str:

@@ -239,6 +239,13 @@ OPTIONS: Sequence[Option] = (
     ),
     Option("json", "files", "Write every measurement and verdict to this file.", "FILE", short=False),
     Option(
+        "images",
+        "files",
+        "Write what half precision changes to this folder: a strip of steps with their differences, and a GIF.",
+        "FOLDER",
+        short=False,
+    ),
+    Option(
         "explain",
         "files",
         "Write where each operator of a build was expected, and for each place without it why, to this file.",

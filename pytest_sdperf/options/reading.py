@@ -101,6 +101,7 @@ class Reader:
             pool=self._said("pool", partial(read.word, noun="a label"), usual.pool),
             in_process=self._said("inprocess", read.switch, usual.in_process),
             json_file=self._said("json", self._path, usual.json_file),
+            images_dir=self._said("images", self._path, usual.images_dir),
             explain_file=self._said("explain", self._path, usual.explain_file),
             plan=self._said("plan", read.switch, usual.plan),
             self_test=self._said("selftest", self._self_test, usual.self_test),

@@ -11,7 +11,13 @@ from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case
 from pytest_sdperf.values import Case
 
 COUNTS, AGREEMENT, PICTURES, SPEED, RUN, BUILD = "counts", "agreement", "pictures", "speed", "run", "build"
-_FIXTURES = {"expected_counts": COUNTS, "agree": AGREEMENT, "pictures": PICTURES, "bench": SPEED}
+_FIXTURES = {
+    "expected_counts": COUNTS,
+    "agree": AGREEMENT,
+    "drift": AGREEMENT,
+    "pictures": PICTURES,
+    "bench": SPEED,
+}
 
 
 @dataclass(frozen=True)

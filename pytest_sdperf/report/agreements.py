@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
+from pytest_sdperf.comparing.drift import DRIFT, ROUNDING
 from pytest_sdperf.comparing.tensors import RELATIVE_L2
 from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.pictures.similarity import FLIP, SSIM, spelled
@@ -25,12 +26,28 @@ def agreement_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Li
     rows = [row for report in compared for row in _rows(report, batch=several)]
     yield from column_lines("agreement", _COLUMNS, rows, width=width)
     agreements = [one for report in compared for one in report.agreements]
-    for text in (_legend([one for one in agreements if one.metric == RELATIVE_L2]), *_not_looked_at(agreements)):
+    texts = [*_legend(agreements), *_drift_legend(agreements), *_not_looked_at(agreements)]
+    for text in texts:
         yield from wrapped(text, width=width, first=INDENT, rest=INDENT)
 
 
-def _legend(agreements: Sequence[Agreement]) -> str:
+def _drift_legend(agreements: Sequence[Agreement]) -> Iterator[str]:
+    """Say what a drift is, and what limits it."""
+    limits = {
+        ROUNDING: "of torch itself, what rounding explains (the error of float32 times the ratio of the units)",
+        "torch": "of an engine, 2 x that of plain torch",
+    }
+    found = {one.by for one in agreements if one.level == DRIFT}
+    told = [text for by, text in limits.items() if by in found]
+    if told:
+        yield f"drift: relative-l2 to float32 from the same latents, after each step; limit: {'; '.join(told)}"
+
+
+def _legend(agreements: Sequence[Agreement]) -> Iterator[str]:
     """Say what an error is, what its limit is and what each floating type was compared with."""
+    agreements = [one for one in agreements if one.metric == RELATIVE_L2 and one.level != DRIFT]
+    if not agreements:
+        return
     metrics = ", ".join(sorted({agreement.metric for agreement in agreements}))
     references = ", ".join(sorted({f"{a.floating} against {a.reference}" for a in agreements}))
     factors = sorted(
@@ -39,7 +56,7 @@ def _legend(agreements: Sequence[Agreement]) -> str:
     by = " or ".join(sorted({agreement.by for agreement in agreements}))
     limit = f"; limit: {', '.join(factors)} the error of plain {by} in the same type" if factors else ""
     steps = ", of each step; shown is the step nearest to its limit" if any(one.steps for one in agreements) else ""
-    return f"error: {metrics} to the reference ({references}){limit}{steps}"
+    yield f"error: {metrics} to the reference ({references}){limit}{steps}"
 
 
 def _not_looked_at(agreements: Sequence[Agreement]) -> Iterator[str]:
@@ -76,13 +93,22 @@ def _bound(agreement: Agreement) -> str:
 def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> Row:
     case, level = report.case, agreement.level
     what = case.component if level in ("component", case.component) else f"{case.component} {level}"
+    if level == DRIFT:
+        what = f"{what} to {agreement.floating}"
     finite = math.isfinite(agreement.error) and agreement.limit > 0
     used = share(agreement.error / agreement.limit) if finite else "-"
     numbers = (f"{agreement.error:.2e}", f"{agreement.limit:.2e}", used)
     label = case_label(case, what, batch=batch)
     if agreement.passed:
-        return Row(label, numbers)
+        return Row(label, numbers, (), _images(agreement))
     return Row(label, numbers, ("red",), _failing(agreement))
+
+
+def _images(agreement: Agreement) -> str:
+    """Say how far the images of a drift are apart; empty for other levels."""
+    if agreement.level != DRIFT or not agreement.details:
+        return ""
+    return f"its image: {', '.join(spelled(metric, error) for metric, error in agreement.details.items())}"
 
 
 def _failing(agreement: Agreement) -> str:

@@ -50,19 +50,28 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     ):
         if failed:
             return why, _with(run.command, "--lf")
-    return _onwards(reports, run)
+    open_metrics = {v.metric for report in reports for v in report.verdicts if v.outcome is Outcome.INCONCLUSIVE}
+    if run.pairs or {verdict.metric for report in reports for verdict in report.verdicts} == {SEMANTICS}:
+        return _without_baseline(open_metrics, run)
+    return _onwards(reports, open_metrics, run)
 
 
-def _onwards(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
+def _without_baseline(open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
+    """Return what follows where nothing that was judged is ever stored."""
+    if not open_metrics:
+        return _keep(run)
+    if run.pairs:
+        return "measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24")
+    return _again(open_metrics, run)
+
+
+def _keep(run: RunInfo) -> tuple[str, str]:
+    return "keep these results in a file", _with(run.command, "--sdperf-json=results.json")
+
+
+def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
     """Return what follows where nothing went wrong."""
     outcomes = [{verdict.outcome for verdict in report.verdicts} for report in reports]
-    open_metrics = {v.metric for report in reports for v in report.verdicts if v.outcome is Outcome.INCONCLUSIVE}
-    keep = ("keep these results in a file", _with(run.command, "--sdperf-json=results.json"))
-    if {verdict.metric for report in reports for verdict in report.verdicts} == {SEMANTICS}:
-        return _again(open_metrics, run) if open_metrics else keep
-    if run.pairs:
-        more = ("measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24"))
-        return more if open_metrics else keep
     if run.results:
         return "accept these results", f"sdperf baselines accept {run.results}"
     if run.in_process:
@@ -82,7 +91,7 @@ def _onwards(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
         missing = SESSIONS_FOR_SPREAD - run.sessions
         why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
         return why.replace("mores", "more"), _with(run.command, UPDATE)
-    return keep
+    return _keep(run)
 
 
 def _again(metrics: set[str], run: RunInfo) -> tuple[str, str]:

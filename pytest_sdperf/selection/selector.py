@@ -25,10 +25,10 @@ from pytest_sdperf.selection.narrowing import NothingLeftError, narrow, nothing_
 from pytest_sdperf.settings import EngineRequest, Selection
 from pytest_sdperf.values import Case
 
-ENGINE_FIXTURES = frozenset({"engine", "runner", "bench", "agree", "pictures"})
+ENGINE_FIXTURES = frozenset({"engine", "runner", "bench", "agree", "drift", "pictures"})
 CASE_FIXTURES = ENGINE_FIXTURES | {"case", "model", "build"}
 DEVICE_FIXTURES = ENGINE_FIXTURES | {"device"}
-EXECUTING_FIXTURES = frozenset({"runner", "bench", "agree", "pictures"})
+EXECUTING_FIXTURES = frozenset({"runner", "bench", "agree", "drift", "pictures"})
 DEFAULT_MODELS: Mapping[DeviceKind, str] = {"cpu": "sd15-thin", "cuda": "sd15", "rocm": "sd15"}
 DEFAULT_ENGINES: Mapping[DeviceKind, Sequence[str]] = {
     "cpu": ("torch", "ort-cpu"),

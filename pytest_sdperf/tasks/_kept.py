@@ -44,6 +44,14 @@ def _range_of(tensors: Iterable[Any]) -> tuple[float, int, int]:
     return largest, bad, size
 
 
+def on_host(tensor: Any) -> Any:
+    """Return a tensor as a numpy array; numpy has no bfloat16, and float32 holds all of its values."""
+    import torch
+
+    tensor = tensor.detach().cpu()
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
 class StepLatents:
     """Keeps the latents of every step on the host: what a pipeline calls after each UNet call."""
 
@@ -52,7 +60,7 @@ class StepLatents:
 
     def __call__(self, index: int, timestep: float, latents: Any) -> None:
         """Keep the latents after one UNet call; what follows may work in place."""
-        self._latents.append(latents.detach().cpu().numpy().copy())
+        self._latents.append(on_host(latents).copy())
 
     def arrays(self) -> dict[str, Any]:
         """Return `step_latents` (UNet calls, N, 4, H/8, W/8); nothing where no step was told of."""

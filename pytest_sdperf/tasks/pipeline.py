@@ -16,7 +16,7 @@ from pytest_sdperf.phases import Shared
 from pytest_sdperf.pipeline.prompts import Call
 from pytest_sdperf.pipeline.text_to_image import OnStep, TextToImage, draw_noise
 from pytest_sdperf.tasks import TaskContext, _what_ran
-from pytest_sdperf.tasks._kept import Ranges, StepLatents
+from pytest_sdperf.tasks._kept import Ranges, StepLatents, on_host
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
 from pytest_sdperf.timing import AllocatorPeak, TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
@@ -93,8 +93,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     with _loaded(arguments, context, ranges) as (pipeline, parts):
         result = _generate(pipeline, arguments, steps)
         outputs = {
-            "image": result.image.detach().cpu().numpy(),
-            "latents": result.latents.detach().cpu().numpy(),
+            "image": on_host(result.image),
+            "latents": on_host(result.latents),
             **steps.arrays(),
             "unet_calls": np.asarray(result.unet_calls),
             **ranges.arrays(),

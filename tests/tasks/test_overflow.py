@@ -14,6 +14,7 @@ import torch
 
 from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.catalog import Catalog, Registrar
+from pytest_sdperf.comparing.drift import drift_of_engine
 from pytest_sdperf.comparing.remedies import remedies
 from pytest_sdperf.comparing.request import compare_request
 from pytest_sdperf.comparing.words import sentences
@@ -26,6 +27,7 @@ from pytest_sdperf.values import Build, Case, Workload, to_json
 
 # The factor on the weights is chosen for these, and for the prompt of the suite.
 WORKLOAD = Workload(1, 64, 64, 4, "ddim")
+ENGINES = ("torch-unfused", "torch")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -109,6 +111,15 @@ def test_attention_beyond_float16_is_caught_at_the_step_where_it_begins(compared
     assert "of 512 values of its output at step 3 of 4 are not finite; until then none exceeded 3." in text
     assert "So something inside it went beyond 65504, where float16 ends. Products of query and key " in text
     assert failing(found)["image"] == "The image is NaN: 12288 of 12288 values are not finite."
+
+
+def test_half_precision_drifts_as_far_as_torch_where_attention_is_upcast(request_of):
+    pairs = [(request_of("loud", name, "float16"), request_of("loud", name, "float32")) for name in ENGINES]
+    assert drift_of_engine(*pairs[0], plain=pairs[1], floating="float16").passed
+    half = request_of("loud-attention", "torch-unfused", "float16")
+    found = drift_of_engine(half, pairs[0][1], plain=pairs[1], floating="float16")
+    assert (found.passed, found.name, found.culprit) == (False, "overflow", "step 3 of 4")
+    assert sentences(found).startswith("In float16 the latents are not finite from step 3 of 4 on. The drift was ")
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.options.flags import add_options
 from pytest_sdperf.options.marks import MARKER, read_marks
+from pytest_sdperf.output_files import check_outputs
 from pytest_sdperf.report.unused import asked_axes
 from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES, EXECUTING_FIXTURES, Axes
 from pytest_sdperf.tolerances import check_used, overrides_of
@@ -128,7 +129,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     shared = sdperf_session.session_of(session.config)
     shared.cases = max(len(benches), 1)
     try:
-        shared.check_outputs()
+        check_outputs(shared.run.settings)
         this.check_weights([item.nodeid for item in needy if EXECUTING_FIXTURES.intersection(fixtures_of(item))])
         if needy:
             this.device()

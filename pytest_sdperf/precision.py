@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,7 @@ from pytest_sdperf.agreement import by_torch, plain_runner, references
 from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.comparing.drift import drift_of_engine, drift_of_torch
 from pytest_sdperf.comparing.steps import LATENTS
-from pytest_sdperf.errors import OptionError
 from pytest_sdperf.given_pipeline import GivenPipelineRunner
-from pytest_sdperf.interpreter import PROJECT, pip
 from pytest_sdperf.ladder import AS_IS
 from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.pictures.strips import Pair, save
@@ -71,25 +68,6 @@ def not_applicable(runner: CaseRunner, floating: str) -> str:
 def floatings_of(runner: CaseRunner) -> tuple[str, ...]:
     """Return the floating types in which torch runs for the drift of a case."""
     return ("float32", runner.floating) if runner.floating in HALVES else ("float64", "float32", *HALVES)
-
-
-def check_images(folder: Path) -> None:
-    """Find out whether pictures can be drawn and written; the folder is made.
-
-    Raises:
-        OptionError: They cannot.
-    """
-    spelled = f"--sdperf-images={folder}"
-    if importlib.util.find_spec("PIL") is None:
-        raise OptionError(
-            f"{spelled} needs pillow, which is not installed; type: {pip()} install '{PROJECT}[pictures]'"
-        )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(
-            f"{spelled}: this folder cannot be made: {error.strerror}. Name another one with --sdperf-images=FOLDER."
-        ) from error
 
 
 def draw(drift: Drift, runner: CaseRunner, folder: Path) -> list[Path]:

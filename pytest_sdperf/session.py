@@ -16,7 +16,6 @@ import pytest
 from pytest_sdperf import ladder
 from pytest_sdperf.baselines import fusions
 from pytest_sdperf.baselines import stored as baselines
-from pytest_sdperf.baselines.files import check_writable
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
@@ -24,7 +23,6 @@ from pytest_sdperf.building.fingerprint import library_versions
 from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.calibrator import calibrate
 from pytest_sdperf.components import PIPELINE
-from pytest_sdperf.errors import OptionError
 from pytest_sdperf.given_pipeline import GivenPipeline
 from pytest_sdperf.judging.escalation import more_processes
 from pytest_sdperf.judging.policy import Policy
@@ -32,7 +30,6 @@ from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.measure import timing_plan
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.outcomes import Verdict
-from pytest_sdperf.precision import check_images
 from pytest_sdperf.process import environment
 from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, build_of, rungs_of
@@ -228,25 +225,6 @@ class Session:
         _ = self.baseline
         self.self_tests.cases()
         fusions.read(self.fusions_file)
-
-    def check_outputs(self) -> None:
-        """Find out now, and not after an hour of measuring, whether the files that were asked for can be written.
-
-        Raises:
-            OptionError: One cannot.
-        """
-        settings = self.run.settings
-        for option, path in (("--sdperf-json", settings.json_file), ("--sdperf-explain", settings.explain_file)):
-            try:
-                if path is not None:
-                    check_writable(path)
-            except OSError as error:
-                raise OptionError(
-                    f"{option}={path} cannot be written: {error.strerror}. Name a file in a writable folder with "
-                    f"{option}=FILE."
-                ) from error
-        if settings.images_dir is not None:
-            check_images(settings.images_dir)
 
     @functools.cached_property
     def unfinished(self) -> Unfinished:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.options import parsing as read
-from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.answer import Answer
 
 
 def said(text: str) -> Answer:

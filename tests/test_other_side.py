@@ -9,7 +9,7 @@ import pytest
 from door_toys import ToyEngine, toy_catalog
 
 from pytest_sdperf.errors import OptionError, SdperfError
-from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.reading import Reader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.pipeline_factory import parse_factory
 from pytest_sdperf.settings import PipelineFactory
 

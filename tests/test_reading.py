@@ -7,7 +7,7 @@ import pytest
 from door_toys import toy_catalog
 
 from pytest_sdperf.errors import SdperfError
-from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.reading import Reader
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
 

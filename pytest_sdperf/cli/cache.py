@@ -10,7 +10,7 @@ from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.cli.project import folders
 from pytest_sdperf.errors import OptionError
-from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.parsing import size_bytes
 from pytest_sdperf.settings import Settings
 

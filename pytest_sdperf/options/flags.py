@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.settings import FAIL_ON
 
 PREFIX = "sdperf"
@@ -43,24 +44,6 @@ class Option:
     def long(self) -> str:
         """The spelling that always works: `--sdperf-batch-size`."""
         return f"--{PREFIX}-{self.name}"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What the user said about one option.
-
-    Attributes:
-        text: The value as text.
-        spelling: Where it was said, ready to be followed by `=text`: `--batch-size`, `sdperf_batch_size`, ...
-    """
-
-    text: str
-    spelling: str
-
-    def __str__(self) -> str:
-        """Quote the answer as it was given; on the command line a switch has no value."""
-        is_switch = self.text == "true" and self.spelling.startswith("--")
-        return self.spelling if is_switch else f"{self.spelling}={self.text}"
 
 
 GROUPS: Mapping[str, str] = {

@@ -12,8 +12,8 @@ from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.ladder import parse_optimizations
 from pytest_sdperf.options import parsing as read
+from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.engine_requests import ALL, parse_engines
-from pytest_sdperf.options.flags import Answer
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.settings import EngineRequest, OtherSide
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from pytest_sdperf.errors import OptionError, UnknownNameError
-from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.answer import Answer
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _BYTES = {"": 1, "MB": 10**6, "GB": 10**9, "TB": 10**12, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}

@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.ladder import AS_IS
-from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.settings import EngineRequest, PipelineFactory, Selection
 
 ENGINE = "diffusers"

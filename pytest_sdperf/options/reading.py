@@ -15,8 +15,8 @@ from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.ladder import parse_optimizations, unnamed
 from pytest_sdperf.options import parsing as read
+from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.engine_requests import parse_engines
-from pytest_sdperf.options.flags import Answer
 from pytest_sdperf.options.other_side import OtherSideReader
 from pytest_sdperf.options.pipeline_factory import only, parse_factory
 from pytest_sdperf.options.profiles import Profile

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pytest_sdperf.errors import OptionError, UnknownNameError
 from pytest_sdperf.labels import engine_label
 from pytest_sdperf.options import parsing as read
-from pytest_sdperf.options.flags import Answer
+from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.profiles import TOLERANCES
 from pytest_sdperf.tolerances import MOST, NAMES, Rule
 

@@ -14,12 +14,13 @@ from pytest_sdperf.units import plural
 UPDATE = "--sdperf-update-baselines"
 RESUME, PLAN = "--sdperf-resume", "--sdperf-plan"
 MOST = "--sdperf-max-processes"
+_OPEN = (Outcome.INCONCLUSIVE, Outcome.NEW, Outcome.IMPROVED)
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 
 
 def next_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int) -> Iterator[Line]:
     """Yield why and, as the last line, the command; a command is never broken, so that it can be copied."""
-    why, command = _rest(reports, run) or _next(reports, run)
+    why, command = _rest(reports, run) or _pictures(reports, run) or _next(reports, run)
     yield from wrapped(f"next, {why}:", width=width)
     yield Line(command, ("bold",))
 
@@ -31,6 +32,14 @@ def _rest(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None
     if any(report.outcome is Outcome.NOT_MEASURED for report in reports):
         return "see how much time the rest needs", _with(run.command, PLAN)
     return None
+
+
+def _pictures(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None:
+    """Return what follows where pictures alone were judged, and held: no baseline knows of them. Else None."""
+    found = {(verdict.metric, verdict.outcome) for report in reports for verdict in report.verdicts}
+    if found != {("semantics", Outcome.HELD)}:
+        return None
+    return "keep these results in a file", _with(run.command, "--sdperf-json=results.json")
 
 
 def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
@@ -48,21 +57,18 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     ):
         if failed:
             return why, _with(run.command, "--lf")
-    if {verdict.metric for report in reports for verdict in report.verdicts} == {"semantics"}:
-        all_ = "draw every prompt of the list", _with(run.command, "--sdperf-prompts=100")
-        return all_ if Outcome.INCONCLUSIVE in outcomes else _keep(run)
+    open_ = {verdict.metric for report in reports for verdict in report.verdicts if verdict.outcome in _OPEN}
+    if open_ == {"semantics"}:
+        return "draw every prompt of the list", _with(run.command, "--sdperf-prompts=100")
     return _onwards(outcomes, run)
-
-
-def _keep(run: RunInfo) -> tuple[str, str]:
-    return "keep these results in a file", _with(run.command, "--sdperf-json=results.json")
 
 
 def _onwards(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
     """Return what follows where nothing went wrong."""
+    keep = ("keep these results in a file", _with(run.command, "--sdperf-json=results.json"))
     if run.pairs:
         more = ("measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24"))
-        return more if Outcome.INCONCLUSIVE in outcomes else _keep(run)
+        return more if Outcome.INCONCLUSIVE in outcomes else keep
     if run.results:
         return "accept these results", f"sdperf baselines accept {run.results}"
     if run.in_process:
@@ -82,7 +88,7 @@ def _onwards(outcomes: Sequence[Outcome], run: RunInfo) -> tuple[str, str]:
         missing = SESSIONS_FOR_SPREAD - run.sessions
         why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
         return why.replace("mores", "more"), _with(run.command, UPDATE)
-    return _keep(run)
+    return keep
 
 
 def _with(command: str, option: str) -> str:

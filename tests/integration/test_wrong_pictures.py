@@ -1,4 +1,4 @@
-"""An engine that draws something else than its prompt is red, with what is wrong; a healthy one beside it passes."""
+"""An engine that draws something else than the prompt says is red, and says what; a healthy one beside it passes."""
 
 from __future__ import annotations
 

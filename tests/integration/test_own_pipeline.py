@@ -53,9 +53,12 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
     start, _, rest = key.partition(" weights=pipeline-")
     assert start == "model=mypipe.make component=pipeline engine=diffusers optimization=as-is"
     assert rest.partition(" ")[2] == "batch_size=1 height=64 width=64 steps=2 scheduler=pndm"
-    (agreement,) = [one for report in own.results()["reports"] for one in report["agreements"]]
+    agreements = [one for report in own.results()["reports"] for one in report["agreements"]]
+    assert [one["level"] for one in agreements] == ["steps", *["image"] * 4]
     # Not equal: the yardstick may have been computed with another number of threads.
-    assert agreement["error"] <= agreement["limit"] < 1e-4
+    assert all(one["error"] <= one["limit"] for one in agreements)
+    assert [len(one["steps"]) for one in agreements[:2]] == [3, 0]
+    assert max(one["limit"] for one in agreements[:2]) < 1e-4
     (sample,) = [report["measurement"]["samples"][0] for report in own.results()["reports"] if report["measurement"]]
     assert sample["unet_calls"] == 3
     assert sample["facts"]["settings"]["unet"] == "float32 AttnProcessor2_0"

@@ -135,12 +135,7 @@ OPTIONS: Sequence[Option] = (
     ),
     Option("steps", "what", "Steps of the scheduler in a pipeline. Default: the model's.", "NUMBER"),
     Option("scheduler", "what", "pndm, ddim, euler or unipc. Default: the model's.", "NAME"),
-    Option(
-        "prompts",
-        "what",
-        "Prompts of the fixed list of 100 that test_semantics draws. Default: 8 on a CPU, 100 on a GPU.",
-        "NUMBER",
-    ),
+    Option("prompts", "what", "Prompts that test_semantics draws. Default: 8 on a CPU, 100 on a GPU.", "NUMBER"),
     Option("processes", "how", "Fresh worker processes per measurement, at least. Default: 3.", "NUMBER"),
     Option(
         "max-processes",

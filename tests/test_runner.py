@@ -13,6 +13,7 @@ from pytest_sdperf import process
 from pytest_sdperf.device import Device
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest, Settings
+from pytest_sdperf.turns import Turns
 from pytest_sdperf.values import Build
 
 CARD = Device("cuda", "NVIDIA T4", "t4", uuid="GPU-1")
@@ -23,7 +24,11 @@ def test_an_environment_never_moves_a_case_to_another_device(tmp_path, monkeypat
     given = []
     monkeypatch.setattr(process, "run_task", lambda task, arguments, **keywords: given.append(keywords["env"]) or {})
     workbench = SimpleNamespace(
-        settings=Settings(), catalog=toy_catalog(), device=CARD, new_folder=lambda name: tmp_path
+        settings=Settings(),
+        catalog=toy_catalog(),
+        device=CARD,
+        new_folder=lambda name: tmp_path,
+        turns=Turns(CARD, tmp_path, run="this", say=print),
     )
     request = EngineRequest("mine", "ort-cpu", env={name: "elsewhere", "ORT_LOG": "1"})
     CaseRunner(case(), request, workbench).task("run", {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.judging.artifacts import BUILD_TIME
+from pytest_sdperf.judging.latency import METRIC as LATENCY
 from pytest_sdperf.judging.semantics import METRIC as SEMANTICS
 from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
@@ -16,6 +17,7 @@ from pytest_sdperf.units import plural
 UPDATE = "--sdperf-update-baselines"
 RESUME, PLAN = "--sdperf-resume", "--sdperf-plan"
 MOST = "--sdperf-max-processes"
+JSON = ("--sdperf-json=", "--json=")
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 
 
@@ -66,7 +68,10 @@ def _without_baseline(open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
 
 
 def _keep(run: RunInfo) -> tuple[str, str]:
-    return "keep these results in a file", _with(run.command, "--sdperf-json=results.json")
+    file = next((word.partition("=")[2] for word in run.command.split() if word.startswith(JSON)), "")
+    if file:
+        return "judge these results again, on any machine", f"sdperf gate {file} --gpu={run.slug}"
+    return "keep these results in a file", _with(run.command, f"{JSON[0]}results.json")
 
 
 def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
@@ -87,7 +92,8 @@ def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo
         )
     if open_metrics:
         return _again(open_metrics, run)
-    if run.sessions < SESSIONS_FOR_SPREAD:
+    timed = any(verdict.metric == LATENCY for report in reports for verdict in report.verdicts)
+    if timed and run.sessions < SESSIONS_FOR_SPREAD:
         missing = SESSIONS_FOR_SPREAD - run.sessions
         why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
         return why.replace("mores", "more"), _with(run.command, UPDATE)
@@ -104,4 +110,7 @@ def _again(metrics: set[str], run: RunInfo) -> tuple[str, str]:
 
 
 def _with(command: str, option: str) -> str:
-    return command if option in command.split() else f"{command} {option}"
+    """Add an option to a command; another value of the same option makes room for it."""
+    name, _, value = option.partition("=")
+    kept = [word for word in command.split(" ") if not (value and word.startswith(f"{name}="))]
+    return " ".join(kept if option in kept else [*kept, option])

@@ -279,8 +279,12 @@ def test_ink_follows_the_verdict():
 # -------------------------------------------------------------------------------------------- the next command
 
 
-def judged(*outcomes, **run):
-    reports = [CaseReport("t", case(), verdicts=(Verdict(outcome, "c", "S.", "latency"),)) for outcome in outcomes]
+def test_what_was_not_timed_is_no_session_of_a_baseline():
+    assert judged(Outcome.HELD, metric="fusion").startswith("next, keep these results in a file:")
+
+
+def judged(*outcomes, metric="latency", **run):
+    reports = [CaseReport("t", case(), verdicts=(Verdict(outcome, "c", "S.", metric),)) for outcome in outcomes]
     return text(next_lines(reports, dataclasses.replace(RUN, **{"command": "pytest suites", **run}), width=80))
 
 
@@ -305,6 +309,10 @@ def judged(*outcomes, **run):
          "pytest suites --sdperf-update-baselines")),
         ((Outcome.HELD, Outcome.GAP), {"sessions": 3},
          "next, keep these results in a file:\npytest suites --sdperf-json=results.json"),
+        ((Outcome.HELD,), {"sessions": 3, "command": "pytest suites --json=mine.json"},
+         "next, judge these results again, on any machine:\nsdperf gate mine.json --gpu=rtx-3060-12gb"),
+        ((Outcome.INCONCLUSIVE,), {"command": "pytest suites --sdperf-processes=4 -x"},
+         "next, measure with more processes, on a quieter machine:\npytest suites -x --sdperf-processes=10"),
     ],
 )  # fmt: skip
 def test_the_next_command(outcomes, run, lines):

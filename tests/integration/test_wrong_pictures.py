@@ -19,7 +19,7 @@ def test_wrong_pictures_are_named(user):
     user.project(
         conftest="from faulty_engines import pytest_sdperf_register",
         tests=TESTS,
-        options={"model": "shapes", "component": "pipeline", "engine": ",".join(FAULTS), "prompts": 8},
+        options={"model": "shapes", "component": "pipeline", "engine": ",".join(FAULTS), "prompts": 4},
     )
     user.copy("faulty_engines.py")
     result = user.run("--sdperf-optimization=fp32")
@@ -33,5 +33,5 @@ def test_wrong_pictures_are_named(user):
     }
     assert user.junit() == {"tests": 5, "failures": 4, "errors": 0, "skipped": 0}
     report = joined(report_of(result))
-    assert "8 of 8 pictures show what their prompts say, of the reference 8" in joined(user.failures())
+    assert "4 of 4 pictures show what their prompts say, of the reference 4" in joined(user.failures())
     assert "lost: a small red circle left of a small green circle on a white background" in report

@@ -119,7 +119,8 @@ def _computing(runner: CaseRunner, floatings: Sequence[str]) -> tuple[Mapping[st
         runner.workbench.say(f"computing references of {case.model} {case.component}: {', '.join(missing)}")
         return plain.task("run", {**plain.arguments(), "floatings": list(missing)}, module="reference")
 
-    return {floating: _reference_key(plain, floating) for floating in floatings}, compute
+    task = "pytest_sdperf.tasks.reference"
+    return {floating: reference_key(plain, task, {"floating": floating}) for floating in floatings}, compute
 
 
 def plain_runner(runner: CaseRunner) -> CaseRunner:
@@ -127,10 +128,6 @@ def plain_runner(runner: CaseRunner) -> CaseRunner:
     case = dataclasses.replace(runner.case, engine="torch", engine_options=(), optimization="fp32")
     case = dataclasses.replace(case, fuser="", exporter="", opset=0, shapes="", fp32_ops="")
     return dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"))
-
-
-def _reference_key(plain: CaseRunner, floating: str) -> str:
-    return reference_key(plain, "pytest_sdperf.tasks.reference", {"floating": floating})
 
 
 def reference_key(plain: CaseRunner, task: str, more: Mapping[str, Any]) -> str:

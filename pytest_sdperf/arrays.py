@@ -1,4 +1,7 @@
-"""Named arrays in a file: how inputs and outputs travel between the suite and its workers. Never pickled."""
+"""Named arrays in a file: how inputs and outputs travel between the suite and its workers. Never pickled.
+
+And what is asked of every array first: whether it is finite.
+"""
 
 from __future__ import annotations
 
@@ -24,3 +27,10 @@ def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
 
     with np.load(path, allow_pickle=False) as archive:
         return {name: archive[name] for name in archive.files}
+
+
+def not_finite(array: np.ndarray[Any, Any]) -> int:
+    """Return how many values are not finite."""
+    import numpy as np
+
+    return int(np.size(array) - np.isfinite(array).sum())

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pytest_sdperf.contracts import Model
 
 PIPELINE = "pipeline"
+# Outputs of a request, by name: the decoded images, and the latents after every UNet call.
+IMAGE, LATENTS = "image", "step_latents"
 RANGE = "range."  # begins the name of an output that tells how large those of a component were
 
 

@@ -84,8 +84,7 @@ class Recorder:
 
     def semantics(self, semantics: Semantics, verdict: Verdict) -> None:
         """Record what the pictures of the fixed prompts show, and what that means."""
-        report = self._item.stash[_REPORT]
-        self._item.stash[_REPORT] = dataclasses.replace(report, semantics=semantics)
+        self._note(semantics=semantics)
         self.verdicts([verdict])
 
     def verdicts(self, verdicts: Sequence[Verdict]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.agreement import by_torch, plain_runner, references
 from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.comparing.drift import drift_of_engine, drift_of_torch
-from pytest_sdperf.comparing.steps import LATENTS
+from pytest_sdperf.components import LATENTS
 from pytest_sdperf.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.ladder import AS_IS
 from pytest_sdperf.outcomes import Agreement

@@ -35,7 +35,7 @@ from pytest_sdperf.run import Run
 from pytest_sdperf.runner import CaseRunner, build_of, rungs_of
 from pytest_sdperf.selection.other_case import OtherCase
 from pytest_sdperf.selftest.limits import shown_for, with_limit
-from pytest_sdperf.selftest.records import Archive
+from pytest_sdperf.selftest.records import Archive, SelfTests
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.tolerances import Override
 from pytest_sdperf.unfinished import Conditions, Unfinished, conditions_of
@@ -223,7 +223,7 @@ class Session:
             BaselineError: A file is there but cannot be trusted.
         """
         _ = self.baseline
-        self.self_tests.cases()
+        _ = self._self_tested
         fusions.read(self.fusions_file)
 
     @functools.cached_property
@@ -266,8 +266,13 @@ class Session:
         """
         run, kind = self.run, self.run.device().kind
         policy = Policy.of(run.settings, device_kind=kind, overrides=overrides, cases=self.cases)
-        tested = self.self_tests.cases().values() if policy.on_cpu else ()
+        tested = self._self_tested.values() if policy.on_cpu else ()
         return with_limit(policy, shown_for(case, tested, pairs=run.settings.other is not None))
+
+    @functools.cached_property
+    def _self_tested(self) -> Mapping[str, SelfTests]:
+        """What they were when this run began: read once, and not for every case."""
+        return self.self_tests.cases()
 
     @functools.cached_property
     def self_tests(self) -> Archive:

@@ -89,14 +89,7 @@ class Training:
         vae = self.modules.vae
         loss = reconstruction_loss(vae, self.table, self.options.image_batch)
         trainer = Trainer("autoencoder", {"vae": vae}, loss, rate=7e-4)
-        before = self.progress["autoencoder_steps"]
-
-        def save(steps: int) -> None:
-            self.progress["autoencoder_steps"] = before + steps
-            self._checkpoint(trainer)
-
-        save(trainer.run(until_s, graphs=not self.options.no_graphs, on_log=save))
-        trainer.average.put()
+        self._fit(trainer, "autoencoder_steps", until_s)
         vae.eval().requires_grad_(requires_grad=False)
         fit_scale(vae, draw(self._some_scenes(2048)))
         self.progress["autoencoder_done"] = True
@@ -139,15 +132,19 @@ class Training:
         text_encoder, unet = self.modules.text_encoder, self.modules.unet
         loss = velocity_loss(text_encoder, unet, bank, tokens, batch=self.options.batch)
         trainer = Trainer("unet", {"text_encoder": text_encoder, "unet": unet}, loss, rate=7e-4)
-        before = self.progress["unet_steps"]
+        self._fit(trainer, "unet_steps", until_s)
+        self.say("the UNet is trained")
+
+    def _fit(self, trainer: Any, counted: str, until_s: float) -> None:
+        """Take steps until then, with checkpoints, and put the averages in."""
+        before = self.progress[counted]
 
         def save(steps: int) -> None:
-            self.progress["unet_steps"] = before + steps
+            self.progress[counted] = before + steps
             self._checkpoint(trainer)
 
         save(trainer.run(until_s, graphs=not self.options.no_graphs, on_log=save))
         trainer.average.put()
-        self.say("the UNet is trained")
 
     def _checkpoint(self, trainer: Any) -> None:
         if time.monotonic() - self._saved_s > _CHECKPOINT_EVERY_S:

@@ -74,10 +74,19 @@ def update(path: Path, change: Callable[[Baseline | None], Baseline], *, lock_di
     """
     with locked(path, lock_dir=lock_dir):
         changed = change(read(path))
-        text = to_text(changed)
-        privacy.check(json.loads(text), privacy.identity())
-        write_atomically(path, text)
+        write_checked(path, to_text(changed))
         return changed
+
+
+def write_checked(path: Path, text: str) -> None:
+    """Write JSON text that others will read, whole or not at all.
+
+    Raises:
+        PrivacyError: It holds private text.
+        OSError: It cannot be written.
+    """
+    privacy.check(json.loads(text), privacy.identity())
+    write_atomically(path, text)
 
 
 @contextlib.contextmanager

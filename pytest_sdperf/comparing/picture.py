@@ -7,9 +7,11 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.comparing.tensors import FACTOR, compare, not_finite
+from pytest_sdperf.arrays import not_finite
+from pytest_sdperf.comparing.tensors import FACTOR, compare
+from pytest_sdperf.components import IMAGE
 from pytest_sdperf.outcomes import Agreement
-from pytest_sdperf.pictures.defects import find_defect
+from pytest_sdperf.pictures.defects import find_defect, levels
 from pytest_sdperf.pictures.similarity import errors
 
 if TYPE_CHECKING:
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 
     Images = np.ndarray[Any, Any]
 
-IMAGE = "image"
 # What a reference that shows nothing is called; of one that is noisy or partly clipped the comparison still tells.
 _BLANK = ("NaN", "black", "flat")
 
@@ -71,6 +72,6 @@ def _limits(reference: Images, plain: Images) -> dict[str, float]:
 
     exact = reference.astype(np.float64)
     farther = exact + FACTOR * (plain.astype(np.float64) - exact)
-    rounded = np.round((np.clip(exact, -1, 1) + 1) * 127.5) / 127.5 - 1
+    rounded = np.round(levels(exact)) / 127.5 - 1
     allowed = [errors(picture, exact) for picture in (farther, rounded)]
     return {metric: max(one[metric] for one in allowed) for metric in allowed[0]}

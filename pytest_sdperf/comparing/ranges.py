@@ -6,9 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.comparing.steps import LATENTS
-from pytest_sdperf.comparing.tensors import not_finite
-from pytest_sdperf.components import RANGE
+from pytest_sdperf.arrays import not_finite
+from pytest_sdperf.components import IMAGE, LATENTS, RANGE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,8 +54,8 @@ def origin_of(outputs: Arrays) -> Origin | None:
             if bad:
                 before = float(calls[:index, 0].max()) if index else None
                 return Origin(name.removeprefix(RANGE), index + 1, len(calls), int(bad), int(size), before)
-    if LATENTS in outputs and not not_finite(outputs[LATENTS]) and (bad := not_finite(outputs["image"])):
-        return Origin("vae_decoder", 1, 1, bad, outputs["image"].size, None)
+    if LATENTS in outputs and not not_finite(outputs[LATENTS]) and (bad := not_finite(outputs[IMAGE])):
+        return Origin("vae_decoder", 1, 1, bad, outputs[IMAGE].size, None)
     return None
 
 

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.comparing.picture import IMAGE, compare_picture
+from pytest_sdperf.comparing.picture import compare_picture
 from pytest_sdperf.comparing.ranges import origin_of, story
-from pytest_sdperf.comparing.steps import LATENTS, compare_steps
+from pytest_sdperf.comparing.steps import compare_steps
 from pytest_sdperf.comparing.tensors import REFERENCE
+from pytest_sdperf.components import IMAGE, LATENTS
 from pytest_sdperf.outcomes import Agreement
 
 if TYPE_CHECKING:

@@ -6,15 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.comparing.tensors import FACTOR, HALF_UNIT, REFERENCE, RELATIVE_L2, not_finite, relative_l2
+from pytest_sdperf.arrays import not_finite
+from pytest_sdperf.comparing.tensors import FACTOR, HALF_UNIT, REFERENCE, RELATIVE_L2, relative_l2
 from pytest_sdperf.outcomes import Agreement, Step
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
-
-LATENTS = "step_latents"
 
 
 def compare_steps(obtained: Array, reference: Array, *, plain: Array, floating: str) -> Agreement:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.arrays import not_finite
 from pytest_sdperf.outcomes import Agreement
 
 if TYPE_CHECKING:
@@ -55,13 +56,6 @@ def relative_l2(obtained: Array, reference: Array) -> float:
     wanted = reference.astype(np.float64)
     norm = float(np.linalg.norm(wanted))
     return float(np.linalg.norm(obtained.astype(np.float64) - wanted)) / norm if norm else math.inf
-
-
-def not_finite(array: Array) -> int:
-    """Return how many values are not finite."""
-    import numpy as np
-
-    return int(np.size(array) - np.isfinite(array).sum())
 
 
 def _compare_one(

@@ -7,13 +7,14 @@ import math
 from pytest_sdperf.comparing.drift import DRIFT, ROUNDING
 from pytest_sdperf.comparing.steps import first_beyond
 from pytest_sdperf.comparing.tensors import RELATIVE_L2
+from pytest_sdperf.components import IMAGE
 from pytest_sdperf.outcomes import Agreement
-from pytest_sdperf.pictures.similarity import FLIP, spelled
+from pytest_sdperf.pictures.similarity import bound, spelled, value
 
 
 def sentences(agreement: Agreement) -> str:
     """Say how far the obtained tensor is from the reference, and what was recognised."""
-    says_it_all = agreement.level == "image" and agreement.told and agreement.error == math.inf
+    says_it_all = agreement.level == IMAGE and agreement.told and agreement.error == math.inf
     distance = "" if says_it_all and math.isfinite(agreement.limit) else _distance(agreement)
     return " ".join(filter(None, [distance, agreement.told]))
 
@@ -32,11 +33,10 @@ def _distance(agreement: Agreement) -> str:
     if agreement.error == math.inf:
         return f"The {level} {'are' if level == 'steps' else 'is'} not comparable: {agreement.culprit}."
     if agreement.metric != RELATIVE_L2:
-        least = "at most" if agreement.metric == FLIP else "at least"
+        metric, limit = agreement.metric, bound(agreement.metric, agreement.limit)
         return (
-            f"The {level} has {spelled(agreement.metric, agreement.error)} against {by} {agreement.reference}; plain "
-            f"{by} {agreement.floating} has {_value(agreement, agreement.yardstick)}, so {least} "
-            f"{_value(agreement, agreement.limit)} passes."
+            f"The {level} has {spelled(metric, agreement.error)} against {by} {agreement.reference}; plain {by} "
+            f"{agreement.floating} has {value(metric, agreement.yardstick)}, so {limit} passes."
         )
     where = "" if agreement.passed else f"; the worst element is {agreement.culprit}"
     return (
@@ -105,7 +105,3 @@ def _growth(agreement: Agreement, number: int, what: str = "error") -> str:
     shown = [(index + 1, agreement.steps[index].error) for index in sorted(told) if index >= 0]
     finite = [f"{error:.2e} after step {place}" for place, error in shown if math.isfinite(error)]
     return f"The {what} was {', '.join(finite)}." if finite else ""
-
-
-def _value(agreement: Agreement, error: float) -> str:
-    return spelled(agreement.metric, error).partition(" ")[2]

@@ -12,6 +12,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.arrays import not_finite
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -60,13 +62,11 @@ def find_defect(obtained: Picture, reference: Picture | None = None) -> Defect |
         obtained: (N, 3, H, W), nominally in [-1, 1].
         reference: The same pictures as they should be; None judges `obtained` by itself.
     """
-    import numpy as np
-
     for number, picture in enumerate(obtained):
         where = f"image {number + 1} of {len(obtained)}: " if len(obtained) > 1 else ""
-        bad = int(np.size(picture) - np.isfinite(picture).sum())
+        bad = not_finite(picture)
         if bad:
-            return Defect(NOT_FINITE, f"{where}{bad} of {np.size(picture)} values are not finite")
+            return Defect(NOT_FINITE, f"{where}{bad} of {picture.size} values are not finite")
         wanted = None if reference is None else reference[number]
         for trait in TRAITS:
             value = trait.measure(picture)

@@ -51,6 +51,16 @@ def spelled(metric: str, error: float) -> str:
     return f"FLIP {error:.3g}"
 
 
+def value(metric: str, error: float) -> str:
+    """Return an error as `spelled` does, without the name of the metric."""
+    return spelled(metric, error).partition(" ")[2]
+
+
+def bound(metric: str, limit: float) -> str:
+    """Return a limit in words: `at least 53.5 dB`, `at most 0.0242`."""
+    return f"{'at most' if metric == FLIP else 'at least'} {value(metric, limit)}"
+
+
 def _is_ready(metric: str, shape: tuple[int, ...]) -> bool:
     return metric not in missing() and (metric == PSNR or min(shape[-2:]) >= _SMALLEST)
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.pictures.defects import levels
+
 if TYPE_CHECKING:
     import numpy as np
     from PIL.Image import Image
@@ -113,8 +115,7 @@ def _tile(picture: Pictures) -> Image:
     import numpy as np
     from PIL import Image
 
-    levels = np.nan_to_num((np.clip(picture.astype(np.float64), -1, 1) + 1) * 127.5)
-    image = Image.fromarray(levels.round().astype(np.uint8).transpose(1, 2, 0))
+    image = Image.fromarray(np.nan_to_num(levels(picture)).round().astype(np.uint8).transpose(1, 2, 0))
     longer = max(image.size)
     scale = min(max(longer, _SMALLEST), _LARGEST) / longer
     return image.resize((round(image.width * scale), round(image.height * scale)), Image.Resampling.NEAREST)

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.comparing.drift import DRIFT, ROUNDING
 from pytest_sdperf.comparing.tensors import RELATIVE_L2
+from pytest_sdperf.components import IMAGE
 from pytest_sdperf.outcomes import Agreement
-from pytest_sdperf.pictures.similarity import FLIP, SSIM, spelled
+from pytest_sdperf.pictures.similarity import FLIP, SSIM, bound, spelled
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.columns import INDENT, Row, case_label, column_lines
+from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.units import share
 
@@ -20,7 +21,7 @@ _COLUMNS = ("error", "limit", "of limit")
 def agreement_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield one row per agreement, the metrics of an image below its own; rows that fail say where."""
     compared = [report for report in reports if report.agreements]
-    several = len({report.case.batch_size for report in compared}) > 1
+    several = batches_differ(report.case for report in compared)
     if not compared:
         return
     rows = [row for report in compared for row in _rows(report, batch=several)]
@@ -61,7 +62,7 @@ def _legend(agreements: Sequence[Agreement]) -> Iterator[str]:
 
 def _not_looked_at(agreements: Sequence[Agreement]) -> Iterator[str]:
     """Say which metrics of images were not computed, because their packages are not installed."""
-    metrics = {one.metric for one in agreements if one.level == "image"}
+    metrics = {one.metric for one in agreements if one.level == IMAGE}
     lacking = [name.upper() for name in (SSIM, FLIP) if name not in metrics]
     if "psnr" in metrics and lacking:
         yield f"not looked at: {' and '.join(lacking)}; type: pip install 'pytest-sdperf[pictures]'"
@@ -72,7 +73,7 @@ def _rows(report: CaseReport, *, batch: bool) -> Iterator[Row]:
     metrics = [one for one in report.agreements if one.metric != RELATIVE_L2]
     for agreement in tensors:
         row = _row(report, agreement, batch=batch)
-        if agreement.level == "image" and metrics:
+        if agreement.level == IMAGE and metrics:
             row = _with_metrics(row, metrics)
         yield row
 
@@ -80,14 +81,9 @@ def _rows(report: CaseReport, *, batch: bool) -> Iterator[Row]:
 def _with_metrics(row: Row, metrics: Sequence[Agreement]) -> Row:
     """Return a row with the metrics of its image below it."""
     wrong = "" if all(one.passed for one in metrics) else "FAILS, "
-    texts = [f"{spelled(one.metric, one.error)} ({_bound(one)})" for one in metrics]
+    texts = [f"{spelled(one.metric, one.error)} ({bound(one.metric, one.limit)})" for one in metrics]
     details = "; ".join(filter(None, [row.details, f"{wrong}{', '.join(texts)}"]))
     return Row(row.label, row.cells, ("red",) if wrong else row.styles, details)
-
-
-def _bound(agreement: Agreement) -> str:
-    words = "at most" if agreement.metric == FLIP else "at least"
-    return f"{words} {spelled(agreement.metric, agreement.limit).partition(' ')[2]}"
 
 
 def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> Row:

@@ -9,7 +9,7 @@ from pytest_sdperf.artifact import Artifact, Step
 from pytest_sdperf.judging.artifacts import METRICS
 from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.columns import INDENT, Row, case_label, column_lines
+from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.units import disk_size, seconds
 from pytest_sdperf.values import Measurement
@@ -31,7 +31,7 @@ def artifact_lines(reports: Iterable[CaseReport], *, width: int, every: bool = F
         every: Show also what came from the cache as it was.
     """
     told = [report for report in reports if report.measurement is not None]
-    several = len({report.case.batch_size for report in told}) > 1
+    several = batches_differ(report.case for report in told)
     rows: dict[str, Row] = {}
     for report in told:
         for row in _rows(report, every=every, batch=several):

@@ -44,6 +44,11 @@ def case_label(case: Case, what: str, *, batch: bool) -> str:
     return f"{INDENT}{case.model} {what} {case.optimization}{fuser} {engine}{size}"
 
 
+def batches_differ(cases: Iterable[Case]) -> bool:
+    """Whether cases differ by their batch size, so that a row has to name it."""
+    return len({case.batch_size for case in cases}) > 1
+
+
 def column_lines(title: str, columns: Sequence[str], rows: Iterable[Row], *, width: int) -> Iterator[Line]:
     """Yield a heading and the rows; a label that is too long gets a line of its own, above its numbers."""
     rows = tuple(rows)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.floor import MEASURED, UNKNOWN
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.columns import INDENT, Row, case_label, column_lines
+from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.units import digits, seconds, share
 from pytest_sdperf.values import Measurement
@@ -17,7 +17,7 @@ _COLUMNS = ("TFLOP", "floor", "latency", "reached")
 def floor_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield one row per case whose floor is known, and why that of others is not; nothing on a CPU."""
     measured = [report.measurement for report in reports if report.measurement is not None]
-    several = len({measurement.case.batch_size for measurement in measured}) > 1
+    several = batches_differ(measurement.case for measurement in measured)
     rows = [row for measurement in measured for row in _rows(measurement, batch=several)]
     if rows:
         yield from column_lines("floor", _COLUMNS, rows, width=width)

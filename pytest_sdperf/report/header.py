@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.report.line import Line, labelled
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.units import plural
-
-_LABEL = 11
 
 
 def header_lines(run: RunInfo, *, width: int) -> Iterator[Line]:
     """Yield device, engines, baseline and what changed, one labelled paragraph each; no device, no baseline."""
     if run.device:
         several = f"{run.devices} of them side by side: " if run.devices > 1 else ""
-        yield from _labelled("device", f"{several}{run.device} ({run.slug}){_machine(run.machine)}", width=width)
+        yield from labelled("device", f"{several}{run.device} ({run.slug}){_machine(run.machine)}", width=width)
     if run.engines:
-        yield from _labelled("engines", "; ".join(_engine(*item) for item in sorted(run.engines.items())), width=width)
+        yield from labelled("engines", "; ".join(_engine(*item) for item in sorted(run.engines.items())), width=width)
     if run.device:
-        yield from _labelled("baselines", _baselines(run), width=width)
+        yield from labelled("baselines", _baselines(run), width=width)
     if run.baseline_cases and not run.pairs:
-        yield from _labelled("changed", ", ".join(run.changes) or "nothing that is recorded", width=width)
-
-
-def _labelled(label: str, text: str, *, width: int) -> Iterator[Line]:
-    return wrapped(text, width=width, first=f"{label:<{_LABEL}}", rest=" " * _LABEL)
+        yield from labelled("changed", ", ".join(run.changes) or "nothing that is recorded", width=width)
 
 
 def _engine(label: str, versions: Mapping[str, str]) -> str:

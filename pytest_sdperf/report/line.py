@@ -12,6 +12,7 @@ from pytest_sdperf.outcomes import Outcome
 Style = Literal["bold", "red", "yellow", "green", "cyan"]
 
 NARROWEST = 60
+_LABEL = 11
 
 STYLES: dict[Outcome, tuple[Style, ...]] = {
     Outcome.REGRESSED: ("red",),
@@ -39,6 +40,11 @@ class Line:
     def markup(self) -> dict[str, bool]:
         """Keyword arguments for `TerminalReporter.write_line`."""
         return dict.fromkeys(self.styles, True)
+
+
+def labelled(label: str, text: str, *, width: int) -> Iterator[Line]:
+    """Yield a paragraph with a label to its left."""
+    return wrapped(text, width=width, first=f"{label:<{_LABEL}}", rest=" " * _LABEL)
 
 
 def wrapped(

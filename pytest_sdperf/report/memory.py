@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.columns import INDENT, Row, case_label, column_lines
+from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.units import MEGABYTE
 from pytest_sdperf.values import Measurement
@@ -29,7 +29,7 @@ _LEGEND = (
 def memory_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield one row per case that ran on a GPU."""
     told = [one for report in reports if (one := report.measurement) is not None and _tells_more(one)]
-    several = len({one.case.batch_size for one in told}) > 1
+    several = batches_differ(one.case for one in told)
     if not told:
         return
     rows = [Row(case_label(one.case, one.case.component, batch=several), _cells(one)) for one in told]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.judging.pairs import label
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.report.line import Line, labelled, wrapped
 from pytest_sdperf.selftest.comparisons import PAIRS, RULES, Rule
 from pytest_sdperf.selftest.findings import found_from, goal_of
 from pytest_sdperf.selftest.limits import InForce, next_effect, shown_by
@@ -18,7 +18,6 @@ from pytest_sdperf.selftest.rows import not_injected
 from pytest_sdperf.selftest.schedule import effects
 from pytest_sdperf.units import plural, share
 
-_LABEL = 11
 _HEADINGS = ("rule", "slowdown", "comparisons", "found", "rate", "95 % interval", "processes", "simulated")
 _LIMITS = ("changes from", "rule", "false alarms", "95 % interval", "slowdown", "found", "95 % interval")
 _DASH = "-"
@@ -39,7 +38,7 @@ def selftest_lines(tested: SelfTests, *, device: str, in_force: InForce, width: 
         yield Line("fewer than three processes: nothing can be said")
         return
     noise = measured_noise(times)
-    yield from _labelled("noise", _noise(noise), width=width)
+    yield from labelled("noise", _noise(noise), width=width)
     yield Line()
     rules = [_Ruled(rule, tested, noise, in_force) for rule in RULES]
     yield from map(Line, table(_HEADINGS, [cells for rule in rules for cells in rule.cells()]))
@@ -110,16 +109,16 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[st
 
 def _about(tested: SelfTests, device: str, *, width: int) -> Iterator[Line]:
     case, last = tested.case, tested.runs[-1]
-    yield from _labelled("device", device, width=width)
+    yield from labelled("device", device, width=width)
     what = f"{case.model} {case.component}, {label(case)}, batch {case.batch_size}, {case.height}x{case.width}"
-    yield from _labelled("case", what, width=width)
-    yield from _labelled("subject", ", ".join(f"{name} {value}" for name, value in last.subject.items()), width=width)
+    yield from labelled("case", what, width=width)
+    yield from labelled("subject", ", ".join(f"{name} {value}" for name, value in last.subject.items()), width=width)
     days = len({run.date[:10] for run in tested.runs})
     counts = ", ".join(str(run.processes) for run in tested.runs)
     processes = sum(run.processes for run in tested.runs)
     runs = f"{plural(len(tested.runs), 'run')} on {plural(days, 'day')}: {counts} processes"
-    yield from _labelled("runs", runs if len(tested.runs) == 1 else f"{runs}, {processes} in all", width=width)
-    yield from _labelled("injected", _injected(tested), width=width)
+    yield from labelled("runs", runs if len(tested.runs) == 1 else f"{runs}, {processes} in all", width=width)
+    yield from labelled("injected", _injected(tested), width=width)
 
 
 def _injected(tested: SelfTests) -> str:
@@ -176,7 +175,3 @@ def _limits(tested: SelfTests, *, width: int) -> Iterator[Line]:
         else:
             text = f"{what}: changes above {share(one.limit)} fail: {one.text}"
         yield from wrapped(text, width=width, rest="  ")
-
-
-def _labelled(name: str, text: str, *, width: int) -> Iterator[Line]:
-    return wrapped(text, width=width, first=f"{name:<{_LABEL}}", rest=" " * _LABEL)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pytest_sdperf.judging.semantics import METRIC
 from pytest_sdperf.outcomes import Outcome, Semantics, Window
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.columns import INDENT, Row, case_label, column_lines
+from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import STYLES, Line, wrapped
 
 _COLUMNS = ("right", "window", "clearness", "window", "shift")
@@ -22,7 +23,7 @@ def semantics_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Li
     looked = [report for report in reports if report.semantics is not None]
     if not looked:
         return
-    several = len({report.case.batch_size for report in looked}) > 1
+    several = batches_differ(report.case for report in looked)
     rows = [_row(report, report.semantics, batch=several) for report in looked if report.semantics]
     yield from column_lines("pictures", _COLUMNS, rows, width=width)
     yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
@@ -37,7 +38,7 @@ def _row(report: CaseReport, semantics: Semantics, *, batch: bool) -> Row:
         _span(clearness),
         f"{semantics.shift.obtained:.2f}",
     )
-    verdict = report.verdict("semantics")
+    verdict = report.verdict(METRIC)
     outcome = verdict.outcome if verdict else Outcome.HELD
     styles = STYLES[outcome] if outcome in (Outcome.REGRESSED, Outcome.INCONCLUSIVE) else ()
     return Row(case_label(report.case, report.case.component, batch=batch), cells, styles)

@@ -5,6 +5,7 @@ The times come one by one, in the order in which processes ran: of a self-test, 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -37,6 +38,11 @@ class Judged:
 
     outcome: Outcome
     processes: int
+
+
+def found_in(outcomes: collections.Counter[Outcome], effect: float) -> int:
+    """Return how many verdicts called B slower; where nothing was injected slower or faster, each a false alarm."""
+    return outcomes[Outcome.REGRESSED] + (0 if effect else outcomes[Outcome.IMPROVED])
 
 
 def by_pairs(take: Take, case: Case, *, policy: Policy) -> Judged:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.outcomes import Outcome
-from pytest_sdperf.selftest.comparisons import Judged, Rule
+from pytest_sdperf.selftest.comparisons import Judged, Rule, found_in
 from pytest_sdperf.selftest.noise import Noise
 from pytest_sdperf.selftest.rates import Rate
 from pytest_sdperf.values import Case
@@ -63,8 +63,7 @@ class Simulation:
     def rate(self, rule: Rule, effect: float) -> Rate:
         """Return how often a slowdown is found; of no slowdown, how often one build is called slower or faster."""
         found, _ = self.outcomes(rule, effect)
-        alarms = found[Outcome.REGRESSED] + (0 if effect else found[Outcome.IMPROVED])
-        return Rate(alarms, self.trials)
+        return Rate(found_in(found, effect), self.trials)
 
     def detectable(self, rule: Rule, goal: float, *, steps: Sequence[float] = ()) -> float | None:
         """Return the smallest step from which on a slowdown is found as often as `goal`; None if none is.

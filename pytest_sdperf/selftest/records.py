@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_sdperf.baselines import privacy
-from pytest_sdperf.baselines.files import locked, pretty, rounded, write_atomically
+from pytest_sdperf.baselines.files import locked, pretty, write_checked
 from pytest_sdperf.baselines.stored import Machine
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.health import differing_keys, machine_differences
@@ -194,9 +193,7 @@ class Archive:
     def _change(self, path: Path, change: Callable[[dict[str, SelfTests]], dict[str, SelfTests]]) -> None:
         with locked(path, lock_dir=self._locks):
             content = SelfTestFile(machine=dict(self._machine), cases=change(self._of(path)))
-            data = rounded(msgspec.to_builtins(content))
-            privacy.check(data, privacy.identity())
-            write_atomically(path, pretty(data) + "\n")
+            write_checked(path, pretty(msgspec.to_builtins(content)) + "\n")
 
 
 def with_run(tested: SelfTests | None, case: Case, run: SelfTestRun) -> SelfTests:

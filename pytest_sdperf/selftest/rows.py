@@ -7,12 +7,12 @@ come to need: one that was cut off would count for those that end early.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.outcomes import Outcome
-from pytest_sdperf.selftest.comparisons import RULES, Judged, Rule
+from pytest_sdperf.selftest.comparisons import RULES, Judged, Rule, found_in
 from pytest_sdperf.selftest.records import Row, SelfTestRun, SelfTests, key_of
 from pytest_sdperf.selftest.schedule import effects
 from pytest_sdperf.values import Case
@@ -138,13 +138,13 @@ def policies(policy: Policy) -> tuple[Policy, ...]:
 
 
 def _row(rule: Rule, limit: float, effect: float, found: Sequence[tuple[Judged, int]]) -> Row:
-    outcomes = [judged.outcome for judged, _ in found]
+    outcomes = collections.Counter(judged.outcome for judged, _ in found)
     return Row(
         rule=rule.name,
         limit=limit,
         effect=effect,
         comparisons=len(found),
-        found=outcomes.count(Outcome.REGRESSED) + (0 if effect else outcomes.count(Outcome.IMPROVED)),
+        found=found_in(outcomes, effect),
         processes=sum(processes for _, processes in found),
     )
 

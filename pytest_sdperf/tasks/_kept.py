@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_sdperf.components import RANGE
+from pytest_sdperf.components import LATENTS, RANGE
 from pytest_sdperf.pipeline.prompts import Call
 
 
@@ -66,4 +66,4 @@ class StepLatents:
         """Return `step_latents` (UNet calls, N, 4, H/8, W/8); nothing where no step was told of."""
         import numpy as np
 
-        return {"step_latents": np.stack(self._latents)} if self._latents else {}
+        return {LATENTS: np.stack(self._latents)} if self._latents else {}

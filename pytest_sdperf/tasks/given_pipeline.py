@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_sdperf.arrays import save_arrays
 from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.components import IMAGE
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of
 from pytest_sdperf.schedulers import scheduler_name
@@ -89,7 +90,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
                 "the pipeline's safety checker put a black image in place of the one that was made, so there is "
                 "nothing to compare. Load the pipeline with safety_checker=None."
             )
-        outputs = {"image": images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
+        outputs = {IMAGE: images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
         facts = _facts(pipeline, arguments)
     return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
 

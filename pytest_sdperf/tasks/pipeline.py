@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.arrays import save_arrays
+from pytest_sdperf.components import IMAGE
 from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.phases import Shared
 from pytest_sdperf.pipeline.prompts import Call
@@ -93,7 +94,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     with _loaded(arguments, context, ranges) as (pipeline, parts):
         result = _generate(pipeline, arguments, steps)
         outputs = {
-            "image": on_host(result.image),
+            IMAGE: on_host(result.image),
             "latents": on_host(result.latents),
             **steps.arrays(),
             "unet_calls": np.asarray(result.unet_calls),

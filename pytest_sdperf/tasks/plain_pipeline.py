@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_sdperf.arrays import save_arrays
+from pytest_sdperf.components import IMAGE
 from pytest_sdperf.engines._torch import set_tf32
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of
@@ -46,7 +47,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
                 f"every floating type, so there is nothing to compare. Agreement needs one that draws none, such as "
                 f"EulerDiscreteScheduler."
             )
-        outputs = {"image": images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
+        outputs = {IMAGE: images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
         folder = context.out_dir / label
         folder.mkdir()
         paths[label] = str(save_arrays(folder / "outputs.npz", outputs))

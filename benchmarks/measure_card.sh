@@ -1,21 +1,25 @@
 #!/usr/bin/env bash
 # Measures one NVIDIA GPU, what is worth most first: the ladder of sd15, then the engines, then bare loops beside ours,
-# then larger models and whole requests. Prints what is stored last.
+# what the rules are worth on this card, every kernel of attention, pictures of a trained model, then larger models and
+# whole requests. Prints what is stored last.
 #
 #     benchmarks/measure_card.sh [FOLDER [STEP ...]]      default: ./card, every step
 #
 # FOLDER gets baselines/, one JSON file and one log per step. A step that was done is not done again, and of one that was
-# interrupted only the rest is measured: start the script again. GPU names the card (default: auto). To try the script
-# where there is none: GPU=cpu MODEL=sd15-thin LARGER=sd21-thin ORT=ort-cpu COMPILED= LADDER=fp32,fp16 LAST=fp16.
+# interrupted only the rest is measured: start the script again. GPU names the card (default: auto), BUDGET the time of
+# the self-test (default: 8m). To try the script where there is none:
+#
+#     GPU=cpu MODEL=sd15-thin LARGER=sd21-thin ORT=ort-cpu COMPILED= LADDER=fp32,fp16 LAST=fp16 KERNELS= BUDGET=90s
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 folder=${1:-card}
 shift $(($# > 0 ? 1 : 0))
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(hardware ladder engines loops larger requests)
+[ ${#steps[@]} -gt 0 ] || steps=(hardware ladder engines loops selftest attention pictures larger requests)
 gpu=${GPU:-auto} model=${MODEL:-sd15} larger=${LARGER:-sdxl,sd21} ort=${ORT:-ort-cuda} last=${LAST:-bias-add}
 graph=${GRAPH-:cuda_graph=on} compiled=${COMPILED-torch-compile:mode=reduce-overhead}
+kernels=${KERNELS-auto,cudnn,flash,efficient,math}
 [ "$gpu" = cpu ] && graph=
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
@@ -41,6 +45,14 @@ measured() {
   case $status in 0 | 1 | 10 | 11 | 12) mv "$folder/$step.part" "$folder/$step.json" ;; *) ended=1 ;; esac
 }
 
+# Prints the engine with every kernel of attention that it can be told to take, with and without its CUDA graph.
+with_each_kernel() {
+  local kernel list=
+  [ -n "$kernels" ] || { echo "$ort"; return; }
+  for kernel in ${kernels//,/ }; do list+=",$ort:sdpa=$kernel${graph:+,$ort$graph:sdpa=$kernel}"; done
+  echo "${list#,}"
+}
+
 suites=(suites/test_agreement.py suites/test_pipelines.py)
 for step in "${steps[@]}"; do
   case $step in
@@ -60,13 +72,25 @@ for step in "${steps[@]}"; do
         --optimization="$last"
       measured torch-loops benchmarks/bare_loops.py --engine=torch --model="$model" --component=unet --batch-size=8
       grep -h ', ratio ' "$folder/loops.log" "$folder/torch-loops.log" ;;
+    selftest)
+      # What it has it keeps in the state folder, and goes on from there.
+      PYTHONUNBUFFERED=1 python3 -m pytest suites/test_pipelines.py --gpu="$gpu" --engine="$ort$graph" --model="$model" \
+        --component=unet --optimization="$last" --sdperf-selftest --time-budget="${BUDGET:-8m}" \
+        --sdperf-state-dir="$folder/state" 2>&1 | timed > "$folder/selftest.log"
+      echo "selftest: exit ${PIPESTATUS[0]}" ;;
+    attention)
+      measured attention suites/test_agreement.py --engine="$(with_each_kernel)" --model="$model" --component=unet \
+        --batch-size=1,4,8 --optimization="$last" ;;
+    pictures)
+      measured pictures suites/test_agreement.py suites/test_precision.py suites/test_semantics.py \
+        --engine="torch,$ort${graph:+,$ort$graph}" --model=shapes ;;
     larger)
       measured larger "${suites[@]}" --engine="$ort$graph" --model="$larger" --component=unet --optimization="$last" ;;
     requests)
       measured requests "${suites[@]}" --engine="$ort$graph" --model="$model" --component=pipeline --optimization="$last" \
         --sdperf-processes=1 --sdperf-max-processes=1 ;;
     *)
-      echo "there is no step $step; there are hardware, ladder, engines, loops, larger and requests"
+      echo "there is no step $step; there are hardware, ladder, engines, loops, selftest, attention, pictures, larger and requests"
       exit 4 ;;
   esac
 done

@@ -7,16 +7,18 @@ optimized build may be at most `FACTOR` times as far away (`comparing`). Every t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf import graph_reference
+from pytest_sdperf import graph_reference, roundings
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.building.outputs import Compute, cached_outputs
 from pytest_sdperf.comparing.remedies import remedies
 from pytest_sdperf.comparing.request import compare_request
+from pytest_sdperf.comparing.roundings import judged_by_several
 from pytest_sdperf.comparing.tensors import REFERENCE, compare
 from pytest_sdperf.components import component_floating, upcasts
 from pytest_sdperf.errors import BuildError, NoReferenceError, SdperfError, WorkerError
@@ -47,7 +49,13 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
         by = graph_reference.BY
     advice = remedies(runner.case, upcasts=_upcasts(runner)) if runner.floating == "float16" else {}
     if runner.is_pipeline:
-        return compare_request(runner.outputs(), exact, plain=rough, floating=floating, by=by, remedies=advice)
+        obtained = runner.outputs()
+
+        def compare_with(plain: Arrays) -> tuple[Agreement, ...]:
+            return compare_request(obtained, exact, plain=plain, floating=floating, by=by, remedies=advice)
+
+        others = functools.partial(other_roundings, runner, floating)
+        return judged_by_several(compare_with(rough), others, compare_with)
     agreement = compare(runner.outputs(), exact, plain=rough, level="component", floating=floating)
     told = "" if math.isfinite(agreement.error + agreement.limit) else advice.get(runner.case.component, "")
     return (dataclasses.replace(agreement, by=by, told=told),)
@@ -64,6 +72,17 @@ def _wanted(runner: CaseRunner, floating: str) -> dict[str, Arrays]:
         if isinstance(error, WorkerError):
             raise WorkerError(text, reason=error.reason, tail=error.tail) from error
         raise BuildError(text) from error
+
+
+def other_roundings(runner: CaseRunner, floating: str) -> list[Arrays]:
+    """Return what the yardstick of a request computes when its initial latents are rounded otherwise.
+
+    Raises:
+        SdperfError: It could not run.
+    """
+    if by_torch(runner):
+        return list(references(runner, roundings.labels(floating)).values())
+    return graph_reference.other_roundings(runner, floating)
 
 
 def _upcasts(runner: CaseRunner) -> bool:
@@ -97,6 +116,8 @@ def floating_of(runner: CaseRunner) -> str:
 def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays]:
     """Return what torch computes for the same weights and inputs, by floating type; from the cache if it is there.
 
+    A floating type may carry the number of a rounding (`roundings.labels`).
+
     What is not there yet is computed in one process, because most of its time is the import of torch and diffusers.
     """
     keys, compute = _computing(runner, floatings)
@@ -116,7 +137,7 @@ def _computing(runner: CaseRunner, floatings: Sequence[str]) -> tuple[Mapping[st
     plain, case = plain_runner(runner), runner.case
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        runner.workbench.say(f"computing references of {case.model} {case.component}: {', '.join(missing)}")
+        runner.workbench.say(f"computing references of {case.model} {case.component}: {roundings.in_words(missing)}")
         return plain.task("run", {**plain.arguments(), "floatings": list(missing)}, module="reference")
 
     task = "pytest_sdperf.tasks.reference"

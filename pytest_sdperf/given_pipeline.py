@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.catalog import Registrar
+from pytest_sdperf.roundings import in_words, parse
 from pytest_sdperf.runner import PROMPT, CaseRunner
 from pytest_sdperf.settings import EngineRequest, PipelineFactory
 from pytest_sdperf.values import Build, Case, to_json
@@ -147,7 +148,7 @@ class GivenPipelineRunner(CaseRunner):
 
         In the pipeline's own floating type every part has the one that it has in the pipeline.
         """
-        self.workbench.say(f"computing references of {self.case.model}: {', '.join(floatings)}")
+        self.workbench.say(f"computing references of {self.case.model}: {in_words(floatings)}")
         extra = {
             "folder": str(self._plain_folder()),
             "watermark": self.description.watermark,
@@ -156,7 +157,7 @@ class GivenPipelineRunner(CaseRunner):
         return self.task("run", {**self.arguments(), **extra}, module="plain_pipeline")
 
     def _floatings(self, floating: str) -> dict[str, str]:
-        own = dict(self.description.floating)
+        own, floating = dict(self.description.floating), parse(floating)[0]
         return own if floating == self.floating else dict.fromkeys(own, floating)
 
     def _plain_folder(self) -> Path:
@@ -172,6 +173,7 @@ class GivenPipelineRunner(CaseRunner):
         parts = {
             "case": self.case.key,
             "floatings": self._floatings(floating),
+            "rounding": parse(floating)[1],
             "watermark": self.description.watermark,
             "device": self.workbench.device.name,
             "code": source_hash(PLAIN),

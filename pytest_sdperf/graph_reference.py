@@ -19,6 +19,7 @@ from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE
+from pytest_sdperf.roundings import OTHERS
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import Build
@@ -49,15 +50,26 @@ def graph_reference(runner: CaseRunner, floating: str) -> tuple[Arrays, Arrays]:
             f"--sdperf-weights=FOLDER with the torch weights that they were exported from, or {ONNX_REFERENCE}=FOLDER "
             f"with a float32 export of them."
         )
-    exact = _outputs(runner, "float32", {}, optimizations="off")
+    return _outputs(runner, "float32", {}, optimizations="off"), _yardstick(runner, floating)
+
+
+def other_roundings(runner: CaseRunner, floating: str) -> list[Arrays]:
+    """Return what the yardstick of a request computes when its initial latents are rounded otherwise."""
+    return [_yardstick(runner, floating, rounding=number) for number in range(1, OTHERS + 1)]
+
+
+def _yardstick(runner: CaseRunner, floating: str, *, rounding: int = 0) -> Arrays:
     given = runner.workbench.builder.given
     assert given is not None
     # A component may be wider than the others of its pipeline, and one that is taken as it is has its own type.
     own = {name: given.floating(runner.model, name, runner.case.optimization) for name in runner.components}
-    return exact, _outputs(runner, floating, own, optimizations="all" if floating == "float32" else "off")
+    optimizations = "all" if floating == "float32" else "off"
+    return _outputs(runner, floating, own, optimizations=optimizations, rounding=rounding)
 
 
-def _outputs(runner: CaseRunner, floating: str, own: Mapping[str, str], *, optimizations: str) -> Arrays:
+def _outputs(
+    runner: CaseRunner, floating: str, own: Mapping[str, str], *, optimizations: str, rounding: int = 0
+) -> Arrays:
     on_gpu = runner.workbench.device.kind == "cuda"
     engine = "ort-cuda" if on_gpu else "ort-cpu"
     options = {"graph_optimizations": optimizations}
@@ -77,13 +89,14 @@ def _outputs(runner: CaseRunner, floating: str, own: Mapping[str, str], *, optim
         "device": runner.workbench.device.name,
         "code": source_hash("pytest_sdperf.tasks.reference", f"pytest_sdperf.engines.{engine.replace('-', '_')}"),
         "versions": library_versions("onnxruntime", "torch"),
+        "rounding": rounding,
     }
 
     def make(folder: Path) -> dict[str, Any]:
         runner.workbench.say(f"computing the {floating} reference of {case.model} {case.component} from its graph")
         arguments = plain.arguments(builds=builds)
         if runner.is_pipeline:
-            arguments["floating"] = floating
+            arguments |= {"floating": floating, "rounding": rounding}
         shutil.move(plain.task("run", arguments)["outputs"], folder / "outputs.npz")
         return {}
 

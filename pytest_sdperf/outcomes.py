@@ -48,6 +48,7 @@ class Agreement:
         name: What was recognised: `overflow`, or how a picture is wrong at a glance; empty for nothing.
         told: What that was seen by, as sentences.
         steps: Every step, in order; empty for other levels.
+        roundings: How many roundings of the initial latents the yardstick is the largest error of.
     """
 
     level: str
@@ -63,6 +64,7 @@ class Agreement:
     name: str = ""
     told: str = ""
     steps: tuple[Step, ...] = ()
+    roundings: int = 1
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Agreement:

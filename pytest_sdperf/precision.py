@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.agreement import by_torch, plain_runner, references
+from pytest_sdperf.agreement import by_torch, other_roundings, plain_runner, references
 from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.comparing.drift import drift_of_engine, drift_of_torch
+from pytest_sdperf.comparing.roundings import judged_by_several
 from pytest_sdperf.components import LATENTS
 from pytest_sdperf.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.ladder import AS_IS
@@ -119,5 +121,10 @@ def engine_drift(runner: CaseRunner, single_runner: CaseRunner) -> Drift:
     floating = runner.floating
     wanted = references(runner, floatings_of(runner))
     half, single = runner.outputs(), single_runner.outputs()
-    plain = (wanted[floating], wanted["float32"])
-    return Drift(drift_of_engine(half, single, plain=plain, floating=floating), half, single)
+
+    def compare_with(plain: Arrays) -> tuple[Agreement, ...]:
+        return (drift_of_engine(half, single, plain=(plain, wanted["float32"]), floating=floating),)
+
+    others = functools.partial(other_roundings, runner, floating)
+    (found,) = judged_by_several(compare_with(wanted[floating]), others, compare_with)
+    return Drift(found, half, single)

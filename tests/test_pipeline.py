@@ -13,7 +13,7 @@ from pytest_sdperf.components import component_floating, needed_components
 from pytest_sdperf.models import sd15, sdxl
 from pytest_sdperf.models._stable_diffusion import StableDiffusion
 from pytest_sdperf.pipeline.prompts import Call
-from pytest_sdperf.pipeline.text_to_image import TextToImage, draw_noise
+from pytest_sdperf.pipeline.text_to_image import TextToImage, draw_noise, rounded_otherwise
 from pytest_sdperf.schedulers import make_scheduler
 from pytest_sdperf.values import Workload
 
@@ -230,6 +230,26 @@ def test_the_first_images_of_a_batch_do_not_depend_on_its_size():
     assert torch.equal(draw_noise((1, 4, 8, 8), 5), draw_noise((3, 4, 8, 8), 5)[:1])
     assert not torch.equal(draw_noise((1, 4, 8, 8), 5), draw_noise((1, 4, 8, 8), 6))
     assert np.isclose(float(draw_noise((4, 4, 64, 64), 0).std()), 1, atol=0.02)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_another_rounding_is_one_that_the_floating_type_can_hardly_tell(dtype):
+    noise = draw_noise((2, 4, 8, 8), seed=0)
+    others = [rounded_otherwise(noise, number, dtype) for number in (1, 2, 1)]
+    assert torch.equal(others[0], others[2])
+    assert not torch.equal(others[0], others[1])
+    moved = ((others[0] - noise) / noise).abs()
+    assert 0 < moved.max() <= torch.finfo(dtype).eps / 2 + torch.finfo(torch.float32).eps
+    steps = (others[0].to(dtype).double() - noise.to(dtype).double()).abs() / noise.to(dtype).double().abs()
+    assert steps.max() <= torch.finfo(dtype).eps * (1 + torch.finfo(dtype).eps)  # the same value, or its neighbour
+
+
+def test_a_rounding_is_taken_where_no_noise_is_given(light):
+    workload = Workload(width=64, height=64, steps=1)
+    images = [light.generate(["a"], seed=0, workload=workload, rounding=number).latents for number in (0, 0, 1)]
+    assert torch.equal(images[0], images[1])
+    assert not torch.equal(images[0], images[2])
+    assert torch.allclose(images[0], images[2], rtol=1e-4, atol=1e-4)
 
 
 def test_prompts_and_batch_size_must_agree(light):

@@ -36,13 +36,19 @@ def _distance(agreement: Agreement) -> str:
         metric, limit = agreement.metric, bound(agreement.metric, agreement.limit)
         return (
             f"The {level} has {spelled(metric, agreement.error)} against {by} {agreement.reference}; plain {by} "
-            f"{agreement.floating} has {value(metric, agreement.yardstick)}, so {limit} passes."
+            f"{agreement.floating} has {value(metric, agreement.yardstick)}{_in(agreement)}, so {limit} passes."
         )
     where = "" if agreement.passed else f"; the worst element is {agreement.culprit}"
     return (
         f"The {level} has a relative L2 error {agreement.error:.2e} against {by} {agreement.reference}; plain {by} "
-        f"{agreement.floating} has {agreement.yardstick:.2e}, so at most {agreement.limit:.2e} passes{where}."
+        f"{agreement.floating} has {agreement.yardstick:.2e}{_in(agreement)}, so at most {agreement.limit:.2e} "
+        f"passes{where}."
     )
+
+
+def _in(agreement: Agreement) -> str:
+    """Say in how many roundings of its initial latents plain torch was looked at; nothing where it was one."""
+    return "" if agreement.roundings == 1 else f" in the worst of {agreement.roundings} roundings"
 
 
 def _of_steps(agreement: Agreement) -> str:
@@ -65,8 +71,8 @@ def _of_steps(agreement: Agreement) -> str:
     else:
         text = (
             f"The latents part from {by} {agreement.reference} at step {number} of {len(steps)}: relative L2 error "
-            f"{agreement.error:.2e}, and plain {by} {agreement.floating} has {agreement.yardstick:.2e} there, so at "
-            f"most {agreement.limit:.2e} passes."
+            f"{agreement.error:.2e}, and plain {by} {agreement.floating} has {agreement.yardstick:.2e} "
+            f"there{_in(agreement)}, so at most {agreement.limit:.2e} passes."
         )
     return " ".join(filter(None, [text, _growth(agreement, number)]))
 
@@ -76,11 +82,12 @@ def _of_drift(agreement: Agreement) -> str:
     steps, floating = agreement.steps, agreement.floating
     number = first_beyond(steps)
     explained = "rounding explains" if agreement.by == ROUNDING else f"plain {agreement.by} drifts by"
+    widest = _in(agreement)
     if number is None:
         return (
             f"All {len(steps)} steps in {floating} are within their limits of those in float32; nearest to it is "
-            f"{agreement.culprit} with a drift of {agreement.error:.2e}, where {explained} {agreement.yardstick:.2e} "
-            f"and at most {agreement.limit:.2e} passes."
+            f"{agreement.culprit} with a drift of {agreement.error:.2e}, where {explained} {agreement.yardstick:.2e}"
+            f"{widest} and at most {agreement.limit:.2e} passes."
         )
     if not math.isfinite(agreement.limit):
         text = (
@@ -92,8 +99,8 @@ def _of_drift(agreement: Agreement) -> str:
     else:
         text = (
             f"In {floating} the latents drift from those in float32 beyond the limit at step {number} of {len(steps)}: "
-            f"by {agreement.error:.2e}, where {explained} {agreement.yardstick:.2e} and at most {agreement.limit:.2e} "
-            f"passes."
+            f"by {agreement.error:.2e}, where {explained} {agreement.yardstick:.2e}{widest} and at most "
+            f"{agreement.limit:.2e} passes."
         )
     return " ".join(filter(None, [text, _growth(agreement, number, "drift")]))
 

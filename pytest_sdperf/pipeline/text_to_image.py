@@ -59,6 +59,22 @@ def draw_noise(shape: Sequence[int], seed: int) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal(tuple(shape), dtype=np.float32))
 
 
+def rounded_otherwise(noise: torch.Tensor, number: int, dtype: torch.dtype) -> torch.Tensor:
+    """Return noise that a floating type can hardly tell from the given one: each value is moved by a unit at most.
+
+    Args:
+        noise: Any shape, in float32 or in the floating type itself.
+        number: Each number is another rounding, and the same one everywhere.
+        dtype: The floating type.
+    """
+    import numpy as np
+    import torch
+
+    unit = torch.finfo(dtype).eps / 2
+    shares = torch.from_numpy(np.random.default_rng(number).uniform(-unit, unit, tuple(noise.shape)))
+    return (noise.double() * (1 + shares.to(noise.device))).to(noise.dtype)
+
+
 class TextToImage:
     """A pipeline whose components are callables on dictionaries of tensors.
 
@@ -94,6 +110,7 @@ class TextToImage:
         noise: torch.Tensor | None = None,
         start: torch.Tensor | None = None,
         strength: float = REFINER_STRENGTH,
+        rounding: int = 0,
     ) -> PipelineResult:
         """Make one image per prompt.
 
@@ -107,6 +124,7 @@ class TextToImage:
             noise: Standard normal noise that the first latents are made of; drawn from the seed if not given.
             start: Latents of an image that a refiner starts from; drawn from the seed if not given.
             strength: Part of the steps that a refiner makes.
+            rounding: Number of another rounding of the initial noise (`rounded_otherwise`); 0 leaves it as it is.
 
         Raises:
             ValueError: The number of prompts is not the batch size.
@@ -120,6 +138,7 @@ class TextToImage:
             negative = self._prompts.encode([negative_prompt] * len(prompts))
             positive = self._prompts.encode(prompts)
             conditions = guided_conditions(self.model, negative, positive, workload=workload, dtype=self._dtype)
+            noise = self._noise(workload, seed, rounding) if noise is None else noise
             start_state = self._begin(workload, seed=seed, noise=noise, start=start, strength=strength)
             latents = self._denoise(start_state, conditions, guidance_scale=weight, on_step=on_step)
             return self._decode(latents, len(start_state.timesteps))
@@ -131,23 +150,25 @@ class TextToImage:
         dtype: torch.dtype = getattr(torch, self.floating)
         return dtype
 
+    def _noise(self, workload: Workload, seed: int, rounding: int) -> torch.Tensor:
+        noise = draw_noise((workload.batch_size, *self.model.inputs("unet", workload)[0].shape[1:]), seed)
+        return rounded_otherwise(noise, rounding, self._dtype) if rounding else noise
+
     def _begin(
         self,
         workload: Workload,
         *,
         seed: int,
-        noise: torch.Tensor | None,
+        noise: torch.Tensor,
         start: torch.Tensor | None,
         strength: float,
     ) -> _Start:
         scheduler = make_scheduler(workload.scheduler, self.model.config("scheduler"))
         scheduler.set_timesteps(workload.steps, device="cpu")
-        sample = self.model.inputs("unet", workload)[0]
-        shape = (workload.batch_size, *sample.shape[1:])
-        noise = (draw_noise(shape, seed) if noise is None else noise).to(self.device, self._dtype)
+        noise = noise.to(self.device, self._dtype)
         if time_id_count(self.model) != REFINER_TIME_IDS:
             return _Start(scheduler, scheduler.timesteps, noise * scheduler.init_noise_sigma)
-        image = draw_noise(shape, seed + 1) if start is None else start
+        image = draw_noise(noise.shape, seed + 1) if start is None else start
         skipped = workload.steps - max(1, min(int(workload.steps * strength), workload.steps))
         timesteps = scheduler.timesteps[skipped * scheduler.order :]
         if hasattr(scheduler, "set_begin_index"):

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.pipeline.text_to_image import OnStep, draw_noise
+from pytest_sdperf.pipeline.text_to_image import OnStep, draw_noise, rounded_otherwise
 from pytest_sdperf.values import Workload
 
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ class WholeCall:
         )
         latents = draw_noise(shape, seed).to(pipeline._execution_device, pipeline.unet.dtype)  # noqa: SLF001 - offloaded ones
         return cls(pipeline, workload, prompt, seed, latents)
+
+    def rounded_otherwise(self, number: int) -> WholeCall:
+        """Return the same request from initial latents in another rounding; 0 is the one that they have."""
+        if not number:
+            return self
+        return dataclasses.replace(self, latents=rounded_otherwise(self.latents, number, self.latents.dtype))
 
     def __call__(self, on_step: OnStep | None = None) -> Any:
         """Make the images and return what the pipeline returned: `images` as torch tensors in [0, 1].

@@ -27,7 +27,7 @@ def agreement_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Li
     rows = [row for report in compared for row in _rows(report, batch=several)]
     yield from column_lines("agreement", _COLUMNS, rows, width=width)
     agreements = [one for report in compared for one in report.agreements]
-    texts = [*_legend(agreements), *_drift_legend(agreements), *_not_looked_at(agreements)]
+    texts = [*_legend(agreements), *_drift_legend(agreements), *_roundings(agreements), *_not_looked_at(agreements)]
     for text in texts:
         yield from wrapped(text, width=width, first=INDENT, rest=INDENT)
 
@@ -58,6 +58,16 @@ def _legend(agreements: Sequence[Agreement]) -> Iterator[str]:
     limit = f"; limit: {', '.join(factors)} the error of plain {by} in the same type" if factors else ""
     steps = ", of each step; shown is the step nearest to its limit" if any(one.steps for one in agreements) else ""
     yield f"error: {metrics} to the reference ({references}){limit}{steps}"
+
+
+def _roundings(agreements: Sequence[Agreement]) -> Iterator[str]:
+    """Say that some limits are those of several roundings."""
+    several = max((one.roundings for one in agreements), default=1)
+    if several > 1:
+        yield (
+            f"of {several} roundings: beyond the limit of one, so the initial latents of the yardstick were rounded in "
+            f"{several - 1} other ways; the largest of its errors counts"
+        )
 
 
 def _not_looked_at(agreements: Sequence[Agreement]) -> Iterator[str]:
@@ -91,6 +101,8 @@ def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> Row:
     what = case.component if level in ("component", case.component) else f"{case.component} {level}"
     if level == DRIFT:
         what = f"{what} to {agreement.floating}"
+    if agreement.roundings > 1:
+        what = f"{what} of {agreement.roundings} roundings"
     finite = math.isfinite(agreement.error) and agreement.limit > 0
     used = share(agreement.error / agreement.limit) if finite else "-"
     numbers = (f"{agreement.error:.2e}", f"{agreement.limit:.2e}", used)

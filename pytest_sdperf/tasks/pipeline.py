@@ -73,16 +73,18 @@ def _facts(parts: Mapping[str, LoadedComponent]) -> dict[str, Any]:
 
 def _generate(pipeline: TextToImage, arguments: Mapping[str, Any], on_step: OnStep | None = None) -> Any:
     workload = Workload(**arguments["workload"])
-    prompts = [arguments["prompt"]] * workload.batch_size
-    return pipeline.generate(prompts, seed=arguments["seed"], workload=workload, on_step=on_step)
+    prompts, seed = [arguments["prompt"]] * workload.batch_size, arguments["seed"]
+    return pipeline.generate(
+        prompts, seed=seed, workload=workload, on_step=on_step, rounding=arguments.get("rounding", 0)
+    )
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """Make the image once and write `outputs.npz`: what `CaseRunner.run` returns.
 
     Args:
-        arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt`, `seed` and
-            `floating`, the type of the latents.
+        arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt`, `seed`,
+            `floating`, the type of the latents, and perhaps `rounding`, the number of one of the initial latents.
         context: The task's context.
 
     Returns:

@@ -10,6 +10,7 @@ from pytest_sdperf.components import IMAGE
 from pytest_sdperf.engines._torch import set_tf32
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of
+from pytest_sdperf.roundings import parse
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.values import Workload
@@ -20,7 +21,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     Args:
         arguments: As for the `run` of `tasks.given_pipeline`, with `folder` (what its `write` wrote), `watermark`, and
-            `floatings`: label -> floating type of each part of the pipeline.
+            `floatings`: label -> floating type of each part of the pipeline. A label may carry the number of a
+            rounding (`roundings.labels`).
         context: The task's context.
 
     Returns:
@@ -37,7 +39,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         pipeline = _loaded(arguments, floatings)
         request = WholeCall.of(
             pipeline, Workload(**arguments["workload"]), prompt=arguments["prompt"], seed=arguments["seed"]
-        )
+        ).rounded_otherwise(parse(label)[1])
         with counted_calls(pipeline.unet) as calls:
             steps = StepLatents()
             answer, drew = request.drawing(steps)

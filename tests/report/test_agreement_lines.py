@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from sample_values import case
 
 from pytest_sdperf.outcomes import Agreement
@@ -31,3 +33,17 @@ def test_one_batch_size_is_not_named():
 
 def test_a_batch_size_that_was_not_compared_is_no_difference():
     assert labels(8, 0) == ["  sd15 unet fp16 (ort) ort-cuda"]
+
+
+def test_limits_of_several_roundings_say_so():
+    image = dataclasses.replace(AGREEMENT, level="image", error=1.01e-2, yardstick=2.3e-2, limit=4.6e-2, roundings=5)
+    report = CaseReport("t", case(**FULL, component="pipeline"), agreements=(image,))
+    assert [line.text for line in agreement_lines([report], width=80)] == [
+        "agreement                                              error     limit  of limit",
+        "  sd15 pipeline image of 5 roundings fp16 (ort) ort-cuda",
+        "                                                    1.01e-02  4.60e-02      22 %",
+        "  error: relative-l2 to the reference (float16 against float32); limit: 2 x the",
+        "  error of plain torch in the same type",
+        "  of 5 roundings: beyond the limit of one, so the initial latents of the",
+        "  yardstick were rounded in 4 other ways; the largest of its errors counts",
+    ]

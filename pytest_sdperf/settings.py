@@ -88,7 +88,7 @@ class Selection:
         fusers: `native`, `ort`.
         exporter: `dynamo` or `torchscript`.
         opset: Opset of the export.
-        shapes: `static` or `dynamic`.
+        shapes: `static` or `dynamic`; empty for what a test is about, else `static`.
         fp32_ops: Operators that stay float32 in float16 builds, as `component:operator`, sorted.
         weights: `random`, `none` (graphs are built without weights), the absolute path of a diffusers folder, or a
             hub id; empty for what comes with the model (`weights_of`).
@@ -107,7 +107,7 @@ class Selection:
     fusers: tuple[str, ...] = ()
     exporter: str = "dynamo"
     opset: int = 18
-    shapes: str = "static"
+    shapes: str = ""
     fp32_ops: tuple[str, ...] = ()
     weights: str = ""
     onnx_dir: Path | None = None

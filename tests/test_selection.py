@@ -14,7 +14,8 @@ from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.options.profiles import Profile
-from pytest_sdperf.selection.selector import Axes, Choice, Selector
+from pytest_sdperf.selection.axes import Axes
+from pytest_sdperf.selection.selector import Choice, Selector
 from pytest_sdperf.settings import EngineRequest, Selection
 from pytest_sdperf.values import Case
 

@@ -21,15 +21,20 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         Floating type -> path of the npz file with the outputs.
     """
     task = pipeline if arguments["component"] == PIPELINE else component
-    model = context.catalog.models.get(arguments["model"])
     paths = {}
     for floating in arguments["floatings"]:
-        parts = {
-            name: {**part, "build": {**part["build"], "floating": component_floating(model, name, floating)}}
-            for name, part in arguments["components"].items()
-        }
         folder = context.out_dir / floating
         folder.mkdir()
         own = dataclasses.replace(context, out_dir=folder)
-        paths[floating] = task.run({**arguments, "components": parts, "floating": floating}, own)["outputs"]
+        paths[floating] = task.run(in_floating(arguments, floating, context), own)["outputs"]
     return paths
+
+
+def in_floating(arguments: Mapping[str, Any], floating: str, context: TaskContext) -> dict[str, Any]:
+    """Return the arguments of the same task in another floating type."""
+    model = context.catalog.models.get(arguments["model"])
+    parts = {
+        name: {**part, "build": {**part["build"], "floating": component_floating(model, name, floating)}}
+        for name, part in arguments["components"].items()
+    }
+    return {**arguments, "components": parts, "floating": floating}

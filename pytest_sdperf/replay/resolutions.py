@@ -1,0 +1,84 @@
+"""Resolutions in turns: one loaded case serves them all, and each as torch does."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from pytest_sdperf.comparing.tensors import REFERENCE
+from pytest_sdperf.replay.calls import PROMPTS, Call, make_calls, wanted
+from pytest_sdperf.replay.compare import answer_of, limits_of, spread_of
+from pytest_sdperf.replays import Replay
+from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.values import Workload
+
+USUAL: Sequence[tuple[int, int]] = ((512, 512), (640, 448), (768, 768))
+"""Width and height in pixels; those of OneDiff's benchmark with several resolutions are of this kind."""
+STEP = 64
+"""Pixels that a UNet can halve three times, after the VAE has divided them by eight."""
+ROUNDS = 3
+
+
+def sizes_of(runner: CaseRunner, named: Sequence[tuple[int, int]] = ()) -> list[Workload]:
+    """Return the resolutions of a case: those that were named, else the usual ones.
+
+    A model of less than 512 pixels has them in its own proportion, rounded up to what its UNet can halve.
+    """
+    side = runner.model.height
+    scale = min(1.0, side / USUAL[0][0])
+    sizes = named or [(_up(width * scale), _up(height * scale)) for width, height in USUAL]
+    return [dataclasses.replace(runner.case.workload, width=width, height=height) for width, height in sizes]
+
+
+def _up(pixels: float) -> int:
+    return -int(-pixels // STEP) * STEP
+
+
+def not_applicable(runner: CaseRunner) -> str:
+    """Say why the resolution of a case means nothing; empty where it means something."""
+    if runner.case.component.startswith("text_encoder"):
+        return "not applicable: a text encoder sees no pixels"
+    return ""
+
+
+def spelled(workload: Workload) -> str:
+    """Return a resolution as it is typed: `640x448`."""
+    return f"{workload.width}x{workload.height}"
+
+
+def resize(runner: CaseRunner, sizes: Sequence[Workload]) -> Replay:
+    """Call a case, loaded once, at several resolutions in turns.
+
+    Raises:
+        NoReferenceError: There is nothing to compare with.
+        SdperfError: The engine, or torch, could not run.
+    """
+    prompts = PROMPTS[:1] * runner.case.batch_size
+    calls = [Call(spelled(size), size, prompts) for size in sizes]
+    torch = wanted(runner, calls)
+    found = make_calls(runner, calls * ROUNDS)
+    spreads, answers = [], []
+    for number, call in enumerate(calls):
+        exact, rough = torch.exact[number], torch.rough[number]
+        visits = found.outputs[number :: len(calls)]
+        limits = limits_of(exact, rough, floating=torch.floating)
+        spreads.append(spread_of(f"{call.name} {ROUNDS} times", visits, limits))
+        answers.append(answer_of(call.name, visits[0], exact, rough, floating=torch.floating))
+    return Replay(
+        check="resolutions",
+        floating=torch.floating,
+        reference=REFERENCE[torch.floating],
+        exact=runner.workbench.device.kind in runner.engine.repeats_on,
+        spreads=tuple(spreads),
+        answers=tuple(answers),
+        overwritten=found.overwritten,
+        prepared=found.prepared_by(len(calls)),
+        peaks_bytes=_by_round(found.peaks_bytes, len(calls)),
+    )
+
+
+def _by_round(peaks: Mapping[str, Sequence[int]], size: int) -> dict[str, tuple[int, ...]]:
+    return {
+        way: tuple(max(of_calls[start : start + size]) for start in range(0, len(of_calls), size))
+        for way, of_calls in peaks.items()
+    }

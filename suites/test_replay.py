@@ -21,3 +21,8 @@ def test_images_of_a_batch_do_not_know_each_other(runner, replay):
 @pytest.mark.sdperf(components=["unet"], shapes="dynamic")
 def test_resolutions_take_turns_without_a_rebuild(runner, replay):
     replay(runner, "resolutions")
+
+
+@pytest.mark.sdperf(components=["unet"], shapes="dynamic")
+def test_resolutions_in_turns_are_as_fast_as_alone(runner, interleave):
+    interleave(runner)

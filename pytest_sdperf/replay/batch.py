@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.comparing.tensors import REFERENCE
-from pytest_sdperf.replay.calls import PROMPTS, Call, make_calls, one_size, wanted
+from pytest_sdperf.replay.calls import PROMPTS, Call, is_plain_torch, make_calls, one_size, wanted
 from pytest_sdperf.replay.compare import answer_of, is_indistinct, limits_of, spread_of
 from pytest_sdperf.replays import Replay
 from pytest_sdperf.runner import CaseRunner
@@ -25,6 +25,8 @@ MOST = 4
 
 def not_applicable(runner: CaseRunner) -> str:
     """Say why a case has no batch, and what to type; empty if it has one."""
+    if plain := is_plain_torch(runner):
+        return plain
     rows = rows_of(runner, runner.case.batch_size)
     if rows > 1 or not one_size(runner):
         return "" if rows else "not applicable: the model says of no input which axis the batch is along"
@@ -49,13 +51,11 @@ def mix(runner: CaseRunner) -> Replay:
         NoReferenceError: There is nothing to compare with.
         SdperfError: The engine, or torch, could not run.
     """
-    fixed, case = bool(one_size(runner)), runner.case
-    size = case.batch_size if fixed or case.batch_size > 1 else BATCH
-    count = rows_of(runner, size)
-    rows = sorted({round(place * (count - 1) / (MOST - 1)) for place in range(MOST)})
+    size = _size(runner)
+    count, rows = rows_of(runner, size), _looked_at(runner)
     together = Call("the batch", _of(runner, size), _prompts(range(size)), drawn=size, rows=tuple(range(count)))
-    alone = [_alone(runner, row, drawn=size, size=size if fixed else 1, count=count) for row in rows]
-    torch = wanted(runner, [_alone(runner, row, drawn=size, size=1, count=count) for row in rows])
+    torch = wanted(runner, calls_of(runner))
+    alone = calls_of(runner, size=size if one_size(runner) else 1)
     found = make_calls(runner, [together, *alone])
     pairs = list(zip(rows, found.outputs[1:], torch.exact, torch.rough, strict=True))
     mixed = [_row(found.outputs[0], row) for row in rows]
@@ -76,6 +76,24 @@ def mix(runner: CaseRunner) -> Replay:
         indistinct=is_indistinct(_row(torch.exact[0], 0), _row(torch.exact[-1], 0), limits),
         prepared=found.prepared_by(len(found.outputs)),
     )
+
+
+def calls_of(runner: CaseRunner, *, size: int = 1) -> list[Call]:
+    """Return one call for each row that is looked at: it alone, in every place of a batch of `size` images."""
+    drawn = _size(runner)
+    count = rows_of(runner, drawn)
+    return [_alone(runner, row, drawn=drawn, size=size, count=count) for row in _looked_at(runner)]
+
+
+def _size(runner: CaseRunner) -> int:
+    """Return the images of the batch."""
+    own = runner.case.batch_size
+    return own if own > 1 or one_size(runner) else BATCH
+
+
+def _looked_at(runner: CaseRunner) -> list[int]:
+    last = rows_of(runner, _size(runner)) - 1
+    return sorted({round(place * last / (MOST - 1)) for place in range(MOST)})
 
 
 def _of(runner: CaseRunner, size: int) -> Any:

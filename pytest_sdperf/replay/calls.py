@@ -98,6 +98,16 @@ def not_applicable(runner: CaseRunner) -> str:
     return ""
 
 
+def is_plain_torch(runner: CaseRunner) -> str:
+    """Say that a case is what others are compared with, and what to type; empty if it is not."""
+    if runner.case.engine == "torch" and not runner.case.engine_options:
+        return (
+            "not applicable: plain torch is what the others are compared with; name another engine, or options of this "
+            "one, such as --sdperf-engine=torch:channels_last=on"
+        )
+    return ""
+
+
 def one_size(runner: CaseRunner) -> str:
     """Say why a loaded case serves one size alone, and what to type; empty if it serves others too."""
     engine = runner.engine
@@ -137,19 +147,41 @@ def wanted(runner: CaseRunner, calls: Sequence[Call]) -> Wanted:
             f"--sdperf-weights=FOLDER with the diffusers folder that they were exported from."
         )
     floating = floating_of(runner)
+    names = (REFERENCE[floating], floating)
+    found = of_torch(runner, [calls], names)
+    exact, rough = (_by_call(found[_name(0, name)], len(calls)) for name in names)
+    return Wanted(floating, exact, rough)
+
+
+def of_torch(runner: CaseRunner, groups: Sequence[Sequence[Call]], floatings: Sequence[str]) -> dict[str, Arrays]:
+    """Return what torch answers to groups of calls; what the cache lacks is computed in one process.
+
+    Args:
+        runner: Of the case whose weights are taken.
+        groups: Calls that belong together.
+        floatings: Floating types in which torch answers.
+    """
     plain = plain_runner(runner)
-    said = [to_json(call) for call in calls]
+    asked = {_name(number, one): (group, one) for number, group in enumerate(groups) for one in floatings}
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        runner.workbench.say(f"computing more answers of {plain.case.model} {plain.case.component} with torch")
-        arguments = {**call_arguments(plain, calls), "floatings": list(missing)}
-        return plain.task("reference", arguments, module="replay")
+        runner.workbench.say(f"computing answers of {plain.case.model} {plain.case.component} with torch")
+        jobs = {}
+        for name in missing:
+            group, floating = asked[name]
+            arguments = call_arguments(plain, group)
+            jobs[name] = {"floating": floating, "calls": arguments.pop("calls")}
+        return plain.task("reference", {**arguments, "jobs": jobs}, module="replay")
 
-    names = (REFERENCE[floating], floating)
-    keys = {name: reference_key(plain, _TASK, {"floating": name, "calls": said}) for name in names}
-    found = cached_outputs(runner.workbench.cache, keys, compute)
-    exact, rough = (_by_call(found[name], len(calls)) for name in names)
-    return Wanted(floating, exact, rough)
+    keys = {
+        name: reference_key(plain, _TASK, {"floating": floating, "calls": [to_json(call) for call in group]})
+        for name, (group, floating) in asked.items()
+    }
+    return cached_outputs(runner.workbench.cache, keys, compute)
+
+
+def _name(number: int, floating: str) -> str:
+    return f"{number}-{floating}"
 
 
 def _by_call(arrays: Arrays, count: int) -> list[Arrays]:

@@ -21,6 +21,13 @@ DEFAULT: Mapping[str, int] = {"cpu": 2, "cuda": 5, "rocm": 5}
 FIRST, OTHER = "the first prompt and seed", "another prompt and seed"
 
 
+def calls_of(runner: CaseRunner) -> tuple[Call, Call]:
+    """Return the call that is repeated, which is that of every other test, and the one between."""
+    workload = runner.case.workload
+    first = Call(FIRST, workload, PROMPTS[:1] * workload.batch_size)
+    return first, Call(OTHER, workload, PROMPTS[1:2] * workload.batch_size, seed=1)
+
+
 def repeat(runner: CaseRunner, *, repeats: int) -> Replay:
     """Call a loaded case equally several times, once otherwise, and once more; and once in each of several processes.
 
@@ -32,9 +39,7 @@ def repeat(runner: CaseRunner, *, repeats: int) -> Replay:
         NoReferenceError: There is nothing to compare with.
         SdperfError: The engine, or torch, could not run.
     """
-    workload = runner.case.workload
-    first = Call(FIRST, workload, PROMPTS[:1] * workload.batch_size)
-    other = Call(OTHER, workload, PROMPTS[1:2] * workload.batch_size, seed=1)
+    first, other = calls_of(runner)
     torch = wanted(runner, [first, other])
     found = make_calls(runner, [*[first] * repeats, other, first])
     processes = [found.outputs[0], runner.outputs(), *(runner.run() for _ in range(repeats - 2))]

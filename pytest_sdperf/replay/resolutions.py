@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from pytest_sdperf.comparing.tensors import REFERENCE
-from pytest_sdperf.replay.calls import PROMPTS, Call, make_calls, wanted
+from pytest_sdperf.replay.calls import PROMPTS, Call, is_plain_torch, make_calls, one_size, wanted
 from pytest_sdperf.replay.compare import answer_of, limits_of, spread_of
 from pytest_sdperf.replays import Replay
 from pytest_sdperf.runner import CaseRunner
@@ -38,12 +38,18 @@ def not_applicable(runner: CaseRunner) -> str:
     """Say why the resolution of a case means nothing; empty where it means something."""
     if runner.case.component.startswith("text_encoder"):
         return "not applicable: a text encoder sees no pixels"
-    return ""
+    return is_plain_torch(runner) or one_size(runner)
 
 
 def spelled(workload: Workload) -> str:
     """Return a resolution as it is typed: `640x448`."""
     return f"{workload.width}x{workload.height}"
+
+
+def calls_of(runner: CaseRunner, sizes: Sequence[Workload]) -> list[Call]:
+    """Return one call for each resolution."""
+    prompts = PROMPTS[:1] * runner.case.batch_size
+    return [Call(spelled(size), size, prompts) for size in sizes]
 
 
 def resize(runner: CaseRunner, sizes: Sequence[Workload]) -> Replay:
@@ -53,8 +59,7 @@ def resize(runner: CaseRunner, sizes: Sequence[Workload]) -> Replay:
         NoReferenceError: There is nothing to compare with.
         SdperfError: The engine, or torch, could not run.
     """
-    prompts = PROMPTS[:1] * runner.case.batch_size
-    calls = [Call(spelled(size), size, prompts) for size in sizes]
+    calls = calls_of(runner, sizes)
     torch = wanted(runner, calls)
     found = make_calls(runner, calls * ROUNDS)
     spreads, answers = [], []

@@ -41,39 +41,40 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         how many graphs the engine has compiled, empty where it cannot tell; `peaks_bytes`: way -> peak of each call.
     """
     loaded = _request if arguments["component"] == PIPELINE else _component
-    answers, prepared, peaks = [], [], list[Mapping[str, int]]()
+    answers, compiled, peaks = [], list[int](), list[Mapping[str, int]]()
     with loaded(arguments, context) as (ask, held, runners):
         for call in arguments["calls"]:
             with _peak(runners, peaks):
                 answers.append(ask(call))
-            prepared += _prepared(runners)
+            compiled += prepared(runners)
         overwritten = held.changed()
     outputs = {f"{number}.{name}": array for number, answer in enumerate(answers) for name, array in answer.items()}
     ways = set.intersection(*(set(peak) for peak in peaks)) if peaks else set()
     return {
         "outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)),
         "overwritten": overwritten,
-        "prepared": prepared,
+        "prepared": compiled,
         "peaks_bytes": {way: [peak[way] for peak in peaks] for way in sorted(ways)},
     }
 
 
 def reference(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Make the same calls in several floating types, one after the other.
+    """Make several groups of calls, each in its floating type, one after the other.
 
     Args:
-        arguments: As for `run`, with `floatings`.
+        arguments: As for `run`, with `jobs` instead of `calls`: name -> `calls` and `floating`.
         context: The task's context.
 
     Returns:
-        Floating type -> path of the npz file with the outputs.
+        Name -> path of the npz file with the outputs.
     """
     paths = {}
-    for floating in arguments["floatings"]:
-        folder = context.out_dir / floating
+    for name, job in arguments["jobs"].items():
+        folder = context.out_dir / name
         folder.mkdir()
         own = dataclasses.replace(context, out_dir=folder)
-        paths[floating] = run(in_floating(arguments, floating, context), own)["outputs"]
+        asked = {**in_floating(arguments, job["floating"], context), "calls": job["calls"]}
+        paths[name] = run(asked, own)["outputs"]
     return paths
 
 
@@ -83,20 +84,16 @@ def _component(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[t
     with loaded_component(arguments, arguments["component"], context) as loaded:
 
         def ask(call: Mapping[str, Any]) -> Arrays:
-            answer(loaded.runner, call)
+            if call["resized"]:
+                loaded.runner.resize(Workload(**call["workload"]))
+            loaded.runner.bind(load_arrays(Path(call["inputs"])))
+            loaded.runner.run()
+            loaded.runner.synchronize()
             outputs = loaded.runner.fetch()
             held.keep(outputs)
             return {name: array.copy() for name, array in outputs.items()}
 
         yield ask, held, [loaded.runner]
-
-
-def answer(runner: Runner, call: Mapping[str, Any]) -> None:
-    """Run a component once on the inputs of a call, at their size."""
-    runner.resize(Workload(**call["workload"])) if call["resized"] else None
-    runner.bind(load_arrays(Path(call["inputs"])))
-    runner.run()
-    runner.synchronize()
 
 
 @contextlib.contextmanager
@@ -122,7 +119,7 @@ def _request(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tup
         yield ask, held, runners
 
 
-def _prepared(runners: Sequence[Runner]) -> list[int]:
+def prepared(runners: Sequence[Runner]) -> list[int]:
     """Return how many graphs were compiled until now, in a list; an empty one where nobody can tell."""
     told = [compiled["graphs"] for runner in runners if (compiled := runner.facts().get("compile"))]
     return [sum(told)] if told else []

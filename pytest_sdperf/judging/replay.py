@@ -1,7 +1,7 @@
 """Are the answers of a case that was called again and again its own, and the same as before?
 
-What is asked in this order: were outputs written over, does an answer belong to other inputs, is it wrong, does it
-differ from its twin? The first that fails names the verdict; whatever else failed is in its details.
+What is asked in this order: were outputs written over, does an answer belong to other inputs, does it differ from its
+twin, is it wrong? The first that fails names the verdict; whatever else failed is in its details.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pytest_sdperf.units import megabytes, plural
 from pytest_sdperf.values import Case
 
 METRICS: Mapping[Check, str] = {"repeats": "replay", "batch": "batch", "resolutions": "resolutions"}
-# Reason code of a wrong answer, and of answers that differ.
+# Reason codes: of a wrong answer, of answers that differ, and of right ones.
 _WRONG: Mapping[Check, str] = {"repeats": "answer-wrong", "batch": "images-mixed", "resolutions": "resolution-wrong"}
 _DIFFER: Mapping[Check, str] = {
     "repeats": "not-repeated",
-    "batch": "batch-changes-images",
+    "batch": "images-mixed",
     "resolutions": "not-repeated",
 }
 _HELD: Mapping[Check, str] = {
@@ -38,8 +38,9 @@ def judge_replay(replay: Replay, case: Case, *, policy: Policy) -> Verdict:
     looks: tuple[Callable[[Replay, Case, Policy], Iterator[Found]], ...] = (
         _overwritten,
         _indistinct,
-        _wrong,
+        _stale,
         _different,
+        _wrong,
         _compiled,
         _grown,
     )
@@ -79,17 +80,19 @@ def _indistinct(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
         yield Outcome.INCONCLUSIVE, "inputs-indistinct", sentence
 
 
-def _wrong(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
+def _stale(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
     for answer in replay.answers:
-        if answer.passed:
-            continue
         if answer.stale:
             sentence = (
                 f"{opening(case)} answers to {answer.call} with its answer to {answer.stale}: what is replayed does "
                 f"not read its inputs."
             )
             yield Outcome.REGRESSED, "answer-stale", sentence
-        else:
+
+
+def _wrong(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
+    for answer in replay.answers:
+        if not answer.passed and not answer.stale:
             yield Outcome.REGRESSED, _WRONG[replay.check], _wrong_answer(replay, case, answer)
 
 
@@ -134,7 +137,7 @@ def _code(replay: Replay, number: int) -> str:
 def _meaning(code: str) -> str:
     return {
         "state-kept": ". Something of an earlier call is left in the engine",
-        "batch-changes-images": ". What an image becomes depends on the others of its batch",
+        "images-mixed": ". What an image becomes depends on the others of its batch",
     }.get(code, "")
 
 

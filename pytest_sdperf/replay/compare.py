@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -54,9 +55,11 @@ def is_indistinct(one: Arrays, other: Arrays, limits: Mapping[str, float]) -> bo
     return all(_distance(other[name], one[name]) <= NEARER * limit for name, limit in limits.items())
 
 
-def is_the_same(obtained: Arrays, other: Arrays, limits: Mapping[str, float]) -> bool:
-    """Whether an answer is another one."""
-    return all(_distance(obtained.get(name), other[name]) <= limit for name, limit in limits.items())
+def with_stale(answer: Answer, obtained: Arrays, earlier: Arrays, limits: Mapping[str, float], *, call: str) -> Answer:
+    """Return a wrong answer that says so where it is the one to an earlier call."""
+    if answer.passed or any(_distance(obtained.get(name), earlier[name]) > limit for name, limit in limits.items()):
+        return answer
+    return dataclasses.replace(answer, stale=call)
 
 
 def _distance(obtained: Array | None, first: Array) -> float:

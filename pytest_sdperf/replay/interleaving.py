@@ -53,7 +53,7 @@ def interleave(
     """
     bench = runner.workbench
     on_cpu = bench.device.kind == "cpu"
-    calls = calls_of(runner, sizes)
+    calls = calls_of(runner, sizes)[: len(sizes)]
     arguments = {**call_arguments(runner, calls), "rounds": CPU_ROUNDS if on_cpu else GPU_ROUNDS}
     for call, told in zip(calls, arguments["calls"], strict=True):
         told["name"] = call.name

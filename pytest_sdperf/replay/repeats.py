@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.comparing.tensors import REFERENCE
 from pytest_sdperf.replay.calls import PROMPTS, Answers, Call, make_calls, wanted
-from pytest_sdperf.replay.compare import answer_of, is_indistinct, is_the_same, limits_of, spread_of
-from pytest_sdperf.replays import Answer, Replay, Spread
+from pytest_sdperf.replay.compare import answer_of, is_indistinct, limits_of, spread_of, with_stale
+from pytest_sdperf.replays import Replay, Spread
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.units import plural
 
@@ -51,7 +51,7 @@ def repeat(runner: CaseRunner, *, repeats: int) -> Replay:
         reference=REFERENCE[torch.floating],
         exact=runner.workbench.device.kind in runner.engine.repeats_on,
         spreads=tuple(_spreads(found, processes, limits, repeats=repeats)),
-        answers=(_with_stale(answer, found.outputs[repeats], found.outputs[0], limits),),
+        answers=(with_stale(answer, found.outputs[repeats], found.outputs[0], limits, call=FIRST),),
         overwritten=found.overwritten,
         indistinct=is_indistinct(torch.exact[0], torch.exact[1], limits),
         prepared=found.prepared_by(1),
@@ -64,10 +64,3 @@ def _spreads(
     yield spread_of(plural(repeats, "equal call"), found.outputs[:repeats], limits)
     yield spread_of("the first again, after another", [found.outputs[0], found.outputs[-1]], limits)
     yield spread_of(plural(len(processes), "process", "processes"), processes, limits)
-
-
-def _with_stale(answer: Answer, obtained: Arrays, earlier: Arrays, limits: Mapping[str, float]) -> Answer:
-    """Return a wrong answer that says so where it is the one to an earlier call."""
-    if answer.passed or not is_the_same(obtained, earlier, limits):
-        return answer
-    return Answer(answer.call, answer.error, answer.yardstick, answer.limit, answer.culprit, stale=FIRST)

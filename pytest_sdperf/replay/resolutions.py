@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from pytest_sdperf.comparing.tensors import REFERENCE
 from pytest_sdperf.replay.calls import PROMPTS, Call, is_plain_torch, make_calls, one_size, wanted
-from pytest_sdperf.replay.compare import answer_of, limits_of, spread_of
+from pytest_sdperf.replay.compare import answer_of, limits_of, spread_of, with_stale
 from pytest_sdperf.replays import Replay
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.values import Workload
@@ -16,7 +16,6 @@ USUAL: Sequence[tuple[int, int]] = ((512, 512), (640, 448), (768, 768))
 """Width and height in pixels; those of OneDiff's benchmark with several resolutions are of this kind."""
 STEP = 64
 """Pixels that a UNet can halve three times, after the VAE has divided them by eight."""
-ROUNDS = 3
 
 
 def sizes_of(runner: CaseRunner, named: Sequence[tuple[int, int]] = ()) -> list[Workload]:
@@ -47,28 +46,37 @@ def spelled(workload: Workload) -> str:
 
 
 def calls_of(runner: CaseRunner, sizes: Sequence[Workload]) -> list[Call]:
-    """Return one call for each resolution."""
-    prompts = PROMPTS[:1] * runner.case.batch_size
-    return [Call(spelled(size), size, prompts) for size in sizes]
+    """Return one call for each resolution, and another one for each."""
+    return [
+        Call(f"{spelled(size)}{', other inputs' if seed else ''}", size, prompt * runner.case.batch_size, seed=seed)
+        for seed, prompt in ((0, PROMPTS[:1]), (1, PROMPTS[1:2]))
+        for size in sizes
+    ]
 
 
 def resize(runner: CaseRunner, sizes: Sequence[Workload]) -> Replay:
-    """Call a case, loaded once, at several resolutions in turns.
+    """Call a case, loaded once, at several resolutions in turns: three rounds, the second with other inputs.
+
+    An engine that remembers an answer by its size has another one to give then.
 
     Raises:
         NoReferenceError: There is nothing to compare with.
         SdperfError: The engine, or torch, could not run.
     """
-    calls = calls_of(runner, sizes)
+    calls, count = calls_of(runner, sizes), len(sizes)
     torch = wanted(runner, calls)
-    found = make_calls(runner, calls * ROUNDS)
+    found = make_calls(runner, [*calls, *calls[:count]])
     spreads, answers = [], []
     for number, call in enumerate(calls):
-        exact, rough = torch.exact[number], torch.rough[number]
-        visits = found.outputs[number :: len(calls)]
+        exact, rough, obtained = torch.exact[number], torch.rough[number], found.outputs[number]
         limits = limits_of(exact, rough, floating=torch.floating)
-        spreads.append(spread_of(f"{call.name} {ROUNDS} times", visits, limits))
-        answers.append(answer_of(call.name, visits[0], exact, rough, floating=torch.floating))
+        answer = answer_of(call.name, obtained, exact, rough, floating=torch.floating)
+        if number < count:
+            spreads.append(spread_of(f"{call.name} again", [obtained, found.outputs[number + 2 * count]], limits))
+        else:
+            earlier = number - count
+            answer = with_stale(answer, obtained, found.outputs[earlier], limits, call=calls[earlier].name)
+        answers.append(answer)
     return Replay(
         check="resolutions",
         floating=torch.floating,
@@ -77,8 +85,8 @@ def resize(runner: CaseRunner, sizes: Sequence[Workload]) -> Replay:
         spreads=tuple(spreads),
         answers=tuple(answers),
         overwritten=found.overwritten,
-        prepared=found.prepared_by(len(calls)),
-        peaks_bytes=_by_round(found.peaks_bytes, len(calls)),
+        prepared=found.prepared_by(count),
+        peaks_bytes=_by_round(found.peaks_bytes, count),
     )
 
 

@@ -184,7 +184,7 @@ def _name(number: int, floating: str) -> str:
     return f"{number}-{floating}"
 
 
-def _by_call(arrays: Arrays, count: int) -> list[Arrays]:
+def _by_call(arrays: Arrays, count: int) -> Sequence[Arrays]:
     found: list[dict[str, Any]] = [{} for _ in range(count)]
     for name, array in arrays.items():
         number, _, output = name.partition(".")

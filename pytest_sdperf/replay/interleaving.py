@@ -67,7 +67,8 @@ def interleave(
             _take(runner, arguments, numbers, times=times, prepared=prepared)
         after = bench.probe.health(bench.device)
         found = Interleaving(
-            *({name: tuple(medians) for name, medians in times[side].items()} for side in SIDES),
+            alone_s={name: tuple(medians) for name, medians in times["alone"].items()},
+            turns_s={name: tuple(medians) for name, medians in times["turns"].items()},
             prepared=_counted(prepared),
             health=health.unfit(before, after, bench.device),
         )

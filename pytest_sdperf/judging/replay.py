@@ -155,10 +155,10 @@ def _compiled(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
         of = "a resolution that it had served before" if replay.check == "resolutions" else "a call like one before"
         yield Outcome.REGRESSED, "compiled-again", f"{opening(case)}: {case.engine} compiled {count} again for {of}."
     elif replay.check == "resolutions" and replay.prepared.get("first", 0) > 1:
+        graphs, sizes = plural(replay.prepared["first"], "graph"), plural(len(replay.spreads), "resolution")
         sentence = (
-            f"{opening(case)}: {case.engine} compiled {plural(replay.prepared['first'], 'graph')} for "
-            f"{plural(len(replay.answers), 'resolution')}, where one with open shapes would do; each was made within a "
-            f"call. Type {case.engine}:dynamic=on."
+            f"{opening(case)}: {case.engine} compiled {graphs} for {sizes}, each within a call, where one with open "
+            f"shapes would do (torch-compile:dynamic=on)."
         )
         yield Outcome.GAP, "compiled-for-resolutions", sentence
 

@@ -61,6 +61,21 @@ def test_a_cpu_runs_the_thin_model_on_torch_and_onnxruntime():
     ]
 
 
+def test_a_test_says_which_shapes_its_graph_has():
+    choices = selector(Selection(components=("unet",))).choose(Axes.ENGINE, Marks(shapes=("dynamic",)))
+    assert ids(choices) == [
+        "sd15-thin-unet-on-torch-at-fp32",
+        "sd15-thin-unet-on-ort-cpu-at-fp32-dynamic",
+        "sd15-thin-unet-on-ort-cpu-at-fp16-dynamic",
+    ]
+
+
+def test_who_names_other_shapes_than_a_test_is_about_has_it_skipped():
+    asked = selector(Selection(shapes="static", engines=(EngineRequest("ort-cpu", "ort-cpu"),)))
+    (choice,) = asked.choose(Axes.ENGINE, Marks(shapes=("dynamic",)))
+    assert choice == Choice("nothing", None, "this test is for shapes dynamic, the command line names static")
+
+
 def test_a_gpu_runs_the_full_model():
     choices = selector(device_kind="cuda").choose(Axes.ENGINE, Marks(components=("unet",)))
     assert ids(choices) == [

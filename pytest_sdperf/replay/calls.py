@@ -94,7 +94,7 @@ class Wanted:
 def not_applicable(runner: CaseRunner) -> str:
     """Say why a case cannot be called again and again; empty if it can."""
     if isinstance(runner, GivenPipelineRunner):
-        return "not applicable: a pipeline of your own is called once in each process; its answers are compared there"
+        return "not applicable: of a pipeline of your own each process makes one request; test_agreement.py compares it"
     return ""
 
 

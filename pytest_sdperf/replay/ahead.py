@@ -18,7 +18,7 @@ def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[st
         runner: The case.
         sizes: Resolutions that were named.
     """
-    if calls.not_applicable(runner) or not by_torch(runner):
+    if not by_torch(runner):
         return {}
     if not resolutions.not_applicable(runner):
         return {"resolutions": resolutions.calls_of(runner, resolutions.sizes_of(runner, sizes))}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.agreement import by_torch, floating_of, plain_runner, reference_key
 from pytest_sdperf.arrays import load_arrays, save_arrays
-from pytest_sdperf.building.outputs import cached_outputs
+from pytest_sdperf.building.outputs import Compute, cached_outputs
 from pytest_sdperf.comparing.tensors import REFERENCE
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.given_pipeline import GivenPipelineRunner
@@ -53,6 +53,9 @@ class Call:
     rows: tuple[int, ...] = ()
 
 
+Asked = Mapping[str, tuple[Sequence[Call], str]]  # name -> calls, and the floating type in which they are answered
+
+
 @dataclasses.dataclass(frozen=True)
 class Answers:
     """What calls of one loaded case brought.
@@ -89,13 +92,6 @@ class Wanted:
     floating: str
     exact: Sequence[Arrays]
     rough: Sequence[Arrays]
-
-
-def not_applicable(runner: CaseRunner) -> str:
-    """Say why a case cannot be called again and again; empty if it can."""
-    if isinstance(runner, GivenPipelineRunner):
-        return "not applicable: of a pipeline of your own each process makes one request; test_agreement.py compares it"
-    return ""
 
 
 def is_plain_torch(runner: CaseRunner) -> str:
@@ -161,11 +157,22 @@ def of_torch(runner: CaseRunner, groups: Sequence[Sequence[Call]], floatings: Se
         groups: Calls that belong together.
         floatings: Floating types in which torch answers.
     """
-    plain = plain_runner(runner)
     asked = {_name(number, one): (group, one) for number, group in enumerate(groups) for one in floatings}
+    of = _of_own if isinstance(runner, GivenPipelineRunner) else _of_module
+    keys, compute = of(runner, asked)
+
+    def say_and_compute(missing: Sequence[str]) -> Mapping[str, Any]:
+        runner.workbench.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
+        return compute(missing)
+
+    return cached_outputs(runner.workbench.cache, keys, say_and_compute)
+
+
+def _of_module(runner: CaseRunner, asked: Asked) -> tuple[Mapping[str, str], Compute]:
+    """Return keys in the cache, and what lets the torch module of a case answer."""
+    plain = plain_runner(runner)
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        runner.workbench.say(f"computing answers of {plain.case.model} {plain.case.component} with torch")
         jobs = {}
         for name in missing:
             group, floating = asked[name]
@@ -177,7 +184,15 @@ def of_torch(runner: CaseRunner, groups: Sequence[Sequence[Call]], floatings: Se
         name: reference_key(plain, _TASK, {"floating": floating, "calls": [to_json(call) for call in group]})
         for name, (group, floating) in asked.items()
     }
-    return cached_outputs(runner.workbench.cache, keys, compute)
+    return keys, compute
+
+
+def _of_own(runner: CaseRunner, asked: Asked) -> tuple[Mapping[str, str], Compute]:
+    """Return keys in the cache, and what lets plain diffusers answer for a pipeline of the user's own."""
+    assert isinstance(runner, GivenPipelineRunner)
+    told = {name: (floating, call_arguments(runner, group)["calls"]) for name, (group, floating) in asked.items()}
+    keys = {name: runner.answer_key(*one) for name, one in told.items()}
+    return keys, lambda missing: runner.compute_answers({name: told[name] for name in missing})
 
 
 def _name(number: int, floating: str) -> str:

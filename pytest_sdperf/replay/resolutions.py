@@ -23,7 +23,7 @@ def sizes_of(runner: CaseRunner, named: Sequence[tuple[int, int]] = ()) -> list[
 
     A model of less than 512 pixels has them in its own proportion, rounded up to what its UNet can halve.
     """
-    side = runner.model.height
+    side = runner.model.height or runner.case.height  # a pipeline of the user's own knows its size by itself
     scale = min(1.0, side / USUAL[0][0])
     sizes = named or [(_up(width * scale), _up(height * scale)) for width, height in USUAL]
     return [dataclasses.replace(runner.case.workload, width=width, height=height) for width, height in sizes]

@@ -51,10 +51,14 @@ class Held:
             self._calls[component] = self._calls.get(component, 0) + 1
             if self._calls[component] <= self.MOST:
                 for name, tensor in outputs.items():
-                    self._arrays.append((f"{component}.{name}", tensor, on_host(tensor).copy()))
+                    self.hold(f"{component}.{name}", tensor)
             return outputs
 
         return hold
+
+    def hold(self, name: str, tensor: Any) -> None:
+        """Hold a tensor."""
+        self._arrays.append((name, tensor, on_host(tensor).copy()))
 
     def keep(self, outputs: dict[str, Any]) -> None:
         """Hold outputs that are arrays."""

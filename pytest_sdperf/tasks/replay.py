@@ -12,10 +12,14 @@ from pytest_sdperf import host_memory
 from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.components import IMAGE, PIPELINE
 from pytest_sdperf.contracts import Runner
+from pytest_sdperf.pipeline.whole_call import images_of
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._kept import Held, on_host
 from pytest_sdperf.tasks._loading import loaded_component
+from pytest_sdperf.tasks._made_pipeline import made_pipeline
+from pytest_sdperf.tasks.given_pipeline import check_shown
 from pytest_sdperf.tasks.pipeline import loaded_request
+from pytest_sdperf.tasks.plain_pipeline import called
 from pytest_sdperf.tasks.reference import in_floating
 from pytest_sdperf.values import Workload
 
@@ -40,7 +44,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         `outputs`: path of the npz file; `overwritten`: outputs that a later call changed; `prepared`: after each call
         how many graphs the engine has compiled, empty where it cannot tell; `peaks_bytes`: way -> peak of each call.
     """
-    loaded = _request if arguments["component"] == PIPELINE else _component
+    loaded = _own_pipeline if "factory" in arguments else _request if arguments["component"] == PIPELINE else _component
     answers, compiled, peaks = [], list[int](), list[Mapping[str, int]]()
     with loaded(arguments, context) as (ask, held, runners):
         for call in arguments["calls"]:
@@ -117,6 +121,20 @@ def _request(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tup
             return {name: array.copy() for name, array in outputs.items()}
 
         yield ask, held, runners
+
+
+@contextlib.contextmanager
+def _own_pipeline(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tuple[Ask, Held, Sequence[Runner]]]:  # noqa: ARG001 - as the others
+    held = Held()
+    with made_pipeline(arguments) as pipeline:
+
+        def ask(call: Mapping[str, Any]) -> Arrays:
+            found = called(pipeline, call)()
+            check_shown(found)
+            held.hold(IMAGE, found.images)
+            return {IMAGE: images_of(found).cpu().numpy()}
+
+        yield ask, held, []
 
 
 def prepared(runners: Sequence[Runner]) -> list[int]:

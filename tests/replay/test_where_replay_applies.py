@@ -12,7 +12,6 @@ from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.engines.tensorrt import TensorRtEngine
 from pytest_sdperf.engines.torch_eager import TorchEngine
 from pytest_sdperf.errors import NoReferenceError
-from pytest_sdperf.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.models import sd15, sd21
 from pytest_sdperf.replay import batch, calls, interleaving, resolutions
 
@@ -88,14 +87,6 @@ def test_times_are_those_of_a_component():
     assert interleaving.not_applicable(about(component="pipeline")) == (
         "not applicable: a whole request is many calls of one size; name the component whose sizes take turns: "
         "--sdperf-component=unet"
-    )
-
-
-def test_a_pipeline_of_your_own_is_not_called_again():
-    own = GivenPipelineRunner(case(), SimpleNamespace(), SimpleNamespace(), shared={}, description=SimpleNamespace())
-    assert calls.not_applicable(about()) == ""
-    assert calls.not_applicable(own) == (
-        "not applicable: of a pipeline of your own each process makes one request; test_agreement.py compares it"
     )
 
 

@@ -111,6 +111,14 @@ class Runner(ABC):
     def fetch(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return the outputs of the last call on the host, by output name, in the dtype that the build computes."""
 
+    def resize(self, workload: Workload) -> None:
+        """Get ready for inputs of another size, or for those from before; nothing is loaded anew (`Engine.resizes`).
+
+        Args:
+            workload: Batch size and resolution of every call from now on.
+        """
+        raise NotImplementedError("an engine that says resizes=True has a runner with resize()")
+
     def call(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Run once on torch tensors and return torch tensors on the same device (used by the pipeline).
 
@@ -155,6 +163,9 @@ class Engine(ABC):
             ONNX alone, and the rungs of fused operators do not apply.
         compiles: Whether `load` and a first call leave files in `work_dir` that spare the next process the compiling.
             It is done once per case, within `--build-timeout`, and every process begins with a copy of the files.
+        resizes: Whether a loaded component serves other sizes too (`Runner.resize`); a graph only if it was exported
+            with dynamic shapes.
+        repeats_on: Device kinds on which equal calls give equal bits, in one process and in several.
     """
 
     name: str
@@ -166,6 +177,8 @@ class Engine(ABC):
     extra: str = "cpu"
     fuses: bool = False
     compiles: bool = False
+    resizes: bool = False
+    repeats_on: tuple[DeviceKind, ...] = ()
 
     def missing(self, device_kind: DeviceKind = "cpu") -> str | None:
         """Say why the engine cannot run in this interpreter and what to install; None if it can.

@@ -16,6 +16,7 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery
 from pytest_sdperf.outcomes import Agreement, Outcome, Semantics, Verdict
 from pytest_sdperf.pairs import Pairs
+from pytest_sdperf.replays import Interleaving, Replay
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.tolerances import Override
 from pytest_sdperf.values import Case, Failure, Measurement
@@ -85,6 +86,16 @@ class Recorder:
     def semantics(self, semantics: Semantics, verdict: Verdict) -> None:
         """Record what the pictures of the fixed prompts show, and what that means."""
         self._note(semantics=semantics)
+        self.verdicts([verdict])
+
+    def replay(self, replay: Replay, verdict: Verdict) -> None:
+        """Record what a loaded case answered when it was called again and again, and what that means."""
+        self._note(replays=(*self._item.stash[_REPORT].replays, replay))
+        self.verdicts([verdict])
+
+    def interleaving(self, interleaving: Interleaving, verdict: Verdict) -> None:
+        """Record the times of a case while its resolutions took turns, and what they mean."""
+        self._note(interleaving=interleaving)
         self.verdicts([verdict])
 
     def verdicts(self, verdicts: Sequence[Verdict]) -> None:

@@ -156,6 +156,22 @@ class GivenPipelineRunner(CaseRunner):
         }
         return self.task("run", {**self.arguments(), **extra}, module="plain_pipeline")
 
+    def compute_answers(self, jobs: Mapping[str, tuple[str, Sequence[Any]]]) -> dict[str, Any]:
+        """Let plain diffusers answer further calls.
+
+        Args:
+            jobs: Name -> floating type, and calls as of `tasks.replay`.
+        """
+        told = {
+            name: {"floatings": self._floatings(floating), "calls": calls} for name, (floating, calls) in jobs.items()
+        }
+        extra = {"folder": str(self._plain_folder()), "watermark": self.description.watermark, "jobs": told}
+        return self.task("answer", {**self.arguments(), **extra}, module="plain_pipeline")
+
+    def answer_key(self, floating: str, calls: Sequence[Any]) -> str:
+        """Return the key in the cache of what plain diffusers answers to calls."""
+        return self._reference_key(floating, calls=calls)
+
     def _floatings(self, floating: str) -> dict[str, str]:
         own, floating = dict(self.description.floating), parse(floating)[0]
         return own if floating == self.floating else dict.fromkeys(own, floating)
@@ -169,8 +185,9 @@ class GivenPipelineRunner(CaseRunner):
 
         return self.workbench.cache.get_or_make(f"plain-pipeline-{content_key(parts)}", make).path
 
-    def _reference_key(self, floating: str) -> str:
+    def _reference_key(self, floating: str, *, calls: Sequence[Any] = ()) -> str:
         parts = {
+            **({"calls": calls} if calls else {}),
             "case": self.case.key,
             "floatings": self._floatings(floating),
             "rounding": parse(floating)[1],

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_sdperf.values import Case
 
-_FIXTURES_MODULE = "pytest_sdperf.fixtures"
+_FIXTURES_MODULE = "pytest_sdperf.fixtures.cases"
 
 
 def uses_our_case(item: pytest.Item) -> bool:

@@ -30,7 +30,7 @@ from pytest_sdperf.options.flags import add_options
 from pytest_sdperf.options.marks import MARKER, read_marks
 from pytest_sdperf.output_files import check_outputs
 from pytest_sdperf.report.unused import asked_axes
-from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES, EXECUTING_FIXTURES, Axes
+from pytest_sdperf.selection.axes import CASE_FIXTURES, DEVICE_FIXTURES, EXECUTING_FIXTURES, TIMED_FIXTURES, Axes
 from pytest_sdperf.tolerances import check_used, overrides_of
 from pytest_sdperf.values import Case
 
@@ -93,7 +93,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     try:
         marks = read_marks(metafunc.definition.iter_markers(MARKER))
         axes = Axes.of(CASE_FIXTURES.intersection(metafunc.fixturenames))
-        choices = selector.choose(axes, marks, timed="bench" in metafunc.fixturenames)
+        choices = selector.choose(axes, marks, timed=bool(TIMED_FIXTURES.intersection(metafunc.fixturenames)))
     except SdperfError as error:
         # Alone: pytest would print the traceback of an error that this one comes from.
         raise pytest.fail.Exception(f"{metafunc.definition.nodeid}: {error}", pytrace=False) from None

@@ -21,6 +21,8 @@ from pytest_sdperf.components import PIPELINE, parts_of
 from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.labels import in_words
 from pytest_sdperf.options.weights_identity import NONE
+from pytest_sdperf.replay import ahead
+from pytest_sdperf.replay.calls import Call
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session
 from pytest_sdperf.values import Case
@@ -44,12 +46,14 @@ class Needs:
         agrees: Whether a test compares it with references.
         drifts: Whether a test compares it with single precision.
         counts: Whether a test compares its operators with derived counts.
+        replays: Whether a test compares answers to further calls with torch's.
     """
 
     case: Case
     agrees: bool = False
     drifts: bool = False
     counts: bool = False
+    replays: bool = False
 
 
 def lanes(session: Session, needs: Sequence[Needs]) -> int:
@@ -73,7 +77,9 @@ def prepare(session: Session, needs: Sequence[Needs], *, going_on: Callable[[], 
         return
     count = lanes(session, needs)
     builds, references = _builds(session, needs), _references(session, needs)
-    beside = [*builds.items(), *references.items()] if session.run.device_kind == "cpu" else [*builds.items()]
+    beside = [*builds.items()]
+    if session.run.device_kind == "cpu":
+        beside += [*references.items(), *_answers(session, needs).items()]
     # What takes longest comes first, so that no lane is left alone with it at the end.
     beside.sort(key=lambda entry: entry[0][1] not in _LONG)
     run = functools.partial(_run_step, going_on=going_on)
@@ -146,6 +152,25 @@ def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, 
     for runner, floatings in wanted.values():
         place = (runner.case.model, runner.case.component)
         steps.setdefault(place, []).append(_reference(runner, tuple(floatings)))
+    return steps
+
+
+def _answers(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
+    """Return one step per component: it computes what torch answers to the calls of the tests that replay a case."""
+    wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, Sequence[Call]], dict[str, None]]] = {}
+    for need in filter(lambda need: need.replays, needs):
+        case = need.case
+        with contextlib.suppress(SdperfError):  # its test says why
+            runner = session.runner(case)
+            floating = agreement.floating_of(runner)
+            key = (case.model, case.component, case.workload, case.weights)
+            _, asked, floatings = wanted.setdefault(key, (runner, {}, {}))
+            asked.update(ahead.calls_of(runner, session.run.settings.resolutions))
+            floatings.update(dict.fromkeys((REFERENCE[floating], floating)))
+    steps: dict[tuple[str, ...], list[Step]] = {}
+    for runner, asked, floatings in wanted.values():
+        place = (runner.case.model, runner.case.component, "replay")
+        steps.setdefault(place, []).append(functools.partial(ahead.answer, runner, asked, tuple(floatings)))
     return steps
 
 

@@ -137,6 +137,7 @@ def needs_of(items: Iterable[pytest.Item]) -> list[Needs]:
     for item in items:
         case, fixtures = case_of(item), fixtures_of(item)
         if case is not None and not is_skipped(item) and fixtures & {"build", "runner"}:
-            agrees, drifts, counts = (name in fixtures for name in ("agree", "drift", "expected_counts"))
-            needs.append(Needs(case, agrees=agrees, drifts=drifts, counts=counts))
+            names = ("agree", "drift", "expected_counts", "replay")
+            agrees, drifts, counts, replays = (name in fixtures for name in names)
+            needs.append(Needs(case, agrees=agrees, drifts=drifts, counts=counts, replays=replays))
     return needs

@@ -217,15 +217,18 @@ class CaseRunner:
             )
 
     @contextlib.contextmanager
-    def workers(self, function: str, arguments: Mapping[str, Any], *, count: int) -> Iterator[Sequence[Run]]:
+    def workers(
+        self, function: str, arguments: Mapping[str, Any], *, count: int, module: str = ""
+    ) -> Iterator[Sequence[Run]]:
         """Start fresh processes that run a function, each when it is called and not before.
 
         They import side by side what the case needs, and then wait: importing takes longer than most calls, and it
         must be over when the first of them measures.
 
         Args:
-            function: Of `tasks.pipeline` or `tasks.component`.
+            function: Of `tasks.pipeline` or `tasks.component`, or of another module.
             arguments: Its arguments.
+            module: That module; empty for these.
             count: How many processes.
 
         Raises:
@@ -233,9 +236,9 @@ class CaseRunner:
         """
         settings = self.workbench.settings
         if settings.in_process:
-            yield [functools.partial(self.task, function, arguments=arguments)] * count
+            yield [functools.partial(self.task, function, arguments=arguments, module=module)] * count
             return
-        run, timeout_s = self._task(function), settings.worker_timeout_s
+        run, timeout_s = self._task(function, module), settings.worker_timeout_s
         with contextlib.ExitStack() as stack:
             waiting = [stack.enter_context(process.started(**self._start(arguments))) for _ in range(count)]
             for one in waiting:

@@ -88,7 +88,7 @@ class Selection:
         fusers: `native`, `ort`.
         exporter: `dynamo` or `torchscript`.
         opset: Opset of the export.
-        shapes: `static` or `dynamic`.
+        shapes: `static` or `dynamic`; empty for what a test is about, else `static`.
         fp32_ops: Operators that stay float32 in float16 builds, as `component:operator`, sorted.
         weights: `random`, `none` (graphs are built without weights), the absolute path of a diffusers folder, or a
             hub id; empty for what comes with the model (`weights_of`).
@@ -107,7 +107,7 @@ class Selection:
     fusers: tuple[str, ...] = ()
     exporter: str = "dynamo"
     opset: int = 18
-    shapes: str = "static"
+    shapes: str = ""
     fp32_ops: tuple[str, ...] = ()
     weights: str = ""
     onnx_dir: Path | None = None
@@ -144,6 +144,8 @@ class Settings:
         cache_size_bytes: Size above which the least recently used artifacts are removed.
         state_dir: Folder of candidates and self-test results of this machine.
         prompts: How many of the fixed prompts are drawn; 0 is the default of the kind of device.
+        repeats: Equal calls of a replay in one process, and processes; 0 is the default of the kind of device.
+        resolutions: Width and height of what takes turns in a replay; empty for the usual ones of the model.
         processes: Fresh processes per measurement.
         max_processes: More are started while a verdict is open, up to this many; 0 means four times as many on a GPU,
             and no more on a CPU.
@@ -173,6 +175,8 @@ class Settings:
     cache_size_bytes: int = 100 * 10**9
     state_dir: Path = Path()
     prompts: int = 0
+    repeats: int = 0
+    resolutions: tuple[tuple[int, int], ...] = ()
     processes: int = 3
     max_processes: int = 0
     other: OtherSide | None = None

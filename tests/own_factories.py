@@ -188,3 +188,41 @@ def censored() -> Any:
             return torch.zeros_like(image), [True] * len(image)
 
     return make(Checked)
+
+
+# ---------------------------------------------------------------------------------------- faults of the second call
+
+
+class Remembering(diffusers.StableDiffusionPipeline):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not hasattr(self, "answer"):
+            self.answer = super().__call__(*args, **kwargs)
+        return self.answer
+
+
+class OneBuffer(diffusers.StableDiffusionPipeline):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        answer = super().__call__(*args, **kwargs)
+        if not hasattr(self, "buffer"):
+            self.buffer = answer.images.clone()
+        answer.images = self.buffer.copy_(answer.images)
+        return answer
+
+
+class Mixing(diffusers.StableDiffusionPipeline):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        answer = super().__call__(*args, **kwargs)
+        answer.images = 0.99 * answer.images + 0.01 * answer.images.roll(1, 0)
+        return answer
+
+
+def that_remembers() -> Any:
+    return make(Remembering)
+
+
+def with_one_buffer() -> Any:
+    return make(OneBuffer)
+
+
+def that_mixes_its_batch() -> Any:
+    return make(Mixing)

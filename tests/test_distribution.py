@@ -15,7 +15,7 @@ import pytest
 from pytest_sdperf.device import Device
 from pytest_sdperf.distribution import check_workers
 from pytest_sdperf.errors import OptionError
-from pytest_sdperf.fixtures import EACH_ITS_OWN
+from pytest_sdperf.fixtures.measurements import EACH_ITS_OWN
 from pytest_sdperf.turns import Turns
 
 XDIST = ["xdist.plugin"]
@@ -43,7 +43,7 @@ MEASURED = """
     import pytest
     from sample_values import measurement
 
-    from pytest_sdperf import fixtures
+    from pytest_sdperf.fixtures import measurements
     from pytest_sdperf.device_choice import worker_environment
     from pytest_sdperf.session import Session, session_of
 
@@ -64,8 +64,8 @@ MEASURED = """
 
     @pytest.fixture(autouse=True)
     def played(monkeypatch, request):
-        monkeypatch.setattr(fixtures, "measure", measure)
-        monkeypatch.setattr(fixtures, "with_floor", lambda measurement, runner: measurement)
+        monkeypatch.setattr(measurements, "measure", measure)
+        monkeypatch.setattr(measurements, "with_floor", lambda measurement, runner: measurement)
         monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
     @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from pytest_sdperf import cli
 from pytest_sdperf.options.flags import OPTIONS
 from pytest_sdperf.options.marks import Marks
-from pytest_sdperf.selection.selector import CASE_FIXTURES, DEVICE_FIXTURES
+from pytest_sdperf.selection.axes import CASE_FIXTURES, DEVICE_FIXTURES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

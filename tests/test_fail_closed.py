@@ -15,7 +15,7 @@ PLAYED = """
     import pytest
     from sample_values import measurement
 
-    from pytest_sdperf import fixtures
+    from pytest_sdperf.fixtures import measurements
     from pytest_sdperf.session import Session
 
     def measure(runner, **_):
@@ -25,7 +25,7 @@ PLAYED = """
 
     @pytest.fixture(autouse=True)
     def played(monkeypatch):
-        monkeypatch.setattr(fixtures, "measure", measure)
+        monkeypatch.setattr(measurements, "measure", measure)
         monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
     @pytest.fixture

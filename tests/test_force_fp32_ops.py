@@ -10,7 +10,8 @@ from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.report.gates import concerns
-from pytest_sdperf.selection.selector import Axes, Selector
+from pytest_sdperf.selection.axes import Axes
+from pytest_sdperf.selection.selector import Selector
 from pytest_sdperf.settings import Selection
 from pytest_sdperf.values import Case
 

@@ -13,7 +13,8 @@ from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.options.onnx_folder import OnnxFolder
-from pytest_sdperf.selection.selector import Axes, Selector
+from pytest_sdperf.selection.axes import Axes
+from pytest_sdperf.selection.selector import Selector
 from pytest_sdperf.settings import Selection
 
 

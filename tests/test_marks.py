@@ -28,7 +28,7 @@ def test_the_closest_marker_wins_key_by_key():
     )
 
 
-KEYS = "batch_sizes, components, engines, models, optimizations, reason, tolerances"
+KEYS = "batch_sizes, components, engines, models, optimizations, reason, shapes, tolerances"
 ORDERED = "models, components, engines, optimizations, batch_sizes, tolerances, reason"
 
 

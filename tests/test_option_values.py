@@ -75,6 +75,19 @@ def said(text: str) -> Answer:
             ),
         ),
         (
+            read.resolutions,
+            "512,512x512",
+            (
+                "--x=512,512x512 names one resolution, and several take turns. Allowed: two or more, separated by "
+                "commas; type for example --x=512,640x448,768."
+            ),
+        ),
+        (
+            read.repeats,
+            "1",
+            "--x=1: one call has no other to be compared with. Allowed: 2 or more; type for example --x=5.",
+        ),
+        (
             read.seconds,
             "0",
             (

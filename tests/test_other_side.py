@@ -13,8 +13,9 @@ from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.reading import Reader
+from pytest_sdperf.selection.axes import Axes
 from pytest_sdperf.selection.other_case import differing, other_case
-from pytest_sdperf.selection.selector import Axes, Selector
+from pytest_sdperf.selection.selector import Selector
 from pytest_sdperf.settings import EngineRequest, OtherSide
 
 TWIN = {"twin": Profile("twin", "ort-cpu")}

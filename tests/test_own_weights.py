@@ -10,7 +10,8 @@ from door_toys import toy_catalog
 from pytest_sdperf.models.shapes import SHAPES
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.options.weights_identity import weights_identity
-from pytest_sdperf.selection.selector import Axes, Selector
+from pytest_sdperf.selection.axes import Axes
+from pytest_sdperf.selection.selector import Selector
 from pytest_sdperf.settings import Selection
 
 

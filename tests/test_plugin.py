@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pytest_sdperf.fixtures import BESIDE_OTHERS
+from pytest_sdperf.fixtures.measurements import BESIDE_OTHERS
 
 XDIST = ["xdist.plugin"]
 GPU = """
@@ -56,7 +56,7 @@ MEASURED = """
     import pytest
     from sample_values import measurement
 
-    from pytest_sdperf import fixtures
+    from pytest_sdperf.fixtures import measurements
     from pytest_sdperf.session import Session
 
     def tell(moment):
@@ -71,7 +71,7 @@ MEASURED = """
 
     @pytest.fixture(autouse=True)
     def played(monkeypatch):
-        monkeypatch.setattr(fixtures, "measure", measure)
+        monkeypatch.setattr(measurements, "measure", measure)
         monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
     @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_bad_marker_is_a_collection_error_of_one_line(pytester, sdperf):
     assert result.ret == 2
     message = (
         "test_it.py::test_step: unknown argument of the marker sdperf: 'model'. Did you mean 'models'? Known: "
-        "batch_sizes, components, engines, models, optimizations, reason, tolerances."
+        "batch_sizes, components, engines, models, optimizations, reason, shapes, tolerances."
     )
     start = next(number for number, line in enumerate(result.outlines) if line.strip("= ") == "ERRORS")
     assert result.outlines[start + 1].strip("_ ") == "ERROR collecting test_it.py"

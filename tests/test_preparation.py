@@ -12,6 +12,7 @@ from sample_values import case
 
 from pytest_sdperf import agreement, preparation
 from pytest_sdperf.preparation import Needs, prepare
+from pytest_sdperf.replay import ahead
 from pytest_sdperf.settings import Settings
 
 
@@ -134,3 +135,24 @@ def test_builds_of_one_export_follow_it_side_by_side_and_another_shape_does_not_
     prepare(session, [*map(Needs, one), *map(Needs, two)])
     assert len(session.log) == 4
     assert set(order[:2]) == {(1, "fp32"), (2, "fp32")}
+
+
+def test_what_torch_answers_to_further_calls_is_computed_ahead_once_per_component(monkeypatch):
+    session, answered = Recorder(), []
+    groups = {"ort-cpu": {"repeats": ["A", "B"], "batch": ["C"]}, "torch": {"repeats": ["A", "B"]}}
+    monkeypatch.setattr(ahead, "calls_of", lambda runner, sizes: groups[runner.case.engine])
+    monkeypatch.setattr(
+        agreement, "floating_of", lambda runner: "float16" if "16" in runner.case.optimization else "float32"
+    )
+    monkeypatch.setattr(ahead, "answer", lambda runner, asked, floatings: answered.append((asked, floatings)))
+    cases = [case(engine="torch", optimization="fp32"), case(optimization="fp32"), case(optimization="fp16")]
+    prepare(session, [Needs(one, replays=True) for one in cases])
+    assert answered == [({"repeats": ["A", "B"], "batch": ["C"]}, ("float64", "float32", "float16"))]
+
+
+def test_on_a_gpu_further_calls_are_answered_when_they_are_needed(monkeypatch):
+    answered = []
+    monkeypatch.setattr(ahead, "calls_of", lambda runner, sizes: {"repeats": []})
+    monkeypatch.setattr(ahead, "answer", lambda *arguments: answered.append(arguments))
+    prepare(Recorder("cuda"), [Needs(case(), replays=True)])
+    assert answered == []

@@ -14,7 +14,8 @@ from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.options.profiles import Profile
-from pytest_sdperf.selection.selector import Axes, Choice, Selector
+from pytest_sdperf.selection.axes import Axes
+from pytest_sdperf.selection.selector import Choice, Selector
 from pytest_sdperf.settings import EngineRequest, Selection
 from pytest_sdperf.values import Case
 
@@ -58,6 +59,21 @@ def test_a_cpu_runs_the_thin_model_on_torch_and_onnxruntime():
         "sd15-thin-pipeline-on-ort-cpu-at-fp32",
         "sd15-thin-pipeline-on-ort-cpu-at-fp16",
     ]
+
+
+def test_a_test_says_which_shapes_its_graph_has():
+    choices = selector(Selection(components=("unet",))).choose(Axes.ENGINE, Marks(shapes=("dynamic",)))
+    assert ids(choices) == [
+        "sd15-thin-unet-on-torch-at-fp32",
+        "sd15-thin-unet-on-ort-cpu-at-fp32-dynamic",
+        "sd15-thin-unet-on-ort-cpu-at-fp16-dynamic",
+    ]
+
+
+def test_who_names_other_shapes_than_a_test_is_about_has_it_skipped():
+    asked = selector(Selection(shapes="static", engines=(EngineRequest("ort-cpu", "ort-cpu"),)))
+    (choice,) = asked.choose(Axes.ENGINE, Marks(shapes=("dynamic",)))
+    assert choice == Choice("nothing", None, "this test is for shapes dynamic, the command line names static")
 
 
 def test_a_gpu_runs_the_full_model():

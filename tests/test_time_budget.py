@@ -36,7 +36,7 @@ PLAYED = """
 
     @pytest.fixture(autouse=True)
     def played(monkeypatch):
-        monkeypatch.setattr(fixtures, "measure", measure)
+        monkeypatch.setattr(measurements, "measure", measure)
         monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
     @pytest.fixture

@@ -10,7 +10,8 @@ from pytest_sdperf.errors import WeightsError
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.options.weights_identity import weights_identity
 from pytest_sdperf.selection import selector as selector_module
-from pytest_sdperf.selection.selector import Axes, Selector
+from pytest_sdperf.selection.axes import Axes
+from pytest_sdperf.selection.selector import Selector
 from pytest_sdperf.settings import Selection
 
 FIRST, SECOND = "1" * 40, "2" * 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.contracts import Arrays, EngineOption, LoadRequest, Runner
 from pytest_sdperf.engines import _cuda_libraries
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
-from pytest_sdperf.values import TensorSpec
+from pytest_sdperf.values import TensorSpec, Workload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,19 +92,17 @@ class OrtRunner(Runner):
         """
         self._session, self._memory, self._facts = session, memory, dict(facts)
         self._request = request
-        self._binding = session.io_binding()
-        model, component, workload = request.model, request.component, request.workload
-        self._inputs = self._buffers(session.get_inputs(), model.inputs(component, workload))
-        self._outputs = self._buffers(session.get_outputs(), model.outputs(component, workload))
-        for name, buffer in self._inputs.items():
-            memory.bind_input(self._binding, name, buffer)
-        for name, buffer in self._outputs.items():
-            memory.bind_output(self._binding, name, buffer)
         self._dtypes = {node.name: NUMPY_NAMES[node.type] for node in session.get_inputs()}
+        self._places: dict[Workload, _Place] = {}
+        self.resize(request.workload)
 
-    def _buffers(self, nodes: Sequence[Any], specs: Sequence[TensorSpec]) -> dict[str, Any]:
-        shapes = {spec.name: spec.shape for spec in specs}
-        return {node.name: self._memory.make(shapes[node.name], NUMPY_NAMES[node.type]) for node in nodes}
+    def resize(self, workload: Workload) -> None:
+        """Bind the buffers of a size; they are made when it first comes, and stay where they are."""
+        size = dataclasses.replace(workload, steps=0, scheduler="")
+        if size not in self._places:
+            self._places[size] = _Place(self._session, self._memory, self._request, size, number=len(self._places))
+        self._place = self._places[size]
+        self._binding, self._inputs, self._outputs = self._place.binding, self._place.inputs, self._place.outputs
 
     def bind(self, inputs: Arrays) -> None:
         """Copy the inputs into the bound buffers.
@@ -125,18 +124,29 @@ class OrtRunner(Runner):
         return buffer
 
     def run(self) -> None:
-        """Start one call."""
-        self._session.run_with_iobinding(self._binding)
+        """Start one call; each size has a CUDA graph of its own."""
+        if self._place.number and self._captures:
+            self._run_with_graph(str(self._place.number))
+        else:
+            self._session.run_with_iobinding(self._binding)
+
+    @property
+    def _captures(self) -> bool:
+        return self._request.options.get("cuda_graph") == "on"
 
     def run_plainly(self) -> None:
         """Start one call that neither captures nor replays a CUDA graph."""
-        if self._request.options.get("cuda_graph") != "on":
+        if self._captures:
+            self._run_with_graph("-1")
+        else:
             self.run()
-            return
+
+    def _run_with_graph(self, number: str) -> None:
+        """Start one call with the graph of a number: the first one captures it; without a number it is graph 0."""
         import onnxruntime
 
         options = onnxruntime.RunOptions()
-        options.add_run_config_entry("gpu_graph_id", "-1")
+        options.add_run_config_entry("gpu_graph_id", number)
         self._session.run_with_iobinding(self._binding, options)
 
     def synchronize(self) -> None:
@@ -172,8 +182,39 @@ class OrtRunner(Runner):
         if placed and providers[0] != CPU_PROVIDER:
             facts |= {**cpu_nodes(self._session), "memcpy_nodes": memcpy_nodes(self._request.component)}
         if "cuda_graph" in self._request.options:
-            facts["cuda_graph"] = {"requested": self._request.options["cuda_graph"] == "on"}
+            facts["cuda_graph"] = {"requested": self._captures}
         return facts
+
+
+class _Place:
+    """The buffers of one size, bound once.
+
+    Attributes:
+        number: Of the size, in the order in which they came.
+    """
+
+    def __init__(
+        self,
+        session: onnxruntime.InferenceSession,
+        memory: Memory,
+        request: LoadRequest,
+        workload: Workload,
+        *,
+        number: int,
+    ) -> None:
+        self.number, self.binding = number, session.io_binding()
+        model, component = request.model, request.component
+        self.inputs = _buffers(memory, session.get_inputs(), model.inputs(component, workload))
+        self.outputs = _buffers(memory, session.get_outputs(), model.outputs(component, workload))
+        for name, buffer in self.inputs.items():
+            memory.bind_input(self.binding, name, buffer)
+        for name, buffer in self.outputs.items():
+            memory.bind_output(self.binding, name, buffer)
+
+
+def _buffers(memory: Memory, nodes: Sequence[Any], specs: Sequence[TensorSpec]) -> dict[str, Any]:
+    shapes = {spec.name: spec.shape for spec in specs}
+    return {node.name: memory.make(shapes[node.name], NUMPY_NAMES[node.type]) for node in nodes}
 
 
 def _extents(buffer: Any) -> tuple[int, ...]:

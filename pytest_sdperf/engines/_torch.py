@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.values import Workload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -141,6 +142,9 @@ class TorchRunner(Runner):
 
         # A copy: on a CPU a tensor that needs no cast would live in the caller's array.
         self._bound = self._place({name: self._torch.from_numpy(np.array(inputs[name])) for name in self._dtypes})
+
+    def resize(self, workload: Workload) -> None:
+        """Do nothing: a module takes tensors of any size."""
 
     def compute(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Start one call on inputs in call order; a subclass watches it here."""

@@ -13,6 +13,7 @@ class GivenPipelineEngine(_torch.ModuleEngine):
     """Says what a worker needs to call a diffusers pipeline, and where one may run."""
 
     name = "diffusers"
+    resizes = True
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         """Return `as-is` alone: nothing is done to the pipeline."""

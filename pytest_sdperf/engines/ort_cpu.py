@@ -36,6 +36,8 @@ class OrtCpuEngine(Engine):
     }
     requirements = (Requirement("onnxruntime"),)
     extra = "cpu"
+    resizes = True
+    repeats_on = ("cpu",)
 
     def missing(self, device_kind: DeviceKind = "cpu") -> str | None:
         """Ask for any one build: the CPU's kernels are in all of them."""

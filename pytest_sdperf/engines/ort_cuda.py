@@ -39,6 +39,7 @@ class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
         "tf32": EngineOption("off", "Let fp32 matrix products use TF32.", choices=("off", "on")),
         "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
     }
+    resizes = True
 
     def missing(self, device_kind: DeviceKind = "cuda") -> str | None:
         """Ask for the build for NVIDIA GPUs, alone in its environment."""

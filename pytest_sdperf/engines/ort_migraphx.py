@@ -29,6 +29,7 @@ class OrtMigraphxEngine(_rocm.RocmEngine):
     requirements = (Requirement("onnxruntime", package="onnxruntime-migraphx"), Requirement("torch"))
     fuses = True
     compiles = True
+    resizes = True
 
     def missing(self, device_kind: DeviceKind = "rocm") -> str | None:
         """Ask for the build with MIGraphX, torch for ROCm, and MIGraphX itself."""

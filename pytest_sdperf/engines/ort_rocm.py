@@ -30,6 +30,7 @@ class OrtRocmEngine(_rocm.RocmEngine):
     }
     requirements = (Requirement("onnxruntime", package="onnxruntime-rocm"), Requirement("torch"))
     compiles = True
+    resizes = True
 
     def missing(self, device_kind: DeviceKind = "rocm") -> str | None:
         """Ask for the last build that has the provider, and for torch for ROCm."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.metadata
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,9 +30,16 @@ class TorchCompileEngine(_torch.ModuleEngine):
 
     name = "torch-compile"
     compiles = True
+    resizes = True
+    repeats_on = ("cpu",)
     options = {
         "mode": EngineOption("default", "Mode of torch.compile.", choices=MODES),
         "fullgraph": EngineOption("on", "Refuse graph breaks.", choices=("on", "off")),
+        "dynamic": EngineOption(
+            "auto",
+            "Shapes of a compiled graph: open from the second size on, or from the first.",
+            choices=("auto", "on"),
+        ),
         "channels_last": _torch.CHANNELS_LAST,
         "tf32": _torch.TF32,
     }
@@ -55,13 +63,29 @@ class TorchCompileEngine(_torch.ModuleEngine):
         """Load the module and wrap it; the first call compiles."""
         import torch
 
-        mode = request.options["mode"]
-        compiled = torch.compile(_torch.load_module(request), mode=mode, fullgraph=request.options["fullgraph"] == "on")
+        compiled = torch.compile(
+            _torch.load_module(request),
+            mode=request.options["mode"],
+            fullgraph=request.options["fullgraph"] == "on",
+            dynamic=True if request.options["dynamic"] == "on" else None,
+        )
         with contextlib.ExitStack() as stack:
+            if request.options["dynamic"] == "on":
+                stack.enter_context(_every_side_open())
             stack.enter_context(_torch.inductor_cache(request))
             # Whatever runs next in this process, as in a debugger, begins anew.
             stack.callback(torch.compiler.reset)
             yield CompiledRunner(compiled, request, skips=stack.enter_context(_skips_logged()))
+
+
+def _every_side_open() -> contextlib.AbstractContextManager[None]:
+    """Let sides that are equal in the first call differ later: torch takes them for one otherwise, and compiles again.
+
+    The first call of most users draws a square.
+    """
+    config: Any = importlib.import_module("torch.fx.experimental._config")
+    patched: contextlib.AbstractContextManager[None] = config.patch(use_duck_shape=False)
+    return patched
 
 
 @contextlib.contextmanager

@@ -46,6 +46,8 @@ class TorchEngine(_torch.ModuleEngine):
         "channels_last": _torch.CHANNELS_LAST,
         "tf32": _torch.TF32,
     }
+    resizes = True
+    repeats_on = ("cpu",)
 
     def refuses_options(self, options: Mapping[str, str], device_kind: DeviceKind) -> str | None:
         """Refuse attention kernels that the device has none of, and xFormers where it is not installed."""

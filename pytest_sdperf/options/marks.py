@@ -12,7 +12,7 @@ from pytest_sdperf.errors import OptionError, UnknownNameError
 from pytest_sdperf.tolerances import MOST, NAMES, Rule
 
 MARKER = "sdperf"
-_LISTS = ("models", "components", "engines", "optimizations")
+_LISTS = ("models", "components", "engines", "optimizations", "shapes")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Marks:
     """Arguments of the marker; None was not given.
 
     Attributes:
-        models, components, engines, optimizations, batch_sizes: Values of their axes, spelled as on the command line.
+        models, components, engines, optimizations, batch_sizes, shapes: Values of their axes, spelled as on the command
+            line.
         tolerances: Name of a tolerance -> smallest relative change that counts in this test (0.05 is 5 %).
         reason: Why they differ from everybody else's.
     """
@@ -30,6 +31,7 @@ class Marks:
     engines: tuple[str, ...] | None = None
     optimizations: tuple[str, ...] | None = None
     batch_sizes: tuple[int, ...] | None = None
+    shapes: tuple[str, ...] | None = None
     tolerances: Mapping[str, float] | None = None
     reason: str | None = None
 

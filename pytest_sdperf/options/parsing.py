@@ -132,6 +132,28 @@ def resolution(answer: Answer) -> tuple[int, int]:
     return height, width
 
 
+def resolutions(answer: Answer) -> tuple[tuple[int, int], ...]:
+    """Read resolutions separated by commas, two or more; return (width, height) of each in pixels."""
+    found = dict.fromkeys(resolution(Answer(piece, answer.spelling))[::-1] for piece in names(answer))
+    if len(found) < 2:
+        raise OptionError(
+            f"{answer} names one resolution, and several take turns. Allowed: two or more, separated by commas; type "
+            f"for example {answer.spelling}=512,640x448,768."
+        )
+    return tuple(found)
+
+
+def repeats(answer: Answer) -> int:
+    """Read a number of equal calls: one has nothing to be compared with."""
+    number = count(answer, "a number of equal calls")
+    if number < 2:
+        raise OptionError(
+            f"{answer}: one call has no other to be compared with. Allowed: 2 or more; type for example "
+            f"{answer.spelling}=5."
+        )
+    return number
+
+
 def seconds(answer: Answer) -> float:
     """Read a time of more than zero: `900`, `90s`, `15m`, `1.5h`."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", answer.text.strip())

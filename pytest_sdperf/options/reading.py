@@ -87,6 +87,8 @@ class Reader:
             cache_size_bytes=self._said("cache-size", read.size_bytes, usual.cache_size_bytes),
             state_dir=state_folder(self.answers, started_in=self.started_in, root=self.root),
             prompts=self._said("prompts", self._prompts, usual.prompts),
+            repeats=self._said("repeats", read.repeats, usual.repeats),
+            resolutions=self._said("resolutions", read.resolutions, usual.resolutions),
             processes=self._processes(),
             max_processes=self._said("max-processes", self._most_processes, usual.max_processes),
             other=self._other_side(),

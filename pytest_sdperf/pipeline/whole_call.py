@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.pipeline.text_to_image import OnStep, draw_noise, rounded_otherwise
@@ -25,28 +25,49 @@ class WholeCall:
     Attributes:
         pipeline: A text-to-image pipeline of diffusers.
         workload: Batch size, resolution and steps; the scheduler is the pipeline's own.
-        prompt: Of every image.
+        prompts: Of each image.
         seed: Of the initial latents, and of the noise that some schedulers add at every step.
     """
 
     pipeline: Any
     workload: Workload
-    prompt: str
+    prompts: Sequence[str]
     seed: int
     latents: torch.Tensor
 
     @classmethod
-    def of(cls, pipeline: Any, workload: Workload, *, prompt: str, seed: int) -> WholeCall:
-        """Draw the initial latents with numpy, equal on every device, in the floating type of the UNet."""
+    def of(
+        cls,
+        pipeline: Any,
+        workload: Workload,
+        *,
+        prompt: str | Sequence[str],
+        seed: int,
+        drawn: int = 0,
+        rows: Sequence[int] = (),
+    ) -> WholeCall:
+        """Draw the initial latents with numpy, equal on every device, in the floating type of the UNet.
+
+        Args:
+            pipeline: A text-to-image pipeline of diffusers.
+            workload: Batch size, resolution and steps.
+            prompt: Of every image, or of each.
+            seed: Of the latents.
+            drawn: Images whose latents are drawn; as many as the batch has if 0.
+            rows: Which of them the batch begins from; all of them if empty.
+        """
         scale = pipeline.vae_scale_factor
         shape = (
-            workload.batch_size,
+            drawn or workload.batch_size,
             pipeline.unet.config.in_channels,
             workload.height // scale,
             workload.width // scale,
         )
-        latents = draw_noise(shape, seed).to(pipeline._execution_device, pipeline.unet.dtype)  # noqa: SLF001 - offloaded ones
-        return cls(pipeline, workload, prompt, seed, latents)
+        noise = draw_noise(shape, seed)
+        noise = noise[list(rows)] if rows else noise
+        latents = noise.to(pipeline._execution_device, pipeline.unet.dtype)  # noqa: SLF001 - offloaded ones
+        prompts = [prompt] * workload.batch_size if isinstance(prompt, str) else list(prompt)
+        return cls(pipeline, workload, prompts, seed, latents)
 
     def rounded_otherwise(self, number: int) -> WholeCall:
         """Return the same request from initial latents in another rounding; 0 is the one that they have."""
@@ -69,7 +90,7 @@ class WholeCall:
         generator = torch.Generator("cpu").manual_seed(self.seed)
         before = generator.get_state()
         answer = self.pipeline(
-            prompt=[self.prompt] * self.workload.batch_size,
+            prompt=list(self.prompts),
             height=self.workload.height,
             width=self.workload.width,
             num_inference_steps=self.workload.steps,

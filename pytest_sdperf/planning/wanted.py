@@ -15,6 +15,7 @@ _FIXTURES = {
     "expected_counts": COUNTS,
     "agree": AGREEMENT,
     "drift": AGREEMENT,
+    "replay": AGREEMENT,
     "pictures": PICTURES,
     "bench": SPEED,
 }

@@ -11,6 +11,7 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import worst
 from pytest_sdperf.outcomes import Agreement, Outcome, Semantics, Verdict
 from pytest_sdperf.pairs import Pairs
+from pytest_sdperf.replays import Interleaving, Replay
 from pytest_sdperf.tolerances import Override
 from pytest_sdperf.values import Case, Measurement, to_json
 
@@ -33,6 +34,8 @@ class CaseReport:
         pairs: What an A/B measured instead of `measurement`.
         overrides: Tolerances of this case that differ from all others; `policy` has them in.
         semantics: What the pictures of the fixed prompts show; None where none were drawn.
+        replays: What it answered when it was loaded once and called again and again.
+        interleaving: Its times while its resolutions took turns; None where they did not.
     """
 
     nodeid: str
@@ -48,6 +51,8 @@ class CaseReport:
     pairs: Pairs | None = None
     overrides: tuple[Override, ...] = ()
     semantics: Semantics | None = None
+    replays: tuple[Replay, ...] = ()
+    interleaving: Interleaving | None = None
 
     @property
     def measured(self) -> bool:
@@ -87,5 +92,7 @@ class CaseReport:
             explanation=Explanation.from_json(explanation) if explanation else None,
             policy=Policy(**policy) if policy else None,
             problem=data.get("problem", ""),
+            replays=tuple(Replay.from_json(replay) for replay in data.get("replays", ())),
+            interleaving=Interleaving.from_json(data["interleaving"]) if data.get("interleaving") else None,
             overrides=tuple(Override(**override) for override in data.get("overrides", ())),
         )

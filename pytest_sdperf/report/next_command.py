@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.judging.artifacts import BUILD_TIME
+from pytest_sdperf.judging.interleaving import METRIC as INTERLEAVING
 from pytest_sdperf.judging.latency import METRIC as LATENCY
+from pytest_sdperf.judging.replay import METRICS as REPLAYS
 from pytest_sdperf.judging.semantics import METRIC as SEMANTICS
 from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
@@ -19,6 +21,8 @@ RESUME, PLAN = "--sdperf-resume", "--sdperf-plan"
 MOST = "--sdperf-max-processes"
 JSON = ("--sdperf-json=", "--json=")
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
+# Metrics that no baseline holds.
+NEVER_STORED = frozenset((SEMANTICS, INTERLEAVING, *REPLAYS.values()))
 
 
 def next_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int) -> Iterator[Line]:
@@ -53,7 +57,8 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
         if failed:
             return why, _with(run.command, "--lf")
     open_metrics = {v.metric for report in reports for v in report.verdicts if v.outcome is Outcome.INCONCLUSIVE}
-    if run.pairs or {verdict.metric for report in reports for verdict in report.verdicts} == {SEMANTICS}:
+    judged = {verdict.metric for report in reports for verdict in report.verdicts}
+    if run.pairs or (judged and judged <= NEVER_STORED):
         return _without_baseline(open_metrics, run)
     return _onwards(reports, open_metrics, run)
 
@@ -62,7 +67,7 @@ def _without_baseline(open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
     """Return what follows where nothing that was judged is ever stored."""
     if not open_metrics:
         return _keep(run)
-    if run.pairs:
+    if run.pairs or INTERLEAVING in open_metrics:
         return "measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24")
     return _again(open_metrics, run)
 

@@ -16,6 +16,7 @@ from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.memory import memory_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.pairs import pair_lines
+from pytest_sdperf.report.replays import replay_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.semantics import semantics_lines
 from pytest_sdperf.report.tables import table_lines
@@ -57,6 +58,7 @@ def report_lines(
     yield from _section(floor_lines(reports, width=width))
     yield from _section(memory_lines(reports, width=width))
     yield from _section(agreement_lines(reports, width=width))
+    yield from _section(replay_lines(reports, width=width))
     yield from _section(semantics_lines(reports, width=width))
     yield from _section(_standing(reports, width=width))
     yield from _section(what_ran_lines(reports, width=width, every=verbose))

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from pytest_sdperf import ladder
 from pytest_sdperf.catalog import Catalog
@@ -19,42 +18,22 @@ from pytest_sdperf.options.onnx_folder import OnnxFolder
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.reading import PIPELINE, components_of
 from pytest_sdperf.options.weights_identity import NONE, weights_identity
+from pytest_sdperf.selection.axes import Axes
 from pytest_sdperf.selection.case_ids import case_id
 from pytest_sdperf.selection.given import GivenCases
 from pytest_sdperf.selection.narrowing import NothingLeftError, narrow, nothing_left
 from pytest_sdperf.settings import EngineRequest, Selection
 from pytest_sdperf.values import Case
 
-ENGINE_FIXTURES = frozenset({"engine", "runner", "bench", "agree", "drift", "pictures"})
-CASE_FIXTURES = ENGINE_FIXTURES | {"case", "model", "build"}
-DEVICE_FIXTURES = ENGINE_FIXTURES | {"device"}
-EXECUTING_FIXTURES = frozenset({"runner", "bench", "agree", "drift", "pictures"})
 DEFAULT_MODELS: Mapping[DeviceKind, str] = {"cpu": "sd15-thin", "cuda": "sd15", "rocm": "sd15"}
 DEFAULT_ENGINES: Mapping[DeviceKind, Sequence[str]] = {
     "cpu": ("torch", "ort-cpu"),
     "cuda": ("torch", "ort-cuda"),
     "rocm": ("torch", "ort-migraphx"),
 }
-DEFAULT_FUSER = "native"
+DEFAULT_FUSER, DEFAULT_SHAPES = "native", "static"
 # A test of graphs alone compares what the project can fuse with what most users have.
 BUILD_FUSERS = ("native", "ort")
-
-
-class Axes(Enum):
-    """Which axes the fixtures of a test need."""
-
-    MODEL = "model"
-    BUILD = "build"
-    ENGINE = "engine"
-
-    @classmethod
-    def of(cls, fixtures: Collection[str]) -> Axes:
-        """Return the axes for the names of a test's fixtures, indirect ones included."""
-        if ENGINE_FIXTURES.intersection(fixtures):
-            return cls.ENGINE
-        if "build" in fixtures:
-            return cls.BUILD
-        return cls.MODEL if "model" in fixtures else cls.ENGINE
 
 
 @dataclass(frozen=True)
@@ -120,14 +99,16 @@ class Selector:
         # The last rung holds what every other one adds: `--optimization=ladder` says where it was lost.
         rungs = self._optimizations(marks, self.catalog.ladder[-1:])
         for rung, fuser, batch_size in itertools.product(rungs, self._fusers(BUILD_FUSERS), self._batch_sizes(marks)):
-            yield self.optimized(replace(self.graph(blank, fuser), batch_size=batch_size), rung), None
+            graph = self.graph(blank, fuser, shapes=self._shapes(marks))
+            yield self.optimized(replace(graph, batch_size=batch_size), rung), None
 
     def _runs(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, EngineRequest]]:
         for request in self._engines(marks):
             engine = self.catalog.engines.get(request.engine)
             case = replace(blank, engine=request.label, engine_options=request.options)
             fusers = self._fusers((DEFAULT_FUSER,)) if engine.consumes == "onnx" else ()
-            graphs = [self.graph(case, fuser) for fuser in fusers] or [case]
+            shapes = self._shapes(marks)
+            graphs = [self.graph(case, fuser, shapes=shapes) for fuser in fusers] or [case]
             rungs = self._optimizations(marks, engine.default_optimizations(self.device_kind))
             if blank.component == PIPELINE:
                 rungs = self._ends(rungs, marks, engine)
@@ -158,12 +139,13 @@ class Selector:
         """What identifies weights; files are read for it, so once per run."""
         return functools.cache(weights_identity)
 
-    def graph(self, case: Case, fuser: str) -> Case:
-        """Return a case with the graph that the command line asks for, fused by `fuser`."""
+    def graph(self, case: Case, fuser: str, *, shapes: str = "") -> Case:
+        """Return a case with the graph that the command line asks for, fused by `fuser`; `shapes` are a test's own."""
         asked = self.selection
         if self.given is not None:
             return self.given.described(case, fuser)
-        return replace(case, fuser=fuser, exporter=asked.exporter, opset=asked.opset, shapes=asked.shapes)
+        shapes = shapes or asked.shapes or DEFAULT_SHAPES
+        return replace(case, fuser=fuser, exporter=asked.exporter, opset=asked.opset, shapes=shapes)
 
     def optimized(self, case: Case, optimization: str) -> Case:
         """Return a case at another optimization."""
@@ -191,7 +173,7 @@ class Selector:
             fuser=DEFAULT_FUSER,
             exporter=standard.exporter,
             opset=standard.opset,
-            shapes=standard.shapes,
+            shapes=DEFAULT_SHAPES,
             weights=self._weights(standard, model),
             height=model.height,
             width=model.width,
@@ -277,6 +259,10 @@ class Selector:
 
     def _batch_sizes(self, marks: Marks) -> Sequence[int]:
         return narrow("batch size", self.selection.batch_sizes, marks.batch_sizes, (1,))
+
+    def _shapes(self, marks: Marks) -> str:
+        named = (self.selection.shapes,) if self.selection.shapes else ()
+        return narrow("shapes", named, marks.shapes, (DEFAULT_SHAPES,))[0]
 
     def _fusers(self, default: Sequence[str]) -> Sequence[str]:
         return self.selection.fusers or default

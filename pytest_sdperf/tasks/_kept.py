@@ -33,6 +33,49 @@ class Ranges:
         return {f"{RANGE}{name}": np.array(seen, dtype=np.float64) for name, seen in self._seen.items()}
 
 
+class Held:
+    """Holds what was returned, beside copies: what a later call writes into is no result any more."""
+
+    MOST = 8
+    """Outputs of one component that are held, of the first calls: those of a whole request would fill the memory."""
+
+    def __init__(self) -> None:
+        self._arrays: list[tuple[str, Any, Any]] = []
+        self._calls: dict[str, int] = {}
+
+    def watched(self, component: str, call: Call) -> Call:
+        """Return a call of a component whose first outputs are held."""
+
+        def hold(inputs: dict[str, Any]) -> dict[str, Any]:
+            outputs = call(inputs)
+            self._calls[component] = self._calls.get(component, 0) + 1
+            if self._calls[component] <= self.MOST:
+                for name, tensor in outputs.items():
+                    self.hold(f"{component}.{name}", tensor)
+            return outputs
+
+        return hold
+
+    def hold(self, name: str, tensor: Any) -> None:
+        """Hold a tensor."""
+        self._arrays.append((name, tensor, on_host(tensor).copy()))
+
+    def keep(self, outputs: dict[str, Any]) -> None:
+        """Hold outputs that are arrays."""
+        self._arrays += [(name, array, array.copy()) for name, array in outputs.items()]
+
+    def changed(self) -> list[str]:
+        """Return the names of the outputs that are not any more what they were, sorted."""
+        return sorted({name for name, held, copy in self._arrays if not _same(held, copy)})
+
+
+def _same(held: Any, copy: Any) -> bool:
+    import numpy as np
+
+    now = held if isinstance(held, np.ndarray) else on_host(held)
+    return bool(np.array_equal(now, copy, equal_nan=True))
+
+
 def _range_of(tensors: Iterable[Any]) -> tuple[float, int, int]:
     import torch
 

@@ -85,14 +85,23 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     with made_pipeline(arguments) as pipeline, counted_calls(pipeline.unet) as calls:
         steps = StepLatents()
         answer = _call(pipeline, arguments)(steps)
-        if any(getattr(answer, "nsfw_content_detected", None) or []):
-            raise NoReferenceError(
-                "the pipeline's safety checker put a black image in place of the one that was made, so there is "
-                "nothing to compare. Load the pipeline with safety_checker=None."
-            )
+        check_shown(answer)
         outputs = {IMAGE: images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
         facts = _facts(pipeline, arguments)
     return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
+
+
+def check_shown(answer: Any) -> None:
+    """Check that an answer of a pipeline holds the images that were made.
+
+    Raises:
+        NoReferenceError: The pipeline's safety checker put a black image in place of one.
+    """
+    if any(getattr(answer, "nsfw_content_detected", None) or []):
+        raise NoReferenceError(
+            "the pipeline's safety checker put a black image in place of the one that was made, so there is "
+            "nothing to compare. Load the pipeline with safety_checker=None."
+        )
 
 
 def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import importlib.util
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +45,21 @@ def check_packages(device_kind: str) -> None:
 
 
 @contextlib.contextmanager
-def _loaded(
-    arguments: Mapping[str, Any], context: TaskContext, ranges: Ranges | None = None
+def loaded_request(
+    arguments: Mapping[str, Any], context: TaskContext, watched: Callable[[str, Call], Call] | None = None
 ) -> Iterator[tuple[TextToImage, dict[str, LoadedComponent]]]:
-    """Load every component; yield the pipeline and its components, whose outputs are looked at if that is asked for."""
+    """Load every component; yield the pipeline and its components.
+
+    Args:
+        arguments: As for `run`.
+        context: The task's context.
+        watched: Makes of the call of a component one that is looked at.
+    """
     check_packages(arguments["device_kind"])
     with loaded_pipeline(arguments, context) as parts:
         calls: dict[str, Call] = {name: part.runner.call for name, part in parts.items()}
-        if ranges is not None:
-            calls = {name: ranges.watched(name, call) for name, call in calls.items()}
+        if watched is not None:
+            calls = {name: watched(name, call) for name, call in calls.items()}
         pipeline = TextToImage(
             parts["unet"].model,
             calls,
@@ -93,7 +99,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     import numpy as np
 
     steps, ranges = StepLatents(), Ranges()
-    with _loaded(arguments, context, ranges) as (pipeline, parts):
+    with loaded_request(arguments, context, ranges.watched) as (pipeline, parts):
         result = _generate(pipeline, arguments, steps)
         outputs = {
             IMAGE: on_host(result.image),
@@ -121,7 +127,7 @@ def draw(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     prompts, workload = arguments["prompts"], Workload(**arguments["workload"])
     images = []
-    with _loaded(arguments, context) as (pipeline, _):
+    with loaded_request(arguments, context) as (pipeline, _):
         one = pipeline.model.inputs("unet", workload)[0].shape[1:]
         noise = draw_noise((len(prompts), *one), arguments["seed"])
         for start in range(0, len(prompts), workload.batch_size):
@@ -149,7 +155,7 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
 
     on_cpu = arguments["device_kind"] == "cpu"
     calls: list[int] = []
-    with _loaded(arguments, context) as (pipeline, parts):
+    with loaded_request(arguments, context) as (pipeline, parts):
 
         def call() -> None:
             calls.append(_generate(pipeline, arguments).unet_calls)

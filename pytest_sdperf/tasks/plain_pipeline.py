@@ -42,18 +42,60 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         ).rounded_otherwise(parse(label)[1])
         with counted_calls(pipeline.unet) as calls:
             steps = StepLatents()
-            answer, drew = request.drawing(steps)
-        if drew:
-            raise NoReferenceError(
-                f"the scheduler {type(pipeline.scheduler).__name__} draws noise at every step, which is another one in "
-                f"every floating type, so there is nothing to compare. Agreement needs one that draws none, such as "
-                f"EulerDiscreteScheduler."
-            )
-        outputs = {IMAGE: images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
+            found, drew = request.drawing(steps)
+        check_deterministic(pipeline, drew=drew)
+        outputs = {IMAGE: images_of(found).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
         folder = context.out_dir / label
         folder.mkdir()
         paths[label] = str(save_arrays(folder / "outputs.npz", outputs))
     return paths
+
+
+def answer(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Make groups of calls, each with a pipeline of its own in its floating types; the user's own code takes no part.
+
+    Args:
+        arguments: As for `run`, with `jobs` instead of `floatings`: name -> `calls`, as of `tasks.replay`, and
+            `floatings`: floating type of each part.
+        context: The task's context.
+
+    Returns:
+        Name -> path of the npz file with the outputs: `NUMBER.image`, calls numbered from 0.
+    """
+    set_tf32(allowed=False)
+    paths = {}
+    for name, job in arguments["jobs"].items():
+        pipeline = _loaded(arguments, job["floatings"])
+        outputs = {}
+        for number, call in enumerate(job["calls"]):
+            found, drew = called(pipeline, call).drawing()
+            check_deterministic(pipeline, drew=drew)
+            outputs[f"{number}.{IMAGE}"] = images_of(found).cpu().numpy()
+        folder = context.out_dir / name
+        folder.mkdir()
+        paths[name] = str(save_arrays(folder / "outputs.npz", outputs))
+    return paths
+
+
+def called(pipeline: Any, call: Mapping[str, Any]) -> WholeCall:
+    """Return a request to a pipeline of diffusers as a call of `tasks.replay` says."""
+    workload = Workload(**call["workload"])
+    told = {name: call[name] for name in ("seed", "drawn", "rows")}
+    return WholeCall.of(pipeline, workload, prompt=call["prompts"], **told)
+
+
+def check_deterministic(pipeline: Any, *, drew: bool) -> None:
+    """Check that a request drew no noise on its way.
+
+    Raises:
+        NoReferenceError: It did, and every floating type draws its own.
+    """
+    if drew:
+        raise NoReferenceError(
+            f"the scheduler {type(pipeline.scheduler).__name__} draws noise at every step, which is another one in "
+            f"every floating type, so there is nothing to compare. Agreement needs one that draws none, such as "
+            f"EulerDiscreteScheduler."
+        )
 
 
 def _loaded(arguments: Mapping[str, Any], floatings: Mapping[str, str]) -> Any:

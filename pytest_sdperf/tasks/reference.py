@@ -23,17 +23,22 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         Floating type as it was asked for -> path of the npz file with the outputs.
     """
     task = pipeline if arguments["component"] == PIPELINE else component
-    model = context.catalog.models.get(arguments["model"])
     paths = {}
     for label in arguments["floatings"]:
         floating, rounding = roundings.parse(label)
-        parts = {
-            name: {**part, "build": {**part["build"], "floating": component_floating(model, name, floating)}}
-            for name, part in arguments["components"].items()
-        }
         folder = context.out_dir / label
         folder.mkdir()
         own = dataclasses.replace(context, out_dir=folder)
-        job = {**arguments, "components": parts, "floating": floating, "rounding": rounding}
+        job = {**in_floating(arguments, floating, context), "rounding": rounding}
         paths[label] = task.run(job, own)["outputs"]
     return paths
+
+
+def in_floating(arguments: Mapping[str, Any], floating: str, context: TaskContext) -> dict[str, Any]:
+    """Return the arguments of the same task in another floating type."""
+    model = context.catalog.models.get(arguments["model"])
+    parts = {
+        name: {**part, "build": {**part["build"], "floating": component_floating(model, name, floating)}}
+        for name, part in arguments["components"].items()
+    }
+    return {**arguments, "components": parts, "floating": floating}

@@ -1,8 +1,8 @@
 """An ONNX Runtime session on a GPU as its Python binding shows it: it reads and writes the addresses it was given.
 
 The addresses are those of CPU tensors, so that it can be executed anywhere. With `cuda_graph` it behaves as the CUDA
-provider does: the first run is captured, and every later run replays it onto the addresses of the first, unless its
-options say that no graph is to be used.
+provider does: the first run with a graph number (0 if its options name none) is captured, and every later run with that
+number replays it onto the addresses of the first. The number -1 says that no graph is to be used.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FakeSession:
 
     def __init__(self, *, cuda_graph=False):
         self.cuda_graph = cuda_graph
-        self.captured = None
+        self.captured = {}
         self.bindings = []
         self.runs = []
 
@@ -73,10 +73,9 @@ class FakeSession:
 
     def run_with_iobinding(self, binding, run_options=None):
         addresses = dict(binding.addresses)
-        plain = run_options is not None and run_options.get_run_config_entry("gpu_graph_id") == "-1"
-        self.runs.append("plain" if plain else "usual")
-        if self.cuda_graph and not plain:
-            self.captured = self.captured or addresses
-            addresses = self.captured
+        number = "0" if run_options is None else run_options.get_run_config_entry("gpu_graph_id")
+        self.runs.append("plain" if number == "-1" else "usual")
+        if self.cuda_graph and number != "-1":
+            addresses = self.captured.setdefault(number, addresses)
         place = {name: memory_at(*where) for name, where in addresses.items()}
         place["out_sample"][...] = place["sample"] * 2 + place["timestep"].astype("float16")

@@ -19,7 +19,7 @@ from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.run import Run
-from pytest_sdperf.selection.selector import Axes
+from pytest_sdperf.selection.axes import Axes
 from pytest_sdperf.settings import Selection, Settings
 
 CPU, GPU = ("onnxruntime", "1.32.0"), ("onnxruntime-gpu", "1.31.1")

@@ -27,7 +27,8 @@ from pytest_sdperf.engines.ort_trt import OrtTrtEngine
 from pytest_sdperf.optimizations import LADDER
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
-from pytest_sdperf.selection.selector import Axes, Selector
+from pytest_sdperf.selection.axes import Axes
+from pytest_sdperf.selection.selector import Selector
 from pytest_sdperf.settings import Selection
 from pytest_sdperf.values import Build
 

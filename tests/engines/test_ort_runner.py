@@ -28,6 +28,21 @@ class Model(ProbeModel):
         return (TensorSpec("out_sample", "float", SHAPES["out_sample"]),)
 
 
+class SizedModel(Model):
+    def inputs(self, component, workload):
+        sample, timestep = super().inputs(component, workload)
+        return (dataclasses.replace(sample, shape=(2 * workload.batch_size, 4)), timestep)
+
+    def outputs(self, component, workload):
+        return (TensorSpec("out_sample", "float", (2 * workload.batch_size, 4)),)
+
+
+def sized(seed, rows):
+    generator = torch.Generator().manual_seed(seed)
+    sample = torch.randn((rows, 4), generator=generator).to(torch.float16)
+    return {"sample": sample, "timestep": torch.tensor([float(seed)])}
+
+
 def request_for(model, build, **options):
     return LoadRequest(
         build=build,
@@ -81,6 +96,36 @@ def test_every_call_uses_the_addresses_of_the_first_and_gives_the_outputs_of_its
     assert [entry for entry in binding.log if entry != "synchronized"] == [
         (name, where[0]) for name, where in first_addresses.items()
     ]
+
+
+@pytest.mark.parametrize("cuda_graph", ["off", "on"])
+def test_each_size_has_buffers_and_a_graph_of_its_own(cuda_graph):
+    """As the CUDA provider wants it: a graph is replayed onto the shapes and addresses that it was captured with."""
+    session = FakeSession(cuda_graph=cuda_graph == "on")
+    memory = _ort_memory.TorchMemory("cuda", 3, torch_device="cpu")
+    build = Build("k", "onnx", Path("model.onnx"), "float16")
+    request = request_for(SizedModel(), build, cuda_graph=cuda_graph)
+    runner = _ort.OrtRunner(session, request, memory=memory, facts={})
+    other = dataclasses.replace(SMALL, batch_size=3)
+    kept, wanted = [], []
+    for seed, size in enumerate([SMALL, other, SMALL, other, dataclasses.replace(other, steps=9)]):
+        runner.resize(size)
+        inputs = sized(seed, 2 * size.batch_size)
+        kept.append(runner.call(inputs)["out_sample"])
+        wanted.append(expected(inputs))
+        runner.bind({name: tensor.numpy() for name, tensor in inputs.items()})
+        runner.run()
+        runner.synchronize()
+        assert np.array_equal(runner.fetch()["out_sample"], wanted[-1].numpy())
+    assert all(torch.equal(one, right) for one, right in zip(kept, wanted, strict=True))
+    assert len(session.bindings) == 2  # steps change no shape
+    assert sorted(session.captured) == (["0", "1"] if cuda_graph == "on" else [])
+    places = [{name: where[:2] for name, where in binding.addresses.items()} for binding in session.bindings]
+    assert places[0]["sample"][1] == (2, 4)
+    assert places[1]["sample"][1] == (6, 4)
+    text = r"input 'sample' has shape \(2, 4\); the component was loaded for \(6, 4\)"
+    with pytest.raises(ValueError, match=text):
+        runner.call(sized(0, 2))
 
 
 def test_outputs_are_read_only_after_the_session_has_finished():

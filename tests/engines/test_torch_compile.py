@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,6 +18,7 @@ from pytest_sdperf.contracts import LoadRequest
 from pytest_sdperf.engines.torch_compile import MODES, WITH_CUDA_GRAPHS, TorchCompileEngine
 from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.testing import SMALL, check_engine
+from pytest_sdperf.values import TensorSpec
 
 # Importing Inductor uses what torch itself calls deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
@@ -231,3 +233,40 @@ def test_the_version_of_triton_is_told_where_it_is(monkeypatch):
     version = importlib.metadata.version
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "3.8.0" if name == "triton" else version(name))
     assert TorchCompileEngine().versions()["triton"] == "3.8.0"
+
+
+@dataclasses.dataclass
+class Sides(ProbeModel):
+    """`out_sample = 2 * sample`, with two sides that are open."""
+
+    def inputs(self, component, workload):
+        return (TensorSpec("sample", "float", (workload.height // 8, workload.width // 8)),)
+
+    def outputs(self, component, workload):
+        return (TensorSpec("out_sample", "float", (workload.height // 8, workload.width // 8)),)
+
+    def example(self, component, workload, *, seed=0):
+        (spec,) = self.inputs(component, workload)
+        return {"sample": np.random.default_rng(seed).standard_normal(spec.shape).astype(np.float32)}
+
+    def module(self, *arguments, **keywords):
+        class Twice(torch.nn.Module):
+            def forward(self, sample):
+                return (2 * sample,)
+
+        return Twice()
+
+
+@pytest.mark.parametrize(("dynamic", "graphs"), [("on", 1), ("auto", 2)])
+def test_one_graph_with_open_shapes_serves_every_size(tmp_path, dynamic, graphs):
+    model = Sides()
+    with TorchCompileEngine().load(request_in(tmp_path, model, dynamic=dynamic)) as runner:
+        # Square first, as most users draw: torch takes equal sides for one, and compiles again where they differ.
+        for width in (64, 96, 160, 64):
+            size = dataclasses.replace(SMALL, width=width)
+            inputs = model.example("unet", size)
+            runner.resize(size)
+            runner.bind(inputs)
+            runner.run()
+            assert np.array_equal(runner.fetch()["out_sample"], 2 * inputs["sample"])
+        assert runner.facts()["compile"] == NONE | {"graphs": graphs}

@@ -1,0 +1,79 @@
+"""Answers beside each other and beside torch's."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.arrays import not_finite
+from pytest_sdperf.comparing.tensors import FACTOR, HALF_UNIT, compare, relative_l2
+from pytest_sdperf.replays import Answer, Spread
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+    Arrays = Mapping[str, Array]
+
+NEARER = 10
+"""How many times its limit the answer to other inputs must be away: else nobody could tell it from a wrong one."""
+
+
+def limits_of(exact: Arrays, rough: Arrays, *, floating: str) -> dict[str, float]:
+    """Return output -> largest distance that passes: twice that of plain torch from its reference."""
+    return {name: FACTOR * max(relative_l2(rough[name], array), HALF_UNIT[floating]) for name, array in exact.items()}
+
+
+def spread_of(of: str, answers: Sequence[Arrays], limits: Mapping[str, float]) -> Spread:
+    """Compare answers with the first of them; the output nearest to its limit decides.
+
+    Args:
+        of: What gave them.
+        answers: Arrays by output name, two or more.
+        limits: Output -> largest distance that passes.
+    """
+    first, *others = answers
+    found = [
+        (max(_distance(other.get(name), first[name]) for other in others), limit, name)
+        for name, limit in limits.items()
+    ]
+    largest, limit, output = max(found, key=lambda one: _share(one[0], one[1]))
+    equal = all(_same(other.get(name), first[name]) for other in others for name in limits)
+    return Spread(of, largest, limit, equal, output)
+
+
+def answer_of(call: str, obtained: Arrays, exact: Arrays, rough: Arrays, *, floating: str) -> Answer:
+    """Compare one answer with torch's; the output nearest to its limit decides."""
+    found = compare(obtained, exact, plain=rough, level="answer", floating=floating)
+    return Answer(call, found.error, found.yardstick, found.limit, found.culprit)
+
+
+def is_indistinct(one: Arrays, other: Arrays, limits: Mapping[str, float]) -> bool:
+    """Whether two answers of torch are so near to each other that neither could be told from the other."""
+    return all(_distance(other[name], one[name]) <= NEARER * limit for name, limit in limits.items())
+
+
+def with_stale(answer: Answer, obtained: Arrays, earlier: Arrays, limits: Mapping[str, float], *, call: str) -> Answer:
+    """Return a wrong answer that says so where it is the one to an earlier call."""
+    if answer.passed or any(_distance(obtained.get(name), earlier[name]) > limit for name, limit in limits.items()):
+        return answer
+    return dataclasses.replace(answer, stale=call)
+
+
+def _distance(obtained: Array | None, first: Array) -> float:
+    if obtained is None or obtained.shape != first.shape or not_finite(first) or not_finite(obtained):
+        return math.inf
+    if _same(obtained, first):
+        return 0.0
+    return relative_l2(obtained, first)
+
+
+def _same(obtained: Array | None, first: Array) -> bool:
+    return obtained is not None and obtained.shape == first.shape and obtained.tobytes() == first.tobytes()
+
+
+def _share(distance: float, limit: float) -> float:
+    share = distance / limit if limit else math.inf
+    return share if math.isfinite(share) else math.inf

@@ -1,0 +1,48 @@
+"""The table of replays: how far answers that have to be the same lie apart, and how far they are from torch's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from pytest_sdperf.judging.replay import METRICS
+from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.replays import Replay
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
+from pytest_sdperf.report.line import STYLES, Line, wrapped
+
+_COLUMNS = ("apart", "limit", "error", "limit")
+_LEGEND = (
+    "apart: largest relative L2 distance of answers that have to be the same (equal: bit for bit): of equal calls in "
+    "one process and in several, of rows or images of a batch and the same alone, of one resolution each time that it "
+    "comes; error: of answers to other inputs against torch; limits: 2 x the error of plain torch in the same type"
+)
+
+
+def replay_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
+    """Yield one row for each thing that was looked at; nothing where no case was called again."""
+    looked = [report for report in reports if report.replays]
+    if not looked:
+        return
+    several = batches_differ(report.case for report in looked)
+    rows = [_row(report, replay, batch=several) for report in looked for replay in report.replays]
+    yield from column_lines("replay", _COLUMNS, rows, width=width)
+    yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
+
+
+def _row(report: CaseReport, replay: Replay, *, batch: bool) -> Row:
+    spread = max(replay.spreads, key=lambda one: _share(one.largest, one.limit))
+    answer = max(replay.answers, key=lambda one: _share(one.error, one.limit))
+    apart = "equal" if all(one.equal for one in replay.spreads) else f"{spread.largest:.2e}"
+    cells = (apart, f"{spread.limit:.2e}", f"{answer.error:.2e}", f"{answer.limit:.2e}")
+    verdict = report.verdict(METRICS[replay.check])
+    outcome = verdict.outcome if verdict else Outcome.HELD
+    styles = STYLES.get(outcome, ()) if outcome is not Outcome.HELD else ()
+    what = f"{report.case.component} {replay.check}"
+    return Row(case_label(report.case, what, batch=batch), cells, styles)
+
+
+def _share(distance: float, limit: float) -> float:
+    share = distance / limit if limit else math.inf
+    return share if math.isfinite(share) else math.inf

@@ -1,0 +1,105 @@
+"""Time one component at several sizes: each loaded for its own and alone, or one loaded for all of them, in turns."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import statistics
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.arrays import load_arrays
+from pytest_sdperf.clock import monotonic_s
+from pytest_sdperf.contracts import Arrays, Runner
+from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._loading import loaded_component
+from pytest_sdperf.tasks.replay import prepared
+from pytest_sdperf.values import Workload
+
+WARM = 2
+"""Calls at each size before any is timed."""
+
+
+def alone(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Load the component for one size after the other, and time calls of that size.
+
+    Args:
+        arguments: As for the `run` of `tasks.replay`, with `rounds` and `component`; each call has a `name` too.
+        context: The task's context.
+
+    Returns:
+        `medians_s`: name of a call -> median of its timed runs.
+    """
+    medians_s = {}
+    for call in arguments["calls"]:
+        own = {**arguments, "workload": call["workload"]}
+        with loaded_component(own, arguments["component"], context) as loaded:
+            ask = functools.partial(_call, loaded.runner, load_arrays(Path(call["inputs"])))
+            for _ in range(WARM):
+                ask()
+            with _without_collections():
+                times = [_timed(ask) for _ in range(arguments["rounds"])]
+        medians_s[call["name"]] = statistics.median(times)
+    return {"medians_s": medians_s, "prepared": []}
+
+
+def turns(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Load the component once, and time calls whose size changes from each to the next.
+
+    Args:
+        arguments: As for `alone`.
+        context: The task's context.
+
+    Returns:
+        `medians_s`, and `prepared`: graphs that the engine had compiled when the timed calls began and when they ended;
+        empty where it cannot tell.
+    """
+    with loaded_component(arguments, arguments["component"], context) as loaded:
+        runner = loaded.runner
+        calls = [
+            (call["name"], Workload(**call["workload"]), load_arrays(Path(call["inputs"])))
+            for call in arguments["calls"]
+        ]
+        times: dict[str, list[float]] = {name: [] for name, _, _ in calls}
+        for _ in range(WARM):
+            for _, size, inputs in calls:
+                _call(runner, inputs, size)
+        before = prepared([runner])
+        with _without_collections():
+            for _ in range(arguments["rounds"]):
+                for name, size, inputs in calls:
+                    times[name].append(_timed(functools.partial(_call, runner, inputs, size)))
+        return {
+            "medians_s": {name: statistics.median(found) for name, found in times.items()},
+            "prepared": [*before, *prepared([runner])],
+        }
+
+
+def _call(runner: Runner, inputs: Arrays, size: Workload | None = None) -> None:
+    """Give the inputs and wait for the outputs: changing the size is part of the call that needs it."""
+    if size is not None:
+        runner.resize(size)
+    runner.bind(inputs)
+    runner.run()
+    runner.synchronize()
+
+
+def _timed(call: Callable[[], None]) -> float:
+    start_s = monotonic_s()
+    call()
+    return monotonic_s() - start_s
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Keep garbage collections out of what is timed."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

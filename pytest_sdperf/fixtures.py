@@ -234,7 +234,7 @@ def _measured(runner: CaseRunner, session: Session, *, more: Callable[[Measureme
     """Measure a case, or take what an interrupted run measured under the same conditions."""
     settings, builds = session.run.settings, runner.builds()  # nobody needs to wait for the builds
     # Of the user's own pipeline nobody can tell whether the code is still the same.
-    resumable = not settings.in_process and settings.selection.pipeline is None
+    resumable = not (settings.in_process or settings.plant) and settings.selection.pipeline is None
     conditions = session.conditions(runner.case, builds) if resumable else {}
     taken, why_not = session.unfinished.find(runner.case, conditions) if resumable else (None, "")
     name = in_words(runner.case)

@@ -114,7 +114,8 @@ def _stored(name: str, about: str, place: Place, change: Any, found: Found, *, o
 
 _NO_LONGER = Found(
     "pipelines", UNUSED,
-    "UNUSED ...: in the baseline, but nothing that these options collect measures it any more",
+    "UNUSED model=shapes component=text_encoder engine=ort-cpu ...: in the baseline, but nothing that these options "
+    "collect measures it any more",
 )  # fmt: skip
 _TIME = "Process 1 of 1 reported a text encoder time of # s, which no run can take."
 FAULTS = (
@@ -162,11 +163,12 @@ FAULTS = (
     ),
     Fault(
         "harness-faster-than-physics",
-        "Times are a hundred-thousandth of what they are, as where nobody waits for the device.",
-        Place.ANSWER, times(lambda values: [value / 100_000 for value in values]),
+        "Times are a millionth of what they are, as where nobody waits for the device.",
+        Place.ANSWER, times(lambda values: [value / 1_000_000 for value in values]),
         invalid(
             "below-floor",
-            "Text encoder latency # is below the physical floor of #: this device cannot do # TFLOP and read # GB in "
+            "Text encoder latency # µs is below the physical floor of # µs: this device cannot do # TFLOP and read # "
+            "GB in "
             "less. "
             "Likely causes: fewer steps than asked for, guidance left out, outputs taken from a cache, a lower "
             "precision "

@@ -119,6 +119,7 @@ def _of_norms(name: str, about: str, change: Any) -> Fault:
     return Fault(f"weights-{name}", about, Place.WEIGHTS, change, found, TEXT_ENCODER, TEXT_RAW)
 
 
+_NOT_FINITE = not_comparable("output 'sample' holds # of # values that are not finite")
 FAULTS = (
     _fault("rounded-to-bfloat16", "A checkpoint that was saved in bfloat16 is loaded as float32.", round_to_bfloat16),
     _fault("quantized", "Convolutions come from a file of 8-bit weights.", quantize),
@@ -131,11 +132,14 @@ FAULTS = (
     _fault("biases-lost", "The biases of convolutions are zero: their keys were missing.", lose_biases),
     _fault("kernel-rotated", "A kernel was stored with height and width exchanged.", rotate_kernel),
     _fault("cut-short", "The second half of a tensor is zeros, as after a download that was cut off.", cut_short),
-    _fault("bit-flipped", "One bit of one weight is flipped: the highest one of its exponent.", flip_bit),
+    Fault(
+        "weights-bit-flipped",
+        "One bit of one weight is flipped: the highest one of its exponent.",
+        Place.WEIGHTS, flip_bit, _NOT_FINITE, DECODER, DECODER_SINGLE,
+    ),
     Fault(
         "weights-not-a-number",
         "One bias is not a number.",
-        Place.WEIGHTS, put_nan, not_comparable("output 'sample' holds # of # values that are not finite", "..."),
-        DECODER, DECODER_SINGLE,
+        Place.WEIGHTS, put_nan, _NOT_FINITE, DECODER, DECODER_SINGLE,
     ),
 )  # fmt: skip

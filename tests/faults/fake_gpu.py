@@ -6,6 +6,7 @@ Only what a driver tells is fake; workers, measurement and verdicts are those of
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,11 +22,14 @@ class FakeProbe(DeviceProbe):
     name = "fake"
     kind = "cuda"
 
+    def __init__(self) -> None:
+        self._readings = itertools.count(1)
+
     def find(self) -> tuple[Device, ...]:
         return (CARD,)
 
     def health(self, device: Device) -> Health:
-        return Health(other_processes=0, memory_used_bytes=2**30)
+        return Health(other_processes=0, memory_used_bytes=next(self._readings) * 2**20)
 
 
 class StandIn(TorchEngine):

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from pytest_sdperf.faults.fault import Fault, NowhereError, Place
 from pytest_sdperf.faults.graph.changes import array, bypass, find, first_two, put, swap
-from pytest_sdperf.faults.wanted import DECODER, TEXT_ENCODER, TEXT_HALF, UNET, UNET_HALF, regressed, too_far
+from pytest_sdperf.faults.wanted import (
+    DECODER,
+    OTHER_TEXT_HALF,
+    TEXT_ENCODER,
+    TEXT_HALF,
+    UNET,
+    UNET_HALF,
+    regressed,
+    too_far,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -130,7 +139,7 @@ FAULTS = (
         "graph-bias-of-gelu-lost",
         "A fused GELU of a text encoder has lost the bias that it took in.",
         Place.GRAPH, drop_bias_of_gelu, too_far(TEXT_ENCODER, "float16"), TEXT_ENCODER,
-        TEXT_HALF.replace("shapes", "sd21-thin"),
+        OTHER_TEXT_HALF,
     ),
     Fault(
         "graph-norm-not-fused",
@@ -138,7 +147,7 @@ FAULTS = (
         Place.EXPORT, write_norm_differently,
         regressed(
             "operators-lost",
-            "The vae_decoder graph of shapes at bias-add, fused by native, lost operators: ...",
+            "The vae_decoder graph of shapes at bias-add, fused by native, lost operators: GroupNorm # of #.",
             by="fusions",
         ),
         DECODER, "--model=shapes --component=vae_decoder --optimization=bias-add --fuser=native",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_sdperf.faults.fault import Fault, NowhereError, Place
 from pytest_sdperf.faults.graph.changes import array, bypass, find, put, set_float, set_int
-from pytest_sdperf.faults.wanted import TEXT_ENCODER, TEXT_HALF, UNET, UNET_HALF, too_far
+from pytest_sdperf.faults.wanted import OTHER_TEXT_HALF, TEXT_ENCODER, TEXT_HALF, UNET, UNET_HALF, too_far
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -122,7 +122,7 @@ FAULTS = (
     Fault(
         "graph-number-of-heads-halved",
         "A fused attention has half as many heads, each twice as wide: what an optimizer does that guesses them.",
-        Place.GRAPH, halve_number_of_heads, too_far(TEXT_ENCODER, "float16"), TEXT_ENCODER, TEXT_HALF,
+        Place.GRAPH, halve_number_of_heads, too_far(TEXT_ENCODER, "float16"), TEXT_ENCODER, OTHER_TEXT_HALF,
     ),
     Fault(
         "graph-attention-skipped",

@@ -11,6 +11,7 @@ from pytest_sdperf.faults.loaded import Answering, Passing
 from pytest_sdperf.faults.wanted import (
     DECODER,
     MEASURED,
+    MORE_PICTURES,
     PICTURES,
     REQUEST,
     TEXT_ENCODER,
@@ -147,6 +148,20 @@ def answering(*, before: Any = None, after: Any = None) -> Callable[[Runner], Ru
 
 
 _STALE = "Text encoder outputs do not follow its inputs: another input_ids does not change the outputs."
+_WORSE = regressed(
+    "pictures-worse",
+    "0 of 4 pictures show what their prompts say, of the reference # (window # to #: OUTSIDE); clearness # against # "
+    "(window "
+    "# to #: OUTSIDE); things # pixels from where the reference has them (at most #: OUTSIDE).",
+    by="semantics",
+)
+_MOVED = regressed(
+    "pictures-moved",
+    "# of 8 pictures show what their prompts say, of the reference # (window # to #); clearness # against # (window "
+    "# to "
+    "#); things # pixels from where the reference has them (at most #: OUTSIDE).",
+    by="semantics",
+)
 FAULTS = (
     Fault(
         "runtime-answers-to-first-inputs",
@@ -179,35 +194,36 @@ FAULTS = (
         "runtime-axes-exchanged",
         "Outputs come in another order of their axes.",
         Place.RUNNER, answering(after=without_last_axis_order),
-        not_comparable("output '...' has shape (...), the reference (...)"), TEXT_ENCODER, TEXT_RAW,
+        not_comparable("output 'last_hidden_state' has shape (...), the reference (...)"), TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "runtime-output-missing",
         "One output is not there.",
-        Place.RUNNER, answering(after=without_one), not_comparable("output '...' is missing"), TEXT_ENCODER, TEXT_RAW,
+        Place.RUNNER, answering(after=without_one), not_comparable("output 'last_hidden_state' is missing"),
+        TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "runtime-guidance-lost",
         "Both halves of the UNet's batch hold the guided half: guidance does nothing.",
         Place.RUNNER, answering(after=without_guidance),
-        regressed("pictures-moved", "...", by="semantics"), UNET, PICTURES,
+        _MOVED, UNET, MORE_PICTURES,
     ),
     Fault(
         "runtime-guidance-reversed",
         "The halves of the UNet's batch are exchanged: guidance leads away from the prompt.",
         Place.RUNNER, answering(after=with_halves_exchanged),
-        regressed("pictures-worse", "...", by="semantics"), UNET, PICTURES,
+        _WORSE, UNET, PICTURES,
     ),
     Fault(
         "runtime-prompt-ignored",
         "Every word of the prompt is padding.",
         Place.RUNNER, answering(before=without_words),
-        regressed("pictures-worse", "...", by="semantics"), TEXT_ENCODER, PICTURES,
+        _WORSE, TEXT_ENCODER, PICTURES,
     ),
     Fault(
         "runtime-scale-of-latents-lost",
         "The decoder is given latents that were not divided by their scale.",
         Place.RUNNER, answering(before=without_scale),
-        regressed("pictures-worse", "...", by="semantics"), DECODER, PICTURES,
+        _WORSE, DECODER, PICTURES,
     ),
 )  # fmt: skip

@@ -161,7 +161,7 @@ def test_nothing_of_a_planted_run_is_kept(folder, type_in):
 def test_pytest_benchmark_is_told_nothing_of_a_planted_run(folder, type_in):
     fault = known.get("harness-time-not-a-number")
     assert type_in(f"{fault.command} -p pytest_benchmark.plugin --benchmark-json=benchmarks.json").ret == 10
-    assert not (folder / "benchmarks.json").read_text()
+    assert not (folder / "benchmarks.json").exists()
 
 
 def test_a_fault_that_is_not_found_fails_its_run(type_in):

@@ -148,7 +148,7 @@ def plain_runner(runner: CaseRunner) -> CaseRunner:
     """Return what executes the same case with plain torch in float32."""
     case = dataclasses.replace(runner.case, engine="torch", engine_options=(), optimization="fp32")
     case = dataclasses.replace(case, fuser="", exporter="", opset=0, shapes="", fp32_ops="")
-    return dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"))
+    return dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"), plant="")
 
 
 def reference_key(plain: CaseRunner, task: str, more: Mapping[str, Any]) -> str:

@@ -10,12 +10,14 @@ from pytest_sdperf.acceptance import accept as acceptance
 from pytest_sdperf.acceptance.counts import counts_to_keep
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
+from pytest_sdperf.faults import known
 from pytest_sdperf.gpu_facts import load_gpus
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.run_status import run_status
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.explanations import write_explanations
 from pytest_sdperf.report.line import Line
+from pytest_sdperf.report.planted import NOT_FOUND, NOT_KEPT, outcome_of
 from pytest_sdperf.report.results import results_of, write_results
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
@@ -56,9 +58,9 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, st
     measured = any(report.measurement is not None for report in results.reports)
     accepted = (*_keep_counts(results, session), *(_keep(results, session, date) if measured else ()))
     results.written = (*results.written, *accepted)
-    if results.finished and measured and not settings.in_process:
+    if results.finished and measured and not (settings.in_process or settings.plant):
         session.unfinished.drop(report.case for report in results.reports)
-    return run_status(
+    status = run_status(
         # Verdicts count only where they failed their test: an expected failure is none.
         [verdict.outcome for name in results.failed_by_verdict for verdict in results.found[name].verdicts],
         policy=policy,
@@ -66,6 +68,15 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, st
         nothing_measured=results.nothing_measured,
         unused=bool(unused.found),
     )
+    return _with_fault(results, session, status=status, unused=bool(unused.found)) if settings.plant else status
+
+
+def _with_fault(results: Results, session: Session, *, status: int, unused: bool) -> int:
+    """Say what became of the planted fault; return the exit status, which is none of success in any case."""
+    fault = known.get(session.run.settings.plant)
+    told = outcome_of(fault, results.reports, status=status, unused=unused)
+    results.written = (*results.written, NOT_KEPT, told)
+    return status or NOT_FOUND
 
 
 def _unused(results: Results, session: Session) -> Unused:
@@ -77,6 +88,8 @@ def _unused(results: Results, session: Session) -> Unused:
 
 def _keep(results: Results, session: Session, date: str) -> tuple[str, ...]:
     settings = session.run.settings
+    if settings.plant:
+        return ()
     if settings.in_process:
         return (
             "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline.",
@@ -114,6 +127,7 @@ def summary_lines(
         selected = results.selected or len(results.reports)
         yield Line(f"INVALID nothing was measured: none of {selected} selected tests came to it", ("red",))
     if not results.reports:
+        yield from (Line(text) for text in results.written)
         return
     yield from unused_lines(_unused(results, session), rule=session.run.settings.unused_baselines)
     yield from report_lines(
@@ -138,6 +152,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
             command=command,
             updating=settings.update_baselines,
             fusions=session.fusions_file.name,
+            planted=settings.plant,
         )
     device = session.run.device()
     cards = {card.slug: card.family for card in load_gpus().gpus}
@@ -156,6 +171,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         fusions=session.fusions_file.name,
         pairs=settings.other is not None,
         idle=idle(session.run.rules, results.collected),
+        planted=settings.plant,
     )
     path = str(baselines.file_of(settings.baselines, device.slug))
     return info.against(session.baseline, results.reports, path=path)

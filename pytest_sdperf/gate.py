@@ -51,6 +51,9 @@ class Gated:
             )
         if not course.measured:
             found.append("nothing was measured: no test of the run came to it")
+        if self.saved.run.planted:
+            fault = self.saved.run.planted
+            found.append(f"the fault {fault} was planted into the run: its results say nothing about what is tested")
         return tuple(found)
 
     @property

@@ -25,6 +25,7 @@ from pytest_sdperf import (
 )
 from pytest_sdperf import session as sdperf_session
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
+from pytest_sdperf.faults import planting
 from pytest_sdperf.items import case_of, fixtures_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.options.flags import add_options
 from pytest_sdperf.options.marks import MARKER, read_marks
@@ -94,6 +95,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         marks = read_marks(metafunc.definition.iter_markers(MARKER))
         axes = Axes.of(CASE_FIXTURES.intersection(metafunc.fixturenames))
         choices = selector.choose(axes, marks, timed=bool(TIMED_FIXTURES.intersection(metafunc.fixturenames)))
+        choices = planting.collected(run.run_of(metafunc.config).settings.plant, choices)
     except SdperfError as error:
         # Alone: pytest would print the traceback of an error that this one comes from.
         raise pytest.fail.Exception(f"{metafunc.definition.nodeid}: {error}", pytrace=False) from None

@@ -36,6 +36,12 @@ class Reporter:
         return hasattr(self._config, "workerinput")
 
     @property
+    def _has_nothing(self) -> bool:
+        """Whether there is nothing to conclude from: no test used our fixtures, and no fault was to be found."""
+        planted = session_of(self._config).run.settings.plant and not self._config.option.collectonly
+        return not (self._results.reports or self._results.selected or planted)
+
+    @property
     def _command(self) -> str:
         arguments = [str(argument) for argument in self._config.invocation_params.args]
         return shlex.join(["pytest", *arguments])
@@ -97,7 +103,7 @@ class Reporter:
         if self._is_worker:
             # pytest-xdist adds the attribute to the config of its workers.
             self._config.workeroutput[_COLLECTION] = self._results.collection()  # type: ignore[attr-defined]
-        if self._is_worker or not (self._results.reports or self._results.selected):
+        if self._is_worker or self._has_nothing:
             return
         try:
             session.exitstatus = conclude(
@@ -114,7 +120,7 @@ class Reporter:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the report; nothing where no test used our fixtures."""
-        if self._is_worker or not (self._results.reports or self._results.selected):
+        if self._is_worker or self._has_nothing:
             return
         terminalreporter.section("sdperf")
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask

@@ -17,6 +17,7 @@ from pytest_sdperf.commits import commit_of
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.device_choice import Found, describe, find_device
 from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, WorkerError
+from pytest_sdperf.faults import known, planting
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.reading import PIPELINE
 from pytest_sdperf.options.weights_identity import NONE
@@ -69,16 +70,22 @@ class Run:
             DeviceMissingError: It is not in this machine.
             UnknownNameError: No device has such a name.
         """
-        return self._find().device
+        return self._as_read.device
 
     def probe(self) -> DeviceProbe:
         """Return the probe that found the device. Raises as `device` does."""
-        return self._find().probe
+        return self._as_read.probe
 
     def _find(self) -> Found:
         if self.found is None:
             self.found = find_device(self.settings.gpu, self.catalog)
         return self.found
+
+    @functools.cached_property
+    def _as_read(self) -> Found:
+        """The device and its probe, with what is planted into either."""
+        found, name = self._find(), self.settings.plant
+        return Found(planting.probe(name, found.probe), planting.device(name, found.device))
 
     @functools.cached_property
     def commit(self) -> str:
@@ -203,8 +210,10 @@ class Run:
 
     def header(self) -> Iterator[str]:
         """Say on what this run measures, and where it keeps things."""
-        where = describe(self.found.device) if self.found else "no device needed"
+        where = describe(self._as_read.device) if self.found else "no device needed"
         yield f"sdperf: {where}, baselines {self.settings.baselines}, cache {self.settings.cache_dir}"
+        if self.settings.plant:
+            yield f"sdperf: PLANTED {self.settings.plant}: {known.get(self.settings.plant).about}"
 
 
 def run_of(config: pytest.Config) -> Run:

@@ -17,6 +17,7 @@ from pytest_sdperf.components import PIPELINE, parts_of
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device_choice import worker_environment
 from pytest_sdperf.errors import SdperfError
+from pytest_sdperf.faults import planting
 from pytest_sdperf.labels import in_words
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import Build, Case, to_json
@@ -70,11 +71,13 @@ class CaseRunner:
         case: What is executed.
         request: The engine that was asked for, with its interpreter and environment.
         workbench: What the session shares.
+        plant: The fault that is planted into it; empty for none, and for a reference always.
     """
 
     case: Case
     request: EngineRequest
     workbench: Workbench
+    plant: str = ""
     _once: list[Path | SdperfError] = dataclasses.field(default_factory=list, init=False, compare=False)
 
     @property
@@ -99,8 +102,9 @@ class CaseRunner:
 
     def build(self, component: str) -> Build:
         """Return the build of one component, from the cache if it is there."""
-        rungs = rungs_of(self.workbench.builder, self.case, self.workbench.catalog)
-        return build_of(self.workbench.builder, self.case, component, engine=self.engine, rungs=rungs)
+        builder = (self.workbench.planted if self.plant else None) or self.workbench.builder
+        rungs = rungs_of(builder, self.case, self.workbench.catalog)
+        return build_of(builder, self.case, component, engine=self.engine, rungs=rungs)
 
     @property
     def floating(self) -> str:
@@ -185,6 +189,7 @@ class CaseRunner:
             find, start = self.workbench.compilations.find, self._start(shared)
             for component, part in parts.items():
                 part.update(find(self.engine, shared, component, request=self.request, start=start))
+        shared |= planting.of_task(self.plant)
         if self.is_pipeline:
             return {
                 **shared,

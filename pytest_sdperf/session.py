@@ -20,9 +20,11 @@ from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.fingerprint import library_versions
+from pytest_sdperf.building.planted import PlantedBuilder
 from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.calibrator import calibrate
 from pytest_sdperf.components import PIPELINE
+from pytest_sdperf.faults import planting
 from pytest_sdperf.given_pipeline import GivenPipeline
 from pytest_sdperf.judging.escalation import more_processes
 from pytest_sdperf.judging.policy import Policy
@@ -81,10 +83,18 @@ class Session:
         """Builds components through the cache; needs no device."""
         return self.new_builder(self.cache, say=self.say)
 
-    def new_builder(self, cache: Cache, *, say: Callable[[str], None]) -> Builder:
+    @functools.cached_property
+    def planted(self) -> Builder | None:
+        """What builds the components of cases with a fault in them; None where none is planted there."""
+        kind = functools.partial(PlantedBuilder, self.run.settings.plant)
+        return self.new_builder(self.cache, say=self.say, kind=kind) if planting.builds(kind.args[0]) else None
+
+    def new_builder(
+        self, cache: Cache, *, say: Callable[[str], None], kind: Callable[..., Builder] = Builder
+    ) -> Builder:
         """Return a builder of this run's models that works through some cache."""
         given, reference = self.run.selector.given, self.run.settings.selection.onnx_reference
-        return Builder(
+        return kind(
             self.run.catalog,
             self.run.settings,
             cache,
@@ -110,8 +120,9 @@ class Session:
     def build(self, case: Case, component: str) -> Build:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
         engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
-        rungs = rungs_of(self.builder, case, self.run.catalog)
-        return build_of(self.builder, case, component, engine=engine, rungs=rungs)
+        builder = self.planted or self.builder
+        rungs = rungs_of(builder, case, self.run.catalog)
+        return build_of(builder, case, component, engine=engine, rungs=rungs)
 
     @functools.cached_property
     def workbench(self) -> Workbench:
@@ -128,6 +139,7 @@ class Session:
             folder=Path(self._scratch.name),
             say=self.say,
             run=self.run.token,
+            planted=self.planted,
         )
 
     def calibration(self, case: Case) -> Calibration | None:
@@ -167,8 +179,8 @@ class Session:
         return self._new_runner(other.case, other.request)
 
     def _new_runner(self, case: Case, request: EngineRequest) -> CaseRunner:
-        given = self.given_pipeline
-        return given.runner(case, request) if given else CaseRunner(case, request, self.workbench)
+        given, plant = self.given_pipeline, self.run.settings.plant
+        return given.runner(case, request) if given else CaseRunner(case, request, self.workbench, plant)
 
     def has_outputs(self, case: Case) -> bool:
         """Whether a case was executed ahead, for the test that compares it."""
@@ -183,7 +195,8 @@ class Session:
         """
         slug = self.run.device().slug
         folders = (self.run.settings.baselines, *self.run.catalog.baseline_folders)
-        found = (baselines.read(baselines.file_of(folder, slug)) for folder in folders)
+        name, read = self.run.settings.plant, baselines.read
+        found = (planting.read_baseline(name, baselines.file_of(folder, slug), read) for folder in folders)
         return next((baseline for baseline in found if baseline is not None), None)
 
     def standing(self, case: Case) -> Mapping[str, Mapping[str, str]]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf.options.flags import OPTIONS, PREFIX, add_flag
+from pytest_sdperf.options.flags import OPTIONS, add_flag
+from pytest_sdperf.options.option import PREFIX
 
 
 def add_short_names(parser: pytest.Parser) -> None:

@@ -55,7 +55,11 @@ class Channel:
 
     def send(self, event: str, **fields: Any) -> None:
         """Send one event."""
-        self._stream.write(json.dumps({"event": event, **fields}) + "\n")
+        self.write(json.dumps({"event": event, **fields}))
+
+    def write(self, line: str) -> None:
+        """Write one line."""
+        self._stream.write(line + "\n")
         self._stream.flush()
 
     def say(self, text: str) -> None:
@@ -90,6 +94,7 @@ def fill_catalog(registrars: Sequence[Mapping[str, str]]) -> Any:
 def run_job(job: Mapping[str, Any], channel: Any) -> dict[str, Any]:
     """Run the task that a job names and return its answer as fields of the final event."""
     from pytest_sdperf.errors import OutOfMemoryError, SdperfError, is_out_of_memory
+    from pytest_sdperf.faults import planting
     from pytest_sdperf.tasks import TaskContext
 
     try:
@@ -97,7 +102,8 @@ def run_job(job: Mapping[str, Any], channel: Any) -> dict[str, Any]:
         module, _, function = job["task"].partition(":")
         task = getattr(importlib.import_module(module), function)
         context = TaskContext(Path(job["out_dir"]), catalog, channel, channel.say)
-        return {"status": "ok", "value": task(job["arguments"], context)}
+        arguments = job["arguments"]
+        return {"status": "ok", "value": planting.answered(arguments, task(arguments, context), channel)}
     except OutOfMemoryError as error:
         return {"status": "oom", "message": str(error)}
     except SdperfError as error:

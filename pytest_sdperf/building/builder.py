@@ -20,6 +20,7 @@ from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import component_floating
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.errors import OptionError, SdperfError, UnknownNameError
+from pytest_sdperf.faults.fault import Place
 from pytest_sdperf.options.onnx_folder import OnnxFolder
 from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.process import Event, run_task
@@ -29,12 +30,6 @@ from pytest_sdperf.values import Build, Workload, to_json
 
 FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
 SHAPES = ("static", "dynamic")
-_MODULE_LIBRARIES = ("torch", "diffusers", "transformers")
-_EXPORT_LIBRARIES = (*_MODULE_LIBRARIES, "onnx", "onnx_ir", "onnxscript")
-_FUSE_LIBRARIES = {
-    "native": ("onnx_ir", "onnx", "numpy", "ml_dtypes", "onnxruntime"),
-    "ort": ("onnxruntime", "onnx", "onnx_ir", "numpy", "sympy"),
-}
 # Nothing is fetched behind the user's back; a hub id named with --weights is fetched before, by find_source.
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
@@ -115,21 +110,28 @@ class Builder:
         asked = component_floating(model, component, ladder.floating(optimization, self._catalog.ladder))
         floating = self.given.floating(model, component, optimization) if self.given else asked
         if consumes == "module":
-            return steps.module_build(self._weights(model, component), floating)
+            return steps.module_build(self.reached(Place.WEIGHTS, self._weights(model, component), component), floating)
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
         if self.given is not None:
             entry = self.given.adopt(model, component, workload, floating=floating)
         else:
             entry = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
+        for place in (Place.WEIGHTS, Place.EXPORT):
+            entry = self.reached(place, entry, component)
         rungs, made = ladder.rungs(optimization, self._catalog.ladder), [entry]
         if rungs not in ((), (ladder.BASE,)):
             exact = steps.exact_names(model, component, workload)
             put_in = rungs if fused else ()
             made.append(self._fuse(entry, component, rungs=put_in, floating=floating, float32=exact, fuser=fuser))
+        made[-1] = self.reached(Place.GRAPH, made[-1], component)
         if lowered and made[-1].metadata["without_cpu_kernel"]:
             made.append(self._lower(made[-1], component))
         return steps.onnx_build(*made, floating=floating)
+
+    def reached(self, place: Place, entry: Entry, component: str) -> Entry:
+        """Return what a build goes on with at a place where a fault may be planted."""
+        return entry
 
     def tokenizers(self, model_name: str) -> Path:
         """Return a folder with the tokenizer of each text encoder: `tokenizer`, `tokenizer_2`.
@@ -188,7 +190,7 @@ class Builder:
             **steps.identity(model, component),
             "source": self._source(model).parts(),
             "code": source_hash(weights.__name__),
-            "versions": library_versions(*_MODULE_LIBRARIES),
+            "versions": library_versions(*steps.MODULE_LIBRARIES),
         }
         arguments = {"model": model.name, "component": component, **self._source(model).arguments()}
         owners = [self._catalog.models.owner(model.name)]
@@ -213,7 +215,7 @@ class Builder:
             "workload": [to_json(model.inputs(component, work)), to_json(model.outputs(component, work))],
             "weights": drawn.digest if drawn else NONE,
             "code": source_hash(export.__name__),
-            "versions": library_versions(*_EXPORT_LIBRARIES),
+            "versions": library_versions(*steps.EXPORT_LIBRARIES),
         }
         arguments["weights"] = str(drawn.path / weights.FILE) if drawn else ""
         owners = [self._catalog.models.owner(model.name)]
@@ -236,7 +238,7 @@ class Builder:
             "export": exported.digest,
             "options": list(fuse_ort.ort_options(rungs, self._catalog)) if fuser == "ort" else [],
             "code": source_hash(FUSERS[fuser], *steps.modules(map(self._catalog.optimizations.get, rungs))),
-            "versions": library_versions(*_FUSE_LIBRARIES[fuser]),
+            "versions": library_versions(*steps.FUSE_LIBRARIES[fuser]),
         }
         arguments["source"] = str(exported.path / export.FILE)
         owners = [self._catalog.optimizations.owner(rung) for rung in rungs]
@@ -246,7 +248,7 @@ class Builder:
         parts = {
             "fused": fused.digest,
             "code": source_hash(lower.__name__),
-            "versions": library_versions(*_FUSE_LIBRARIES["native"]),
+            "versions": library_versions(*steps.FUSE_LIBRARIES["native"]),
         }
         arguments = {"source": str(fused.path / export.FILE), "component": component}
         return self._make("lower", parts, f"{lower.__name__}:run", arguments, [])
@@ -259,7 +261,7 @@ class Builder:
                 "pytest_sdperf.tasks.expect", type(model).__module__, *steps.modules(rungs.items().values())
             ),
             "rungs": list(rungs.names),
-            "versions": library_versions(*_MODULE_LIBRARIES),
+            "versions": library_versions(*steps.MODULE_LIBRARIES),
         }
         owners = [self._catalog.models.owner(model.name), *(rungs.owner(name) for name in rungs.names)]
         arguments = {"model": model.name, "workload": dataclasses.asdict(steps.open_shapes(model))}

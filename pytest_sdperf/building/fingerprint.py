@@ -15,7 +15,7 @@ from pathlib import Path
 _NEUTRAL = frozenset(
     f"pytest_sdperf.{name}"
     for name in ("catalog", "clock", "contracts", "device", "errors", "model", "settings", "tasks", "values")
-)
+) | {"pytest_sdperf.faults", "pytest_sdperf.faults.planting"}  # nothing is planted into what a cache serves
 _VERSION = re.compile(r"^(?:__version__|version)\s*(?::\s*\w+\s*)?=\s*[\"']([^\"']+)[\"']", re.MULTILINE)
 _VERSION_FILES = ("__init__.py", "version.py", "_version.py", "release.py")
 

@@ -16,6 +16,14 @@ from pytest_sdperf.settings import Selection
 from pytest_sdperf.tasks import export, weights
 from pytest_sdperf.values import Build, Workload
 
+# The libraries that the steps of a build load.
+MODULE_LIBRARIES = ("torch", "diffusers", "transformers")
+EXPORT_LIBRARIES = (*MODULE_LIBRARIES, "onnx", "onnx_ir", "onnxscript")
+FUSE_LIBRARIES = {
+    "native": ("onnx_ir", "onnx", "numpy", "ml_dtypes", "onnxruntime"),
+    "ort": ("onnxruntime", "onnx", "onnx_ir", "numpy", "sympy"),
+}
+
 
 @contextlib.contextmanager
 def as_part_of_building(step: str) -> Iterator[None]:

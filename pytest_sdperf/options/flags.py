@@ -7,44 +7,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pytest
 
 from pytest_sdperf.options.answer import Answer
+from pytest_sdperf.options.option import PREFIX, Option
 from pytest_sdperf.settings import FAIL_ON
-
-PREFIX = "sdperf"
-
-
-@dataclass(frozen=True)
-class Option:
-    """One option of the suite.
-
-    Attributes:
-        name: Without prefix, with hyphens: `batch-size`.
-        group: Key of `GROUPS`.
-        help: One or two sentences; ends with the default.
-        metavar: Placeholder of the value; empty for a switch.
-        short: Whether `--NAME` may stand for it (a name that other plugins commonly own may not).
-    """
-
-    name: str
-    group: str
-    help: str
-    metavar: str = ""
-    short: bool = True
-
-    @property
-    def destination(self) -> str:
-        """Name in the ini file and in pytest's option namespace: `sdperf_batch_size`."""
-        return f"{PREFIX}_{self.name.replace('-', '_')}"
-
-    @property
-    def long(self) -> str:
-        """The spelling that always works: `--sdperf-batch-size`."""
-        return f"--{PREFIX}-{self.name}"
-
 
 GROUPS: Mapping[str, str] = {
     "where": "sdperf: where it runs",
@@ -188,6 +156,13 @@ OPTIONS: Sequence[Option] = (
         "Take what an interrupted run measured within the last 12 hours under the same conditions, and measure the "
         "rest.",
         short=False,
+    ),
+    Option(
+        "plant",
+        "how",
+        "Plant a fault, to see it found: one of those that `sdperf faults` lists. Nothing that such a run measures is "
+        "kept. Default: none.",
+        "NAME",
     ),
     Option("inprocess", "how", "Run workers inside pytest's own process, for a debugger."),
     Option("missing-baseline", "verdict", "A case without a baseline: pass or fail. Default: pass.", "KIND"),

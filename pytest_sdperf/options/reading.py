@@ -19,6 +19,7 @@ from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.other_side import OtherSideReader
 from pytest_sdperf.options.pipeline_factory import only, parse_factory
+from pytest_sdperf.options.plant import read_plant
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.weights_identity import NONE, RANDOM
 from pytest_sdperf.schedulers import SCHEDULERS
@@ -109,6 +110,7 @@ class Reader:
             self_test=self._said("selftest", self._self_test, usual.self_test),
             time_budget_s=self._said("time-budget", read.seconds, usual.time_budget_s),
             resume=self._said("resume", read.switch, usual.resume),
+            plant=self._said("plant", partial(read_plant, answers=self.answers), usual.plant),
         )
 
     def selection(self) -> Selection:

@@ -36,6 +36,7 @@ class RunInfo:
         commit: Commit of the project under test; empty if unknown.
         fusions: File name of the operator counts that the installed onnxruntime is judged by; empty without one.
         idle: Tolerances of single cases that no case of this run had use for.
+        planted: The fault that was planted; empty for none. Nothing is kept of a run that has one.
         results: File of saved results, where these are judged after the run.
     """
 
@@ -59,12 +60,13 @@ class RunInfo:
     commit: str = ""
     fusions: str = ""
     idle: tuple[str, ...] = ()
+    planted: str = ""
     results: str = ""
 
     @property
     def keeps_candidates(self) -> bool:
         """Whether results that nobody has accepted are kept by this run."""
-        return not (self.updating or self.in_process or self.results or self.interrupted)
+        return not (self.updating or self.in_process or self.results or self.interrupted or self.planted)
 
     def against(self, baseline: Baseline | None, reports: Sequence[CaseReport], *, path: str) -> RunInfo:
         """Return the same run with what there is to say about the baseline that judges it.

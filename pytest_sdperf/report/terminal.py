@@ -16,6 +16,7 @@ from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.memory import memory_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.pairs import pair_lines
+from pytest_sdperf.report.planted import planted_lines
 from pytest_sdperf.report.replays import replay_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.semantics import semantics_lines
@@ -45,6 +46,7 @@ def report_lines(
         written: What was written: to the baseline (from `acceptance.accept`), or to a file that was asked for.
         verbose: Show what ran of every case, not only where it is wrong.
     """
+    yield from planted_lines(run.planted, width=width)
     yield from header_lines(run, width=width)
     for model in dict.fromkeys(report.case.model for report in reports):
         mine = [report for report in reports if report.case.model == model]
@@ -67,7 +69,8 @@ def report_lines(
     yield from _section(line for text in written for line in wrapped(text, width=width, rest="  "))
     yield Line()
     yield count_line(reports)
-    yield from next_lines(reports, run, width=width)
+    if not run.planted:
+        yield from next_lines(reports, run, width=width)
 
 
 def _standing(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.contracts import Engine, LoadRequest, Model, Runner
 from pytest_sdperf.errors import EngineMissingError
+from pytest_sdperf.faults import planting
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.values import Build, Workload
 
@@ -67,7 +68,8 @@ def loaded_component(arguments: Mapping[str, Any], component: str, context: Task
 
     Args:
         arguments: `model`, `workload`, `device_kind`, `device_index` and `components`: component -> `engine`,
-            `options`, `build`, `shapes`, and `compiled`, a folder or empty.
+            `options`, `build`, `shapes`, and `compiled`, a folder or empty; `planted`: a fault that goes into what is
+            loaded, if there is one.
         component: Which of them.
         context: The task's context.
 
@@ -77,7 +79,8 @@ def loaded_component(arguments: Mapping[str, Any], component: str, context: Task
     engine, request = _request(arguments, component, context)
     start_s = monotonic_s()
     with engine.load(request) as runner:
-        yield LoadedComponent(engine, request.model, runner, monotonic_s() - start_s)
+        load_s = monotonic_s() - start_s
+        yield LoadedComponent(engine, request.model, planting.loaded(arguments, component, runner), load_s)
 
 
 @contextlib.contextmanager
@@ -98,7 +101,7 @@ def loaded_pipeline(arguments: Mapping[str, Any], context: TaskContext) -> Itera
     start_s = monotonic_s()
     with contextlib.ExitStack() as stack:
         runners = {
-            name: (engine, runner)
+            name: (engine, planting.loaded(arguments, name, runner))
             for engine, requests in together.values()
             for name, runner in stack.enter_context(engine.load_pipeline(requests)).items()
         }

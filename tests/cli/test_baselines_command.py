@@ -271,6 +271,13 @@ def test_another_machine_is_refused(user):
             ),
         ),
         (
+            {"run": dataclasses.replace(RUN, planted="weights-quantized")},
+            (
+                "results results.json are of a run with the planted fault weights-quantized. Run it without "
+                "--sdperf-plant, and give those."
+            ),
+        ),
+        (
             {"run": dataclasses.replace(RUN, in_process=True)},
             (
                 "results results.json were measured inside pytest's own process "

@@ -26,13 +26,13 @@ def gate(tmp_path, monkeypatch, capsys):
     baseline = Baseline(machine=MACHINE, cases={CASE.key: stored()})
     (tmp_path / "baselines" / "h200.json").write_text(to_text(baseline), encoding="utf-8")
 
-    def run(*arguments, times_ms=(9.9, 10.0, 10.1), **course):
+    def run(*arguments, times_ms=(9.9, 10.0, 10.1), planted="", **course):
         measured = measurement(*times_ms)
         report = CaseReport("a::b", CASE, measured, verdicts=judge(measured, None, policy=Policy()), policy=Policy())
         whole = dataclasses.replace(Course(selected=1, measured=True, collected=(CASE,)), **course)
         saved = SavedResults(
             date="2026-11-28T10:00Z",
-            run=RunInfo("A card", "h200", "h200", MACHINE),
+            run=RunInfo("A card", "h200", "h200", MACHINE, planted=planted),
             course=whole,
             policy=Policy(),
             settings={},
@@ -50,6 +50,15 @@ def test_results_that_held_pass(gate):
     status, lines, _ = gate("--gpu=h200", "--baselines=baselines")
     assert status == 0
     assert "verdicts of 1 case: 1 HELD" in lines
+
+
+def test_results_of_a_planted_fault_are_no_news(gate):
+    status, lines, _ = gate("--gpu=h200", "--baselines=baselines", planted="weights-quantized")
+    assert status == 10
+    assert (
+        "INVALID the fault weights-quantized was planted into the run: its results say nothing about what is tested"
+    ) in lines
+    assert "PLANTED weights-quantized: Convolutions come from a file of 8-bit weights. It" in " ".join(lines)
 
 
 def test_results_that_regressed_are_exit_status_one_with_the_sentence_of_a_run(gate):

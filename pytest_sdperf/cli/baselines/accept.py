@@ -97,8 +97,14 @@ def check_whole(saved: SavedResults, path: Path) -> None:
     """Refuse results that the run itself would not have accepted.
 
     Raises:
-        ResultsError: The run did not come to its end, measured inside pytest's own process, or was an A/B.
+        ResultsError: The run did not come to its end, measured inside pytest's own process, was an A/B, or had a fault
+            planted into it.
     """
+    if saved.run.planted:
+        raise ResultsError(
+            f"results {path} are of a run with the planted fault {saved.run.planted}. Run it without --sdperf-plant, "
+            f"and give those."
+        )
     if saved.run.pairs:
         raise ResultsError(
             f"results {path} are of an A/B: its second side is judged by its first, and neither by a baseline. Run it "

@@ -1,0 +1,99 @@
+"""Faults of convolutions in channels-last order, and of what is around them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_sdperf.faults.fault import Fault, NowhereError, Place
+from pytest_sdperf.faults.graph.changes import array, drop_inputs, find, first_two, put, swap
+from pytest_sdperf.faults.wanted import DECODER, DECODER_HALF, UNET, UNET_HALF, too_far
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+OP = "NhwcConv"
+
+
+def exchange_weights(model: ir.Model) -> None:
+    first, second = first_two(find(model, OP, path=("resnets", ".conv2")), 1)
+    swap(model, first, second, 1)
+
+
+def transpose_kernel(model: ir.Model) -> None:
+    conv = find(model, OP, path=("resnets.0.conv1",))[0]
+    put(model, conv, 1, array(conv, 1).transpose(0, 2, 1, 3))
+
+
+def exchange_channels(model: ir.Model) -> None:
+    conv = next(
+        (one for one in find(model, OP, path=("conv1",)) if array(one, 1).shape[0] == array(one, 1).shape[3]), None
+    )
+    if conv is None:
+        raise NowhereError("no convolution has as many channels before as behind it")
+    put(model, conv, 1, array(conv, 1).transpose(3, 1, 2, 0))
+
+
+def pad_one_side(model: ir.Model) -> None:
+    import onnx_ir as ir
+
+    conv = find(model, OP, path=("downsamplers",))[0]
+    conv.attributes["pads"] = ir.AttrInt64s("pads", [2, 2, 0, 0])
+
+
+def drop_bias(model: ir.Model) -> None:
+    drop_inputs(find(model, OP, path=("proj_in",))[0], 2)
+
+
+def exchange_height_and_width(model: ir.Model) -> None:
+    import onnx_ir as ir
+
+    node = find(model, "Transpose", path=("conv_in",))[0]
+    node.attributes["perm"] = ir.AttrInt64s("perm", [0, 3, 2, 1])
+
+
+def enlarge_late(model: ir.Model) -> None:
+    import onnx_ir as ir
+
+    node = find(model, "Resize")[0]
+    for name, value in (("coordinate_transformation_mode", "half_pixel"), ("nearest_mode", "ceil")):
+        node.attributes[name] = ir.AttrString(name, value)
+
+
+_SEEN = too_far(UNET, "float16")
+FAULTS = (
+    Fault(
+        "graph-convolutions-exchanged",
+        "Two convolutions of the same shape have each other's weights.",
+        Place.GRAPH, exchange_weights, _SEEN, UNET, UNET_HALF,
+    ),
+    Fault(
+        "graph-kernel-transposed",
+        "The kernel of a convolution was transposed with height and width exchanged.",
+        Place.GRAPH, transpose_kernel, _SEEN, UNET, UNET_HALF,
+    ),
+    Fault(
+        "graph-channels-exchanged",
+        "The kernel of a convolution was transposed with the channels before and behind it exchanged.",
+        Place.GRAPH, exchange_channels, _SEEN, UNET, UNET_HALF,
+    ),
+    Fault(
+        "graph-padded-on-one-side",
+        "A convolution pads two pixels at the top and left instead of one on every side.",
+        Place.GRAPH, pad_one_side, _SEEN, UNET, UNET_HALF,
+    ),
+    Fault(
+        "graph-bias-of-convolution-lost",
+        "A convolution that was put into channels-last order has lost its bias.",
+        Place.GRAPH, drop_bias, _SEEN, UNET, UNET_HALF,
+    ),
+    Fault(
+        "graph-height-and-width-exchanged",
+        "A transpose into channels-last order exchanges height and width, which square images hide from shape checks.",
+        Place.GRAPH, exchange_height_and_width, _SEEN, UNET, UNET_HALF,
+    ),
+    Fault(
+        "graph-image-enlarged-late",
+        "The decoder doubles pixels from their upper edge instead of their lower one.",
+        Place.GRAPH, enlarge_late, too_far(DECODER, "float16"), DECODER, DECODER_HALF,
+    ),
+)  # fmt: skip

@@ -1,0 +1,110 @@
+"""A fault at its place: each function does nothing where nothing is planted, or where it goes in somewhere else.
+
+Standard library only at import time: workers import this under foreign interpreters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pytest_sdperf.contracts import Runner
+from pytest_sdperf.device import ClockCommands, Device, DeviceProbe, Health
+from pytest_sdperf.faults import known
+from pytest_sdperf.faults.fault import Fault, Place
+
+ARGUMENT = "planted"  # of a task: the name of the fault
+T = TypeVar("T")
+
+
+def at(name: str, place: Place) -> Fault | None:
+    """Return the fault of this name if it goes in here; None if it does not, or without a name."""
+    fault = known.get(name) if name else None
+    return fault if fault is not None and fault.place is place else None
+
+
+def builds(name: str) -> bool:
+    """Say whether a fault goes into what is built."""
+    return any(at(name, place) for place in (Place.WEIGHTS, Place.EXPORT, Place.GRAPH))
+
+
+def of_task(name: str) -> dict[str, str]:
+    """Return what a task is told of a fault; nothing where it goes in elsewhere."""
+    inside = at(name, Place.RUNNER) or at(name, Place.ANSWER)
+    return {ARGUMENT: name} if inside else {}
+
+
+def loaded(arguments: Mapping[str, Any], component: str, runner: Runner) -> Runner:
+    """Return a loaded component with the fault that its task was told of."""
+    fault = at(arguments.get(ARGUMENT, ""), Place.RUNNER)
+    if fault is None or fault.component not in ("", component):
+        return runner
+    planted: Runner = fault.change(runner)
+    return planted
+
+
+def answered(arguments: Mapping[str, Any], answer: Any, channel: Any) -> Any:
+    """Return the answer of a task with the fault that it was told of; only samples can have one."""
+    fault = at(arguments.get(ARGUMENT, ""), Place.ANSWER)
+    return answer if fault is None or "sample" not in answer else fault.change(answer, channel)
+
+
+def collected(name: str, things: tuple[T, ...]) -> tuple[T, ...]:
+    """Return what was collected with a fault in it."""
+    fault = at(name, Place.CASES)
+    changed: tuple[T, ...] = things if fault is None else tuple(fault.change(things))
+    return changed
+
+
+def read_baseline(name: str, path: Path, read: Callable[[Path], T]) -> T:
+    """Read the file of a baseline; with a fault in it, a copy."""
+    fault = at(name, Place.BASELINE)
+    if fault is None or not path.is_file():
+        return read(path)
+    with tempfile.TemporaryDirectory(prefix="sdperf-planted-") as folder:
+        copy = Path(folder) / path.name
+        copy.write_text(fault.change(path.read_text(encoding="utf-8")), encoding="utf-8")
+        return read(copy)
+
+
+def device(name: str, found: Device) -> Device:
+    """Return a device whose machine has a fault."""
+    fault = at(name, Place.MACHINE)
+    if fault is None:
+        return found
+    return dataclasses.replace(found, machine=fault.change(found.machine))
+
+
+def probe(name: str, inner: DeviceProbe) -> DeviceProbe:
+    """Return a probe whose readings have a fault."""
+    fault = at(name, Place.READINGS)
+    return inner if fault is None else PlantedProbe(inner, fault)
+
+
+class PlantedProbe(DeviceProbe):
+    """Reads a device as another probe does, with a fault in what it reads."""
+
+    def __init__(self, inner: DeviceProbe, fault: Fault) -> None:
+        self.name, self.kind = inner.name, inner.kind
+        self._inner, self._fault, self._readings = inner, fault, 0
+
+    def find(self) -> tuple[Device, ...]:
+        """Pass on."""
+        return self._inner.find()
+
+    def health(self, device: Device) -> Health:
+        """Return the reading with the fault; they are counted, from 1 on."""
+        self._readings += 1
+        health: Health = self._fault.change(self._inner.health(device), self._readings)
+        return health
+
+    def memory_used_bytes(self, device: Device) -> int | None:
+        """Pass on."""
+        return self._inner.memory_used_bytes(device)
+
+    def clock_commands(self, device: Device) -> ClockCommands | None:
+        """Pass on."""
+        return self._inner.clock_commands(device)

@@ -1,0 +1,63 @@
+"""What is typed to see a fault, and what is said of it; shared by the areas.
+
+The model is the small trained one: it has every block and layer of Stable Diffusion 1.5 and is built in seconds.
+"""
+
+from __future__ import annotations
+
+from pytest_sdperf.faults.fault import DISAGREES, Found
+
+_ORT = "--model=shapes --engine=ort-cpu"
+# Every rung, in half precision as on a GPU; without fp16 the same graph is float32, which sees smaller faults.
+UNET_HALF = f"{_ORT} --component=unet --optimization=bias-add"
+UNET_SINGLE = f"{_ORT} --component=unet --optimization=all-fp16"
+DECODER_HALF = f"{_ORT} --component=vae_decoder --optimization=bias-add"
+DECODER_SINGLE = f"{_ORT} --component=vae_decoder --optimization=fp32"
+TEXT_HALF = f"{_ORT} --component=text_encoder --optimization=bias-add"
+OTHER_TEXT_HALF = TEXT_HALF.replace("shapes", "sd21-thin")  # with another GELU and an even number of heads
+# The smallest component, as it was exported: what goes wrong outside of the graph shows there as well.
+TEXT_RAW = f"{_ORT} --component=text_encoder --optimization=fp32"
+# Whole requests by torch: there is nothing to export, and what is planted into a call is the same for every engine.
+REQUEST = "--model=shapes --engine=torch --component=pipeline --optimization=fp32 --steps=4"
+PICTURES = "--engine=torch --optimization=fp32 --prompts=4"
+MORE_PICTURES = "--engine=torch --optimization=fp32 --prompts=8"  # for what only moves things, by a pixel
+MEASURED = f"{TEXT_RAW} --processes=1 --max-processes=1"
+ON_GPU = "--gpu=auto --model=shapes --engine=ort-cuda --component=text_encoder --optimization=fp16"
+TIMED = f"{TEXT_RAW} --processes=3 --max-processes=3"
+
+UNET, TEXT_ENCODER, DECODER = "unet", "text_encoder", "vae_decoder"
+_OUTPUTS = {UNET: "out_sample", TEXT_ENCODER: "last_hidden_state", DECODER: "sample"}
+_WIDER = {"float16": "float32", "float32": "float64"}
+
+
+def too_far(component: str, floating: str) -> Found:
+    """Return how a component is found whose outputs are finite and too far from the reference."""
+    words = (
+        f"The component has a relative L2 error # against torch {_WIDER[floating]}; plain torch {floating} has #, so "
+        f"at most # passes; the worst element is {_OUTPUTS[component]}[...]."
+    )
+    return Found("agreement", DISAGREES, words, "component")
+
+
+def not_comparable(culprit: str) -> Found:
+    """Return how a component is found whose outputs cannot be compared."""
+    return Found("agreement", DISAGREES, f"The component is not comparable: {culprit}.", "component")
+
+
+def parts_at(step: str) -> Found:
+    """Return how a request is found whose latents leave the reference at a step."""
+    words = (
+        f"The latents part from torch float64 at step {step} of 4: relative L2 error #, and plain torch float32 has # "
+        f"there, so at most # passes. The error was ..."
+    )
+    return Found("agreement", DISAGREES, words, "steps")
+
+
+def invalid(code: str, words: str, *, by: str = "pipelines") -> Found:
+    """Return how a measurement is found that must not be judged."""
+    return Found(by, "INVALID", words, code)
+
+
+def regressed(code: str, words: str, *, by: str = "pipelines") -> Found:
+    """Return how something is found that became worse."""
+    return Found(by, "REGRESSED", words, code)

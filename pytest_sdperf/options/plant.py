@@ -1,0 +1,44 @@
+"""`--plant`: the fault that a run is to find, and what cannot be said beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pytest_sdperf.errors import OptionError
+from pytest_sdperf.faults import known
+from pytest_sdperf.options import parsing as read
+from pytest_sdperf.options.answer import Answer
+
+_NOT_KEPT = "nothing that a planted fault has touched is kept"
+_WORKERS = "a fault may end the process that it is in"
+_SWITCHES: Mapping[str, str] = {
+    "update-baselines": _NOT_KEPT,
+    "resume": "what an interrupted run measured has no fault",
+    "plan": "a plan runs nothing that could be found",
+    "selftest": "a self-test measures what is sound",
+    "inprocess": _WORKERS,
+}
+_VALUES: Mapping[str, str] = {
+    "ab": "it would be planted into both sides",
+    "ab-engine": "it would be planted into both sides",
+    "ab-optimization": "it would be planted into both sides",
+    "pipeline": "a pipeline of your own is tested as it is",
+}
+
+
+def read_plant(answer: Answer, answers: Mapping[str, Answer]) -> str:
+    """Return the name of a fault.
+
+    Args:
+        answer: What was said.
+        answers: Everything that was said, by option name.
+
+    Raises:
+        OptionError: There is no such fault, or something that was said does not go with one.
+    """
+    name = known.get(read.text(answer).strip()).name
+    for other, why in {**_SWITCHES, **_VALUES}.items():
+        said = answers.get(other)
+        if said is not None and (other in _VALUES or read.switch(said)):
+            raise OptionError(f"{answer} and {said} do not go together: {why}. Leave one of them out.")
+    return name

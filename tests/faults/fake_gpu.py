@@ -1,0 +1,49 @@
+"""A GPU that is not there: its readings are made up, and an engine runs torch on the CPU in its place.
+
+Only what a driver tells is fake; workers, measurement and verdicts are those of every run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.contracts import LoadRequest, Runner
+from pytest_sdperf.device import Device, DeviceProbe, Health
+from pytest_sdperf.engines.torch_eager import TorchEngine
+
+CARD = Device("cuda", "NVIDIA H200", "h200", uuid="GPU-1", machine={"slug": "h200", "driver": "580.1"})
+
+
+class FakeProbe(DeviceProbe):
+    name = "fake"
+    kind = "cuda"
+
+    def __init__(self) -> None:
+        self._readings = itertools.count(1)
+
+    def find(self) -> tuple[Device, ...]:
+        return (CARD,)
+
+    def health(self, device: Device) -> Health:
+        return Health(other_processes=0, memory_used_bytes=next(self._readings) * 2**20)
+
+
+class StandIn(TorchEngine):
+    name = "stand-in"
+    aliases = {}
+    device_kinds = ("cuda",)
+
+    @contextmanager
+    def load(self, request: LoadRequest) -> Iterator[Runner]:
+        build = dataclasses.replace(request.build, floating="float32")  # half precision is slow on a CPU
+        with super().load(dataclasses.replace(request, build=build, device_kind="cpu")) as runner:
+            yield runner
+
+
+def pytest_sdperf_register(catalog: Catalog) -> None:
+    catalog.add_device_probe(FakeProbe())
+    catalog.add_engine(StandIn())

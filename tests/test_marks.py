@@ -29,7 +29,7 @@ def test_the_closest_marker_wins_key_by_key():
 
 
 KEYS = "batch_sizes, components, engines, models, optimizations, reason, shapes, tolerances"
-ORDERED = "models, components, engines, optimizations, batch_sizes, tolerances, reason"
+ORDERED = "models, components, engines, optimizations, batch_sizes, shapes, tolerances, reason"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ PLAYED = """
     import pytest
     from sample_values import measurement
 
-    from pytest_sdperf import clock, fixtures, time_budget
+    from pytest_sdperf import clock, time_budget
+    from pytest_sdperf.fixtures import measurements
     from pytest_sdperf.planning.cost import Cost
     from pytest_sdperf.planning.estimator import Estimator
     from pytest_sdperf.planning.figures import Figure, estimate

@@ -31,7 +31,6 @@ class TorchCompileEngine(_torch.ModuleEngine):
     name = "torch-compile"
     compiles = True
     resizes = True
-    repeats_on = ("cpu",)
     options = {
         "mode": EngineOption("default", "Mode of torch.compile.", choices=MODES),
         "fullgraph": EngineOption("on", "Refuse graph breaks.", choices=("on", "off")),

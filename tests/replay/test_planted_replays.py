@@ -65,16 +65,15 @@ def test_a_planted_mistake_is_named(case_on, engine, check, code):
     assert judged(check, case_on(engine)) == (Outcome.REGRESSED, code)
 
 
-def taken(runner, *, policy=POLICY):
-    sizes = sizes_of(runner, SIZES)
-    return interleave(runner, sizes, pairs=2, more=functools.partial(more_pairs, policy=policy))
+def taken(runner, *, pairs=1, more=lambda found: 0):
+    return interleave(runner, sizes_of(runner, SIZES), pairs=pairs, more=more)
 
 
 def test_an_engine_that_is_slow_to_change_its_size_takes_longer_in_turns(case_on):
     found = taken(case_on("slow-to-change"))
-    assert found.pairs == 2
+    assert found.pairs == 1
     assert list(found.turns_s) == list(found.alone_s) == ["64x64", "128x64", "64x128"]
-    assert all(turn > 0.5 for times in found.turns_s.values() for turn in times)
+    assert all(turn > 0.2 for times in found.turns_s.values() for turn in times)
     assert all(alone < min(found.turns_s[name]) for name, times in found.alone_s.items() for alone in times)
 
 
@@ -113,5 +112,6 @@ def test_images_of_a_request_are_what_they_are_alone(case_on, engine, code):
 @pytest.mark.slow
 def test_turns_are_timed_in_fresh_processes_until_it_is_certain(case_on):
     runner, policy = case_on("slow-to-change", in_process=False), dataclasses.replace(POLICY, max_pairs=6)
-    verdict = judge_interleaving(taken(runner, policy=policy), runner.case, policy=policy)
+    found = taken(runner, pairs=2, more=functools.partial(more_pairs, policy=policy))
+    verdict = judge_interleaving(found, runner.case, policy=policy)
     assert (verdict.outcome, verdict.code) == (Outcome.REGRESSED, "turns-slower")

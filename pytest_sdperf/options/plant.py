@@ -40,8 +40,8 @@ def read_plant(answer: Answer, answers: Mapping[str, Answer], *, device_kind: st
     fault = known.get(read.text(answer).strip())
     if fault.on_gpu and device_kind == "cpu":
         raise OptionError(
-            f"{answer} is about what only a GPU can show, and this run is on a CPU. Add --sdperf-gpu=auto where there is "
-            f"a GPU, or plant another fault: `sdperf faults` lists them."
+            f"{answer} is about what only a GPU can show, and this run is on a CPU. Add --sdperf-gpu=auto where there "
+            f"is a GPU, or plant another fault: `sdperf faults` lists them."
         )
     for other, why in {**_SWITCHES, **_VALUES}.items():
         said = answers.get(other)

@@ -26,19 +26,25 @@ _VALUES: Mapping[str, str] = {
 }
 
 
-def read_plant(answer: Answer, answers: Mapping[str, Answer]) -> str:
+def read_plant(answer: Answer, answers: Mapping[str, Answer], *, device_kind: str) -> str:
     """Return the name of a fault.
 
     Args:
         answer: What was said.
         answers: Everything that was said, by option name.
+        device_kind: Kind of the device that the run asks for.
 
     Raises:
         OptionError: There is no such fault, or something that was said does not go with one.
     """
-    name = known.get(read.text(answer).strip()).name
+    fault = known.get(read.text(answer).strip())
+    if fault.on_gpu and device_kind == "cpu":
+        raise OptionError(
+            f"{answer} is about what only a GPU can show, and this run is on a CPU. Add --sdperf-gpu=auto where there "
+            f"is a GPU, or plant another fault: `sdperf faults` lists them."
+        )
     for other, why in {**_SWITCHES, **_VALUES}.items():
         said = answers.get(other)
         if said is not None and (other in _VALUES or read.switch(said)):
             raise OptionError(f"{answer} and {said} do not go together: {why}. Leave one of them out.")
-    return name
+    return fault.name

@@ -110,7 +110,7 @@ class Reader:
             self_test=self._said("selftest", self._self_test, usual.self_test),
             time_budget_s=self._said("time-budget", read.seconds, usual.time_budget_s),
             resume=self._said("resume", read.switch, usual.resume),
-            plant=self._said("plant", partial(read_plant, answers=self.answers), usual.plant),
+            plant=self._said("plant", self._plant, usual.plant),
         )
 
     def selection(self) -> Selection:
@@ -229,6 +229,9 @@ class Reader:
                 f"--sdperf-onnx-dir=FOLDER, or leave {answer.spelling} out."
             )
         return self._folder(answer)
+
+    def _plant(self, answer: Answer) -> str:
+        return read_plant(answer, self.answers, device_kind=self.device_kind)
 
     @staticmethod
     def _prompts(answer: Answer) -> int:

@@ -22,7 +22,9 @@ CASE = Case("shapes", "text_encoder", "ort-cpu", "fp32")
 
 
 def read(**others: Answer) -> str:
-    return read_plant(PLANT, {"plant": PLANT, **{name.replace("_", "-"): said for name, said in others.items()}})
+    return read_plant(
+        PLANT, {"plant": PLANT, **{name.replace("_", "-"): said for name, said in others.items()}}, device_kind="cpu"
+    )
 
 
 def test_a_fault_is_named():
@@ -31,10 +33,21 @@ def test_a_fault_is_named():
 
 def test_an_unknown_fault_is_refused_with_what_is_like_it():
     with pytest.raises(OptionError) as refused:
-        read_plant(Answer("runtime-answers-to-first", "--plant"), {})
+        read_plant(Answer("runtime-answers-to-first", "--plant"), {}, device_kind="cpu")
     assert str(refused.value) == (
         f"unknown fault 'runtime-answers-to-first'. Did you mean {NAME} or runtime-answers-of-former-call? Type "
         f"`sdperf faults` to see all {len(known.FAULTS)}."
+    )
+
+
+def test_what_only_a_gpu_can_show_is_refused_on_a_cpu():
+    answer = Answer("environment-shared-with-others", "--plant")
+    assert read_plant(answer, {}, device_kind="cuda") == "environment-shared-with-others"
+    with pytest.raises(OptionError) as refused:
+        read_plant(answer, {}, device_kind="cpu")
+    assert str(refused.value) == (
+        "--plant=environment-shared-with-others is about what only a GPU can show, and this run is on a CPU. Add "
+        "--sdperf-gpu=auto where there is a GPU, or plant another fault: `sdperf faults` lists them."
     )
 
 

@@ -106,15 +106,21 @@ def reference(name, size=0, path=""):
 
 
 @functools.cache
+def plain(name, floating, size=0, path=""):
+    """What the graph computes in a type before anything is fused: the yardstick."""
+    inputs, _ = reference(name, size, path)
+    model = load(name, path)
+    if floating == "float32":
+        return run(model, inputs)
+    # onnxruntime has few kernels for float16 on a CPU, and rounds nothing between two nodes without one.
+    fuse(model, (), to_float16=True)
+    return exact.evaluate(model, inputs, rounded=True)
+
+
 def tolerance(name, floating, size=0, path=""):
     """What an optimized build may be off by: a multiple of what rounding does to the plain graph in the same type.
 
     Nothing is typed in: a graph of more sums, or of longer ones, is rounded more.
     """
-    inputs, expected = reference(name, size, path)
-    model = load(name, path)
-    if floating == "float32":
-        return ALLOWED * error(run(model, inputs), expected)
-    # onnxruntime has few kernels for float16 on a CPU, and rounds nothing between two nodes without one.
-    fuse(model, (), to_float16=True)
-    return ALLOWED * error(exact.evaluate(model, inputs, rounded=True), expected)
+    _, expected = reference(name, size, path)
+    return ALLOWED * error(plain(name, floating, size, path), expected)

@@ -29,6 +29,7 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.semantics import judge_semantics
 from pytest_sdperf.judging.target import judge_against_target
 from pytest_sdperf.labels import in_words
+from pytest_sdperf.locating.locate import locate
 from pytest_sdperf.measure import measure
 from pytest_sdperf.measure_pairs import measure_pairs
 from pytest_sdperf.options.marks import MARKER, read_marks
@@ -149,7 +150,9 @@ def agree(
             deliver(verdicts, sdperf_session.policy(case))
             raise
         recorder.agreements(found)
-        deliver_agreements(found)
+        settings, agrees = sdperf_session.run.settings, all(one.passed for one in found)
+        where = None if agrees else recorder.located(locate(runner, found, settings=settings))
+        deliver_agreements(found, where)
         return found
 
     return compare

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,16 @@ SHAPE_OPERATORS = frozenset((
     "ReduceMin", "Split", "Expand",
 ))
 # fmt: on
+# Settings of a session that change what it computes.
+SESSION_CONFIG = (
+    "optimization.enable_gelu_approximation",
+    "session.set_denormal_as_zero",
+    "mlas.enable_gemm_fastmath_arm64_bfloat16",
+    "optimization.disable_specified_optimizers",
+)
+PROCESS_OPTIONS = ("gpu_external_alloc", "gpu_external_free", "gpu_external_empty_cache", "user_compute_stream",
+                   "has_user_compute_stream", "default_memory_arena_cfg", "device_id", "gpu_mem_limit",
+                   "enable_cuda_graph")  # fmt: skip
 # What this process has said so far: stderr of a worker is a file, and this is how Linux shows it.
 STDERR = Path("/proc/self/fd/2")
 CPU_PROVIDER = "CPUExecutionProvider"
@@ -94,11 +105,19 @@ class OrtRunner(Runner):
         self._binding = session.io_binding()
         model, component, workload = request.model, request.component, request.workload
         self._inputs = self._buffers(session.get_inputs(), model.inputs(component, workload))
-        self._outputs = self._buffers(session.get_outputs(), model.outputs(component, workload))
+        declared = {spec.name for spec in model.outputs(component, workload)}
+        outputs = session.get_outputs()
+        self._outputs = self._buffers(
+            [node for node in outputs if node.name in declared], model.outputs(component, workload)
+        )
+        # What a graph tells beside its outputs has shapes that only the session knows.
+        self._inner = [node.name for node in outputs if node.name not in declared]
         for name, buffer in self._inputs.items():
             memory.bind_input(self._binding, name, buffer)
         for name, buffer in self._outputs.items():
             memory.bind_output(self._binding, name, buffer)
+        for name in self._inner:
+            self._binding.bind_output(name)
         self._dtypes = {node.name: NUMPY_NAMES[node.type] for node in session.get_inputs()}
 
     def _buffers(self, nodes: Sequence[Any], specs: Sequence[TensorSpec]) -> dict[str, Any]:
@@ -144,8 +163,24 @@ class OrtRunner(Runner):
         self._binding.synchronize_outputs()
 
     def fetch(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Copy the outputs to the host."""
-        return {name: self._memory.read(buffer) for name, buffer in self._outputs.items()}
+        """Copy the outputs to the host, those that the model does not declare after the others."""
+        found = {name: self._memory.read(buffer) for name, buffer in self._outputs.items()}
+        inner = self._binding.get_outputs()[len(found) :] if self._inner else []
+        return {**found, **{name: value.numpy() for name, value in zip(self._inner, inner, strict=True)}}
+
+    def recipe(self) -> dict[str, Any]:
+        """Return how a session like this one is made: read from the session itself."""
+        options, given = self._session.get_session_options(), self._session.get_provider_options()
+        level = str(options.graph_optimization_level).rpartition(".")[2]
+        config = {}
+        for key in SESSION_CONFIG:
+            with contextlib.suppress(RuntimeError):  # one that nobody has set
+                config[key] = options.get_session_config_entry(key)
+        return {
+            "providers": [[name, _own_options(given[name])] for name in self._session.get_providers()],
+            "graph_optimization_level": level,
+            "config": config,
+        }
 
     def call(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Run once on torch tensors; where the buffers are tensors too, without leaving the device.
@@ -174,6 +209,11 @@ class OrtRunner(Runner):
         if "cuda_graph" in self._request.options:
             facts["cuda_graph"] = {"requested": self._request.options["cuda_graph"] == "on"}
         return facts
+
+
+def _own_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a provider that another process can be given: no addresses of this one."""
+    return {key: value for key, value in options.items() if value and key not in PROCESS_OPTIONS}
 
 
 def _extents(buffer: Any) -> tuple[int, ...]:

@@ -77,6 +77,7 @@ class Reader:
         usual = Settings()
         missing = partial(read.one_of, kind="value of missing-baseline", allowed=("pass", "fail"))
         unused = partial(read.one_of, kind="value of unused-baselines", allowed=("warn", "fail"))
+        weights = partial(read.one_of, kind="kind of weights in a reproduction", allowed=("random", "real"))
         nothing: tuple[str, ...] = ()
         fail_on = partial(read.among, kind="verdict of fail-on", allowed=FAIL_ON)
         return Settings(
@@ -103,6 +104,8 @@ class Reader:
             json_file=self._said("json", self._path, usual.json_file),
             images_dir=self._said("images", self._path, usual.images_dir),
             explain_file=self._said("explain", self._path, usual.explain_file),
+            repro_dir=self._said("repro", self._path, usual.repro_dir),
+            real_weights=self._said("repro-weights", weights, "random") == "real",
             plan=self._said("plan", read.switch, usual.plan),
             self_test=self._said("selftest", self._self_test, usual.self_test),
             time_budget_s=self._said("time-budget", read.seconds, usual.time_budget_s),

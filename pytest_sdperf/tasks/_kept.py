@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_sdperf.components import LATENTS, RANGE
@@ -31,6 +31,30 @@ class Ranges:
         import numpy as np
 
         return {f"{RANGE}{name}": np.array(seen, dtype=np.float64) for name, seen in self._seen.items()}
+
+
+class CallInputs:
+    """Keeps what components are given in one of their calls."""
+
+    def __init__(self, wanted: Mapping[str, int]) -> None:
+        """Begin.
+
+        Args:
+            wanted: Component -> number of the call, from 1.
+        """
+        self._wanted, self._calls = wanted, dict.fromkeys(wanted, 0)
+        self.kept: dict[str, dict[str, Any]] = {}
+
+    def watched(self, component: str, call: Call) -> Call:
+        """Return a call that is looked at."""
+
+        def look(inputs: dict[str, Any]) -> dict[str, Any]:
+            self._calls[component] += 1
+            if self._calls[component] == self._wanted[component]:
+                self.kept[component] = {name: on_host(tensor).copy() for name, tensor in inputs.items()}
+            return call(inputs)
+
+        return look if component in self._wanted else call
 
 
 def _range_of(tensors: Iterable[Any]) -> tuple[float, int, int]:

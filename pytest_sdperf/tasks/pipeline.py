@@ -17,7 +17,7 @@ from pytest_sdperf.phases import Shared
 from pytest_sdperf.pipeline.prompts import Call
 from pytest_sdperf.pipeline.text_to_image import OnStep, TextToImage, draw_noise
 from pytest_sdperf.tasks import TaskContext, _what_ran
-from pytest_sdperf.tasks._kept import Ranges, StepLatents, on_host
+from pytest_sdperf.tasks._kept import CallInputs, Ranges, StepLatents, on_host
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
 from pytest_sdperf.timing import AllocatorPeak, TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
@@ -46,14 +46,14 @@ def check_packages(device_kind: str) -> None:
 
 @contextlib.contextmanager
 def _loaded(
-    arguments: Mapping[str, Any], context: TaskContext, ranges: Ranges | None = None
+    arguments: Mapping[str, Any], context: TaskContext, *watches: Ranges | CallInputs
 ) -> Iterator[tuple[TextToImage, dict[str, LoadedComponent]]]:
     """Load every component; yield the pipeline and its components, whose outputs are looked at if that is asked for."""
     check_packages(arguments["device_kind"])
     with loaded_pipeline(arguments, context) as parts:
         calls: dict[str, Call] = {name: part.runner.call for name, part in parts.items()}
-        if ranges is not None:
-            calls = {name: ranges.watched(name, call) for name, call in calls.items()}
+        for watch in watches:
+            calls = {name: watch.watched(name, call) for name, call in calls.items()}
         pipeline = TextToImage(
             parts["unet"].model,
             calls,
@@ -82,16 +82,16 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     Args:
         arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt`, `seed` and
-            `floating`, the type of the latents.
+            `floating`, the type of the latents; `keep`: component -> number of the call whose inputs are kept.
         context: The task's context.
 
     Returns:
-        `outputs`: path of the npz file; `facts`: what ran.
+        `outputs`: path of the npz file; `facts`: what ran; `kept`: component -> path of an npz file with inputs.
     """
     import numpy as np
 
-    steps, ranges = StepLatents(), Ranges()
-    with _loaded(arguments, context, ranges) as (pipeline, parts):
+    steps, ranges, given = StepLatents(), Ranges(), CallInputs(arguments.get("keep", {}))
+    with _loaded(arguments, context, ranges, given) as (pipeline, parts):
         result = _generate(pipeline, arguments, steps)
         outputs = {
             IMAGE: on_host(result.image),
@@ -101,7 +101,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             **ranges.arrays(),
         }
         facts = _facts(parts)
-    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
+    kept = {name: str(save_arrays(context.out_dir / f"{name}.npz", arrays)) for name, arrays in given.kept.items()}
+    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts, "kept": kept}
 
 
 def draw(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

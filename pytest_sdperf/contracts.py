@@ -140,7 +140,7 @@ class Runner(ABC):
 
         Yields:
             `PATH` -> first output of the module of that path, in the order in which they finish, and `PATH<NUMBER` ->
-            what it read; filled by a call. Stays empty where nobody can look inside.
+            what it read; `PATH#2` for its second call. Filled by a call; stays empty where nobody can look inside.
         """
         yield {}
 

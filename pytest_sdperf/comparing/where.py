@@ -38,7 +38,7 @@ def _place(located: Located) -> str:
         shown = ", ".join(located.section[-_SHOWN_NODES:])
         more = len(located.section) - _SHOWN_NODES
         parts.append(
-            f"It is the first place with a counterpart after {plural(len(located.section), 'node')} without one: "
+            f"It is the first place with a counterpart after {plural(len(located.section) - 1, 'node')} without one: "
             f"{f'{more} more, ' if more > 0 else ''}{shown}."
         )
     parts.append(_inputs(located))
@@ -54,7 +54,7 @@ def _place(located: Located) -> str:
 def _named(spot: Spot) -> str:
     op = spot.op.removeprefix("::")
     name = " ".join(filter(None, [op, spot.node]))
-    return f"{name} of {spot.path}" if spot.path else name or spot.value
+    return f"{name} of {spot.path}" if name and spot.path else name or spot.path or spot.value
 
 
 def _error(spot: Spot) -> str:

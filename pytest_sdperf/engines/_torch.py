@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -191,15 +192,18 @@ class TorchRunner(Runner):
         """Collect what every sub-module reads and gives, by forward hooks."""
         kept: dict[str, np.ndarray[Any, Any]] = {}
         torch, module = self._torch, self._module
+        calls: Counter[str] = Counter()
         with contextlib.ExitStack() as stack:
             for path, part in module.named_modules() if isinstance(module, torch.nn.Module) else ():
 
                 def keep(_: object, given: Sequence[Any], made: Any, path: str = path) -> None:
+                    calls[path] += 1
+                    name = path if calls[path] == 1 else f"{path}#{calls[path]}"
                     read = [one for one in given if isinstance(one, torch.Tensor) and one.is_floating_point()]
-                    kept.update({f"{path}<{number}": _on_host(one) for number, one in enumerate(read)})
+                    kept.update({f"{name}<{number}": _on_host(one) for number, one in enumerate(read)})
                     first = made if isinstance(made, torch.Tensor) else next(iter(_tensors(made)), None)
                     if first is not None and path:
-                        kept[path] = _on_host(first)
+                        kept[name] = _on_host(first)
 
                 stack.callback(part.register_forward_hook(keep).remove)
             yield kept

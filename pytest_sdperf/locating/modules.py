@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
-READ = "<"  # between the path of a module and the number of what it read
+READ, CALL = "<", "#"  # after the path of a module: the number of what it read, and of its call
 _COMPILED = (
     "Nobody can look inside what {engine} compiled as one. The same module without it, on these inputs, is the "
     "yardstick and right: what the compiler makes of it is to blame."
@@ -51,8 +51,7 @@ def found_in(found: tuple[Spot | None, Sequence[Spot], Spot | None, int], compon
     spot, inputs, last, places = found
     if spot is None:
         return Located(component, "spread", places=places, told="Each of its modules agrees; errors add up.")
-    kind = "spread" if any(one.error > one.limit for one in inputs) else "module"
-    return Located(component, kind, spot, tuple(inputs), last, places=places, told=_NO_FILES)
+    return Located(component, "module", spot, tuple(inputs), last, places=places, told=_NO_FILES)
 
 
 def first_wrong(
@@ -71,7 +70,7 @@ def first_wrong(
     last = None
     for path, spot in given.items():
         # What is wrong inside a module is wrong in all that hold it; a small one may be unlucky alone.
-        around = [other for name, other in given.items() if path.startswith(f"{name}.")]
+        around = [other for other in given.values() if spot.path.startswith(f"{other.path}.")]
         if spot.error > spot.limit and all(other.error > other.limit for other in around):
             read = [one for name, one in spots.items() if name.startswith(f"{path}{READ}")]
             return spot, read, last, len(given)
@@ -87,4 +86,7 @@ def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str) -> 
         yardstick = max(relative_l2(plain[name], exact[name]), HALF_UNIT[floating])
         error = math.inf if not_finite(array) else relative_l2(array, exact[name])
         path, _, number = name.partition(READ)
-        yield name, Spot(f"input {number}" if number else "", "", "", path, error, FACTOR * yardstick)
+        yield (
+            name,
+            Spot(f"input {number}" if number else "", "", "", path.partition(CALL)[0], error, FACTOR * yardstick),
+        )

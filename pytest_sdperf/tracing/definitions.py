@@ -52,8 +52,8 @@ def _conv(
 
 
 def _gemm(a: Tensor, b: Tensor, c: Any = 0, *, alpha: float = 1.0, beta: float = 1.0, **says: int) -> Tensor:
-    product: Tensor = alpha * (a.T if says.get("transA") else a) @ (b.T if says.get("transB") else b)
-    return product + beta * c
+    product = torch.matmul(a.T if says.get("transA") else a, b.T if says.get("transB") else b)
+    return torch.add(alpha * product, beta * c)
 
 
 def _instances(x: Tensor, scale: Tensor, shift: Tensor, *, epsilon: float = 1e-5) -> Tensor:

@@ -22,8 +22,8 @@ from pytest_sdperf.tracing.walk import Walk
 from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
 
 Arrays = Mapping[str, np.ndarray]
-# They hold what their input holds, and a pool finds a value in whatever shape.
-_SAME_CONTENT = frozenset({"Cast", "Dropout", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+# They hold what their input holds, and a pool finds a value in whatever shape and order.
+_SAME_CONTENT = frozenset({"Cast", "Dropout", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ def pool_of_modules(
                 continue
             tensors = (torch.from_numpy(each).to(device) for each in (array, other[name]))
             wanted, own = tensors
-            pool.add(name, "" if exposed else name, wanted.to(wide), own, exposed=exposed)
+            pool.add(name, "" if exposed else name.partition("#")[0], wanted.to(wide), own, exposed=exposed)
     return pool
 
 

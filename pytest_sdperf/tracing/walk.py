@@ -182,10 +182,8 @@ class Walk:
         """Return what a value should hold: a place of the reference with which what follows is right again."""
         tensor, held = self.exact[value], self.confirmed.get(value)
         assert tensor is not None
-        orders = {(), *(one.order for one in self.confirmed.values())}
-        near = (one for one in self._pool.near(tensor) if one.order in orders)
         after = list(self._after(value, limit=_TRIED_NODES))
-        for found in _plausible(value, near):
+        for found in _plausible(value, self._pool.near(tensor)):
             if held is not None and distance(found.exact(tensor), tensor) <= held.place.limit:
                 continue  # what it holds already
             if value.is_graph_output():
@@ -228,7 +226,7 @@ class Walk:
         before = self.exact[fault.value], self.plain[fault.value], self.confirmed.get(fault.value)
         self._put_right(fault)
         self._again([fault.value])
-        named = self._named(fault)
+        named = self._named(fault, before[2])
         if named is not fault:
             self.exact[fault.value], self.plain[fault.value] = before[:2]
             self.confirmed.pop(fault.value)
@@ -243,18 +241,21 @@ class Walk:
                     self._put_right(other)
                     self._again([value])
 
-    def _named(self, fault: GraphFault) -> GraphFault:
+    def _named(self, fault: GraphFault, held: Found | None) -> GraphFault:
         """Return a fault at the node that is to be named for it.
 
         A bias that is missing may have been left out by the node that a fuser took it from, or by the one that it was
-        moved to. Elsewhere in the graph the one has no counterpart, and the other has: that one is named.
+        moved to. Where the one is as elsewhere in the graph, the other is named.
+
+        Args:
+            fault: It was corrected, and what follows is right.
+            held: What its value stood for before.
         """
-        if not (alike := self._alike(fault.value)) or fault.should is None:
+        if not self._alike(fault.value) or fault.should is None:
             return fault
-        if self._usual_role(fault.value) == fault.should.place.role:
-            return fault
-        fine = any(one in self.confirmed for one in alike) or not self.lost()
-        for node in self._after(fault.value, limit=_TRIED_NODES) if fine else ():
+        usual = self._usual_role(fault.value)
+        as_usual = held is not None and held.place.role == usual != fault.should.place.role
+        for node in self._after(fault.value, limit=_TRIED_NODES) if as_usual or usual is None else ():
             for out in node.outputs:
                 if out in self.confirmed and self._matters(out) and self._usual_role(out) is not None:
                     return GraphFault(out, self.confirmed[out])
@@ -275,9 +276,10 @@ class Walk:
 
 
 def _kind(value: ir.Value) -> tuple[object, ...]:
-    """Return what makes values of different places alike: which operators they come from and go to."""
+    """Return what makes values of different places alike: the operators that they come from and go to, and a name."""
     node = value.producer()
-    made_by = (node.domain, node.op_type, value.index()) if node is not None else ()
+    name = path_of(node).rpartition(".")[2] if node is not None else ""
+    made_by = (node.domain, node.op_type, name, value.index()) if node is not None else ()
     return (*made_by, *sorted((user.op_type, index) for user, index in value.uses()))
 
 

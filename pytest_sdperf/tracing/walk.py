@@ -26,6 +26,7 @@ _TRIED_NODES = 10
 _TRIED_PLACES = 60
 # How many of the last parts of a module path may differ between a value and what it should hold.
 _PARTS = 3
+_LAYOUT = frozenset({"Reshape", "Transpose"})
 _MOST_FAULTS = 4
 # How many nodes before a lost value the wrong one may be, where it holds by chance what another place has.
 _LOOKED_BACK = 4
@@ -159,7 +160,25 @@ class Walk:
 
     def _fault_at(self, value: ir.Value) -> GraphFault | None:
         right = self._right_one(value)
-        return None if right is None else GraphFault(value, right)
+        return None if right is None else self._behind_layout(GraphFault(value, right))
+
+    def _behind_layout(self, fault: GraphFault) -> GraphFault:
+        """Return a fault at the node that computes something, where only the order of a value's axes was changed."""
+        node, right = fault.value.producer(), fault.should
+        source = node.inputs[0] if node is not None and node.op_type in _LAYOUT else None
+        if node is None or right is None or source is None or source in self.confirmed or not self._matters(source):
+            return fault
+        tensor = self.exact[source]
+        assert tensor is not None
+        result, given = self.exact[fault.value], self._given(node, self.exact, self._wide)
+        assert result is not None
+        wanted = right.exact(result)
+        for found in self._pool.near(tensor):
+            if found.place is right.place and given is not None:
+                made = self._wide.outputs(node, [found.exact(tensor), *given[1:]])[0]
+                if made is not None and distance(made, wanted) <= right.place.limit:
+                    return GraphFault(source, found)
+        return fault
 
     def lost(self) -> list[ir.Value]:
         """Return the values from which none that the reference has can be reached any more, in order."""

@@ -18,9 +18,9 @@ GRAPH = Located("unet", "graph", SPOT, (READ,), READ, ("mha_3",), reproduction=F
 def test_a_wrong_graph():
     assert sentence(GRAPH) == (
         "The graph of the unet goes wrong at com.microsoft::MultiHeadAttention mha_3 of unet.mid.attn1: relative L2 "
-        "error 2.40e-01, and at most 3.20e-03 passes there. What it reads agrees: packed, the nearest to its limit, has "
-        "an error 1.30e-03 of at most 3.20e-03. By its definition it gives something else than the reference: the graph "
-        "is wrong, whatever runs it. The last value before it that agrees is that of Reshape reshape_2 of "
+        "error 2.40e-01, and at most 3.20e-03 passes there. What it reads agrees: packed, the nearest to its limit, "
+        "has an error 1.30e-03 of at most 3.20e-03. By its definition it gives something else than the reference: the "
+        "graph is wrong, whatever runs it. The last value before it that agrees is that of Reshape reshape_2 of "
         "unet.mid.attn1. Reproduce it (random weights): python /tmp/files/reproduce.py"
     )
 
@@ -41,8 +41,8 @@ def test_an_overflow_of_an_engine_in_a_request():
     located = Located("unet", "engine", spot, (), call="call 3 of the unet")
     assert sentence(located) == (
         "The unet goes wrong at com.microsoft::MultiHeadAttention mha_3 of unet.mid.attn1, in call 3 of the unet: not "
-        "all of its values are finite. What it reads could not be seen. Its definition gives something else for what it "
-        "read: the engine computes it wrong."
+        "all of its values are finite. What it reads could not be seen. Its definition gives something else for what "
+        "it read: the engine computes it wrong."
     )
 
 

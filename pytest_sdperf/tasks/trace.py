@@ -52,7 +52,7 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         fault, to be tried in this order, each with what its weights are.
     """
     from pytest_sdperf.located import Located
-    from pytest_sdperf.tracing import search
+    from pytest_sdperf.tracing import reference, search
     from pytest_sdperf.tracing.walk import Walk
 
     floating, device, component = arguments["floating"], arguments["device"], arguments["component"]
@@ -61,15 +61,15 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     outputs = [load_arrays(Path(arguments[name])) if arguments[name] else {} for name in ("expected", "rough")]
     if arguments["graphs"]:
         raw, plain = map(Path, arguments["graphs"])
-        pool = search.pool_of_graphs(raw, plain, inputs, floating=floating, device=device)
-        wrong = search.wrong_reference(pool, *outputs, floating=floating)
+        pool = reference.pool_of_graphs(raw, plain, inputs, floating=floating, device=device)
+        wrong = reference.wrong_reference(pool, *outputs, floating=floating)
         if wrong is not None:
             return {"located": to_json(Located(component, "export", spot=wrong)), "files": []}
     else:
         beside = [load_arrays(Path(arguments[name]).parent / "inside.npz") for name in ("expected", "rough")]
-        pool = search.pool_of_modules(*beside, *outputs, floating=floating, device=device)
-    graph = search.load(Path(arguments["graph"])).graph
-    walk = Walk(graph, pool, inputs, wide=search.wide_type(floating), device=device)
+        pool = reference.pool_of_modules(*beside, *outputs, floating=floating, device=device)
+    graph = reference.load(Path(arguments["graph"])).graph
+    walk = Walk(graph, pool, inputs, wide=reference.wide_type(floating), device=device)
     suspect = search.wrong_in_graph(walk, obtained, floating=floating) or search.wrong_in_engine(
         walk, obtained, floating=floating, device=device
     )

@@ -15,17 +15,13 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.computer import Computer, Tensors
 from pytest_sdperf.tracing.definitions import Tensor
-from pytest_sdperf.tracing.pool import Found, Place, Pool, distance
+from pytest_sdperf.tracing.likeness import is_telling, kind, plausible
+from pytest_sdperf.tracing.pool import Found, Pool, distance
 
-# How many nodes after a corrected value are computed to see whether it was the right correction, and how many values
-# may be tried in its place.
+# How many nodes after a corrected value are computed to see whether it was the right correction.
 _TRIED_NODES = 10
-_TRIED_PLACES = 60
-# How many of the last parts of a module path may differ between a value and what it should hold.
-_PARTS = 3
 _LAYOUT = frozenset({"Reshape", "Transpose"})
 _MOST_FAULTS = 4
 # How many nodes before a lost value the wrong one may be, where it holds by chance what another place has.
@@ -132,7 +128,7 @@ class Walk:
 
     def _alike(self, value: ir.Value) -> list[ir.Value]:
         """Return the values of other places that come from such a node and go to such ones."""
-        return [one for node in self.nodes for one in node.outputs if one is not value and _kind(one) == _kind(value)]
+        return [one for node in self.nodes for one in node.outputs if one is not value and kind(one) == kind(value)]
 
     def _usual_role(self, value: ir.Value) -> str | None:
         """Return what most values of this kind stand for; None where most have no counterpart."""
@@ -202,11 +198,11 @@ class Walk:
         tensor, held = self.exact[value], self.confirmed.get(value)
         assert tensor is not None
         after = list(self._after(value, limit=_TRIED_NODES))
-        for found in _plausible(value, self._pool.near(tensor)):
+        for found in plausible(value, self._pool.near(tensor)):
             if held is not None and distance(found.exact(tensor), tensor) <= held.place.limit:
                 continue  # what it holds already
             if value.is_graph_output():
-                if found.place.exposed and found.place.name == value.name:
+                if found.place.exposed and found.place.name == value.name and found.order == (*range(tensor.ndim),):
                     return found
             elif self._is_right(value, found.exact(tensor), after):
                 return found
@@ -218,7 +214,7 @@ class Walk:
             known = {**{v: self.exact.get(v) for v in node.inputs if v is not None}, **trial}
             given = self._given(node, known, self._wide)
             made = [None] * len(node.outputs) if given is None else self._wide.outputs(node, given)
-            others = any(v is not None and v not in trial and _is_telling(self.exact.get(v), v) for v in node.inputs)
+            others = any(v is not None and v not in trial and is_telling(self.exact.get(v), v) for v in node.inputs)
             for out, tensor in zip(node.outputs, made, strict=True):
                 trial[out] = tensor
                 if tensor is None or not others or not tensor.is_floating_point():
@@ -292,37 +288,3 @@ class Walk:
         assert tensor is not None
         assert fault.should is not None
         self._set(fault.value, fault.should, like=tensor, plain=self.plain[fault.value])
-
-
-def _kind(value: ir.Value) -> tuple[object, ...]:
-    """Return what makes values of different places alike: the operators that they come from and go to, and a name."""
-    node = value.producer()
-    name = path_of(node).rpartition(".")[2] if node is not None else ""
-    made_by = (node.domain, node.op_type, name, value.index()) if node is not None else ()
-    return (*made_by, *sorted((user.op_type, index) for user, index in value.uses()))
-
-
-def _is_telling(tensor: Tensor | None, value: ir.Value) -> bool:
-    """Whether an input says which place a node is at: a weight, or another value."""
-    if value.const_value is not None:
-        sizes = value.const_value.shape.numpy()
-        return value.const_value.dtype.is_floating_point() and int(np.prod(sizes)) > 1
-    return tensor is not None and tensor.is_floating_point()
-
-
-def _plausible(value: ir.Value, near: Iterable[Found]) -> list[Found]:
-    """Return the places that a value may stand for, those of its own part of the module first, then the nearest."""
-    node = value.producer()
-    path = path_of(node).split(".") if node is not None and path_of(node) else []
-    found = [(_shared(path, one.place), one) for one in near]
-    related = [(shared, one) for shared, one in found if shared is None or shared >= len(path) - _PARTS]
-    related.sort(key=lambda pair: -(pair[0] or 0))  # a stable sort: the nearest stay first
-    return [one for _, one in related[:_TRIED_PLACES]]
-
-
-def _shared(path: list[str], place: Place) -> int | None:
-    """Return how many names two module paths have in common; None where one of them is not known."""
-    other = place.path.split(".") if place.path else []
-    if not path or not other:
-        return None
-    return next((i for i, (a, b) in enumerate(zip(path, other, strict=False)) if a != b), min(len(path), len(other)))

@@ -14,7 +14,8 @@ import torch
 from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.tracing import reproduction
 from pytest_sdperf.tracing.pool import Pool
-from pytest_sdperf.tracing.search import load, wrong_in_engine, wrong_in_graph
+from pytest_sdperf.tracing.reference import load
+from pytest_sdperf.tracing.search import wrong_in_engine, wrong_in_graph
 from pytest_sdperf.tracing.section import inner_values, reveal
 from pytest_sdperf.tracing.walk import Walk
 

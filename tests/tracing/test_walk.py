@@ -13,7 +13,7 @@ import torch
 
 from pytest_sdperf.fusing import tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
-from pytest_sdperf.tracing.search import pool_of_graphs
+from pytest_sdperf.tracing.reference import pool_of_graphs
 from pytest_sdperf.tracing.section import nodes_between
 from pytest_sdperf.tracing.walk import Walk
 

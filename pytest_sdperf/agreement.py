@@ -19,13 +19,14 @@ from pytest_sdperf.building.outputs import Compute, cached_outputs
 from pytest_sdperf.comparing.remedies import remedies
 from pytest_sdperf.comparing.request import compare_request
 from pytest_sdperf.comparing.roundings import judged_by_several
-from pytest_sdperf.comparing.tensors import REFERENCE, compare
+from pytest_sdperf.comparing.tensors import compare
 from pytest_sdperf.components import component_floating, upcasts
 from pytest_sdperf.errors import BuildError, NoReferenceError, SdperfError, WorkerError
 from pytest_sdperf.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest
+from pytest_sdperf.yardsticks import REFERENCE
 
 if TYPE_CHECKING:
     import numpy as np

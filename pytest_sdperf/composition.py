@@ -11,8 +11,8 @@ from pytest_sdperf.engines.given_pipeline import GivenPipelineEngine
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.models.given_pipeline import given_model
 from pytest_sdperf.options.answer import Answer
+from pytest_sdperf.options.answers import read_answers
 from pytest_sdperf.options.engine_requests import check_profiles
-from pytest_sdperf.options.flags import read_answers
 from pytest_sdperf.options.onnx_folder import ONNX_DIR
 from pytest_sdperf.options.pipeline_factory import alone
 from pytest_sdperf.options.profiles import read_project

@@ -142,6 +142,23 @@ class Runner(ABC):
         """Return the peak of the engine's own allocator since the last reset; None where it cannot tell."""
         return None
 
+    @contextmanager
+    def inside(self) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
+        """Collect what the modules inside read and give in calls made meanwhile.
+
+        Yields:
+            `PATH` -> first output of the module of that path, in the order in which they finish, and `PATH<NUMBER` ->
+            what it read; `PATH#2` for its second call. Filled by a call; stays empty where nobody can look inside.
+        """
+        yield {}
+
+    def recipe(self) -> dict[str, Any]:
+        """Return how ONNX Runtime makes a session like this one; empty for other engines.
+
+        `providers` (name and options of each), `graph_optimization_level` and `config`, as plain JSON data.
+        """
+        return {}
+
     def facts(self) -> dict[str, Any]:
         """Return what really ran, as plain JSON data (providers, threads, nodes per provider, ...)."""
         return {}

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from pytest_sdperf.comparing.where import sentence
 from pytest_sdperf.comparing.words import sentences
 from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.fitness import ended
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery
+from pytest_sdperf.located import Located
 from pytest_sdperf.outcomes import Agreement, Outcome, Semantics, Verdict
 from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.replays import Interleaving, Replay
@@ -83,6 +85,11 @@ class Recorder:
         """Record comparisons with a reference."""
         self._note(agreements=(*self._item.stash[_REPORT].agreements, *agreements))
 
+    def located(self, located: Located) -> Located:
+        """Record where a disagreement begins, and return it."""
+        self._note(located=located)
+        return located
+
     def semantics(self, semantics: Semantics, verdict: Verdict) -> None:
         """Record what the pictures of the fixed prompts show, and what that means."""
         self._note(semantics=semantics)
@@ -121,11 +128,12 @@ def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
     raise VerdictFailed(text, pytrace=False)
 
 
-def deliver_agreements(agreements: Sequence[Agreement]) -> None:
-    """Let the running test fail where one of them is beyond its limit, with a sentence for each that is."""
-    text = "\n".join(sentences(one) for one in agreements if not one.passed)
-    if text:
-        raise DisagreementFailed(text, pytrace=False)
+def deliver_agreements(agreements: Sequence[Agreement], located: Located | None = None) -> None:
+    """Let the running test fail where one of them is beyond its limit: a sentence for each that is, then where."""
+    lines = [sentences(one) for one in agreements if not one.passed]
+    if lines:
+        where = sentence(located) if located is not None else ""
+        raise DisagreementFailed("\n".join(filter(None, [*lines, where])), pytrace=False)
 
 
 def out_of_time(report: pytest.TestReport, error: BaseException | None) -> Verdict | None:

@@ -1,4 +1,4 @@
-"""Peak memory of the process itself, as the kernel counts it."""
+"""Memory of the host, as the kernel counts it: the peak of this process, and what is free."""
 
 from __future__ import annotations
 
@@ -23,5 +23,14 @@ def peak_bytes() -> int | None:
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def available_bytes() -> int | None:
+    """Return how much memory a process may still take without swapping; None where it cannot be known."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     return None

@@ -16,7 +16,6 @@ import psutil
 
 from pytest_sdperf import agreement, precision
 from pytest_sdperf.building.steps import shapes_only
-from pytest_sdperf.comparing.tensors import REFERENCE
 from pytest_sdperf.components import PIPELINE, parts_of
 from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.labels import in_words
@@ -26,6 +25,7 @@ from pytest_sdperf.replay.calls import Call
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.session import Session
 from pytest_sdperf.values import Case
+from pytest_sdperf.yardsticks import REFERENCE
 
 # An export of a full-size model holds weights and graph several times over.
 BYTES_PER_LANE = 24 * 2**30

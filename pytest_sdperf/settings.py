@@ -162,6 +162,9 @@ class Settings:
         json_file: Where every measurement and verdict is written; None writes none.
         images_dir: Where pictures of steps are written; None writes none.
         explain_file: Where every place without an expected operator is written; None writes none.
+        repro_dir: Where files are put that show a fault by themselves; None stands for a folder in `state_dir`.
+        real_weights: Whether these files may hold the weights of a case.
+        locate: Whether a case that disagrees is searched for where that begins.
         plan: Only say what the run would cost.
         self_test: Only find out how far verdicts can be trusted on this machine.
         time_budget_s: What the run may take, builds included; 0 for as long as it takes.
@@ -194,6 +197,9 @@ class Settings:
     json_file: Path | None = None
     images_dir: Path | None = None
     explain_file: Path | None = None
+    repro_dir: Path | None = None
+    real_weights: bool = False
+    locate: bool = True
     plan: bool = False
     self_test: bool = False
     time_budget_s: float = 0.0
@@ -204,6 +210,11 @@ class Settings:
     def on_gpu(self) -> bool:
         """Whether a GPU was asked for: defaults are then full-size models and GPU engines."""
         return self.gpu.strip().lower() not in {"", "cpu"}
+
+    @property
+    def reproductions(self) -> Path:
+        """Folder of files that show a fault by themselves."""
+        return self.repro_dir or self.state_dir / "reproductions"
 
     @property
     def most_processes(self) -> int:

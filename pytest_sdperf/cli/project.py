@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_sdperf.errors import OptionError
-from pytest_sdperf.options.flags import read_answers
+from pytest_sdperf.options.answers import read_answers
+from pytest_sdperf.options.folders import baselines_folder, cache_folder, state_folder
 from pytest_sdperf.options.profiles import read_project
-from pytest_sdperf.options.reading import baselines_folder, cache_folder, state_folder
 
 
 @dataclass(frozen=True)

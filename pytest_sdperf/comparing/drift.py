@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.arrays import not_finite
 from pytest_sdperf.comparing.ranges import origin_of, story
 from pytest_sdperf.comparing.steps import agreement_of
-from pytest_sdperf.comparing.tensors import FACTOR, HALF_UNIT, relative_l2
+from pytest_sdperf.comparing.tensors import relative_l2
 from pytest_sdperf.components import IMAGE, LATENTS
 from pytest_sdperf.outcomes import Agreement, Step
 from pytest_sdperf.pictures.similarity import errors
+from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.arrays import not_finite
-from pytest_sdperf.comparing.tensors import FACTOR, HALF_UNIT, REFERENCE, RELATIVE_L2, relative_l2
+from pytest_sdperf.comparing.tensors import RELATIVE_L2, relative_l2
 from pytest_sdperf.outcomes import Agreement, Step
+from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.arrays import not_finite
 from pytest_sdperf.outcomes import Agreement
+from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,12 +16,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
     Arrays = Mapping[str, Array]
 
-FACTOR = 2.0
 RELATIVE_L2 = "relative-l2"
-# Half of a unit in the last place: nothing rounded to this type can be nearer to the reference on average, and a
-# yardstick that happens to be luckier must not fail a build.
-HALF_UNIT = {"float64": 2.0**-54, "float32": 2.0**-25, "float16": 2.0**-12, "bfloat16": 2.0**-9}
-REFERENCE = {"float32": "float64", "float16": "float32", "bfloat16": "float32"}
 
 
 def compare(obtained: Arrays, reference: Arrays, *, plain: Arrays, level: str, floating: str) -> Agreement:

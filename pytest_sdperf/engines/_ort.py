@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 from collections import Counter
@@ -12,21 +13,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.contracts import Arrays, EngineOption, LoadRequest, Runner
 from pytest_sdperf.engines import _cuda_libraries
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
-from pytest_sdperf.values import TensorSpec, Workload
+from pytest_sdperf.engines._ort_places import NUMPY_NAMES, Place
+from pytest_sdperf.values import Workload
 
 if TYPE_CHECKING:
     import numpy as np
     import onnxruntime
     import torch
-
-NUMPY_NAMES = {
-    "tensor(float)": "float32",
-    "tensor(float16)": "float16",
-    "tensor(double)": "float64",
-    "tensor(int64)": "int64",
-    "tensor(int32)": "int32",
-    "tensor(bool)": "bool",
-}
 
 # What computes shapes: ONNX Runtime keeps these on the CPU on purpose where all they read is there already, so that a
 # shape is known without waiting for the GPU.
@@ -38,6 +31,16 @@ SHAPE_OPERATORS = frozenset((
     "ReduceMin", "Split", "Expand",
 ))
 # fmt: on
+# Settings of a session that change what it computes.
+SESSION_CONFIG = (
+    "optimization.enable_gelu_approximation",
+    "session.set_denormal_as_zero",
+    "mlas.enable_gemm_fastmath_arm64_bfloat16",
+    "optimization.disable_specified_optimizers",
+)
+PROCESS_OPTIONS = ("gpu_external_alloc", "gpu_external_free", "gpu_external_empty_cache", "user_compute_stream",
+                   "has_user_compute_stream", "default_memory_arena_cfg", "device_id", "gpu_mem_limit",
+                   "enable_cuda_graph")  # fmt: skip
 # What this process has said so far: stderr of a worker is a file, and this is how Linux shows it.
 STDERR = Path("/proc/self/fd/2")
 CPU_PROVIDER = "CPUExecutionProvider"
@@ -93,16 +96,17 @@ class OrtRunner(Runner):
         self._session, self._memory, self._facts = session, memory, dict(facts)
         self._request = request
         self._dtypes = {node.name: NUMPY_NAMES[node.type] for node in session.get_inputs()}
-        self._places: dict[Workload, _Place] = {}
+        self._places: dict[Workload, Place] = {}
         self.resize(request.workload)
 
     def resize(self, workload: Workload) -> None:
         """Bind the buffers of a size; they are made when it first comes, and stay where they are."""
         size = dataclasses.replace(workload, steps=0, scheduler="")
         if size not in self._places:
-            self._places[size] = _Place(self._session, self._memory, self._request, size, number=len(self._places))
+            self._places[size] = Place(self._session, self._memory, self._request, size, number=len(self._places))
         self._place = self._places[size]
         self._binding, self._inputs, self._outputs = self._place.binding, self._place.inputs, self._place.outputs
+        self._inner = self._place.inner
 
     def bind(self, inputs: Arrays) -> None:
         """Copy the inputs into the bound buffers.
@@ -154,8 +158,24 @@ class OrtRunner(Runner):
         self._binding.synchronize_outputs()
 
     def fetch(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Copy the outputs to the host."""
-        return {name: self._memory.read(buffer) for name, buffer in self._outputs.items()}
+        """Copy the outputs to the host, those that the model does not declare after the others."""
+        found = {name: self._memory.read(buffer) for name, buffer in self._outputs.items()}
+        inner = self._binding.get_outputs()[len(found) :] if self._inner else []
+        return {**found, **{name: value.numpy() for name, value in zip(self._inner, inner, strict=True)}}
+
+    def recipe(self) -> dict[str, Any]:
+        """Return how a session like this one is made: read from the session itself."""
+        options, given = self._session.get_session_options(), self._session.get_provider_options()
+        level = str(options.graph_optimization_level).rpartition(".")[2]
+        config = {}
+        for key in SESSION_CONFIG:
+            with contextlib.suppress(RuntimeError):  # one that nobody has set
+                config[key] = options.get_session_config_entry(key)
+        return {
+            "providers": [[name, _own_options(given[name])] for name in self._session.get_providers()],
+            "graph_optimization_level": level,
+            "config": config,
+        }
 
     def call(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Run once on torch tensors; where the buffers are tensors too, without leaving the device.
@@ -186,35 +206,9 @@ class OrtRunner(Runner):
         return facts
 
 
-class _Place:
-    """The buffers of one size, bound once.
-
-    Attributes:
-        number: Of the size, in the order in which they came.
-    """
-
-    def __init__(
-        self,
-        session: onnxruntime.InferenceSession,
-        memory: Memory,
-        request: LoadRequest,
-        workload: Workload,
-        *,
-        number: int,
-    ) -> None:
-        self.number, self.binding = number, session.io_binding()
-        model, component = request.model, request.component
-        self.inputs = _buffers(memory, session.get_inputs(), model.inputs(component, workload))
-        self.outputs = _buffers(memory, session.get_outputs(), model.outputs(component, workload))
-        for name, buffer in self.inputs.items():
-            memory.bind_input(self.binding, name, buffer)
-        for name, buffer in self.outputs.items():
-            memory.bind_output(self.binding, name, buffer)
-
-
-def _buffers(memory: Memory, nodes: Sequence[Any], specs: Sequence[TensorSpec]) -> dict[str, Any]:
-    shapes = {spec.name: spec.shape for spec in specs}
-    return {node.name: memory.make(shapes[node.name], NUMPY_NAMES[node.type]) for node in nodes}
+def _own_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a provider that another process can be given: no addresses of this one."""
+    return {key: value for key, value in options.items() if value and key not in PROCESS_OPTIONS}
 
 
 def _extents(buffer: Any) -> tuple[int, ...]:

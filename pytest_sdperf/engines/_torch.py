@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,23 @@ def set_tf32(*, allowed: bool) -> None:
     torch.backends.cudnn.allow_tf32 = allowed
 
 
+def _on_host(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """Return a copy as a numpy array; numpy has no bfloat16, and float32 holds all of its values."""
+    import numpy as np
+    import torch
+
+    tensor = tensor.detach().cpu()
+    return np.array((tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy())
+
+
+def _tensors(made: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors that a module gave, which may be a tuple or a dictionary of a library's own kind."""
+    import torch
+
+    parts = made.values() if isinstance(made, Mapping) else made if isinstance(made, (tuple, list)) else ()
+    return (one for one in parts if isinstance(one, torch.Tensor))
+
+
 class TorchRunner(Runner):
     """Calls a module on tensors that are already on its device."""
 
@@ -172,6 +190,27 @@ class TorchRunner(Runner):
         if self._clone:  # a replayed CUDA graph writes its next outputs over these
             outputs = [tensor.clone() for tensor in outputs]
         return dict(zip(self._output_names, outputs, strict=True))
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[dict[str, np.ndarray[Any, Any]]]:
+        """Collect what every sub-module reads and gives, by forward hooks."""
+        kept: dict[str, np.ndarray[Any, Any]] = {}
+        torch, module = self._torch, self._module
+        calls: Counter[str] = Counter()
+        with contextlib.ExitStack() as stack:
+            for path, part in module.named_modules() if isinstance(module, torch.nn.Module) else ():
+
+                def keep(_: object, given: Sequence[Any], made: Any, path: str = path) -> None:
+                    calls[path] += 1
+                    name = path if calls[path] == 1 else f"{path}#{calls[path]}"
+                    read = [one for one in given if isinstance(one, torch.Tensor) and one.is_floating_point()]
+                    kept.update({f"{name}<{number}": _on_host(one) for number, one in enumerate(read)})
+                    first = made if isinstance(made, torch.Tensor) else next(iter(_tensors(made)), None)
+                    if first is not None and path:
+                        kept[name] = _on_host(first)
+
+                stack.callback(part.register_forward_hook(keep).remove)
+            yield kept
 
     def allocator_peak_bytes(self, *, reset: bool) -> int | None:
         """Return what torch's caching allocator handed out at most; on a CPU torch does not count."""

@@ -178,6 +178,11 @@ class CompiledRunner(_torch.TorchRunner):
             self._counts = self._counts.plus(before, after)
         return outputs
 
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[dict[str, Any]]:
+        """Collect nothing: what is compiled as one has no modules inside that could be asked."""
+        yield {}
+
     def facts(self) -> dict[str, Any]:
         """Return what the compiler did, whether it found it in its cache, and whether CUDA graphs are replayed."""
         counts = self._counts

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.option import PREFIX, Option
 from pytest_sdperf.settings import FAIL_ON
 
@@ -207,6 +206,26 @@ OPTIONS: Sequence[Option] = (
         "FILE",
         short=False,
     ),
+    Option(
+        "locate",
+        "how",
+        "Whether a case that disagrees with its reference is searched for the first place that does: on or off. "
+        "Default: on.",
+        "KIND",
+    ),
+    Option(
+        "repro",
+        "files",
+        "Folder of files that show by themselves where a case disagrees with its reference. Default: reproductions in "
+        "the state folder.",
+        "FOLDER",
+    ),
+    Option(
+        "repro-weights",
+        "files",
+        "Weights in these files: random, where such show the fault, or real, those of the case. Default: random.",
+        "KIND",
+    ),
 )
 BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}
 
@@ -247,23 +266,3 @@ def add_options(parser: pytest.Parser) -> None:
         group = parser.getgroup(f"{PREFIX}-{option.group}", GROUPS[option.group])
         add_flag(group, option, flag=option.long, text=option.help.replace("%", "%%"))
         parser.addini(option.destination, f"Same as {option.long}.", default=None)
-
-
-def read_answers(config: pytest.Config, project: Mapping[str, str]) -> dict[str, Answer]:
-    """Return what was said, by option name: flag over ini value over `[tool.sdperf]`.
-
-    Args:
-        config: pytest's.
-        project: Options of `[tool.sdperf]` by name.
-    """
-    answers = {}
-    for option in OPTIONS:
-        given = config.getoption(option.destination)
-        ini = config.getini(option.destination)
-        if given is not None:
-            answers[option.name] = Answer(*given)
-        elif ini is not None:
-            answers[option.name] = Answer(str(ini), option.destination)
-        elif option.name in project:
-            answers[option.name] = Answer(project[option.name], f"[tool.sdperf] {option.name}")
-    return answers

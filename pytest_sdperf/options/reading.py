@@ -9,14 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import platformdirs
-
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.ladder import parse_optimizations, unnamed
 from pytest_sdperf.options import parsing as read
 from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.engine_requests import parse_engines
+from pytest_sdperf.options.folders import baselines_folder, cache_folder, path_of, state_folder
 from pytest_sdperf.options.other_side import OtherSideReader
 from pytest_sdperf.options.pipeline_factory import only, parse_factory
 from pytest_sdperf.options.plant import read_plant
@@ -43,7 +42,6 @@ _NO_SELF_TEST = {
     "plan": "what a self-test takes is its time budget",
     "inprocess": "each sample of a self-test comes from a fresh process",
 }
-_APP = "pytest-sdperf"
 
 T = TypeVar("T")
 
@@ -78,6 +76,8 @@ class Reader:
         usual = Settings()
         missing = partial(read.one_of, kind="value of missing-baseline", allowed=("pass", "fail"))
         unused = partial(read.one_of, kind="value of unused-baselines", allowed=("warn", "fail"))
+        weights = partial(read.one_of, kind="kind of weights in a reproduction", allowed=("random", "real"))
+        locate = partial(read.one_of, kind="value of locate", allowed=("on", "off"))
         nothing: tuple[str, ...] = ()
         fail_on = partial(read.among, kind="verdict of fail-on", allowed=FAIL_ON)
         return Settings(
@@ -106,6 +106,9 @@ class Reader:
             json_file=self._said("json", self._path, usual.json_file),
             images_dir=self._said("images", self._path, usual.images_dir),
             explain_file=self._said("explain", self._path, usual.explain_file),
+            repro_dir=self._said("repro", self._path, usual.repro_dir),
+            real_weights=self._said("repro-weights", weights, "random") == "real",
+            locate=self._said("locate", locate, "on") == "on",
             plan=self._said("plan", read.switch, usual.plan),
             self_test=self._said("selftest", self._self_test, usual.self_test),
             time_budget_s=self._said("time-budget", read.seconds, usual.time_budget_s),
@@ -269,30 +272,6 @@ class Reader:
                 f"{answer} and {other} do not go together: a graph that is given has its weights. Leave one of them "
                 f"out."
             )
-
-
-def path_of(answer: Answer, *, started_in: Path, root: Path) -> Path:
-    """Return the path that was said: a flag's begins where pytest was started, a file's at the project's root."""
-    start = started_in if answer.spelling.startswith("--") else root
-    return start / Path(read.text(answer)).expanduser()
-
-
-def cache_folder(answers: Mapping[str, Answer], *, started_in: Path, root: Path) -> Path:
-    """Return the folder of built models: what was said, or the user's cache folder."""
-    said = answers.get("cache-dir")
-    return path_of(said, started_in=started_in, root=root) if said else platformdirs.user_cache_path(_APP)
-
-
-def baselines_folder(answers: Mapping[str, Answer], *, started_in: Path, root: Path) -> Path:
-    """Return the folder of baseline files: what was said, or `baselines` where pytest was started."""
-    said = answers.get("baselines")
-    return path_of(said, started_in=started_in, root=root) if said else started_in / Settings().baselines
-
-
-def state_folder(answers: Mapping[str, Answer], *, started_in: Path, root: Path) -> Path:
-    """Return the folder of what this machine measured: what was said, or the user's state folder."""
-    said = answers.get("state-dir")
-    return path_of(said, started_in=started_in, root=root) if said else platformdirs.user_state_path(_APP)
 
 
 def components_of(catalog: Catalog, models: tuple[str, ...] = ()) -> tuple[str, ...]:

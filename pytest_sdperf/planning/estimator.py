@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pytest_sdperf import agreement, ladder, semantics
 from pytest_sdperf.building.inventory import Inventory
-from pytest_sdperf.comparing.tensors import REFERENCE
 from pytest_sdperf.components import PIPELINE, component_floating
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device
@@ -28,6 +27,7 @@ from pytest_sdperf.runner import CaseRunner, rungs_of
 from pytest_sdperf.session import Session
 from pytest_sdperf.values import Case
 from pytest_sdperf.workbench import Workbench
+from pytest_sdperf.yardsticks import REFERENCE
 
 _FUSED_ATTENTION = "fmha"
 

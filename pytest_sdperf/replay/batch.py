@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.comparing.tensors import REFERENCE
 from pytest_sdperf.replay.calls import PROMPTS, Call, is_plain_torch, make_calls, one_size, wanted
 from pytest_sdperf.replay.compare import answer_of, is_indistinct, limits_of, spread_of
 from pytest_sdperf.replays import Replay
 from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.yardsticks import REFERENCE
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.arrays import not_finite
-from pytest_sdperf.comparing.tensors import FACTOR, HALF_UNIT, compare, relative_l2
+from pytest_sdperf.comparing.tensors import compare, relative_l2
 from pytest_sdperf.replays import Answer, Spread
+from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from pytest_sdperf.comparing.tensors import REFERENCE
 from pytest_sdperf.replay.calls import PROMPTS, Call, is_plain_torch, make_calls, one_size, wanted
 from pytest_sdperf.replay.compare import answer_of, limits_of, spread_of, with_stale
 from pytest_sdperf.replays import Replay
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.values import Workload
+from pytest_sdperf.yardsticks import REFERENCE
 
 USUAL: Sequence[tuple[int, int]] = ((512, 512), (640, 448), (768, 768))
 """Width and height in pixels; those of OneDiff's benchmark with several resolutions are of this kind."""

@@ -9,6 +9,7 @@ from typing import Any
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import worst
+from pytest_sdperf.located import Located
 from pytest_sdperf.outcomes import Agreement, Outcome, Semantics, Verdict
 from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.replays import Interleaving, Replay
@@ -36,6 +37,7 @@ class CaseReport:
         semantics: What the pictures of the fixed prompts show; None where none were drawn.
         replays: What it answered when it was loaded once and called again and again.
         interleaving: Its times while its resolutions took turns; None where they did not.
+        located: Where a disagreement begins; None where nobody had to look.
     """
 
     nodeid: str
@@ -53,6 +55,7 @@ class CaseReport:
     semantics: Semantics | None = None
     replays: tuple[Replay, ...] = ()
     interleaving: Interleaving | None = None
+    located: Located | None = None
 
     @property
     def measured(self) -> bool:
@@ -77,14 +80,15 @@ class CaseReport:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
         """Rebuild a report from JSON data."""
-        names = ("measurement", "explanation", "policy", "pairs", "semantics")
-        measurement, explanation, policy, pairs, semantics = (data.get(name) for name in names)
+        names = ("measurement", "explanation", "policy", "pairs", "semantics", "located")
+        measurement, explanation, policy, pairs, semantics, located = (data.get(name) for name in names)
         return cls(
             nodeid=data["nodeid"],
             case=Case.from_json(data["case"]),
             measurement=Measurement.from_json(measurement) if measurement else None,
             pairs=Pairs.from_json(pairs) if pairs else None,
             semantics=Semantics.from_json(semantics) if semantics else None,
+            located=Located.from_json(located) if located else None,
             agreements=tuple(Agreement.from_json(agreement) for agreement in data.get("agreements", ())),
             verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
             counts=data.get("counts", {}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_sdperf.components import LATENTS, RANGE
@@ -74,6 +74,30 @@ def _same(held: Any, copy: Any) -> bool:
 
     now = held if isinstance(held, np.ndarray) else on_host(held)
     return bool(np.array_equal(now, copy, equal_nan=True))
+
+
+class CallInputs:
+    """Keeps what components are given in one of their calls."""
+
+    def __init__(self, wanted: Mapping[str, int]) -> None:
+        """Begin.
+
+        Args:
+            wanted: Component -> number of the call, from 1.
+        """
+        self._wanted, self._calls = wanted, dict.fromkeys(wanted, 0)
+        self.kept: dict[str, dict[str, Any]] = {}
+
+    def watched(self, component: str, call: Call) -> Call:
+        """Return a call that is looked at."""
+
+        def look(inputs: dict[str, Any]) -> dict[str, Any]:
+            self._calls[component] += 1
+            if self._calls[component] == self._wanted[component]:
+                self.kept[component] = {name: on_host(tensor).copy() for name, tensor in inputs.items()}
+            return call(inputs)
+
+        return look if component in self._wanted else call
 
 
 def _range_of(tensors: Iterable[Any]) -> tuple[float, int, int]:

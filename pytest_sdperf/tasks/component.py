@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,19 +24,30 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """Run the component once and write `outputs.npz`, one array per output.
 
     Args:
-        arguments: As for `loading.loaded_component`, with `component` and `inputs` (path of an npz file).
+        arguments: As for `loading.loaded_component`, with `component` and `inputs` (path of an npz file); `inside`:
+            whether what is inside is written too, to `inside.npz` (`Runner.inside`).
         context: The task's context.
 
     Returns:
-        `outputs`: path of the npz file; `facts`: what ran.
+        `outputs`: path of the npz file; `facts`: what ran; `inside`: path of that file, and `recipe` (`Runner.recipe`),
+        both empty where they were not asked for.
     """
-    with loaded_component(arguments, arguments["component"], context) as loaded:
+    inside: dict[str, Any] = {}
+    with contextlib.ExitStack() as stack:
+        loaded = stack.enter_context(loaded_component(arguments, arguments["component"], context))
+        if arguments.get("inside"):
+            inside = stack.enter_context(loaded.runner.inside())
         loaded.runner.bind(load_arrays(Path(arguments["inputs"])))
         loaded.runner.run()
         loaded.runner.synchronize()
-        outputs = loaded.runner.fetch()
-        facts = _facts(loaded)
-    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
+        outputs, facts = loaded.runner.fetch(), _facts(loaded)
+        recipe = loaded.runner.recipe() if arguments.get("inside") else {}
+    return {
+        "outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)),
+        "inside": str(save_arrays(context.out_dir / "inside.npz", inside)) if inside else "",
+        "recipe": recipe,
+        "facts": facts,
+    }
 
 
 def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

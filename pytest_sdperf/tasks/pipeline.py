@@ -17,7 +17,7 @@ from pytest_sdperf.phases import Shared
 from pytest_sdperf.pipeline.prompts import Call
 from pytest_sdperf.pipeline.text_to_image import OnStep, TextToImage, draw_noise
 from pytest_sdperf.tasks import TaskContext, _what_ran
-from pytest_sdperf.tasks._kept import Ranges, StepLatents, on_host
+from pytest_sdperf.tasks._kept import CallInputs, Ranges, StepLatents, on_host
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
 from pytest_sdperf.timing import AllocatorPeak, TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
@@ -46,7 +46,7 @@ def check_packages(device_kind: str) -> None:
 
 @contextlib.contextmanager
 def loaded_request(
-    arguments: Mapping[str, Any], context: TaskContext, watched: Callable[[str, Call], Call] | None = None
+    arguments: Mapping[str, Any], context: TaskContext, *watched: Callable[[str, Call], Call]
 ) -> Iterator[tuple[TextToImage, dict[str, LoadedComponent]]]:
     """Load every component; yield the pipeline and its components.
 
@@ -58,8 +58,8 @@ def loaded_request(
     check_packages(arguments["device_kind"])
     with loaded_pipeline(arguments, context) as parts:
         calls: dict[str, Call] = {name: part.runner.call for name, part in parts.items()}
-        if watched is not None:
-            calls = {name: watched(name, call) for name, call in calls.items()}
+        for watch in watched:
+            calls = {name: watch(name, call) for name, call in calls.items()}
         pipeline = TextToImage(
             parts["unet"].model,
             calls,
@@ -89,17 +89,18 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """Make the image once and write `outputs.npz`: what `CaseRunner.run` returns.
 
     Args:
-        arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt`, `seed`,
-            `floating`, the type of the latents, and perhaps `rounding`, the number of one of the initial latents.
+        arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt`, `seed` and
+            `floating`, the type of the latents; perhaps with `rounding`, the number of one of the initial latents, and
+            `keep`: component -> number of the call whose inputs are kept.
         context: The task's context.
 
     Returns:
-        `outputs`: path of the npz file; `facts`: what ran.
+        `outputs`: path of the npz file; `facts`: what ran; `kept`: component -> path of an npz file with inputs.
     """
     import numpy as np
 
-    steps, ranges = StepLatents(), Ranges()
-    with loaded_request(arguments, context, ranges.watched) as (pipeline, parts):
+    steps, ranges, given = StepLatents(), Ranges(), CallInputs(arguments.get("keep", {}))
+    with loaded_request(arguments, context, ranges.watched, given.watched) as (pipeline, parts):
         result = _generate(pipeline, arguments, steps)
         outputs = {
             IMAGE: on_host(result.image),
@@ -109,7 +110,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             **ranges.arrays(),
         }
         facts = _facts(parts)
-    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
+    kept = {name: str(save_arrays(context.out_dir / f"{name}.npz", arrays)) for name, arrays in given.kept.items()}
+    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts, "kept": kept}
 
 
 def draw(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

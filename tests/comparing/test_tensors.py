@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.comparing.tensors import FACTOR, HALF_UNIT, compare, relative_l2
+from pytest_sdperf.comparing.tensors import compare, relative_l2
 from pytest_sdperf.comparing.words import sentences
+from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
 
 RANDOM = np.random.default_rng(0)
 REFERENCE = RANDOM.standard_normal((2, 4, 8, 8))

@@ -11,6 +11,7 @@ import torch
 
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, path_of
 from pytest_sdperf.fusing.native import fuse
+from pytest_sdperf.tracing.definitions import DEFINITIONS
 
 NAME = "torch-2.13/sd21-thin-unet-dynamo-18-static"
 PATH = "unet.down_blocks.0.attentions.0"
@@ -51,7 +52,8 @@ def attention(kept):
 
 def evaluate(model, inputs, monkeypatch):
     nodes = [node for node in model.graph if node.op_type == ATTENTION]
-    monkeypatch.setitem(exact._OPS, ATTENTION, attention(kept=all(node.outputs[0].dtype == FLOAT for node in nodes)))
+    kept = all(node.outputs[0].dtype == FLOAT for node in nodes)
+    monkeypatch.setitem(DEFINITIONS, ATTENTION, attention(kept=kept))
     for node in nodes:
         assert node.domain == MICROSOFT
         node.domain = ""

@@ -1,0 +1,85 @@
+"""Where it went wrong, in sentences for a person."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_sdperf.located import Located, Spot
+from pytest_sdperf.units import plural
+
+_SHOWN_NODES = 5
+_WHAT = {
+    "graph": "The graph of the {component} goes wrong at {spot}",
+    "engine": "The {component} goes wrong at {spot}",
+    "module": "The {component} goes wrong at {spot}",
+    "spread": "The {component} first leaves its limit at {spot}",
+}
+_WHY = {
+    "graph": "By its definition it gives something else than the reference: the graph is wrong, whatever runs it.",
+    "engine": "Its definition gives something else for what it read: the engine computes it wrong.",
+    "module": "",
+    "spread": "It gives what its definition gives for what it read: no single node is wrong, errors add up before it.",
+}
+
+
+def sentence(located: Located) -> str:
+    """Say where a disagreement begins, whether what was read there agreed, and what shows it."""
+    parts = [_place(located), located.told, _files(located)]
+    return " ".join(filter(None, parts))
+
+
+def _place(located: Located) -> str:
+    spot = located.spot
+    if spot is None or located.kind not in _WHAT:
+        return ""
+    where = _WHAT[located.kind].format(component=located.component, spot=_named(spot))
+    parts = [f"{where}{f', in {located.call}' if located.call else ''}: {_error(spot)}."]
+    if len(located.section) > 1:
+        shown = ", ".join(located.section[-_SHOWN_NODES:])
+        more = len(located.section) - _SHOWN_NODES
+        parts.append(
+            f"It is the first place with a counterpart after {plural(len(located.section) - 1, 'node')} without one: "
+            f"{f'{more} more, ' if more > 0 else ''}{shown}."
+        )
+    parts.append(_inputs(located))
+    parts.append(_WHY[located.kind])
+    if located.last is not None:
+        parts.append(f"The last value before it that agrees is that of {_named(located.last)}.")
+    if located.more:
+        verb = "is" if located.more == 1 else "are"
+        parts.append(f"At least {plural(located.more, 'other node')} further on {verb} wrong too.")
+    return " ".join(filter(None, parts))
+
+
+def _named(spot: Spot) -> str:
+    op = spot.op.removeprefix("::")
+    name = " ".join(filter(None, [op, spot.node]))
+    return f"{name} of {spot.path}" if name and spot.path else name or spot.path or spot.value
+
+
+def _error(spot: Spot) -> str:
+    if not math.isfinite(spot.error):
+        return "not all of its values are finite"
+    return f"relative L2 error {spot.error:.2e}, and at most {spot.limit:.2e} passes there"
+
+
+def _inputs(located: Located) -> str:
+    """Say whether what was read there agreed."""
+    if not located.inputs:
+        return "What it reads could not be seen." if located.kind != "graph" else ""
+    wrong = [one for one in located.inputs if one.error > one.limit]
+    if wrong:
+        worst = max(wrong, key=lambda one: one.error / one.limit)
+        return f"What it reads differs already: {worst.value} by {worst.error:.2e}, where {worst.limit:.2e} passes."
+    nearest = max(located.inputs, key=lambda one: one.error / one.limit)
+    return (
+        f"What it reads agrees: {nearest.value}, the nearest to its limit, has an error {nearest.error:.2e} of at most "
+        f"{nearest.limit:.2e}."
+    )
+
+
+def _files(located: Located) -> str:
+    files = located.reproduction
+    if files is None:
+        return ""
+    return f"Reproduce it ({files.weights} weights): {files.command}"

@@ -1,0 +1,1 @@
+"""A comparison failed: where did it go wrong? Runs what is needed in workers, and only then."""

@@ -1,0 +1,215 @@
+"""Look inside an engine that loads a graph: the graph tells its inner values, and each is compared."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf import host_memory, ladder
+from pytest_sdperf.agreement import by_torch, floating_of
+from pytest_sdperf.arrays import load_arrays, save_arrays
+from pytest_sdperf.comparing.tensors import compare
+from pytest_sdperf.device_choice import worker_environment
+from pytest_sdperf.labels import in_words
+from pytest_sdperf.located import Located, Spot
+from pytest_sdperf.locating import reproductions
+from pytest_sdperf.locating.question import Question, torch_device, torch_outputs
+from pytest_sdperf.process import run_task
+from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.values import Build
+from pytest_sdperf.yardsticks import REFERENCE
+
+_COPIES = 8  # of every inner value: in three precisions, in other orders of axes, and while one is computed
+_SHARES = (1, 8)  # every inner value is asked for, or every eighth
+_CUDA_GRAPH = "cuda_graph"
+
+
+def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
+    """Find the first node that is wrong.
+
+    Args:
+        question: A component whose engine loads a graph.
+        folder: Where files that show the fault are put.
+        real_weights: Whether they may hold the weights of the case.
+    """
+    runner, floating = question.runner, floating_of(question.runner)
+    build = runner.build(runner.case.component)
+    expected = torch_outputs(question, (REFERENCE[floating], floating), inside=True) if by_torch(runner) else {}
+    located, answer, remark = Located(runner.case.component, "hidden"), {}, ""
+    for share in _SHARES:
+        seen = _inside(question, build, share=share)
+        if too_large := _too_large(Path(seen["obtained"])):
+            return dataclasses.replace(located, told=too_large)
+        references = _references(runner, floating)
+        answer = _compared(question, build, seen, references, expected, floating=floating)
+        located = Located.from_json(answer["located"])
+        if located.kind == "export" and expected:
+            located, answer = _by_modules(question, build, seen, expected, floating=floating, export=located)
+        if located.kind != "vanished":
+            break
+        remark = _gone(seen["values"])
+    if located.kind != "vanished" and remark:
+        located = dataclasses.replace(located, told=f"{remark} What follows was seen with fewer of them.")
+    elif remark:
+        located = dataclasses.replace(located, told=f"{remark} {_without_rewriting(question, expected, floating)}")
+    return reproductions.keep(question, located, answer["files"], folder=folder, real_weights=real_weights)
+
+
+def _too_large(obtained: Path) -> str:
+    """Say that the values do not fit into memory together with those that they are compared with; empty if they do."""
+    needed, free = _COPIES * obtained.stat().st_size, host_memory.available_bytes()
+    if free is None or needed <= free:
+        return ""
+    return (
+        f"Looking inside would take about {needed / 2**30:.0f} GiB of memory, and {free / 2**30:.0f} GiB are free. "
+        f"Look at a smaller picture: --sdperf-resolution=256."
+    )
+
+
+def _gone(values: int) -> str:
+    return (
+        f"With its {values} inner values as outputs the graph computes the right thing: what ONNX Runtime rewrites "
+        f"when it loads the graph, and cannot while somebody reads these values, is to blame."
+    )
+
+
+def _without_rewriting(question: Question, expected: Mapping[str, Path], floating: str) -> str:
+    """Say whether the fault is gone when ONNX Runtime rewrites nothing."""
+    runner = question.runner
+    if not expected or "graph_optimizations" not in runner.engine.options:
+        return ""
+    options = dict(runner.request.options) | {"graph_optimizations": "off"}
+    plain = dataclasses.replace(
+        runner, request=dataclasses.replace(runner.request, options=tuple(sorted(options.items())))
+    )
+    exact, rough = (load_arrays(expected[name]) for name in (REFERENCE[floating], floating))
+    passed = compare(plain.run(question.inputs), exact, plain=rough, level="component", floating=floating).passed
+    label = f"{runner.request.label}:graph_optimizations=off"
+    return f"With {label} it {'agrees' if passed else 'disagrees as well'}."
+
+
+def _inside(question: Question, build: Build, *, share: int) -> dict[str, Any]:
+    """Return what the engine of a case computes inside: `obtained`, an npz file, and how many inner `values`."""
+    runner, component = question.runner, question.runner.case.component
+    told = _own_task(runner, "reveal", {"graph": str(build.path), "share": share})
+    probe = dataclasses.replace(build, path=Path(told["path"]))
+    arguments = {**runner.arguments(question.inputs, builds={component: probe}), "inside": True}
+    part = arguments["components"][component]
+    if _CUDA_GRAPH in part["options"]:
+        part["options"] = {**part["options"], _CUDA_GRAPH: "off"}  # its outputs have fixed places
+    answer = runner.task("run", arguments)
+    return {"obtained": answer["outputs"], "recipe": answer["recipe"], "values": told["values"]}
+
+
+def _references(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
+    """Return a float32 graph in which nothing is fused, and the same in the type that is tested; None without one."""
+    builder, case, component = runner.workbench.builder, runner.case, runner.case.component
+    if not by_torch(runner):
+        reference = builder.reference
+        assert reference is not None
+        builds = [
+            reference.unfused(runner.model, component, case.workload, floating=name) for name in ("float32", floating)
+        ]
+        return builds[0].path, builds[1].path
+    if builder.given is not None and builder.given.folder.graph(component).floating != "float32":
+        return None
+    if builder.given is not None and case.optimization == ladder.AS_IS:
+        return None  # nothing stands before it
+
+    def unfused(optimization: str) -> Path:
+        return builder.build(
+            case.model,
+            component,
+            optimization=optimization,
+            fuser="native",
+            exporter=case.exporter,
+            opset=case.opset,
+            shapes=case.shapes,
+            workload=case.workload,
+            consumes="onnx",
+            fused=False,
+        ).path
+
+    return unfused(ladder.BASE), unfused(ladder.HALF if floating == "float16" else ladder.BASE)
+
+
+def _compared(
+    question: Question,
+    build: Build,
+    seen: Mapping[str, Any],
+    references: tuple[Path, Path] | None,
+    expected: Mapping[str, Path],
+    *,
+    floating: str,
+) -> dict[str, Any]:
+    runner = question.runner
+    if references is None:
+        return {"located": {"component": runner.case.component, "kind": "export"}, "files": []}
+    return _find(question, build, seen, expected, floating=floating, graphs=tuple(map(str, references)))
+
+
+def _by_modules(
+    question: Question,
+    build: Build,
+    seen: Mapping[str, Any],
+    expected: Mapping[str, Path],
+    *,
+    floating: str,
+    export: Located,
+) -> tuple[Located, dict[str, Any]]:
+    """Compare with what torch's modules give: the graph that was exported is wrong itself, or nobody has it."""
+    answer = _find(question, build, seen, expected, floating=floating, graphs=())
+    located = Located.from_json(answer["located"])
+    if export.spot is None or located.spot is None:
+        return located, answer
+    return dataclasses.replace(located, told=_wrong_export(export.spot)), answer
+
+
+def _wrong_export(spot: Spot) -> str:
+    return (
+        f"The exported graph is wrong before anything is optimized: its {spot.value} has an error {spot.error:.2e}, "
+        f"and at most {spot.limit:.2e} passes."
+    )
+
+
+def _find(
+    question: Question,
+    build: Build,
+    seen: Mapping[str, Any],
+    expected: Mapping[str, Path],
+    *,
+    floating: str,
+    graphs: tuple[str, ...],
+) -> dict[str, Any]:
+    runner = question.runner
+    outputs = {name: str(path) for name, path in expected.items()}
+    inputs = runner.workbench.new_folder("inputs") / "inputs.npz"
+    arguments = {
+        "component": runner.case.component,
+        "graph": str(build.path),
+        "graphs": list(graphs),
+        "inputs": str(save_arrays(inputs, question.inputs)),
+        "obtained": seen["obtained"],
+        "expected": outputs.get(REFERENCE[floating], ""),
+        "rough": outputs.get(floating, ""),
+        "floating": floating,
+        "device": torch_device(runner),
+        "session": seen["recipe"],
+    }
+    return _own_task(runner, "find", arguments)
+
+
+def _own_task(runner: CaseRunner, function: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a task in the interpreter of the suite: that of a profile may lack what it needs."""
+    workbench, settings = runner.workbench, runner.workbench.settings
+    with workbench.turns.alone_on_gpu(in_words(runner.case)):
+        return run_task(
+            f"pytest_sdperf.tasks.trace:{function}",
+            arguments,
+            out_dir=workbench.new_folder(function),
+            timeout_s=settings.worker_timeout_s,
+            env=worker_environment(workbench.device),
+            in_process=settings.in_process,
+        )

@@ -1,0 +1,41 @@
+"""What a search is about: one component, and what it is given."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.agreement import plain_runner
+from pytest_sdperf.runner import CaseRunner
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """One component that may be wrong.
+
+    Attributes:
+        runner: The component alone.
+        inputs: What it is given, by name.
+        call: Which call of a request that was; empty where there is no request.
+    """
+
+    runner: CaseRunner
+    inputs: Mapping[str, np.ndarray[Any, Any]]
+    call: str = ""
+
+
+def torch_outputs(question: Question, floatings: Sequence[str], *, inside: bool = False) -> dict[str, Path]:
+    """Return floating type -> npz file with what plain torch gives; if asked for, `inside.npz` is beside it."""
+    plain = plain_runner(question.runner)
+    arguments = {**plain.arguments(question.inputs), "floatings": list(floatings), "inside": inside}
+    return {name: Path(path) for name, path in plain.task("run", arguments, module="reference").items()}
+
+
+def torch_device(runner: CaseRunner) -> str:
+    """Return the device on which definitions are computed."""
+    return "cpu" if runner.workbench.device.kind == "cpu" else "cuda"

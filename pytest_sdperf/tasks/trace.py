@@ -1,0 +1,97 @@
+"""Find where a component begins to be wrong: make a graph tell what is inside, and compare that node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.arrays import load_arrays
+from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.values import to_json
+
+_DRAWS = 3  # sets of random numbers that are tried in place of weights
+
+
+def reveal(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Write a graph again with inner values as outputs.
+
+    Args:
+        arguments: `graph`: its path; `share`: every how many of them is one (1 for all).
+        context: The task's context.
+
+    Returns:
+        `path` of the new graph, and how many inner `values` it tells.
+    """
+    import onnx_ir as ir
+
+    from pytest_sdperf.fusing import dtypes
+    from pytest_sdperf.tracing.section import inner_values
+    from pytest_sdperf.tracing.section import reveal as write
+
+    source = Path(arguments["graph"])
+    model = ir.load(source)
+    dtypes.record(model.graph)
+    names = inner_values(model.graph)[:: arguments["share"]]
+    return {"path": str(write(source, context.out_dir, names)), "values": len(names)}
+
+
+def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Compare a build with its reference node by node, and write files that show the first wrong one.
+
+    Args:
+        arguments: `component`; `graph`: path of the build; `graphs`: paths of a graph in which nothing is fused, in
+            float32 and in the type that is tested, or none, which compares with torch's modules; `inputs`: npz file;
+            `obtained`: npz file with what an engine computed inside; `expected` and `rough`: npz files with the outputs
+            of torch in the reference type and in the type that is tested, with `inside.npz` beside them, or empty;
+            `floating`; `device`: torch device; `session`: how the engine makes a session, empty where nobody knows.
+        context: The task's context.
+
+    Returns:
+        `located`: a `located.Located` as JSON, without its reproduction; `files`: folders with files that may show the
+        fault, to be tried in this order, each with what its weights are.
+    """
+    from pytest_sdperf.located import Located
+    from pytest_sdperf.tracing import reference, search
+    from pytest_sdperf.tracing.walk import Walk
+
+    floating, device, component = arguments["floating"], arguments["device"], arguments["component"]
+    inputs, obtained = load_arrays(Path(arguments["inputs"])), load_arrays(Path(arguments["obtained"]))
+    context.say(f"comparing the {component} with its reference, node by node")
+    outputs = [load_arrays(Path(arguments[name])) if arguments[name] else {} for name in ("expected", "rough")]
+    if arguments["graphs"]:
+        raw, plain = map(Path, arguments["graphs"])
+        pool = reference.pool_of_graphs(raw, plain, inputs, floating=floating, device=device)
+        wrong = reference.wrong_reference(pool, *outputs, floating=floating)
+        if wrong is not None:
+            return {"located": to_json(Located(component, "export", spot=wrong)), "files": []}
+    else:
+        beside = [load_arrays(Path(arguments[name]).parent / "inside.npz") for name in ("expected", "rough")]
+        pool = reference.pool_of_modules(*beside, *outputs, floating=floating, device=device)
+    graph = reference.load(Path(arguments["graph"])).graph
+    walk = Walk(graph, pool, inputs, wide=reference.wide_type(floating), device=device)
+    suspect = search.wrong_in_graph(walk, obtained, floating=floating) or search.wrong_in_engine(
+        walk, obtained, floating=floating, device=device
+    )
+    files = list(_files(walk, suspect, obtained, arguments, context.out_dir))
+    return {"located": to_json(search.located(suspect, component)), "files": files}
+
+
+def _files(walk: Any, suspect: Any, obtained: Any, arguments: Mapping[str, Any], folder: Path) -> Iterator[Any]:
+    """Write files that show a wrong node, those with random weights first."""
+    from pytest_sdperf.tracing import reproduction
+
+    how = {"floating": arguments["floating"], "device": arguments["device"]}
+    if suspect.value is None or not arguments["session"] or suspect.kind not in ("graph", "engine"):
+        return
+    real = reproduction.real(walk, suspect, obtained, **how)
+    if real is None:
+        return
+    # What a wrong graph should give is known for the weights that it has alone.
+    seeds = range(_DRAWS if suspect.kind == "engine" else 0)
+    drawn = (reproduction.drawn(walk, suspect, real, seed=seed, **how) for seed in seeds)
+    contents = [*(("random", one) for one in drawn if one is not None), ("real", real)]
+    for number, (weights, content) in enumerate(contents):
+        own = folder / f"{number}-{weights}"
+        reproduction.write(own, Path(arguments["graph"]), suspect, content, arguments["session"])
+        yield {"folder": str(own), "weights": weights, "limit": content["limit"]}

@@ -1,0 +1,164 @@
+"""Values of a reference, found again by what they hold: whatever a fuser named them, and in whichever layout.
+
+A value is looked up by a few projections onto fixed random vectors, which estimate the distance of two arrays without
+looking at both; the nearest ones are then compared for good.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import torch
+
+from pytest_sdperf.tracing.definitions import Tensor
+from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
+
+# Orders of the axes in which another graph may keep a value; it may also see it in another shape.
+_ORDERS = {
+    2: ((0, 1), (1, 0)),
+    3: ((0, 1, 2), (0, 2, 1)),
+    4: ((0, 1, 2, 3), (0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3)),
+}
+_PROJECTIONS = 6
+# A projection of so few numbers says how far two arrays are apart within this factor.
+_SLACK = 4.0
+_CHECKED = 6
+# Scores of an attention that is not fused are no value that a fused graph has, and gigabytes large.
+LARGEST = 2**26
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Place:
+    """A value of the reference.
+
+    Attributes:
+        name: Its name.
+        path: Path of the module that it comes from.
+        role: What made it: the type of its node.
+        exact: What it holds, in the wide type.
+        plain: The same, computed by plain torch in the type that is tested.
+        yardstick: The distance between the two.
+        exposed: Whether it is an output of the reference.
+    """
+
+    name: str
+    path: str
+    role: str
+    exact: Tensor
+    plain: Tensor
+    yardstick: float
+    exposed: bool = False
+
+    @property
+    def limit(self) -> float:
+        """Largest error that passes here."""
+        return FACTOR * self.yardstick
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A place that holds what was looked for.
+
+    Attributes:
+        place: The place.
+        order: Order of its axes in which it holds that.
+        error: How far it is from what was looked for.
+    """
+
+    place: Place
+    order: tuple[int, ...]
+    error: float
+
+    def exact(self, like: Tensor) -> Tensor:
+        """Return its contents in the shape of another tensor."""
+        return self.place.exact.permute(self.order).reshape(like.shape)
+
+    def plain(self, like: Tensor) -> Tensor:
+        """Return what plain torch has, in the shape and type of another tensor."""
+        return self.place.plain.permute(self.order).reshape(like.shape).to(like.dtype)
+
+
+def distance(obtained: Tensor, reference: Tensor) -> float:
+    """Return |obtained - reference| / |reference|, of flat tensors or of one shape; infinite where one is not finite.
+
+    `comparing.tensors.relative_l2` on tensors, which may be on a GPU.
+    """
+    wanted = reference.double()
+    norm = float(wanted.norm())
+    found = float((obtained.double() - wanted).norm()) / norm if norm else math.inf
+    return found if math.isfinite(found) else math.inf
+
+
+class Pool:
+    """The values of a reference."""
+
+    def __init__(self, floating: str) -> None:
+        """Begin without any.
+
+        Args:
+            floating: The type that is tested: nothing can be nearer than its rounding.
+        """
+        self._floor = HALF_UNIT[floating]
+        self._vectors: dict[int, Tensor] = {}
+        self._found: dict[int, list[tuple[Place, tuple[int, ...]]]] = {}
+        self._projections: dict[int, list[Tensor]] = {}
+        self._stacked: dict[int, Tensor] = {}
+        self.places: list[Place] = []
+
+    def add(self, name: str, path: str, exact: Tensor, plain: Tensor, *, role: str = "", exposed: bool = False) -> None:
+        """Take a value; one that holds nothing to be recognised by is left out."""
+        size = exact.numel()
+        if size < 2 or size > LARGEST or plain.numel() != size or not exact.is_floating_point():
+            return
+        yardstick = max(distance(plain.reshape(exact.shape), exact), self._floor)
+        if not math.isfinite(float(exact.double().norm())) or not bool(exact.any()):
+            return
+        place = Place(name, path, role, exact, plain.reshape(exact.shape), yardstick, exposed)
+        self.places.append(place)
+        self._stacked.pop(size, None)
+        for order in _ORDERS.get(exact.ndim, (tuple(range(exact.ndim)),)):
+            self._found.setdefault(size, []).append((place, order))
+            self._projections.setdefault(size, []).append(self._projected(exact.permute(order)))
+
+    def _projected(self, tensor: Tensor) -> Tensor:
+        size = tensor.numel()
+        if size not in self._vectors:
+            generator = torch.Generator().manual_seed(size)
+            drawn = torch.randn(_PROJECTIONS, size, generator=generator, dtype=torch.float32)
+            self._vectors[size] = drawn.to(tensor.device, tensor.dtype)
+        return self._vectors[size] @ tensor.reshape(-1)
+
+    def near(self, tensor: Tensor) -> Iterator[Found]:
+        """Yield the values of the same size, nearest first; how far they are is an estimate."""
+        size = tensor.numel()
+        if size not in self._projections or not bool(torch.isfinite(tensor).all()):
+            return
+        if size not in self._stacked:
+            self._stacked[size] = torch.stack(self._projections[size])
+        every = self._stacked[size]
+        norm = float(tensor.norm())
+        away = (every - self._projected(tensor)).norm(dim=1) / (math.sqrt(_PROJECTIONS) * (norm or 1.0))
+        for index in torch.argsort(away).tolist():
+            place, order = self._found[size][index]
+            yield Found(place, order, float(away[index]))
+
+    def find(self, tensor: Tensor, *, name: str = "") -> Found | None:
+        """Return the place that holds a value, within the limit that it has there; None if there is none.
+
+        Args:
+            tensor: In the wide type.
+            name: Of several equal ones, that of this name.
+        """
+        best: Found | None = None
+        for number, near in enumerate(self.near(tensor)):
+            if number >= _CHECKED or near.error > _SLACK * near.place.limit:
+                break
+            error = distance(tensor.reshape(-1), near.place.exact.permute(near.order).reshape(-1))
+            if error > near.place.limit:
+                continue
+            found = dataclasses.replace(near, error=error)
+            if best is None or error < 0.5 * best.error or (name == near.place.name and error <= 2 * best.error):
+                best = found
+        return best

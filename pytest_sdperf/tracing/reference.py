@@ -1,0 +1,116 @@
+"""What a build is compared with: the values of a graph to which nothing was done, or of torch's modules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from pytest_sdperf.fusing import dtypes, tidy
+from pytest_sdperf.fusing.fusion_graph import path_of
+from pytest_sdperf.located import Spot
+from pytest_sdperf.tracing.computer import Computer, compute
+from pytest_sdperf.tracing.definitions import Tensor
+from pytest_sdperf.tracing.pool import LARGEST, Pool, distance
+from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
+
+Arrays = Mapping[str, np.ndarray]
+# They hold what their input holds, and a pool finds a value in whatever shape and order.
+_SAME_CONTENT = frozenset({"Cast", "Dropout", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+
+
+def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, floating: str, device: str) -> Pool:
+    """Compute a graph in the reference type and in the type that is tested, and return all of its values.
+
+    Args:
+        raw: A float32 graph in which nothing is fused.
+        plain: The same in the type that is tested.
+        inputs: By name.
+        floating: That type.
+        device: torch device to compute on.
+    """
+    model, own = load(raw), load(plain)
+    exact: dict[str, tuple[ir.Value, Tensor]] = {}
+    rough: dict[str, Tensor] = {}
+
+    def keep(value: ir.Value, tensor: Tensor) -> None:
+        node = value.producer()
+        telling = value.is_graph_output() or (node is not None and node.op_type not in _SAME_CONTENT)
+        if telling and tensor.numel() <= LARGEST and tensor.is_floating_point():
+            exact[str(value.name)] = value, tensor
+
+    compute(Computer(model.graph, wide=wide_type(floating), device=device), model.graph, inputs, keep)
+    compute(
+        Computer(own.graph, wide=None, device=device),
+        own.graph,
+        inputs,
+        lambda value, tensor: rough.__setitem__(str(value.name), tensor) if value.name in exact else None,
+    )
+    pool = Pool(floating)
+    for name, (value, tensor) in exact.items():
+        if name in rough:
+            node = value.producer()
+            path, role = (path_of(node), node.op_type) if node is not None else ("", "")
+            pool.add(name, path, tensor, rough[name], role=role, exposed=value.is_graph_output())
+    return pool
+
+
+def pool_of_modules(
+    exact: Arrays, plain: Arrays, outputs: Arrays, rough: Arrays, *, floating: str, device: str
+) -> Pool:
+    """Return what torch's modules gave inside, and their outputs, as the values of a reference.
+
+    Args:
+        exact: Path of a module -> what it gave in the reference type.
+        plain: The same in the type that is tested.
+        outputs: Outputs of the whole component in the reference type, by name.
+        rough: The same in the type that is tested.
+        floating: That type.
+        device: torch device to compute on.
+    """
+    pool, wide = Pool(floating), wide_type(floating)
+    for one, other, exposed in ((exact, plain, False), (outputs, rough, True)):
+        for name, array in one.items():
+            if "<" in name or name not in other or array.dtype.kind != "f":
+                continue
+            tensors = (torch.from_numpy(each).to(device) for each in (array, other[name]))
+            wanted, own = tensors
+            pool.add(name, "" if exposed else name.partition("#")[0], wanted.to(wide), own, exposed=exposed)
+    return pool
+
+
+def wrong_reference(pool: Pool, expected: Arrays, rough: Arrays, *, floating: str) -> Spot | None:
+    """Return the output with which an unfused graph is itself farther from torch than may be; None if it is not.
+
+    Args:
+        pool: Values of that graph.
+        expected: Outputs of torch in the reference type.
+        rough: Those in the type that is tested.
+        floating: That type.
+    """
+    for place in pool.places:
+        if not place.exposed or place.name not in expected:
+            continue
+        wanted = torch.from_numpy(expected[place.name])
+        yardstick = max(distance(torch.from_numpy(rough[place.name]), wanted), HALF_UNIT[floating])
+        error = distance(place.exact.cpu(), wanted)
+        if error > FACTOR * yardstick:
+            return Spot(place.name, "", "", place.path, error, FACTOR * yardstick)
+    return None
+
+
+def load(path: Path) -> ir.Model:
+    """Read a graph, its functions put in and the types of its values known."""
+    model = ir.load(path)
+    tidy.unify(model)
+    dtypes.record(model.graph)
+    return model
+
+
+def wide_type(floating: str) -> torch.dtype:
+    """Return the type of the reference of a floating type."""
+    found: torch.dtype = getattr(torch, REFERENCE[floating])
+    return found

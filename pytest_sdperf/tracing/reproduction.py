@@ -1,0 +1,126 @@
+"""Files that show a fault by themselves: a piece of a graph, its inputs, what it should give, and a short program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+
+from pytest_sdperf.tracing.search import Arrays, Suspect, by_definition
+from pytest_sdperf.tracing.section import SUBGRAPH, boundary, cut, weights_of
+from pytest_sdperf.tracing.walk import Walk
+
+INPUTS, EXPECTED, SCRIPT = "inputs.npz", "expected.npz", "reproduce.py"
+_PROGRAM = '''\
+"""Exit status 1 while the output of {subgraph} is farther from expected.npz than {limit:.2e}, else 0."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+here = Path(__file__).resolve().parent
+options = onnxruntime.SessionOptions()
+options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.{level}
+{config}session = onnxruntime.InferenceSession(str(here / "{subgraph}"), options, providers={providers})
+(obtained,) = session.run(None, dict(np.load(here / "inputs.npz")))
+expected = np.load(here / "expected.npz")["expected"].astype(np.float64)
+error = np.linalg.norm(obtained.astype(np.float64) - expected) / np.linalg.norm(expected)
+print(f"onnxruntime {{onnxruntime.__version__}} {{session.get_providers()[0]}}: error {{error:.2e}}, limit {limit:.2e}")
+sys.exit(0 if error <= {limit!r} else 1)
+'''
+
+
+def real(walk: Walk, suspect: Suspect, obtained: Arrays, *, floating: str, device: str) -> dict[str, Any] | None:
+    """Return `inputs`, `weights`, `expected` and `limit` with what the graph and the engine really hold.
+
+    Of a wrong graph the inputs are those of the reference, and what is expected is what it has; of a wrong engine the
+    inputs are those that it had, and what is expected is what the definitions of the nodes make of these.
+    """
+    assert suspect.value is not None
+    inputs = {}
+    for value in boundary(suspect.nodes):
+        tensor = walk.plain.get(value)
+        seen = obtained.get(str(value.name)) if suspect.kind != "graph" else None
+        if seen is None and tensor is None:
+            return None
+        inputs[str(value.name)] = seen if seen is not None else tensor.cpu().numpy()  # type: ignore[union-attr]
+    weights = weights_of(suspect.nodes)
+    if suspect.kind == "graph":
+        exact, found = walk.exact[suspect.value], walk.confirmed.get(suspect.value)
+        if exact is None or found is None:
+            return None
+        return {"inputs": inputs, "weights": weights, "expected": exact.cpu().numpy(), "limit": found.place.limit}
+    return _defined(walk, suspect, inputs, weights, floating=floating, device=device)
+
+
+def drawn(
+    walk: Walk, suspect: Suspect, like: Mapping[str, Any], *, seed: int, floating: str, device: str
+) -> dict[str, Any] | None:
+    """Return the same with random numbers in place of weights and inputs, each with their mean and deviation.
+
+    Args:
+        walk: Along the graph.
+        suspect: A node that an engine computes otherwise than its definition says.
+        like: What `real` returned.
+        seed: Of the numbers.
+        floating: The type that is tested.
+        device: torch device to compute on.
+    """
+    generator = np.random.default_rng(seed)
+    inputs, weights = (
+        {name: _like(array, generator) for name, array in like[kind].items()} for kind in ("inputs", "weights")
+    )
+    return _defined(walk, suspect, inputs, weights, floating=floating, device=device)
+
+
+def _defined(
+    walk: Walk, suspect: Suspect, inputs: Arrays, weights: Arrays, *, floating: str, device: str
+) -> dict[str, Any] | None:
+    assert suspect.value is not None
+    made = by_definition(walk, suspect.nodes, suspect.value, {**inputs, **weights}, floating=floating, device=device)
+    if made is None or not bool(torch.isfinite(made[0]).all()):
+        return None
+    return {"inputs": inputs, "weights": weights, "expected": made[0].numpy(), "limit": made[1]}
+
+
+def _like(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Return random numbers with mean and deviation of an array; what is no weight (integers, one number) stays."""
+    if array.dtype.kind != "f" or array.size < 2:
+        return array
+    wide = array.astype(np.float64)
+    return generator.normal(wide.mean(), wide.std(), array.shape).astype(array.dtype)
+
+
+def write(folder: Path, source: Path, suspect: Suspect, content: Mapping[str, Any], session: Mapping[str, Any]) -> None:
+    """Write the files.
+
+    Args:
+        folder: It is made.
+        source: The graph that a piece is cut out of.
+        suspect: Which piece.
+        content: What `real` or `drawn` returned.
+        session: How the engine makes a session: `providers`, `graph_optimization_level`, `config`.
+    """
+    assert suspect.value is not None
+    folder.mkdir(parents=True, exist_ok=True)
+    model = cut(source, suspect.nodes, inputs=content["inputs"], weights=content["weights"], output=suspect.value)
+    onnx.save(model, folder / SUBGRAPH)
+    np.savez(folder / INPUTS, allow_pickle=False, **content["inputs"])
+    np.savez(folder / EXPECTED, allow_pickle=False, expected=content["expected"])
+    config = "".join(
+        f"options.add_session_config_entry({key!r}, {value!r})\n" for key, value in session["config"].items()
+    )
+    program = _PROGRAM.format(
+        subgraph=SUBGRAPH,
+        limit=content["limit"],
+        level=session["graph_optimization_level"],
+        config=config,
+        providers=[(name, dict(options)) for name, options in session["providers"]],
+    )
+    (folder / SCRIPT).write_text(program, encoding="utf-8")

@@ -1,0 +1,227 @@
+"""Find the first node of a build that is wrong: by its graph's own definition, or in what an engine computed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from pytest_sdperf.fusing.fusion_graph import path_of
+from pytest_sdperf.located import Located, Spot
+from pytest_sdperf.tracing.computer import Computer
+from pytest_sdperf.tracing.definitions import Tensor
+from pytest_sdperf.tracing.pool import distance
+from pytest_sdperf.tracing.reference import wide_type
+from pytest_sdperf.tracing.section import boundary, nodes_between
+from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Suspect:
+    """What was found.
+
+    Attributes:
+        kind: As of `located.Located`; empty where the graph and what an engine computed are right.
+        value: The first value that is wrong; None where none is.
+        nodes: What makes it of values that agree.
+        spot: The value as it is reported.
+        inputs: What the nodes read.
+        last: The last value before it that agrees.
+        more: Other nodes that are wrong by themselves.
+        places: How many values were compared.
+    """
+
+    kind: str
+    value: ir.Value | None = None
+    nodes: Sequence[ir.Node] = ()
+    spot: Spot | None = None
+    inputs: tuple[Spot, ...] = ()
+    last: Spot | None = None
+    more: int = 0
+    places: int = 0
+
+
+def located(suspect: Suspect, component: str) -> Located:
+    """Return what was found as it is reported."""
+    return Located(
+        component=component,
+        kind=suspect.kind,
+        spot=suspect.spot,
+        inputs=suspect.inputs,
+        last=suspect.last,
+        section=tuple(node.name or str(node.outputs[0].name) for node in suspect.nodes),
+        more=suspect.more,
+        places=suspect.places,
+    )
+
+
+def wrong_in_graph(walk: Walk, obtained: Arrays, *, floating: str) -> Suspect | None:
+    """Return the first value that the graph makes otherwise than its reference; None where it makes all of them right.
+
+    Args:
+        walk: Along the graph.
+        obtained: What an engine computed, as far as it was seen.
+        floating: The type that is tested.
+    """
+    if not walk.faults:
+        return None
+    fault = walk.faults[0]
+    own = [value for value in walk.confirmed if value is not fault.value]
+    nodes = nodes_between(fault.value, _known(walk, own))
+    if fault.should is None:
+        return Suspect("graph", fault.value, nodes, _spot(fault.value, math.inf, 0.0))
+    seen = _Seen(walk, obtained, floating=floating)
+    inputs = tuple(filter(None, (seen.spot(value) for value in boundary(nodes))))
+    others = {one.value.producer() for one in walk.faults} - {fault.value.producer()}
+    limit = fault.should.place.limit
+    spot = seen.spot(fault.value) or _spot(fault.value, max(fault.should.error, 0.0), limit)
+    return Suspect(
+        "graph", fault.value, nodes, spot, inputs, seen.last_before(nodes[0]), len(others), len(walk.confirmed)
+    )
+
+
+def _known(walk: Walk, confirmed: Sequence[ir.Value]) -> set[ir.Value]:
+    """Return values that a section may begin at: those that agree, and those that hold no floating-point numbers."""
+    integers = {value for value, tensor in walk.exact.items() if tensor is not None and not tensor.is_floating_point()}
+    return {*confirmed, *integers}
+
+
+def wrong_in_engine(walk: Walk, obtained: Arrays, *, floating: str, device: str) -> Suspect:
+    """Return the first value that an engine computed beyond its limit, from which what is wrong reaches an output.
+
+    Args:
+        walk: Along the graph, which is right.
+        obtained: What the engine computed, by name.
+        floating: The type that is tested.
+        device: torch device to compute on.
+    """
+    seen = _Seen(walk, obtained, floating=floating)
+    value = seen.first_beyond()
+    if value is None:
+        return Suspect("vanished", places=seen.places)
+    agreeing = {one for one, (error, limit) in seen.found.items() if error <= limit}
+    nodes = nodes_between(value, {*_known(walk, []), *agreeing})
+    inputs = tuple(filter(None, (seen.spot(one) for one in boundary(nodes))))
+    itself = _local(walk, nodes, value, obtained, floating=floating, device=device)
+    kind = "spread" if itself is not None and itself[0] <= itself[1] else "engine"
+    return Suspect(kind, value, nodes, seen.spot(value), inputs, seen.last_before(nodes[0]), 0, seen.places)
+
+
+def _local(
+    walk: Walk, nodes: Sequence[ir.Node], value: ir.Value, obtained: Arrays, *, floating: str, device: str
+) -> tuple[float, float] | None:
+    """Return error and limit of a value against what its nodes make of what they were really given."""
+    made = by_definition(walk, nodes, value, obtained, floating=floating, device=device)
+    return None if made is None else (distance(torch.from_numpy(obtained[str(value.name)]), made[0]), made[1])
+
+
+def by_definition(
+    walk: Walk, nodes: Sequence[ir.Node], value: ir.Value, given: Arrays, *, floating: str, device: str
+) -> tuple[Tensor, float] | None:
+    """Return what nodes make of given inputs by their definitions, and the limit that plain torch sets there.
+
+    Args:
+        walk: Knows what is not given.
+        nodes: In order.
+        value: What they make.
+        given: By name; weights too, which then take the place of the graph's.
+        floating: The type that is tested.
+        device: torch device to compute on.
+    """
+    graph = nodes[0].graph
+    assert graph is not None
+    results = []
+    for wide, fallback in ((wide_type(floating), walk.exact), (None, walk.plain)):
+        computer = Computer(graph, wide=wide, device=device)
+        known: dict[ir.Value, Tensor | None] = {}
+        for node in nodes:
+            tensors = []
+            for one in node.inputs:
+                tensor = None
+                if one is not None and one in known:
+                    tensor = known[one]
+                elif one is not None and str(one.name) in given:
+                    tensor = computer.placed(given[str(one.name)], one.dtype)
+                elif one is not None:
+                    tensor = computer.weight(one) if one.const_value is not None else fallback.get(one)
+                if one is not None and tensor is None:
+                    return None
+                tensors.append(tensor)
+            known.update(zip(node.outputs, computer.outputs(node, tensors), strict=True))
+        made = known[value]
+        if made is None:
+            return None
+        results.append(made)
+    exact, plain = results
+    return exact.cpu(), FACTOR * max(distance(plain, exact), HALF_UNIT[floating])
+
+
+class _Seen:
+    """What an engine computed, compared value by value."""
+
+    def __init__(self, walk: Walk, obtained: Arrays, *, floating: str) -> None:
+        self._walk = walk
+        self.found: dict[ir.Value, tuple[float, float]] = {}
+        for node in walk.nodes:
+            for value in node.outputs:
+                exact, plain = walk.exact.get(value), walk.plain.get(value)
+                if str(value.name) not in obtained or exact is None or plain is None:
+                    continue
+                array = torch.from_numpy(obtained[str(value.name)])
+                if array.is_floating_point() and array.shape == exact.shape and array.numel() > 1 and bool(exact.any()):
+                    yardstick = max(distance(plain, exact), HALF_UNIT[floating])
+                    self.found[value] = distance(array.to(exact.device), exact), FACTOR * yardstick
+
+    @property
+    def places(self) -> int:
+        """How many values were compared."""
+        return len(self.found)
+
+    def _beyond(self, value: ir.Value) -> bool:
+        error, limit = self.found.get(value, (0.0, 0.0))
+        return error > limit
+
+    def first_beyond(self) -> ir.Value | None:
+        """Return the first value beyond its limit that an output beyond its limit comes from."""
+        guilty = {
+            value
+            for node in self._walk.nodes
+            for value in node.outputs
+            if value.is_graph_output()
+            if self._beyond(value)
+        }
+        for node in reversed(self._walk.nodes):
+            for value in node.outputs:
+                # A value that nobody saw is passed through.
+                leads = any(out in guilty for user, _ in value.uses() for out in user.outputs)
+                if leads and (self._beyond(value) or value not in self.found):
+                    guilty.add(value)
+        ordered = [value for node in self._walk.nodes for value in node.outputs if value in guilty]
+        return next((value for value in ordered if self._beyond(value)), None)
+
+    def spot(self, value: ir.Value) -> Spot | None:
+        """Return a value that was seen, as it is reported."""
+        return _spot(value, *self.found[value]) if value in self.found else None
+
+    def last_before(self, first: ir.Node) -> Spot | None:
+        """Return the last value before a node that agrees."""
+        last = None
+        for node in self._walk.nodes:
+            if node is first:
+                break
+            last = next((one for one in node.outputs if one in self.found and not self._beyond(one)), last)
+        return None if last is None else self.spot(last)
+
+
+def _spot(value: ir.Value, error: float, limit: float) -> Spot:
+    node = value.producer()
+    if node is None:
+        return Spot(str(value.name), "", "", "", error, limit)
+    return Spot(str(value.name), node.name or "", f"{node.domain}::{node.op_type}", path_of(node), error, limit)

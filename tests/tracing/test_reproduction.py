@@ -1,0 +1,126 @@
+"""What an engine computes otherwise than its definition is named, and cut out it shows by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+import pytest
+import torch
+
+from pytest_sdperf.arrays import load_arrays
+from pytest_sdperf.tracing import reproduction
+from pytest_sdperf.tracing.pool import Pool
+from pytest_sdperf.tracing.reference import load
+from pytest_sdperf.tracing.search import wrong_in_engine, wrong_in_graph
+from pytest_sdperf.tracing.section import inner_values, reveal
+from pytest_sdperf.tracing.walk import Walk
+
+RANDOM = np.random.default_rng(0)
+INPUTS = {"x": RANDOM.standard_normal((4, 16, 32)).astype(np.float32)}
+HOW = {"floating": "float32", "device": "cpu"}
+APPROXIMATE = {"optimization.enable_gelu_approximation": "1"}
+
+
+def session_of(config):
+    return {"providers": [["CPUExecutionProvider", {}]], "graph_optimization_level": "ORT_ENABLE_ALL", "config": config}
+
+
+@pytest.fixture
+def graph(tmp_path):
+    """Two products with an activation between them."""
+    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([4, 16, 32]))
+    tape = ir.tape.Tape()
+    weights = [
+        ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), const_value=ir.tensor(array, name=name))
+        for name, array in (("w", RANDOM.standard_normal((32, 32))), ("v", RANDOM.standard_normal((32, 8))))
+        for array in [array.astype(np.float32)]
+    ]
+    first = tape.op("MatMul", [x, weights[0]], name="first")
+    second = tape.op("Gelu", [first], name="activation", domain="com.microsoft")
+    third = tape.op("MatMul", [second, weights[1]], name="last")
+    for name, value, size in (("a", first, 32), ("b", second, 32), ("y", third, 8)):
+        value.name, value.type, value.shape = name, ir.TensorType(ir.DataType.FLOAT), ir.Shape([4, 16, size])
+    made = ir.Graph(
+        [x], [third], nodes=tape.nodes, initializers=weights, opset_imports={"": 18, "com.microsoft": 1}, name="graph"
+    )
+    path = tmp_path / "model.onnx"
+    ir.save(ir.Model(made, ir_version=10), path, external_data="model.onnx.data")
+    return path
+
+
+def compute(path, folder, config):
+    """What onnxruntime computes inside."""
+    folder.mkdir()
+    options = onnxruntime.SessionOptions()
+    for key, value in config.items():
+        options.add_session_config_entry(key, value)
+    names = inner_values(load(path).graph)
+    assert names == ["a", "b"]
+    session = onnxruntime.InferenceSession(str(reveal(path, folder, names)), options)
+    return dict(zip((one.name for one in session.get_outputs()), session.run(None, INPUTS), strict=True))
+
+
+def walk_along(path):
+    return Walk(load(path).graph, Pool("float32"), INPUTS, wide=torch.float64, device="cpu")
+
+
+def run(folder):
+    return subprocess.run(
+        [sys.executable, "reproduce.py"], cwd=folder, capture_output=True, text=True, check=False, env={"PATH": ""}
+    )
+
+
+def engine_fault(graph, tmp_path, config):
+    walk = walk_along(graph)
+    walk.faults.clear()  # there is no reference here: the graph is what it should be
+    obtained = compute(graph, tmp_path / "probe", config)
+    return walk, obtained, wrong_in_engine(walk, obtained, **HOW)
+
+
+def test_an_activation_that_an_engine_approximates(graph, tmp_path):
+    walk, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
+    assert (suspect.kind, suspect.spot.node, suspect.spot.op) == ("engine", "activation", "com.microsoft::Gelu")
+    assert [one.value for one in suspect.inputs] == ["a"]
+    assert all(one.error <= one.limit for one in suspect.inputs)
+    assert (suspect.last.node, suspect.more, suspect.places) == ("first", 0, 3)
+    real = reproduction.real(walk, suspect, obtained, **HOW)
+    random = reproduction.drawn(walk, suspect, real, seed=0, **HOW)
+    assert not np.array_equal(random["inputs"]["a"], real["inputs"]["a"])
+    for number, (config, status) in enumerate(((APPROXIMATE, 1), ({}, 0))):
+        folder = tmp_path / f"files-{number}"
+        reproduction.write(folder, graph, suspect, random, session_of(config))
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "expected.npz", "inputs.npz", "reproduce.py", "subgraph.onnx"
+        ]  # fmt: skip
+        done = run(folder)
+        assert (done.returncode, done.stderr) == (status, "")
+        assert done.stdout.startswith(f"onnxruntime {onnxruntime.__version__} CPUExecutionProvider: error ")
+        assert list(load_arrays(folder / "inputs.npz")) == ["a"]
+
+
+def test_an_engine_that_is_right(graph, tmp_path):
+    _, _, suspect = engine_fault(graph, tmp_path, {})
+    assert (suspect.kind, suspect.spot, suspect.places) == ("vanished", None, 3)
+
+
+def test_errors_that_come_from_before(graph, tmp_path):
+    walk = walk_along(graph)
+    walk.faults.clear()
+    obtained = compute(graph, tmp_path / "probe", {})
+    wrong = obtained["a"] * np.float32(1.01)
+    shifted = dict(obtained, b=torch.nn.functional.gelu(torch.from_numpy(wrong)).numpy())
+    shifted["y"] = shifted["b"] @ load(graph).graph.initializers["v"].const_value.numpy()
+    shifted["a"] = wrong
+    suspect = wrong_in_engine(walk, shifted, **HOW)
+    assert (suspect.kind, suspect.spot.node) == ("engine", "first")
+    hidden = {name: array for name, array in shifted.items() if name != "a"}
+    assert wrong_in_engine(walk, hidden, **HOW).spot.node == "activation"
+
+
+def test_a_graph_without_any_reference_is_not_called_right(graph, tmp_path):
+    suspect = wrong_in_graph(walk_along(graph), {}, floating="float32")
+    assert suspect.kind == "graph"

@@ -1,0 +1,110 @@
+"""A walk along a build names the node that was made wrong, and no other; along a right one it names none."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+import rewriting
+import test_planted_faults as planted
+import torch
+
+from pytest_sdperf.fusing import tidy
+from pytest_sdperf.fusing.fusion_graph import path_of
+from pytest_sdperf.tracing.reference import pool_of_graphs
+from pytest_sdperf.tracing.section import nodes_between
+from pytest_sdperf.tracing.walk import Walk
+
+GRAPH = planted.UNET
+WIDE = {"float32": torch.float64, "float16": torch.float32}
+# Fault -> type of the node that is named, and the last parts of its module path.
+NAMED = {
+    "query_and_key_swapped": ("MultiHeadAttention", "attn1"),
+    "key_and_value_swapped": ("MultiHeadAttention", "attn2"),
+    "columns_packed_by_projection": ("MultiHeadAttention", "attn1"),
+    "heads_of_value_rotated": ("MultiHeadAttention", "attn1"),
+    "projection_transposed": ("MatMul", "attn1.to_out.0"),
+    "bias_of_convolution_dropped": ("NhwcConv", "proj_in"),
+    "padding_on_one_side": ("NhwcConv", "downsamplers.0.conv"),
+    "moved_bias_dropped": ("SkipGroupNorm", "resnets.0.norm2"),
+    "number_of_groups_halved": ("SkipGroupNorm", "resnets.0.norm2"),
+    "activation_of_group_norm_dropped": ("SkipGroupNorm", "resnets.0.norm2"),
+    "activation_of_group_norm_added": ("SkipGroupNorm", "attentions.0.norm"),
+    "bias_of_layer_norm_dropped": ("SkipLayerNormalization", "norm2"),
+    "bias_of_geglu_negated": ("BiasSplitGelu", "ff.net.0"),
+}
+
+
+def cast(inputs):
+    return {name: np.asarray(array, np.float32) if array.dtype.kind == "f" else array for name, array in inputs.items()}
+
+
+@functools.cache
+def scene(floating, folder):
+    """The values of the graph that nothing was done to, and its inputs."""
+    raw, plain = rewriting.load(*GRAPH), rewriting.load(*GRAPH)
+    inputs = cast({name: np.asarray(array) for name, array in rewriting.draw_inputs(raw, rewriting.SIZES[0]).items()})
+    if floating == "float16":
+        rewriting.fuse(plain, [], to_float16=True)
+    tidy.unify(raw)
+    paths = [folder / f"raw-{floating}.onnx", folder / f"plain-{floating}.onnx"]
+    for path, model in zip(paths, (raw, plain), strict=True):
+        ir.save(model, path)
+    return pool_of_graphs(*paths, inputs, floating=floating, device="cpu"), inputs
+
+
+@functools.cache
+def fused(floating):
+    model = rewriting.load(*GRAPH)
+    rewriting.build(model, rewriting.LAST, floating=floating)
+    return model
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("graphs")
+
+
+def walk_along(folder, floating, fault=None):
+    pool, inputs = scene(floating, folder)
+    model = fused(floating).clone()
+    if fault is not None:
+        fault(model)
+    return Walk(model.graph, pool, inputs, wide=WIDE[floating], device="cpu")
+
+
+@pytest.mark.parametrize("floating", ["float32", "float16"])
+def test_a_right_build_has_nothing_wrong(folder, floating):
+    walk = walk_along(folder, floating)
+    assert walk.faults == []
+    assert walk.lost() == []
+    assert len(walk.confirmed) > 50
+
+
+@pytest.mark.parametrize("fault", NAMED)
+def test_the_planted_node_is_named(folder, fault):
+    walk = walk_along(folder, "float32", getattr(planted, fault))
+    node = walk.faults[0].value.producer()
+    op_type, path = NAMED[fault]
+    assert node.op_type == op_type
+    assert path_of(node).endswith(path)
+    assert walk.faults[0].should is not None
+    assert len({one.value.producer() for one in walk.faults}) == 1
+    assert walk.lost() == []
+
+
+@pytest.mark.parametrize(
+    "fault", ["query_and_key_swapped", "activation_of_group_norm_dropped", "bias_of_geglu_negated"]
+)
+def test_in_halves_too(folder, fault):
+    walk = walk_along(folder, "float16", getattr(planted, fault))
+    assert walk.faults[0].value.producer().op_type == NAMED[fault][0]
+
+
+def test_what_lies_between_values_with_a_counterpart_is_a_section(folder):
+    walk = walk_along(folder, "float32", planted.query_and_key_swapped)
+    value = walk.faults[0].value
+    nodes = nodes_between(value, {one for one in walk.confirmed if one is not value})
+    assert [node.op_type for node in nodes] == ["MatMul", "Reshape", "MultiHeadAttention"]

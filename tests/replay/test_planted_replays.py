@@ -65,8 +65,8 @@ def test_a_planted_mistake_is_named(case_on, engine, check, code):
     assert judged(check, case_on(engine)) == (Outcome.REGRESSED, code)
 
 
-def taken(runner, *, pairs=1, more=lambda found: 0):
-    return interleave(runner, sizes_of(runner, SIZES), pairs=pairs, more=more)
+def taken(runner, *, sizes=SIZES, pairs=1, more=lambda found: 0):
+    return interleave(runner, sizes_of(runner, sizes), pairs=pairs, more=more)
 
 
 def test_an_engine_that_is_slow_to_change_its_size_takes_longer_in_turns(case_on):
@@ -112,6 +112,6 @@ def test_images_of_a_request_are_what_they_are_alone(case_on, engine, code):
 @pytest.mark.slow
 def test_turns_are_timed_in_fresh_processes_until_it_is_certain(case_on):
     runner, policy = case_on("slow-to-change", in_process=False), dataclasses.replace(POLICY, max_pairs=6)
-    found = taken(runner, pairs=2, more=functools.partial(more_pairs, policy=policy))
+    found = taken(runner, sizes=SIZES[:2], pairs=2, more=functools.partial(more_pairs, policy=policy))
     verdict = judge_interleaving(found, runner.case, policy=policy)
     assert (verdict.outcome, verdict.code) == (Outcome.REGRESSED, "turns-slower")

@@ -11,7 +11,6 @@ from pytest_sdperf.agreement import by_torch, floating_of
 from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.comparing.steps import first_beyond
 from pytest_sdperf.comparing.tensors import compare
-from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.located import Located
 from pytest_sdperf.locating import graphs, modules
@@ -49,7 +48,7 @@ def locate(runner: CaseRunner, found: Sequence[Agreement], *, settings: Settings
     """
     try:
         return _locate(runner, found, folder=settings.reproductions, real_weights=settings.real_weights)
-    except SdperfError as error:
+    except Exception as error:  # noqa: BLE001 - whatever it is, what the comparison said must stand
         lines = str(error).strip().splitlines()
         return Located(runner.case.component, "hidden", told=f"Looking inside failed: {lines[0] if lines else error}")
 

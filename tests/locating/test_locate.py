@@ -1,0 +1,22 @@
+"""A search that fails takes nothing away from what the comparison said."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_sdperf.errors import BuildError
+from pytest_sdperf.locating import locate as search
+from pytest_sdperf.settings import Settings
+
+
+@pytest.mark.parametrize("error", [BuildError("no room.\nmore"), KeyError("no room.")])
+def test_a_search_that_fails_is_told_in_a_sentence(monkeypatch, error):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(search, "_locate", fail)
+    located = search.locate(SimpleNamespace(case=SimpleNamespace(component="unet")), (), settings=Settings())
+    assert (located.component, located.kind, located.reproduction) == ("unet", "hidden", None)
+    assert located.told.replace("'", "") == "Looking inside failed: no room."

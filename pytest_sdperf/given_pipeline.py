@@ -163,7 +163,8 @@ class GivenPipelineRunner(CaseRunner):
             jobs: Name -> floating type, and calls as of `tasks.replay`.
         """
         told = {
-            name: {"floatings": self._floatings(floating), "calls": calls} for name, (floating, calls) in jobs.items()
+            name: {"floatings": self._floatings(floating), "rounding": parse(floating)[1], "calls": calls}
+            for name, (floating, calls) in jobs.items()
         }
         extra = {"folder": str(self._plain_folder()), "watermark": self.description.watermark, "jobs": told}
         return self.task("answer", {**self.arguments(), **extra}, module="plain_pipeline")

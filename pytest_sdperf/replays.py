@@ -88,6 +88,12 @@ class Replay:
     prepared: Mapping[str, int] = dataclasses.field(default_factory=dict)
     peaks_bytes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
 
+    @property
+    def beyond(self) -> bool:
+        """Whether anything is beyond a limit that a wider one could change."""
+        pairs = [(one.error, one) for one in self.answers] + [(one.largest, one) for one in self.spreads]
+        return any(math.isfinite(far) and math.isfinite(one.limit) and not one.passed for far, one in pairs)
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Replay:
         """Rebuild it from JSON data."""

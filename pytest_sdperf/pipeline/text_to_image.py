@@ -138,7 +138,8 @@ class TextToImage:
             negative = self._prompts.encode([negative_prompt] * len(prompts))
             positive = self._prompts.encode(prompts)
             conditions = guided_conditions(self.model, negative, positive, workload=workload, dtype=self._dtype)
-            noise = self._noise(workload, seed, rounding) if noise is None else noise
+            noise = self._noise(workload, seed) if noise is None else noise
+            noise = rounded_otherwise(noise, rounding, self._dtype) if rounding else noise
             start_state = self._begin(workload, seed=seed, noise=noise, start=start, strength=strength)
             latents = self._denoise(start_state, conditions, guidance_scale=weight, on_step=on_step)
             return self._decode(latents, len(start_state.timesteps))
@@ -150,9 +151,8 @@ class TextToImage:
         dtype: torch.dtype = getattr(torch, self.floating)
         return dtype
 
-    def _noise(self, workload: Workload, seed: int, rounding: int) -> torch.Tensor:
-        noise = draw_noise((workload.batch_size, *self.model.inputs("unet", workload)[0].shape[1:]), seed)
-        return rounded_otherwise(noise, rounding, self._dtype) if rounding else noise
+    def _noise(self, workload: Workload, seed: int) -> torch.Tensor:
+        return draw_noise((workload.batch_size, *self.model.inputs("unet", workload)[0].shape[1:]), seed)
 
     def _begin(
         self,

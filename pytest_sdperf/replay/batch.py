@@ -6,7 +6,17 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.replay.calls import PROMPTS, Call, is_plain_torch, make_calls, one_size, wanted
+from pytest_sdperf.replay.calls import (
+    PROMPTS,
+    Answers,
+    Call,
+    Wanted,
+    is_plain_torch,
+    judged,
+    make_calls,
+    one_size,
+    wanted,
+)
 from pytest_sdperf.replay.compare import answer_of, is_indistinct, limits_of, spread_of
 from pytest_sdperf.replays import Replay
 from pytest_sdperf.runner import CaseRunner
@@ -51,20 +61,26 @@ def mix(runner: CaseRunner) -> Replay:
         NoReferenceError: There is nothing to compare with.
         SdperfError: The engine, or torch, could not run.
     """
-    size = _size(runner)
-    count, rows = rows_of(runner, size), _looked_at(runner)
+    size, asked = _size(runner), calls_of(runner)
+    count = rows_of(runner, size)
     together = Call("the batch", _of(runner, size), _prompts(range(size)), drawn=size, rows=tuple(range(count)))
-    torch = wanted(runner, calls_of(runner))
+    wanted(runner, asked)  # what has no reference is not called either
     alone = calls_of(runner, size=size if one_size(runner) else 1)
     found = make_calls(runner, [together, *alone])
+    return judged(runner, asked, lambda torch: _compared(runner, found, torch, count=count))
+
+
+def _compared(runner: CaseRunner, found: Answers, torch: Wanted, *, count: int) -> Replay:
+    rows = _looked_at(runner)
     pairs = list(zip(rows, found.outputs[1:], torch.exact, torch.rough, strict=True))
     mixed = [_row(found.outputs[0], row) for row in rows]
     spreads, answers = [], []
-    for own, (row, single, exact, rough) in zip(mixed, pairs, strict=True):
-        limits = limits_of(_row(exact, 0), _row(rough, 0), floating=torch.floating)
+    for own, (row, single, exact, several) in zip(mixed, pairs, strict=True):
+        rough = [_row(one, 0) for one in several]
+        limits = limits_of(_row(exact, 0), rough, floating=torch.floating)
         name = f"{_word(runner)} {row + 1} of {count}"
         spreads.append(spread_of(f"{name}, and alone", [own, _row(single, 0)], limits))
-        answers.append(answer_of(name, own, _row(exact, 0), _row(rough, 0), floating=torch.floating))
+        answers.append(answer_of(name, own, _row(exact, 0), rough, floating=torch.floating))
     return Replay(
         check="batch",
         floating=torch.floating,

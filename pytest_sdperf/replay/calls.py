@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,8 @@ from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.building.outputs import Compute, cached_outputs
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.replays import Replay
+from pytest_sdperf.roundings import labels
 from pytest_sdperf.runner import PROMPT, CaseRunner
 from pytest_sdperf.values import Workload, to_json
 from pytest_sdperf.yardsticks import REFERENCE
@@ -86,12 +88,12 @@ class Wanted:
     Attributes:
         floating: Floating type that is tested.
         exact: Answers of higher precision.
-        rough: Answers in that floating type: the yardstick.
+        rough: Answers in that floating type, of each call in one rounding or several: the yardstick.
     """
 
     floating: str
     exact: Sequence[Arrays]
-    rough: Sequence[Arrays]
+    rough: Sequence[Sequence[Arrays]]
 
 
 def is_plain_torch(runner: CaseRunner) -> str:
@@ -130,8 +132,25 @@ def make_calls(runner: CaseRunner, calls: Sequence[Call]) -> Answers:
     )
 
 
-def wanted(runner: CaseRunner, calls: Sequence[Call]) -> Wanted:
-    """Return what torch answers to the same calls; from the cache if it is there.
+def judged(runner: CaseRunner, calls: Sequence[Call], make: Callable[[Wanted], Replay]) -> Replay:
+    """Compare with torch: where a request is beyond a limit of one rounding, with several (`comparing.roundings`).
+
+    Args:
+        runner: The case.
+        calls: What was asked.
+        make: Compares with what torch answers.
+
+    Raises:
+        As `wanted`.
+    """
+    replay = make(wanted(runner, calls))
+    if not runner.is_pipeline or not replay.beyond:
+        return replay
+    return make(wanted(runner, calls, several=True))
+
+
+def wanted(runner: CaseRunner, calls: Sequence[Call], *, several: bool = False) -> Wanted:
+    """Return what torch answers to the same calls, if asked for in several roundings; from the cache if it is there.
 
     Raises:
         NoReferenceError: There is no torch module.
@@ -143,10 +162,10 @@ def wanted(runner: CaseRunner, calls: Sequence[Call]) -> Wanted:
             f"--sdperf-weights=FOLDER with the diffusers folder that they were exported from."
         )
     floating = floating_of(runner)
-    names = (REFERENCE[floating], floating)
-    found = of_torch(runner, [calls], names)
-    exact, rough = (_by_call(found[_name(0, name)], len(calls)) for name in names)
-    return Wanted(floating, exact, rough)
+    rough = (floating, *(labels(floating) if several else ()))
+    found = of_torch(runner, [calls], (REFERENCE[floating], *rough))
+    exact, *others = (_by_call(found[_name(0, name)], len(calls)) for name in (REFERENCE[floating], *rough))
+    return Wanted(floating, exact, list(zip(*others, strict=True)))
 
 
 def of_torch(runner: CaseRunner, groups: Sequence[Sequence[Call]], floatings: Sequence[str]) -> dict[str, Arrays]:
@@ -155,7 +174,7 @@ def of_torch(runner: CaseRunner, groups: Sequence[Sequence[Call]], floatings: Se
     Args:
         runner: Of the case whose weights are taken.
         groups: Calls that belong together.
-        floatings: Floating types in which torch answers.
+        floatings: Floating types in which torch answers, each with the number of a rounding where it has one.
     """
     asked = {_name(number, one): (group, one) for number, group in enumerate(groups) for one in floatings}
     of = _of_own if isinstance(runner, GivenPipelineRunner) else _of_module

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.replay.calls import PROMPTS, Answers, Call, make_calls, wanted
+from pytest_sdperf.replay.calls import PROMPTS, Answers, Call, Wanted, judged, make_calls, wanted
 from pytest_sdperf.replay.compare import answer_of, is_indistinct, limits_of, spread_of, with_stale
 from pytest_sdperf.replays import Replay, Spread
 from pytest_sdperf.runner import CaseRunner
@@ -39,10 +39,17 @@ def repeat(runner: CaseRunner, *, repeats: int) -> Replay:
         NoReferenceError: There is nothing to compare with.
         SdperfError: The engine, or torch, could not run.
     """
-    first, other = calls_of(runner)
-    torch = wanted(runner, [first, other])
+    asked = calls_of(runner)
+    first, other = asked
+    wanted(runner, asked)  # what has no reference is not called either
     found = make_calls(runner, [*[first] * repeats, other, first])
     processes = [found.outputs[0], runner.outputs(), *(runner.run() for _ in range(repeats - 2))]
+    return judged(runner, asked, lambda torch: _compared(runner, found, processes, torch, repeats=repeats))
+
+
+def _compared(
+    runner: CaseRunner, found: Answers, processes: Sequence[Arrays], torch: Wanted, *, repeats: int
+) -> Replay:
     limits = limits_of(torch.exact[0], torch.rough[0], floating=torch.floating)
     answer = answer_of(OTHER, found.outputs[repeats], torch.exact[1], torch.rough[1], floating=torch.floating)
     return Replay(

@@ -5,7 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from pytest_sdperf.replay.calls import PROMPTS, Call, is_plain_torch, make_calls, one_size, wanted
+from pytest_sdperf.replay.calls import (
+    PROMPTS,
+    Answers,
+    Call,
+    Wanted,
+    is_plain_torch,
+    judged,
+    make_calls,
+    one_size,
+    wanted,
+)
 from pytest_sdperf.replay.compare import answer_of, limits_of, spread_of, with_stale
 from pytest_sdperf.replays import Replay
 from pytest_sdperf.runner import CaseRunner
@@ -64,8 +74,13 @@ def resize(runner: CaseRunner, sizes: Sequence[Workload]) -> Replay:
         SdperfError: The engine, or torch, could not run.
     """
     calls, count = calls_of(runner, sizes), len(sizes)
-    torch = wanted(runner, calls)
+    wanted(runner, calls)  # what has no reference is not called either
     found = make_calls(runner, [*calls, *calls[:count]])
+    return judged(runner, calls, lambda torch: _compared(runner, calls, found, torch))
+
+
+def _compared(runner: CaseRunner, calls: Sequence[Call], found: Answers, torch: Wanted) -> Replay:
+    count = len(calls) // 2
     spreads, answers = [], []
     for number, call in enumerate(calls):
         exact, rough, obtained = torch.exact[number], torch.rough[number], found.outputs[number]

@@ -56,7 +56,7 @@ def answer(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]
 
     Args:
         arguments: As for `run`, with `jobs` instead of `floatings`: name -> `calls`, as of `tasks.replay`, and
-            `floatings`: floating type of each part.
+            `floatings`: floating type of each part, and `rounding`, the number of one of the initial latents.
         context: The task's context.
 
     Returns:
@@ -68,7 +68,7 @@ def answer(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]
         pipeline = _loaded(arguments, job["floatings"])
         outputs = {}
         for number, call in enumerate(job["calls"]):
-            found, drew = called(pipeline, call).drawing()
+            found, drew = called(pipeline, call).rounded_otherwise(job["rounding"]).drawing()
             check_deterministic(pipeline, drew=drew)
             outputs[f"{number}.{IMAGE}"] = images_of(found).cpu().numpy()
         folder = context.out_dir / name

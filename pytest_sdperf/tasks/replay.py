@@ -13,6 +13,7 @@ from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.components import IMAGE, PIPELINE
 from pytest_sdperf.contracts import Runner
 from pytest_sdperf.pipeline.whole_call import images_of
+from pytest_sdperf.roundings import parse
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._kept import Held, on_host
 from pytest_sdperf.tasks._loading import loaded_component
@@ -37,7 +38,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     Args:
         arguments: As for the `run` of `tasks.component` or `tasks.pipeline`, with `calls`: of a component each with
             `inputs` (path of an npz file) and `workload`; of a pipeline with `prompts`, `seed`, `rows` (of the noise),
-            `drawn` (rows that are drawn) and `workload`.
+            `drawn` (rows that are drawn) and `workload`. `rounding` is the number of one of the initial latents.
         context: The task's context.
 
     Returns:
@@ -66,7 +67,8 @@ def reference(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, A
     """Make several groups of calls, each in its floating type, one after the other.
 
     Args:
-        arguments: As for `run`, with `jobs` instead of `calls`: name -> `calls` and `floating`.
+        arguments: As for `run`, with `jobs` instead of `calls`: name -> `calls` and `floating`, a floating type with
+            the number of a rounding where it has one.
         context: The task's context.
 
     Returns:
@@ -77,7 +79,8 @@ def reference(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, A
         folder = context.out_dir / name
         folder.mkdir()
         own = dataclasses.replace(context, out_dir=folder)
-        asked = {**in_floating(arguments, job["floating"], context), "calls": job["calls"]}
+        floating, rounding = parse(job["floating"])
+        asked = {**in_floating(arguments, floating, context), "calls": job["calls"], "rounding": rounding}
         paths[name] = run(asked, own)["outputs"]
     return paths
 
@@ -115,7 +118,13 @@ def _request(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tup
                     runner.resize(workload)
             one = pipeline.model.inputs("unet", workload)[0].shape[1:]
             noise = draw_noise((call["drawn"], *one), call["seed"])[list(call["rows"])]
-            result = pipeline.generate(call["prompts"], seed=call["seed"], workload=workload, noise=noise)
+            result = pipeline.generate(
+                call["prompts"],
+                seed=call["seed"],
+                workload=workload,
+                noise=noise,
+                rounding=arguments.get("rounding", 0),
+            )
             outputs = {IMAGE: on_host(result.image), "latents": on_host(result.latents)}
             held.keep(outputs)
             return {name: array.copy() for name, array in outputs.items()}

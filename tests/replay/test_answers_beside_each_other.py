@@ -15,6 +15,8 @@ from pytest_sdperf.tasks._kept import Held
 RIGHT = np.arange(1.0, 9.0, dtype=np.float32).reshape(2, 4)
 LIMITS = {"out": 1e-3}
 
+PAIRS = ((1e-3, 3e-3), (2e-3, 1e-3))  # errors of two outputs in two roundings
+
 
 def spread(*others, limits=LIMITS):
     return spread_of("calls", [{"out": RIGHT}, *({"out": other} for other in others)], limits)
@@ -51,13 +53,25 @@ def test_the_output_that_is_nearest_to_its_limit_decides():
 
 def test_a_limit_is_twice_the_yardstick_and_no_smaller_than_rounding():
     exact, rough = {"out": RIGHT.astype(np.float64)}, {"out": RIGHT * np.float32(1.001)}
-    assert limits_of(exact, rough, floating="float32")["out"] == pytest.approx(2e-3, rel=1e-3)
-    assert limits_of(exact, {"out": RIGHT}, floating="float32") == {"out": 2.0**-24}
+    assert limits_of(exact, [rough], floating="float32")["out"] == pytest.approx(2e-3, rel=1e-3)
+    assert limits_of(exact, [{"out": RIGHT}], floating="float32") == {"out": 2.0**-24}
+
+
+def test_of_several_roundings_the_farthest_counts():
+    exact = {"a": RIGHT, "b": RIGHT}
+    rough = [{"a": RIGHT * np.float32(1 + one), "b": RIGHT * np.float32(1 + other)} for one, other in PAIRS]
+    limits = limits_of(exact, rough, floating="float32")
+    assert [limits["a"], limits["b"]] == pytest.approx([4e-3, 6e-3], rel=1e-3)
+    obtained = {"a": RIGHT * np.float32(1.003), "b": RIGHT * np.float32(1.005)}
+    answer = answer_of("B", obtained, exact, rough, floating="float32")
+    assert answer.passed
+    assert answer.limit == pytest.approx(6e-3, rel=1e-3)
+    assert not answer_of("B", obtained, exact, rough[:1], floating="float32").passed
 
 
 def test_a_wrong_answer_says_whose_it_is():
     exact, other = {"out": RIGHT}, {"out": RIGHT[:, ::-1].copy()}
-    answer = answer_of("B", exact, other, other, floating="float32")
+    answer = answer_of("B", exact, other, [other], floating="float32")
     assert not answer.passed
     assert with_stale(answer, exact, exact, LIMITS, call="A").stale == "A"
     assert with_stale(answer, {"out": 2 * RIGHT}, exact, LIMITS, call="A").stale == ""

@@ -58,5 +58,5 @@ def test_noise_may_be_given(monkeypatch):
     workload, noise = Workload(2, 128, 128, 20, "ddim"), torch.full((2, 4, 16, 16), 0.25)
     begun = pipeline._begin(workload, seed=0, noise=noise, start=None, strength=1.0)
     assert torch.equal(begun.latents, noise)
-    drawn = pipeline._noise(workload, 0, 0)
+    drawn = pipeline._noise(workload, 0)
     assert not torch.equal(pipeline._begin(workload, seed=0, noise=drawn, start=None, strength=1.0).latents, noise)

@@ -8,34 +8,34 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 import rewriting
-import test_planted_faults as planted
 import torch
 
+from pytest_sdperf.faults import known
 from pytest_sdperf.fusing import tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.reference import pool_of_graphs
 from pytest_sdperf.tracing.section import nodes_between
 from pytest_sdperf.tracing.walk import Walk
 
-GRAPH = planted.UNET
+GRAPH = ("torch-2.13/sd15-thin-unet-dynamo-18-dynamic", "unet.down_blocks.0")
 WIDE = {"float32": torch.float64, "float16": torch.float32}
 # Fault -> type of the node that is named, and the last parts of its module path.
 NAMED = {
-    "query_and_key_swapped": ("MultiHeadAttention", "attn1"),
-    "key_and_value_swapped": ("MultiHeadAttention", "attn2"),
-    "columns_packed_by_projection": ("MultiHeadAttention", "attn1"),
-    "heads_of_value_rotated": ("MultiHeadAttention", "attn1"),
-    "projection_transposed": ("MatMul", "attn1.to_out.0"),
-    "bias_of_convolution_dropped": ("NhwcConv", "proj_in"),
-    "padding_on_one_side": ("NhwcConv", "downsamplers.0.conv"),
-    "moved_bias_dropped": ("SkipGroupNorm", "resnets.0.norm2"),
-    "number_of_groups_halved": ("SkipGroupNorm", "resnets.0.norm2"),
-    "activation_of_group_norm_dropped": ("SkipGroupNorm", "resnets.0.norm2"),
-    "activation_of_group_norm_added": ("SkipGroupNorm", "attentions.0.norm"),
-    "bias_of_layer_norm_dropped": ("SkipLayerNormalization", "norm2"),
-    "bias_of_geglu_negated": ("BiasSplitGelu", "ff.net.0"),
+    "graph-query-and-key-exchanged": ("MultiHeadAttention", "attn1"),
+    "graph-key-and-value-exchanged": ("MultiHeadAttention", "attn2"),
+    "graph-packed-by-projection": ("MultiHeadAttention", "attn1"),
+    "graph-heads-rotated": ("MultiHeadAttention", "attn1"),
+    "graph-projection-transposed": ("MatMul", "attn1.to_out.0"),
+    "graph-bias-of-convolution-lost": ("NhwcConv", "proj_in"),
+    "graph-padded-on-one-side": ("NhwcConv", "downsamplers.0.conv"),
+    "graph-moved-bias-lost": ("SkipGroupNorm", "resnets.0.norm2"),
+    "graph-number-of-groups-halved": ("SkipGroupNorm", "resnets.0.norm2"),
+    "graph-activation-lost": ("SkipGroupNorm", "resnets.0.norm2"),
+    "graph-activation-added": ("SkipGroupNorm", "attentions.0.norm"),
+    "graph-bias-of-layer-norm-lost": ("SkipLayerNormalization", "norm2"),
+    "graph-bias-of-geglu-negated": ("BiasSplitGelu", "ff.net.0"),
 }
-QUICK = ("query_and_key_swapped", "moved_bias_dropped", "activation_of_group_norm_dropped", "padding_on_one_side")
+QUICK = ("graph-query-and-key-exchanged", "graph-moved-bias-lost", "graph-activation-lost", "graph-padded-on-one-side")
 
 
 def cast(inputs):
@@ -88,7 +88,7 @@ def test_a_right_build_has_nothing_wrong(folder, floating):
     "fault", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in NAMED]
 )
 def test_the_planted_node_is_named(folder, fault):
-    walk = walk_along(folder, "float32", getattr(planted, fault))
+    walk = walk_along(folder, "float32", known.get(fault).change)
     node = walk.faults[0].value.producer()
     op_type, path = NAMED[fault]
     assert node.op_type == op_type
@@ -99,15 +99,15 @@ def test_the_planted_node_is_named(folder, fault):
 
 
 @pytest.mark.parametrize(
-    "fault", ["query_and_key_swapped", "activation_of_group_norm_dropped", "bias_of_geglu_negated"]
+    "fault", ["graph-query-and-key-exchanged", "graph-activation-lost", "graph-bias-of-geglu-negated"]
 )
 def test_in_halves_too(folder, fault):
-    walk = walk_along(folder, "float16", getattr(planted, fault))
+    walk = walk_along(folder, "float16", known.get(fault).change)
     assert walk.faults[0].value.producer().op_type == NAMED[fault][0]
 
 
 def test_what_lies_between_values_with_a_counterpart_is_a_section(folder):
-    walk = walk_along(folder, "float32", planted.query_and_key_swapped)
+    walk = walk_along(folder, "float32", known.get("graph-query-and-key-exchanged").change)
     value = walk.faults[0].value
     nodes = nodes_between(value, {one for one in walk.confirmed if one is not value})
     assert [node.op_type for node in nodes] == ["MatMul", "Reshape", "MultiHeadAttention"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import onnx  # noqa: F401 - pytest runs inside this process, which can load such a library only once
@@ -71,14 +72,14 @@ def type_in(folder, pytester, monkeypatch):
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.chdir(folder)
 
-    def run(command: str) -> pytest.RunResult:
+    def run(command: str, *more: str) -> pytest.RunResult:
         _, *words = shlex.split(command.replace("--engine=ort-cuda", "--engine=stand-in"))
         fake = ["fake_gpu"] if "--gpu=auto" in words else []
         plugins = ["pytest_sdperf.plugin", "pytest_sdperf.short_names", "no:cacheprovider", *fake]
         # Where a fault begins is told by other tests, and would take longer than all the rest.
         places = ["--sdperf-cache-dir=cache", "--sdperf-state-dir=state", "--sdperf-locate=off", f"--rootdir={folder}"]
         loaded = [word for name in plugins for word in ("-p", name)]
-        return pytester.runpytest_inprocess(*loaded, *words, *places, PATIENT, no_reraise_ctrlc=True)
+        return pytester.runpytest_inprocess(*loaded, *words, *places, PATIENT, *more, no_reraise_ctrlc=True)
 
     return run
 
@@ -143,6 +144,27 @@ def test_the_same_run_without_a_fault_passes(fault, type_in, prepare):
     result = type_in(fault.command.rpartition(" --plant=")[0])
     assert result.ret == 0
     assert "PLANTED" not in result.stdout.str()
+
+
+@pytest.mark.slow
+def test_a_disagreement_names_its_node_and_leaves_files_that_show_it(type_in, tmp_path):
+    fault = known.get("graph-causal-mask-lost")
+    result = type_in(fault.command, "--sdperf-locate=on", "--sdperf-repro=files", "--sdperf-repro-weights=real")
+    (told,) = (line for line in result.outlines if line.startswith("The graph of the text_encoder goes wrong at "))
+    found = re.fullmatch(
+        r"The graph of the text_encoder goes wrong at com\.microsoft::MultiHeadAttention \S+ of (\S+): relative L2 "
+        r"error \S+, and at most \S+ passes there\. What it reads agrees: \S+, the nearest to its limit, has an error "
+        r"\S+ of at most \S+\. By its definition it gives something else than the reference: the graph is wrong, "
+        r"whatever runs it\. The last value before it that agrees is that of .+\. Reproduce it \(real weights\): "
+        r"(\S+) (\S+)",
+        told,
+    )
+    assert found is not None
+    path, python, program = found.groups()
+    assert path.endswith("self_attn")
+    again = subprocess.run([python, program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert re.fullmatch(r"onnxruntime \S+ CPUExecutionProvider: error \S+, limit \S+\n", again.stdout)
+    assert again.returncode == 1
 
 
 def test_nothing_of_a_planted_run_is_kept(folder, type_in):

@@ -134,11 +134,9 @@ _OVERFLOW = Found(
 )  # fmt: skip
 _BLACK = Found(
     "agreement", DISAGREES,
-    "The image has a relative L2 error # against torch float64; plain torch float32 has #, so at most # passes; the "
-    "worst "
-    "element is image[...]. The image is black: no value is brighter than # of 255, of the reference no value is "
-    "brighter "
-    "than # of 255.",
+    "The image has a relative L2 error # against torch float64; plain torch float32 has # in the worst of # roundings, "
+    "so at most # passes; the worst element is image[...]. The image is black: no value is brighter than # of 255, of "
+    "the reference no value is brighter than # of 255.",
     "image",
 )  # fmt: skip
 _SINGLE, _TEXT = too_far(UNET, "float32"), too_far(TEXT_ENCODER, "float32")

@@ -49,7 +49,7 @@ def parts_at(step: str) -> Found:
     """Return how a request is found whose latents leave the reference at a step."""
     words = (
         f"The latents part from torch float64 at step {step} of 4: relative L2 error #, and plain torch float32 has # "
-        f"there, so at most # passes. The error was ..."
+        f"there in the worst of # roundings, so at most # passes. The error was ..."
     )
     return Found("agreement", DISAGREES, words, "steps")
 

@@ -36,7 +36,7 @@ def test_images_start_from_the_same_rows_of_noise_whatever_the_batch_is(tmp_path
     def loaded(arguments, context):
         yield SimpleNamespace(model=SHAPES, generate=generate), {}
 
-    monkeypatch.setattr(task, "_loaded", loaded)
+    monkeypatch.setattr(task, "loaded_request", loaded)
     arguments = {
         "prompts": ["a", "b", "c"],
         "seed": 5,

@@ -23,7 +23,7 @@ SCRIPT = "reproduce.py"
 SHOWN, GONE = 1, 0
 _TIMEOUT_S = 300
 _REAL = (
-    "No random weights show this fault, and the weights of the case are not given away unasked: type "
+    "Files with the weights of the case show this fault, and these are not given away unasked: type "
     "--sdperf-repro-weights=real."
 )
 _ELSEWHERE = (

@@ -1,0 +1,88 @@
+"""What is said where a search ends without a place."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from sample_values import case
+
+from pytest_sdperf import host_memory
+from pytest_sdperf.errors import WorkerError
+from pytest_sdperf.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.located import Located, Spot
+from pytest_sdperf.locating import graphs, locate
+from pytest_sdperf.settings import Settings
+
+
+def found_of(runner, settings=None):
+    return locate.locate(runner, [], settings=settings or Settings())
+
+
+def test_a_search_that_fails_leaves_the_verdict_alone(monkeypatch):
+    def crash(runner, found, **others):
+        raise WorkerError("the worker was killed by SIGKILL\nand more", reason="signal", tail="")
+
+    monkeypatch.setattr(locate, "_locate", crash)
+    runner = SimpleNamespace(case=case(component="vae_decoder"))
+    assert found_of(runner) == Located(
+        "vae_decoder", "hidden", told="Looking inside failed: the worker was killed by SIGKILL"
+    )
+
+
+def test_a_pipeline_of_ones_own_is_not_looked_into():
+    runner = GivenPipelineRunner.__new__(GivenPipelineRunner)
+    object.__setattr__(runner, "case", case(component="pipeline"))
+    assert found_of(runner).told == (
+        "A pipeline of your own is not looked into. Name its parts to find out more: --sdperf-model=NAME with "
+        "--sdperf-weights=FOLDER builds the same components from the same weights."
+    )
+
+
+def test_where_every_component_agrees_the_fault_lies_between_them(monkeypatch):
+    monkeypatch.setattr(locate, "_questions", lambda runner, found: ["text_encoder", "unet"])
+    monkeypatch.setattr(locate, "_agrees", lambda question: True)
+    runner = SimpleNamespace(case=case(component="pipeline"), is_pipeline=True)
+    assert found_of(runner) == Located(
+        "pipeline",
+        "spread",
+        told="Given what it was given in this request, each component agrees with its reference: what went wrong lies "
+        "between them, or adds up over the steps.",
+    )
+
+
+@pytest.mark.parametrize("free", [None, 8 * 2**30])
+def test_what_fits_into_memory_is_looked_at(monkeypatch, tmp_path, free):
+    values = tmp_path / "outputs.npz"
+    values.write_bytes(b"x" * 1024)
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: free)
+    assert graphs._too_large(values) == ""
+
+
+def test_what_does_not_fit_into_memory_is_said(monkeypatch):
+    values = SimpleNamespace(stat=lambda: SimpleNamespace(st_size=3 * 2**30))
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: 16 * 2**30)
+    assert graphs._too_large(values) == (
+        "Looking inside would take about 24 GiB of memory, and 16 GiB are free. Look at a smaller picture: "
+        "--sdperf-resolution=256."
+    )
+
+
+def test_a_fault_that_vanishes_is_one_of_onnxruntime():
+    assert graphs._gone(512) == (
+        "With its 512 inner values as outputs the graph computes the right thing: what ONNX Runtime rewrites when it "
+        "loads the graph, and cannot while somebody reads these values, is to blame."
+    )
+
+
+def test_an_export_may_be_wrong_itself():
+    spot = Spot("view_3", "node_view_3", "::Reshape", "unet.conv_in", 0.5, 1e-3)
+    assert graphs._wrong_export(spot) == (
+        "The exported graph is wrong before anything is optimized: its view_3 has an error 5.00e-01, and at most "
+        "1.00e-03 passes."
+    )
+
+
+def test_free_memory_is_told_in_bytes():
+    free = host_memory.available_bytes()
+    assert free is None or 2**20 < free < 2**50

@@ -197,7 +197,7 @@ def test_a_graph_without_such_ops_is_not_asked_for_its_opset():
     assert lower(ir.Model(graph, ir_version=8)) == Counter()
 
 
-def test_a_graph_of_5000_nodes_is_lowered_in_a_second():
+def test_a_graph_of_5000_nodes_is_not_searched_for_each_of_them():
     x, gamma = (ir.val(name, ir.DataType.FLOAT, shape) for name, shape in (("X", [2, 8, 8, 8]), ("gamma", [8])))
     nodes, value = [], x
     for index in range(5000):
@@ -212,4 +212,4 @@ def test_a_graph_of_5000_nodes_is_lowered_in_a_second():
     model = ir.Model(ir.Graph([x, gamma], [value], nodes=nodes, opset_imports=opsets, name="long"), ir_version=10)
     start = time.process_time()
     assert lower(model) == Counter({"com.microsoft::GroupNorm": 500})
-    assert time.process_time() - start < 1.0
+    assert time.process_time() - start < 20  # half a second on an idle machine, and minutes for such a search

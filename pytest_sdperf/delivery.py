@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from pytest_sdperf.comparing.where import sentence
 from pytest_sdperf.comparing.words import sentences
-from pytest_sdperf.errors import WorkerError
+from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError, WorkerError
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.fitness import ended
 from pytest_sdperf.judging.policy import Policy
@@ -126,6 +127,29 @@ def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
     if how == "skip":
         pytest.skip(text)
     raise VerdictFailed(text, pytrace=False)
+
+
+@contextlib.contextmanager
+def comparing(recorder: Recorder, policy: Policy, *, metric: str) -> Iterator[None]:
+    """Skip the running test where there is nothing to compare with, or no memory to compare in.
+
+    What fits into memory is judged where it is measured; here it is said, and recorded.
+
+    Args:
+        recorder: Of the test.
+        policy: Says whether INCONCLUSIVE fails.
+        metric: Of the verdict.
+    """
+    try:
+        yield
+    except NoReferenceError as error:
+        pytest.skip(str(error))
+    except OutOfMemoryError as error:
+        sentence = f"Memory ran out, so nothing was compared: {error}"
+        verdicts = [Verdict(Outcome.INCONCLUSIVE, "out-of-memory", sentence, metric)]
+        recorder.verdicts(verdicts)
+        deliver(verdicts, policy)
+        raise
 
 
 def deliver_agreements(agreements: Sequence[Agreement], located: Located | None = None) -> None:

@@ -138,13 +138,22 @@ def _warm_up(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> int:
     return runs
 
 
-def _timed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[float, ...]:
-    iterations_s: list[float] = []
-    # A collection in the middle of a call would be measured as the engine's time.
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Collect garbage now and not inside: in the middle of a call it would be measured as the engine's time."""
     was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _timed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[float, ...]:
+    iterations_s: list[float] = []
+    with without_collections():
         begin_s = now_s()
         while len(iterations_s) < plan.max_iterations:
             start_s = now_s()
@@ -153,9 +162,6 @@ def _timed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[fl
             iterations_s.append(end_s - start_s)
             if len(iterations_s) >= plan.min_iterations and end_s - begin_s >= plan.timed_s:
                 break
-    finally:
-        if was_enabled:
-            gc.enable()
     return tuple(iterations_s)
 
 

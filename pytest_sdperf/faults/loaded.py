@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, Runner
+from pytest_sdperf.values import Workload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +43,20 @@ class Passing(Runner):
     def fetch(self) -> Changed:
         """Pass on."""
         return self.inner.fetch()
+
+    def resize(self, workload: Workload) -> None:
+        """Pass on."""
+        self.inner.resize(workload)
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[Changed]:
+        """Pass on."""
+        with self.inner.inside() as found:
+            yield found
+
+    def recipe(self) -> dict[str, Any]:
+        """Pass on."""
+        return self.inner.recipe()
 
     def call(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Pass on."""
@@ -95,6 +110,15 @@ class Answering(Passing):
         self._calls += 1
         given = _on_tensors(inputs, self._before, self._calls)
         return _on_tensors(self.inner.call(given), self._after, self._calls)
+
+
+def answering(*, before: Any = None, after: Change | None = None) -> Callable[[Runner], Runner]:
+    """Return what changes inputs or outputs; a class keeps state, and each runner has its own."""
+
+    def plant(runner: Runner) -> Runner:
+        return Answering(runner, before=before() if isinstance(before, type) else before, after=after)
+
+    return plant
 
 
 def _on_tensors(tensors: Mapping[str, torch.Tensor], change: Change | None, call: int) -> dict[str, torch.Tensor]:

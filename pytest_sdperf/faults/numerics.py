@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Runner
 from pytest_sdperf.faults.fault import DISAGREES, Fault, Found, NowhereError, Place
 from pytest_sdperf.faults.graph.attention import scale_wrongly
 from pytest_sdperf.faults.graph.changes import find
 from pytest_sdperf.faults.graph.norms import GROUP, SKIP_GROUP, SKIP_LAYER, multiply_epsilon
-from pytest_sdperf.faults.loaded import Answering
+from pytest_sdperf.faults.loaded import answering
 from pytest_sdperf.faults.wanted import (
     DECODER,
     REQUEST,
@@ -80,15 +79,6 @@ def black(outputs: Arrays, call: int) -> Arrays:
     return {name: array * 0 - 1 for name, array in outputs.items()}
 
 
-def after(change: Change) -> Any:
-    """Return what puts a change behind the outputs of a runner."""
-
-    def plant(runner: Runner) -> Runner:
-        return Answering(runner, after=change)
-
-    return plant
-
-
 def halve_products(model: ir.Model) -> None:
     """Round what enters every product to the ten bits that TF32 keeps, too."""
     import onnx_ir as ir
@@ -144,33 +134,33 @@ FAULTS = (
     Fault(
         "numerics-one-percent-high",
         "Everything that a component puts out is 1 % too large.",
-        Place.RUNNER, after(scaled), _TEXT, TEXT_ENCODER, TEXT_RAW,
+        Place.RUNNER, answering(after=scaled), _TEXT, TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-put-out-in-half-precision",
         "A float32 component rounds its outputs to float16.",
-        Place.RUNNER, after(in_half), _TEXT, TEXT_ENCODER, TEXT_RAW,
+        Place.RUNNER, answering(after=in_half), _TEXT, TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-small-values-lost",
         "Values below 0.001 become 0.",
-        Place.RUNNER, after(flushed), _TEXT, TEXT_ENCODER, TEXT_RAW,
+        Place.RUNNER, answering(after=flushed), _TEXT, TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-clipped",
         "Values are clipped to the range from -1 to 1.",
-        Place.RUNNER, after(clipped), _TEXT, TEXT_ENCODER, TEXT_RAW,
+        Place.RUNNER, answering(after=clipped), _TEXT, TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-one-value-not-a-number",
         "One value of each output is not a number.",
-        Place.RUNNER, after(_with_one(float("nan"))),
+        Place.RUNNER, answering(after=_with_one(float("nan"))),
         not_comparable("output 'last_hidden_state' holds 1 of # values that are not finite"), TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-one-value-infinite",
         "One value of each output is infinite.",
-        Place.RUNNER, after(_with_one(float("inf"))),
+        Place.RUNNER, answering(after=_with_one(float("inf"))),
         not_comparable("output 'last_hidden_state' holds 1 of # values that are not finite"), TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
@@ -202,12 +192,12 @@ FAULTS = (
     Fault(
         "numerics-overflow-at-step-3",
         "Attention overflows at the third of four steps, and everything behind it is not a number.",
-        Place.RUNNER, after(overflowing_at(3)),
+        Place.RUNNER, answering(after=overflowing_at(3)),
         _OVERFLOW, UNET, REQUEST,
     ),
     Fault(
         "numerics-black-image",
         "The decoder overflows and the image that is left is black.",
-        Place.RUNNER, after(black), _BLACK, DECODER, REQUEST,
+        Place.RUNNER, answering(after=black), _BLACK, DECODER, REQUEST,
     ),
 )  # fmt: skip

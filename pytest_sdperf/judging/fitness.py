@@ -24,7 +24,7 @@ def unfit(
 ) -> Verdict | None:
     """Return why a measurement cannot be judged; None if it can."""
     if measurement.health:
-        return invalid("machine-not-fit", f"The machine was not fit to be measured: {_joined(measurement.health)}.")
+        return machine_not_fit(measurement.health)
     if differences:
         return _other_machine(differences)
     failure = measurement.failure
@@ -43,6 +43,11 @@ def ended(failure: Failure, *, metric: str = "measurement") -> Verdict:
     tail = "\n".join(failure.tail.strip().splitlines()[-TAIL_LINES:])
     quoted = f" Its last words:\n{tail}" if tail else " It wrote nothing to stderr."
     return invalid(f"worker-{failure.reason}", f"{said}{quoted}", metric=metric)
+
+
+def machine_not_fit(reasons: tuple[str, ...], *, metric: str = "measurement") -> Verdict:
+    """Return the verdict on what was measured while the machine was not fit for it."""
+    return invalid("machine-not-fit", f"The machine was not fit to be measured: {_joined(reasons)}.", metric=metric)
 
 
 def invalid(code: str, sentence: str, *, metric: str = "measurement") -> Verdict:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import statistics
+from statistics import geometric_mean
 
-from pytest_sdperf.judging.fitness import invalid
+from pytest_sdperf.judging.fitness import invalid, machine_not_fit
 from pytest_sdperf.judging.pairs import REPORTED, found_by, judge_ratio
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening
@@ -30,8 +30,7 @@ def judge_interleaving(found: Interleaving, case: Case, *, policy: Policy) -> Ve
     """Judge the times of every resolution; the worst of them is the verdict, and the details have all."""
     what = f"{opening(case)} latency"
     if found.health:
-        reasons = "; ".join(reason.rstrip(".") for reason in found.health)
-        return invalid("machine-not-fit", f"The machine was not fit to be measured: {reasons}.", metric=METRIC)
+        return machine_not_fit(found.health, metric=METRIC)
     bad = [time for side in (found.alone_s, found.turns_s) for times in side.values() for time in times]
     if not found.pairs or not all(math.isfinite(time) and time > 0 for time in bad):
         sentence = f"{what} was not taken at every resolution, or is not above zero."
@@ -65,16 +64,12 @@ def _shared(found: Interleaving, policy: Policy) -> Policy:
     return dataclasses.replace(policy, cases=policy.cases * max(len(found.turns_s), 1))
 
 
-def _center(times: tuple[float, ...]) -> float:
-    return math.exp(statistics.fmean(map(math.log, times)))
-
-
 def _at(name: str, found: Interleaving, what: str, policy: Policy) -> Verdict:
     ratio = ratio_at(name, found)
     outcome, pairs_code = judge_ratio(ratio, policy=policy)
     outcome = Outcome.HELD if outcome is Outcome.IMPROVED else outcome
     code, effect = _CODES[pairs_code], policy.latency_effect
-    alone, turns = _center(found.alone_s[name]), _center(found.turns_s[name])
+    alone, turns = geometric_mean(found.alone_s[name]), geometric_mean(found.turns_s[name])
     low, high = ratio.ends(REPORTED)
     known = f"95 % interval {percent(low)} to {percent(high)}, {plural(found.pairs, 'pair')}"
     compared = f"{what} at {name} in turns {seconds(turns)} is {above_or_below(ratio.ratio)} {seconds(alone)} alone"
@@ -88,6 +83,6 @@ def _at(name: str, found: Interleaving, what: str, policy: Policy) -> Verdict:
 
 
 def _line(name: str, found: Interleaving) -> str:
-    alone, turns = _center(found.alone_s[name]), _center(found.turns_s[name])
+    alone, turns = geometric_mean(found.alone_s[name]), geometric_mean(found.turns_s[name])
     low, high = ratio_at(name, found).ends(REPORTED)
     return f"{name}: {seconds(turns)} in turns, {seconds(alone)} alone ({percent(low)} to {percent(high)})"

@@ -185,8 +185,7 @@ def _drift(obtained: float, stored: StoredCase, *, policy: Policy) -> str:
 
 
 def _center(stored: StoredCase) -> float:
-    level = [_median(session) for session in stored.level(METRIC) if session.samples]
-    return math.exp(math.fsum(map(math.log, level)) / len(level))
+    return statistics.geometric_mean(_median(session) for session in stored.level(METRIC) if session.samples)
 
 
 def _medians(session: Session) -> list[float]:

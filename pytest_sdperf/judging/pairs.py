@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics
 from collections.abc import Iterator
 
@@ -56,7 +55,7 @@ def sides(pairs: Pairs) -> tuple[str, str]:
 
 def center(side: Measurement) -> float:
     """Return the geometric mean of the process medians, whose ratio is that of the sides."""
-    return math.exp(statistics.fmean(map(math.log, side.medians_s)))
+    return statistics.geometric_mean(side.medians_s)
 
 
 def label(case: Case) -> str:

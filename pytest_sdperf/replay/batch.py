@@ -64,10 +64,10 @@ def mix(runner: CaseRunner) -> Replay:
     size, asked = _size(runner), calls_of(runner)
     count = rows_of(runner, size)
     together = Call("the batch", _of(runner, size), _prompts(range(size)), drawn=size, rows=tuple(range(count)))
-    wanted(runner, asked)  # what has no reference is not called either
+    torch = wanted(runner, asked)
     alone = calls_of(runner, size=size if one_size(runner) else 1)
     found = make_calls(runner, [together, *alone])
-    return judged(runner, asked, lambda torch: _compared(runner, found, torch, count=count))
+    return judged(runner, asked, torch, lambda torch: _compared(runner, found, torch, count=count))
 
 
 def _compared(runner: CaseRunner, found: Answers, torch: Wanted, *, count: int) -> Replay:

@@ -132,18 +132,19 @@ def make_calls(runner: CaseRunner, calls: Sequence[Call]) -> Answers:
     )
 
 
-def judged(runner: CaseRunner, calls: Sequence[Call], make: Callable[[Wanted], Replay]) -> Replay:
+def judged(runner: CaseRunner, calls: Sequence[Call], torch: Wanted, make: Callable[[Wanted], Replay]) -> Replay:
     """Compare with torch: where a request is beyond a limit of one rounding, with several (`comparing.roundings`).
 
     Args:
         runner: The case.
         calls: What was asked.
+        torch: What torch answers, in one rounding.
         make: Compares with what torch answers.
 
     Raises:
         As `wanted`.
     """
-    replay = make(wanted(runner, calls))
+    replay = make(torch)
     if not runner.is_pipeline or not replay.beyond:
         return replay
     return make(wanted(runner, calls, several=True))

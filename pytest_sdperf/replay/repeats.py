@@ -41,10 +41,10 @@ def repeat(runner: CaseRunner, *, repeats: int) -> Replay:
     """
     asked = calls_of(runner)
     first, other = asked
-    wanted(runner, asked)  # what has no reference is not called either
+    torch = wanted(runner, asked)
     found = make_calls(runner, [*[first] * repeats, other, first])
     processes = [found.outputs[0], runner.outputs(), *(runner.run() for _ in range(repeats - 2))]
-    return judged(runner, asked, lambda torch: _compared(runner, found, processes, torch, repeats=repeats))
+    return judged(runner, asked, torch, lambda torch: _compared(runner, found, processes, torch, repeats=repeats))
 
 
 def _compared(

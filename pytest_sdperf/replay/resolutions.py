@@ -74,9 +74,9 @@ def resize(runner: CaseRunner, sizes: Sequence[Workload]) -> Replay:
         SdperfError: The engine, or torch, could not run.
     """
     calls, count = calls_of(runner, sizes), len(sizes)
-    wanted(runner, calls)  # what has no reference is not called either
+    torch = wanted(runner, calls)
     found = make_calls(runner, [*calls, *calls[:count]])
-    return judged(runner, calls, lambda torch: _compared(runner, calls, found, torch))
+    return judged(runner, calls, torch, lambda torch: _compared(runner, calls, found, torch))
 
 
 def _compared(runner: CaseRunner, calls: Sequence[Call], found: Answers, torch: Wanted) -> Replay:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from pytest_sdperf.contracts import Arrays, Runner
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import loaded_component
 from pytest_sdperf.tasks.replay import prepared
+from pytest_sdperf.timing import without_collections
 from pytest_sdperf.values import Workload
 
 WARM = 2
@@ -39,7 +38,7 @@ def alone(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             ask = functools.partial(_call, loaded.runner, load_arrays(Path(call["inputs"])))
             for _ in range(WARM):
                 ask()
-            with _without_collections():
+            with without_collections():
                 times = [_timed(ask) for _ in range(arguments["rounds"])]
         medians_s[call["name"]] = statistics.median(times)
     return {"medians_s": medians_s, "prepared": []}
@@ -67,7 +66,7 @@ def turns(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             for _, size, inputs in calls:
                 _call(runner, inputs, size)
         before = prepared([runner])
-        with _without_collections():
+        with without_collections():
             for _ in range(arguments["rounds"]):
                 for name, size, inputs in calls:
                     times[name].append(_timed(functools.partial(_call, runner, inputs, size)))
@@ -90,16 +89,3 @@ def _timed(call: Callable[[], None]) -> float:
     start_s = monotonic_s()
     call()
     return monotonic_s() - start_s
-
-
-@contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
-    """Keep garbage collections out of what is timed."""
-    was_enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

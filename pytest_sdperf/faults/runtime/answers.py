@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, Runner
 from pytest_sdperf.faults.fault import Fault, Place
-from pytest_sdperf.faults.loaded import Answering, Passing
+from pytest_sdperf.faults.loaded import Passing, answering
 from pytest_sdperf.faults.wanted import (
     DECODER,
     MEASURED,
@@ -136,15 +136,6 @@ def with_halves_exchanged(outputs: Changed, call: int) -> Changed:
 
 def without_scale(inputs: Changed, call: int) -> Changed:
     return {name: array * array.dtype.type(0.18215) for name, array in inputs.items()}
-
-
-def answering(*, before: Any = None, after: Any = None) -> Callable[[Runner], Runner]:
-    """Return what changes inputs or outputs; a class keeps state, and each runner has its own."""
-
-    def plant(runner: Runner) -> Runner:
-        return Answering(runner, before=before() if isinstance(before, type) else before, after=after)
-
-    return plant
 
 
 _STALE = "Text encoder outputs do not follow its inputs: another input_ids does not change the outputs."

@@ -1,0 +1,50 @@
+"""What a fault does not change is what it was: a planted runner is the other runner in everything else."""
+
+from __future__ import annotations
+
+from pytest_sdperf.contracts import Runner
+from pytest_sdperf.faults.loaded import Passing
+from pytest_sdperf.values import Workload
+
+
+class Inner(Runner):
+    """Answers every question that a runner can be asked, and no two alike."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def bind(self, inputs):
+        raise NotImplementedError
+
+    def run(self):
+        raise NotImplementedError
+
+    def synchronize(self):
+        raise NotImplementedError
+
+    def fetch(self):
+        raise NotImplementedError
+
+    def resize(self, workload):
+        self.sizes.append(workload)
+
+    def inside(self):
+        return memoryview(b"inside")
+
+    def recipe(self):
+        return {"config": {}}
+
+
+def test_nothing_that_a_runner_is_asked_is_answered_by_the_default():
+    asked = {name for name, thing in vars(Runner).items() if callable(thing) and not name.startswith("_")}
+    assert asked - set(vars(Passing)) == set()
+
+
+def test_sizes_recipes_and_what_is_inside_are_passed_on():
+    inner = Inner()
+    planted, size = Passing(inner), Workload(2, 640, 448, 0, "")
+    planted.resize(size)
+    assert inner.sizes == [size]
+    assert planted.recipe() == {"config": {}}
+    with planted.inside() as found:
+        assert bytes(found) == b"inside"

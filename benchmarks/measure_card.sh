@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Measures one NVIDIA GPU, what is worth most first: the ladder of sd15, then the engines, then bare loops beside ours,
-# what the rules are worth on this card, every kernel of attention, pictures of a trained model, then larger models and
-# whole requests. Prints what is stored last.
+# what the rules are worth on this card, every kernel of attention, pictures of a trained model, second calls, then larger
+# models and whole requests. Prints what is stored last.
 #
 #     benchmarks/measure_card.sh [FOLDER [STEP ...]]      default: ./card, every step
 #
 # FOLDER gets baselines/, one JSON file and one log per step. A step that was done is not done again, and of one that was
 # interrupted only the rest is measured: start the script again. GPU names the card (default: auto), BUDGET the time of
-# the self-test (default: 8m). To try the script where there is none:
+# the self-test (default: 8m), MORE options for every step. To try the script where there is none:
 #
 #     GPU=cpu MODEL=sd15-thin LARGER=sd21-thin ORT=ort-cpu COMPILED= LADDER=fp32,fp16 LAST=fp16 KERNELS= BUDGET=90s
 set -uo pipefail
@@ -16,7 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=${1:-card}
 shift $(($# > 0 ? 1 : 0))
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(hardware ladder engines loops selftest attention pictures larger requests)
+[ ${#steps[@]} -gt 0 ] || steps=(hardware ladder engines loops selftest attention pictures replay larger requests)
 gpu=${GPU:-auto} model=${MODEL:-sd15} larger=${LARGER:-sdxl,sd21} ort=${ORT:-ort-cuda} last=${LAST:-bias-add}
 graph=${GRAPH-:cuda_graph=on} compiled=${COMPILED-torch-compile:mode=reduce-overhead}
 kernels=${KERNELS-auto,cudnn,flash,efficient,math}
@@ -38,7 +38,7 @@ measured() {
   [ -e "$folder/$step.json" ] && { echo "$step: done before"; return; }
   local begun=$SECONDS
   PYTHONUNBUFFERED=1 python3 -m pytest "$@" -v --durations=0 --gpu="$gpu" --sdperf-baselines="$folder/baselines" \
-    --sdperf-update-baselines --sdperf-resume --sdperf-json="$folder/$step.part" 2>&1 | timed > "$folder/$step.log"
+    --sdperf-update-baselines --sdperf-resume --sdperf-json="$folder/$step.part" ${MORE:-} 2>&1 | timed > "$folder/$step.log"
   local status=${PIPESTATUS[0]}
   printf '%s: exit %d after %d s\n' "$step" "$status" $((SECONDS - begun))
   # 0 to 1 and 10 to 12: every test came to its end, whatever the verdict.
@@ -84,13 +84,17 @@ for step in "${steps[@]}"; do
     pictures)
       measured pictures suites/test_agreement.py suites/test_precision.py suites/test_semantics.py \
         --engine="torch,$ort${graph:+,$ort$graph}" --model=shapes ;;
+    replay)
+      measured replay suites/test_replay.py --engine="$ort${graph:+,$ort$graph}" --model=shapes
+      measured replay-large suites/test_replay.py --engine="$ort$graph" --model="$model" --component=unet \
+        --optimization="$last" ;;
     larger)
       measured larger "${suites[@]}" --engine="$ort$graph" --model="$larger" --component=unet --optimization="$last" ;;
     requests)
       measured requests "${suites[@]}" --engine="$ort$graph" --model="$model" --component=pipeline --optimization="$last" \
         --sdperf-processes=1 --sdperf-max-processes=1 ;;
     *)
-      echo "there is no step $step; there are hardware, ladder, engines, loops, selftest, attention, pictures, larger and requests"
+      echo "there is no step $step; there are hardware, ladder, engines, loops, selftest, attention, pictures, replay, larger and requests"
       exit 4 ;;
   esac
 done

@@ -49,7 +49,7 @@ measured() {
 with_each_kernel() {
   local kernel list=
   [ -n "$kernels" ] || { echo "$ort"; return; }
-  for kernel in ${kernels//,/ }; do list+=",$ort:sdpa=$kernel${graph:+,$ort$graph:sdpa=$kernel}"; done
+  for kernel in ${kernels//,/ }; do list+=",$ort:sdpa=$kernel${graph:+,$ort$graph,sdpa=$kernel}"; done
   echo "${list#,}"
 }
 

@@ -262,6 +262,10 @@ class Engine(ABC):
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         """Return the rungs that are run when `--optimization` is not given."""
 
+    def without_kernels(self, model: Model) -> frozenset[str]:
+        """Return the rungs that cannot run at the widths of a model's UNet; the default leaves them out."""
+        return frozenset()
+
     def preload(self, model: Model, component: str) -> None:
         """Import in a worker what `load` will need, and touch no device.
 

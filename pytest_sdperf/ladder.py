@@ -7,7 +7,7 @@ else made, unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 from pytest_sdperf.errors import OptionError, UnknownNameError
@@ -83,6 +83,18 @@ def rungs(selection: str, ladder: Sequence[str]) -> tuple[str, ...]:
         left_out = _known(selection.removeprefix(f"{ALL}-"), ladder)
         return tuple(name for name in ladder if name != left_out)
     raise _unknown(selection, ladder)
+
+
+def without(selection: str, left_out: Collection[str], ladder: Sequence[str]) -> str:
+    """Return the selection of what one selection applies but for some rungs; itself where it applies none of them."""
+    names = rungs(selection, ladder)
+    rest = [name for name in names if name not in left_out]
+    if len(rest) == len(names):
+        return selection
+    if names == tuple(ladder) and len(rest) == len(ladder) - 1:
+        return f"{ALL}-{next(name for name in names if name in left_out)}"
+    text = "+".join(rest)
+    return _joined(text, text, ladder) if set(rest) - {BASE} else BASE
 
 
 def floating(selection: str, ladder: Sequence[str]) -> Literal["float32", "float16"]:

@@ -59,6 +59,11 @@ def failed(reason: str, message: str = "", tail: str = "", **fields: Any) -> Mea
     return Measurement(samples=(), failure=Failure(reason, message, tail), **given)
 
 
+def took(*peaks_mb: float, source: str = "device") -> tuple[Sample, ...]:
+    """Return samples of processes that took so much memory in both runs."""
+    return tuple(sample(10, first=peak, second=peak, source=source) for peak in peaks_mb)
+
+
 def session(*times_ms: float, date: str = "2026-11-20T10:00Z", **fields: Any) -> Session:
     of_sample = {name: fields.pop(name) for name in ("first", "second", "source", "calls") if name in fields}
     given = {"counts": COUNTS, "subject": SUBJECT, **fields}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import msgspec
 import pytest
-from sample_values import failed, measurement, session, stored
+from sample_values import failed, measurement, session, stored, took
 
 from pytest_sdperf.judging.escalation import more_processes
 from pytest_sdperf.judging.policy import Policy
@@ -50,6 +53,22 @@ def more(measured, before=DAYS, policy=GPU, **differences):
 )
 def test_how_many_more_processes_are_started(measured, before, policy, missing):
     assert more(measured, before, policy) == missing
+
+
+@pytest.mark.parametrize(
+    ("now", "missing"),
+    [
+        ((2697, 2689, 2693), 0),
+        ((3721, 3711, 2697), 0),
+        ((3721, 3711, 3713), 3),
+        ((3721, 3711, 3713, 3711, 3711, 3711), 0),
+        ((2500, 2500, 2500), 0),
+    ],
+)
+def test_more_memory_is_believed_when_twice_the_processes_took_it(now, missing):
+    before = stored(*(msgspec.structs.replace(one, samples=took(2689, 2697, 2693)) for one in DAYS.sessions))
+    measured = dataclasses.replace(measurement(), samples=took(*now))
+    assert more(measured, before) == missing
 
 
 def test_another_machine_is_not_measured_longer():

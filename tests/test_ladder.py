@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sdperf.errors import OptionError, UnknownNameError
-from pytest_sdperf.ladder import ends, floating, parse_optimizations, rungs, unnamed
+from pytest_sdperf.ladder import ends, floating, parse_optimizations, rungs, unnamed, without
 from pytest_sdperf.optimizations import LADDER as OPTIMIZATIONS
 
 LADDER = tuple(rung.name for rung in OPTIMIZATIONS)
@@ -122,6 +122,22 @@ def test_of_a_ladder_the_ends_that_fit_are_left_and_what_was_named(text, highest
     assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("selection", "left_out", "expected"),
+    [
+        ("bias-add", {"bias-split-gelu"}, "all-bias-split-gelu"),
+        ("bias-add", {"bias-split-gelu", "packed-qkv"}, "fp16+fmha+nhwc-conv+group-norm+bias-add"),
+        ("fmha", {"bias-split-gelu"}, "fmha"),
+        ("fmha", {"fp16", "fmha"}, "fp32"),
+        ("packed-qkv", {"bias-split-gelu"}, "fp16+fmha+nhwc-conv+group-norm+packed-qkv"),
+        ("all-fmha", {"bias-split-gelu"}, "fp16+nhwc-conv+group-norm+packed-qkv+bias-add"),
+        ("as-is", {"fmha"}, "as-is"),
+    ],
+)
+def test_a_selection_without_some_rungs(selection, left_out, expected):
+    assert without(selection, left_out, LADDER) == expected
+
+
 def test_selection_from_another_ladder():
     with pytest.raises(UnknownNameError):
         rungs("fmha", ("fp32", "fp16"))
@@ -152,6 +168,14 @@ def test_canonical_form_builds_the_rungs_that_were_named(text):
     (selection,) = parse_optimizations(text, LADDER)
     # The raw export adds nothing to a build of other rungs.
     assert set(rungs(selection, LADDER)) - {"fp32"} == set(text.split("+")) - {"fp32"}
+
+
+@given(texts, st.sets(names))
+def test_what_is_left_out_is_all_that_is_left_out(text, left_out):
+    for selection in parse_optimizations(text, LADDER):
+        rest = without(selection, left_out, LADDER)
+        assert set(rungs(rest, LADDER)) - {"fp32"} == set(rungs(selection, LADDER)) - left_out - {"fp32"}
+        assert parse_optimizations(rest, LADDER) == (rest,)
 
 
 @given(st.text(alphabet="abfpm16+-, ", max_size=20))

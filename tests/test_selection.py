@@ -61,6 +61,28 @@ def test_a_cpu_runs_the_thin_model_on_torch_and_onnxruntime():
     ]
 
 
+@pytest.mark.parametrize(
+    ("model", "components", "optimizations", "expected"),
+    [
+        ("sd15", ("unet", "pipeline", "vae_decoder"), (), ["bias-add", "bias-add", "bias-add"]),
+        ("shapes", ("unet", "pipeline", "vae_decoder"), (), ["all-bias-split-gelu", "all-bias-split-gelu", "bias-add"]),
+        ("sdxl", ("unet",), (), ["bias-add"]),
+        ("shapes", ("unet",), ("bias-add",), ["bias-add"]),
+    ],
+)
+def test_a_gpu_runs_the_last_rung_without_what_it_has_no_kernels_for(model, components, optimizations, expected):
+    asked = Selection(
+        models=(model,),
+        components=components,
+        optimizations=optimizations,
+        engines=(EngineRequest("ort-cuda", "ort-cuda"),),
+    )
+    catalog = Catalog()
+    builtins.pytest_sdperf_register(catalog)
+    chosen = Selector(asked, catalog, {}, "cuda").choose(Axes.ENGINE, Marks())
+    assert sorted(choice.case.optimization for choice in chosen) == sorted(expected)
+
+
 def test_a_test_says_which_shapes_its_graph_has():
     choices = selector(Selection(components=("unet",))).choose(Axes.ENGINE, Marks(shapes=("dynamic",)))
     assert ids(choices) == [

@@ -6,7 +6,7 @@ import math
 
 import msgspec
 import pytest
-from sample_values import CASE, COUNTS, MB, case, failed, measurement, sample, session, stored
+from sample_values import CASE, COUNTS, MB, case, failed, measurement, sample, session, stored, took
 
 from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.floor import Floor
@@ -369,6 +369,41 @@ def test_sentences_about_memory_and_graphs():
         "UNet first-run memory of 0 bytes cannot be.",
         "UNet second-run memory cannot be compared: it is device memory now and host memory before.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "outcome"),
+    [
+        # as an H200 gave it: the same build, whose arena now and then asks for one more block of 1 GB
+        ((3721, 2697), [(2689, 2697, 2693)], HELD),
+        ((2705, 3711, 2695), [(2689, 2697, 2693)], HELD),
+        ((2691, 2695), [(3711, 2697, 2697)], HELD),
+        ((2691, 2695), [(3711, 2697, 2697), (3711, 3713, 3711), (2693, 3711, 2691)], HELD),
+        # what all processes take more, or less, is no draw
+        ((3721, 3711, 3713), [(2689, 2697, 2693)], REGRESSED),
+        ((3721, 2760, 3713), [(2689, 2697, 2693)], REGRESSED),
+        ((2630, 3711, 3713), [(2689, 2697, 2693)], IMPROVED),
+    ],
+)
+def test_memory_is_that_of_the_process_that_took_least(now, before, outcome):
+    sessions = [msgspec.structs.replace(session(), samples=took(*peaks)) for peaks in before]
+    measured = dataclasses.replace(measurement(), samples=took(*now))
+    found = {verdict.metric: verdict for verdict in judge(measured, stored(*sessions), policy=Policy(processes=2))}
+    assert {found[metric].outcome for metric in ("first-run-memory", "second-run-memory")} == {outcome}
+
+
+def test_what_the_others_took_is_said():
+    before = msgspec.structs.replace(session(), samples=took(2689, 2697, 2693))
+    measured = dataclasses.replace(measurement(), samples=took(3721, 2697, 3711))
+    assert [verdict.sentence for verdict in judge(measured, stored(before), policy=GPU)][1] == (
+        "UNet first-run memory 2,697 MB is 0.3 % above its baseline of 2,689 MB (held up to 2,743 MB, 2 % of device "
+        "memory); 2 of 3 processes took up to 3,721 MB."
+    )
+    measured = dataclasses.replace(measurement(), samples=took(2600, 2697, 3711))
+    assert [verdict.sentence for verdict in judge(measured, stored(before), policy=GPU)][1] == (
+        "UNet first-run memory 2,600 MB is 3.3 % below its baseline of 2,689 MB (held down to 2,635 MB, 2 % of device "
+        "memory); 1 of 3 processes took up to 3,711 MB."
+    )
 
 
 def test_verdicts_carry_the_numbers_they_rest_on():

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pytest_sdperf.contracts import EngineOption, LoadRequest, Runner
+from pytest_sdperf.cuda_kernels import without_kernels
 from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.engines import _ort, _ort_install, _ort_memory, _ort_nvidia
 from pytest_sdperf.interpreter import pip
+from pytest_sdperf.model import Model
 
 # Value of the option -> bits of onnxruntime::contrib::attention::AttentionBackend
 # (contrib_ops/cpu/bert/attention_common.h). 0 is ONNX Runtime's own choice; where a bit cannot serve, it takes math.
@@ -57,6 +59,10 @@ class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         """Return the last rung."""
         return ("bias-add",)
+
+    def without_kernels(self, model: Model) -> frozenset[str]:
+        """Return what narrow models have no kernels for."""
+        return without_kernels(model)
 
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:

@@ -7,13 +7,8 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
+from pytest_sdperf.cuda_kernels import HEAD_MULTIPLE, LARGEST_HEAD, SPLIT_GELU_HALVES
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT
-
-# One instance of the kernel per half size; anything else throws at run time.
-SPLIT_GELU_HALVES = (1280, 2560, 3072, 5120, 6144)
-# Fused kernels of attention load heads in vectors of 8, and hold one head in registers and shared memory.
-HEAD_MULTIPLE = 8
-LARGEST_HEAD = 1024
 
 
 def find_limits(model: ir.Model) -> list[str]:

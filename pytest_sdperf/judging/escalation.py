@@ -7,6 +7,7 @@ import math
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.fitness import Differences, unfit
 from pytest_sdperf.judging.latency import expected, judge_latency, may_still_move
+from pytest_sdperf.judging.memory import METRICS, judge_memory
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.values import Measurement
@@ -20,8 +21,9 @@ def more_processes(
 ) -> int:
     """Return how many more processes to start before a measurement is judged again; 0 if its verdict is settled.
 
-    A regression ends it only beyond what this look counts as one, so that looking again and again raises no false
-    alarm; everything else ends it where more processes would hardly lead to another verdict.
+    A slower latency ends it only beyond what this look counts as one, so that looking again and again raises no false
+    alarm; everything else ends it where more processes would hardly lead to another verdict. More memory is believed
+    when twice the first processes all took it.
 
     Args:
         measurement: What was measured until now.
@@ -33,6 +35,8 @@ def more_processes(
     if not more or stored is None or unfit(measurement, stored, policy=policy, differences=differences):
         return 0
     verdict = judge_latency(measurement, stored, policy=policy)
+    if verdict.outcome is not Outcome.REGRESSED and _took_more(measurement, stored, policy=policy):
+        return more
     if verdict.code in OPEN:
         return more
     if verdict.outcome not in (Outcome.HELD, Outcome.INCONCLUSIVE) or measurement.out_of_memory:
@@ -43,3 +47,11 @@ def more_processes(
     change = abs(math.log(measurement.latency_s / interval.center))
     edges = (math.log(interval.ratio), math.log(max(interval.ratio, 1 + policy.latency_effect)))
     return more if any(abs(change - edge) < may_still_move(measurement, stored) for edge in edges) else 0
+
+
+def _took_more(measurement: Measurement, stored: StoredCase, *, policy: Policy) -> bool:
+    """Whether all processes took more memory than before, and are so few that all may have drawn a large workspace."""
+    if measurement.out_of_memory or len(measurement.samples) >= 2 * policy.processes:
+        return False
+    verdicts = (judge_memory(measurement, stored, metric, policy=policy) for metric in METRICS)
+    return any(verdict is not None and verdict.outcome is Outcome.REGRESSED for verdict in verdicts)

@@ -1,4 +1,10 @@
-"""Does it need as much memory as it did? Peak memory is almost free of noise, so its limit is a plain tolerance."""
+"""Does it need as much memory as it did?
+
+The peak of one process is almost free of noise, so its limit is a plain tolerance. From process to process it jumps: a
+library that searches for its fastest algorithm takes whatever workspace the winner of the day wants, and an arena that
+grows in powers of two then asks for one block more, or not. Such a draw only ever adds, so a measurement is judged by
+the process that took least, and what the others took is said.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,7 @@ from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening, since
 from pytest_sdperf.outcomes import Outcome, Verdict
-from pytest_sdperf.units import above_or_below, megabytes, share
+from pytest_sdperf.units import above_or_below, megabytes, plural, share
 from pytest_sdperf.values import Measurement, Sample
 
 Peak = Callable[[Sample], int | None]
@@ -39,12 +45,20 @@ def judge_memory(measurement: Measurement, stored: StoredCase | None, metric: st
         bad = next(value for value in values if value is None or value <= 0)
         told = "is missing from a sample" if bad is None else f"of {bad} bytes cannot be"
         return invalid("memory-missing", f"{what} {told}.", metric=metric)
-    obtained = statistics.median(value for value in values if value is not None)
+    obtained = min(value for value in values if value is not None)
     if not known_before:
         return Verdict(
             Outcome.NEW, "no-baseline", f"{what} {megabytes(obtained)} has no baseline yet.", metric, obtained
         )
     return _against(measurement, before, metric, obtained=obtained, policy=policy)
+
+
+def more_than(limit: float, values: Sequence[int]) -> str:
+    """Return what is to be said of processes that took more than a limit, where the one that took least did not."""
+    more = [value for value in values if value > limit]
+    if not more:
+        return ""
+    return f"; {len(more)} of {plural(len(values), 'process', 'processes')} took up to {megabytes(max(more))}"
 
 
 def spelled(metric: str) -> str:
@@ -65,8 +79,8 @@ def _against(
     measurement: Measurement, before: Sequence[Session], metric: str, *, obtained: float, policy: Policy
 ) -> Verdict:
     peak, what = METRICS[metric], f"{opening(measurement.case)} {spelled(metric)}"
-    stored = [peak(sample) for session in before for sample in session.samples]
-    if any(value is None or value <= 0 for value in stored):
+    stored = [[peak(sample) for sample in session.samples] for session in before]
+    if any(value is None or value <= 0 for values in stored for value in values):
         return invalid("baseline-unusable", f"The baseline of {what} has a sample without it.", metric=metric)
     sources = sorted({source_of(sample, metric) for session in before for sample in session.samples})
     source = source_of(measurement.samples[0], metric)
@@ -75,7 +89,7 @@ def _against(
             f"{source or 'unknown'} memory now and {' and '.join(name or 'unknown' for name in sources)} memory before"
         )
         return invalid("memory-source-changed", f"{what} cannot be compared: it is {told}.", metric=metric)
-    expected = statistics.median(value for value in stored if value is not None)
+    expected = statistics.median(min(value for value in values if value is not None) for values in stored)
     effect = policy.memory_change(source)
     reach = policy.memory_reach(expected, source)
     low, high = expected - reach, expected + reach
@@ -89,5 +103,6 @@ def _against(
         outcome, code, held = Outcome.IMPROVED, "memory-below-limit", f"held down to {megabytes(low)}"
     else:
         outcome, code, held = Outcome.HELD, "memory-inside-limit", f"held up to {megabytes(high)}"
-    sentence = f"{compared} ({held}, {share(effect)} of {source or 'unknown'} memory){changes}."
+    others = more_than(high, [peak(sample) or 0 for sample in measurement.samples]) if obtained <= high else ""
+    sentence = f"{compared} ({held}, {share(effect)} of {source or 'unknown'} memory){others}{changes}."
     return Verdict(outcome, code, sentence, metric, obtained, expected, low, high)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from pytest_sdperf.judging.fitness import invalid, unfit
 from pytest_sdperf.judging.latency import METRIC
-from pytest_sdperf.judging.memory import ALLOCATOR, source_of, spelled
+from pytest_sdperf.judging.memory import ALLOCATOR, more_than, source_of, spelled
 from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening
@@ -111,14 +111,15 @@ def _memory(pairs: Pairs, metric: str, *, policy: Policy) -> Verdict | None:
     if len(sources) > 1:
         told = " and ".join(sorted(source or "unknown" for source in sources))
         return invalid("memory-source-changed", f"{what} cannot be compared with A's: {told} memory.", metric=metric)
-    obtained, expected = statistics.median(b), statistics.median(a)
+    obtained, expected = min(b), min(a)
     reach = policy.memory_reach(expected, *sources)
     outcome, code = Outcome.HELD, "pairs-same-memory"
     if abs(obtained - expected) > reach:
         more = obtained > expected
         outcome, code = (Outcome.REGRESSED, "pairs-more-memory") if more else (Outcome.IMPROVED, "pairs-less-memory")
     compared = f"{megabytes(obtained)} is {above_or_below(obtained / expected)} A's {megabytes(expected)}"
-    sentence = f"{what} {compared} (changes up to {megabytes(reach)} do not count)."
+    others = "" if outcome is Outcome.REGRESSED else more_than(expected + reach, b)
+    sentence = f"{what} {compared} (changes up to {megabytes(reach)} do not count){others}."
     return Verdict(outcome, code, sentence, metric, obtained, expected, expected - reach, expected + reach)
 
 

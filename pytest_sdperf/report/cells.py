@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_sdperf.baselines.published import OOM, SUSPICIOUS, Cell
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.units import MEGABYTE, percent, seconds
@@ -22,6 +23,7 @@ WIDTHS = (7, 8, 7, 7, 12)
 GAP = 1
 DISAGREES = "DISAGREES"
 STAR = "*"
+MORE = ">"
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,12 @@ def _memory(report: CaseReport, metric: str) -> str:
     peaks = [sample.first_run_bytes if first else sample.second_run_bytes for sample in measurement.samples]
     known = [peak for peak in peaks if peak]
     verdict = report.verdict(metric)
-    mark = MARKS.get(verdict.outcome, " ") if verdict is not None else " "
-    return f"{sorted(known)[len(known) // 2] / MEGABYTE:,.0f}{mark}" if known else f"-{mark}"
+    mark = MARKS.get(verdict.outcome, "") if verdict is not None else ""
+    if not known:
+        return f"-{mark or ' '}"
+    source = measurement.samples[0].memory_source
+    jumps = max(known) > min(known) + Policy().memory_reach(min(known), source)
+    return f"{min(known) / MEGABYTE:,.0f}{mark or (MORE if jumps else ' ')}"
 
 
 def cells_of_published(cell: Cell, *, source: str) -> Cells:

@@ -5,7 +5,6 @@ What the whole device holds stands beside the latencies.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Iterator
 
 from pytest_sdperf.report.case_report import CaseReport
@@ -21,8 +20,8 @@ _COLUMNS = {
     "host 2nd": ("host", "second_run"),
 }
 _LEGEND = (
-    "MB of 2^20 bytes, peaks of the first and the second run: alloc is what the engine's own allocator handed out (- "
-    "where it does not tell), host the resident memory of the worker process"
+    "MB of 2^20 bytes, peaks of the first and the second run of the process that took least: alloc is what the "
+    "engine's own allocator handed out (- where it does not tell), host the resident memory of the worker process"
 )
 
 
@@ -45,10 +44,10 @@ def _tells_more(measurement: Measurement) -> bool:
 
 
 def _cells(measurement: Measurement) -> tuple[str, ...]:
-    return tuple(_median(measurement, way, run) for way, run in _COLUMNS.values())
+    return tuple(_least(measurement, way, run) for way, run in _COLUMNS.values())
 
 
-def _median(measurement: Measurement, way: str, run: str) -> str:
+def _least(measurement: Measurement, way: str, run: str) -> str:
     peaks = [sample.peaks_bytes.get(way, {}).get(run) for sample in measurement.samples]
     known = [peak for peak in peaks if peak is not None]
-    return f"{statistics.median(known) / MEGABYTE:,.0f}" if known else "-"
+    return f"{min(known) / MEGABYTE:,.0f}" if known else "-"

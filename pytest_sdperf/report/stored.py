@@ -89,7 +89,7 @@ def told(session: Session) -> str:
     if not session.samples:
         return f"{sum(sum(counts.values()) for counts in session.counts.values()):,} nodes"
     peaks = [sample.second_run_bytes for sample in session.samples if sample.second_run_bytes]
-    return seconds(latency_s(session)) + (f", {megabytes(statistics.median(peaks))}" if peaks else "")
+    return seconds(latency_s(session)) + (f", {megabytes(min(peaks))}" if peaks else "")
 
 
 def _machine(machine: Machine) -> str:

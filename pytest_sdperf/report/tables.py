@@ -9,7 +9,17 @@ from pytest_sdperf.baselines.published import Match
 from pytest_sdperf.labels import engine_label
 from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.cells import BLANK, BLOCK_WIDTH, HEADING, MARKS, STAR, Cells, cells_of, cells_of_published
+from pytest_sdperf.report.cells import (
+    BLANK,
+    BLOCK_WIDTH,
+    HEADING,
+    MARKS,
+    MORE,
+    STAR,
+    Cells,
+    cells_of,
+    cells_of_published,
+)
 from pytest_sdperf.report.gates import concerns, disagreements
 from pytest_sdperf.report.line import STYLES, Line, wrapped
 from pytest_sdperf.values import Case
@@ -182,7 +192,9 @@ def _legend(groups: Sequence[tuple[str, list[Row]]], whose: str, *, width: int) 
     parts = [f"{mark} {_LEGEND[mark]}" for mark in used]
     if any(text.strip() == STAR for text in texts):
         parts.append("* suspicious images, says the source")
-    parts.append(f"MB = 2^20 bytes{whose}, peak of the first and the second run")
+    if any(text.endswith(MORE) for text in texts):
+        parts.append(f"{MORE} other processes took more")
+    parts.append(f"MB = 2^20 bytes{whose}, peak of the first and the second run of the process that took least")
     yield from wrapped("; ".join(parts), width=width, first=_INDENT, rest=_INDENT)
 
 

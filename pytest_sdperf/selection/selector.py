@@ -109,7 +109,7 @@ class Selector:
             fusers = self._fusers((DEFAULT_FUSER,)) if engine.consumes == "onnx" else ()
             shapes = self._shapes(marks)
             graphs = [self.graph(case, fuser, shapes=shapes) for fuser in fusers] or [case]
-            rungs = self._optimizations(marks, engine.default_optimizations(self.device_kind))
+            rungs = self._optimizations(marks, self._usual(engine, blank))
             if blank.component == PIPELINE:
                 rungs = self._ends(rungs, marks, engine)
             for rung, graph, batch_size in itertools.product(rungs, graphs, self._batch_sizes(marks)):
@@ -245,6 +245,14 @@ class Selector:
             else None
         )
         return narrow("optimization", self.selection.optimizations, marked, default)
+
+    def _usual(self, engine: Engine, blank: Case) -> Sequence[str]:
+        """Return the rungs that an engine is run at unless others are named; what it has no kernels for is left out."""
+        rungs = engine.default_optimizations(self.device_kind)
+        if blank.component not in ("unet", PIPELINE) or self.given is not None or self.selection.pipeline is not None:
+            return rungs
+        missing = engine.without_kernels(self.catalog.models.get(blank.model))
+        return tuple(ladder.without(rung, missing, self.catalog.ladder) for rung in rungs)
 
     def _ends(self, rungs: Sequence[str], marks: Marks, engine: Engine) -> Sequence[str]:
         """Return the rungs of whole requests: of a ladder its first and its last, unless somebody named `pipeline`."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_values import COUNTS, case, failed, measurement, session, stored
+from sample_values import COUNTS, case, failed, measurement, session, stored, took
 
 from pytest_sdperf.baselines import published
 from pytest_sdperf.baselines.stored import Baseline
@@ -107,7 +107,7 @@ published, rtx-3060, 512x512, 50 steps
 published, rtx-3060, 512x512, 50 steps
   torch 1.13.1+cu117 xformers  41.1 s          10,825   9,255  [2]
   ! regressed; + improved; MB = 2^20 bytes on the whole device, peak of the
-  first and the second run
+  first and the second run of the process that took least
   [1] Stable Diffusion GPU Optimization (ONNX Runtime): Results on RTX 3060 GPU
   [2] Stable Diffusion GPU Optimization (ONNX Runtime): Results of RTX 3060
       (Windows 11)"""
@@ -124,7 +124,8 @@ pipeline, 512x512, 50 steps pndm
   fmha         ort-cuda     500 ms   -21 %+  4,400   4,400  IMPROVED      5.00 s           4,400   4,400  NEW
 published, rtx-3060, 512x512, 50 steps
   fp32         onnxruntime  25.6 s                  10,667  [1]              OOM                          [1]
-  ! regressed; + improved; MB = 2^20 bytes on the whole device, peak of the first and the second run
+  ! regressed; + improved; MB = 2^20 bytes on the whole device, peak of the first and the second run of the process that
+  took least
   [1] Stable Diffusion GPU Optimization (ONNX Runtime): Results on RTX 3060 GPU"""
 
 REST_80 = """
@@ -378,3 +379,13 @@ def test_wrapping_keeps_lines_of_a_quotation_and_long_words():
     word = "x" * 90
     assert [line.text for line in wrapped(f"one\n{word}\n", width=60, first="> ", rest="  ")] == ["> one", f"  {word}"]
     assert [line.text for line in wrapped("", width=60)] == [""]
+
+
+def test_a_peak_that_jumps_from_process_to_process_is_marked():
+    measured = dataclasses.replace(measurement(), samples=took(3721, 2697, 2693))
+    told = text(table_lines([CaseReport("suites/test_it.py::test_it", measured.case, measurement=measured)], width=120))
+    assert "2,693>  2,693>" in told
+    assert told.endswith(
+        "  > other processes took more; MB = 2^20 bytes on the whole device, peak of the first and the second run of "
+        "the process\n  that took least"
+    )

@@ -20,10 +20,10 @@ FOREIGN = {
     "--benchmark-compare", "--benchmark-compare-fail", "--collect-only", "--deselect", "--dist", "--help", "--lf",
     "--pyargs",
 }  # fmt: skip
-# Options of pip, towncrier, git and GitHub's own command, and of benchmarks/verdicts.py.
+# Options of pip, towncrier, git and GitHub's own command, and of programs under benchmarks/ and docs/findings/.
 TOOLS = {
     "--dir", "--draft", "--extra-index-url", "--fill", "--index-url", "--name", "--version",
-    "--day", "--drift", "--process", "--trials",
+    "--day", "--drift", "--gpus", "--process", "--provider", "--trials",
 }  # fmt: skip
 
 

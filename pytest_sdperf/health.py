@@ -86,14 +86,6 @@ def machine_differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -
     )
 
 
-def driver_difference(stored: Mapping[str, Any], current: Mapping[str, Any]) -> str | None:
-    """Say that the driver changed since the baseline was recorded; None if it did not."""
-    if "driver" not in differing_keys(stored, current):
-        return None
-    old, new = (_told("driver", side.get("driver")) for side in (stored, current))
-    return f"Driver: {old} when the baseline was recorded, {new} now."
-
-
 def differing_keys(stored: Mapping[str, Any], current: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return every key that differs, with both values, the most telling first.
 

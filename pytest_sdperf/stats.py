@@ -60,11 +60,6 @@ def log_median(medians: Sequence[float]) -> float:
     return math.log(statistics.median(medians))
 
 
-def log_ratio(obtained: Sequence[float], reference: Sequence[float]) -> float:
-    """Return the log-ratio of two sessions of process medians: positive when `obtained` is slower."""
-    return log_median(obtained) - log_median(reference)
-
-
 def pooled_spread(sessions: Sequence[Sequence[float]]) -> tuple[float, int]:
     """Return the standard deviation of log process medians inside sessions, pooled, and its degrees of freedom.
 

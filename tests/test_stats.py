@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.stats import Interval, log_ratio, pooled_spread, predict, reach, t_quantile
+from pytest_sdperf.stats import Interval, pooled_spread, predict, reach, t_quantile
 
 TIMES = st.floats(1e-5, 1e3)
 SESSIONS = st.lists(st.lists(TIMES, min_size=1, max_size=5), min_size=1, max_size=6)
@@ -20,11 +20,6 @@ def bound(stored, new, **options):
 def test_t_quantile_is_that_of_the_printed_tables():
     assert t_quantile(0.99, 4) == pytest.approx(3.747, abs=5e-4)
     assert t_quantile(0.99, 9) == pytest.approx(2.821, abs=5e-4)
-
-
-def test_log_ratio_compares_medians_of_processes_and_ignores_one_wild_process():
-    assert log_ratio([0.2, 0.2, 9.0], [0.1, 0.1, 0.1]) == pytest.approx(math.log(2))
-    assert log_ratio([0.1, 0.1], [0.2, 0.2]) == pytest.approx(-math.log(2))
 
 
 def test_spread_of_processes_is_pooled_over_sessions_and_not_widened_by_their_distance():

@@ -9,7 +9,7 @@ from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.calibration import Slowdown, slowdown
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.words import opening, since
+from pytest_sdperf.judging.words import component, opening, since
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.stats import Interval, predict, reach
 from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
@@ -26,13 +26,13 @@ def judge_latency(measurement: Measurement, stored: StoredCase | None, *, policy
     if stored is None:
         return _new(measurement, what, policy=policy)
     if not stored.sessions:
-        return _unusable(what, "it holds no session")
+        return _unusable(measurement, "it holds no session")
     if measurement.out_of_memory or stored.last.out_of_memory:
         return _out_of_memory(measurement, stored, what)
     level = [session for session in stored.level(METRIC) if session.samples]
     problem = _problem(level)
     if problem:
-        return _unusable(what, problem)
+        return _unusable(measurement, problem)
     return _against(measurement, stored, what=what, policy=policy)
 
 
@@ -66,8 +66,9 @@ def _new(measurement: Measurement, what: str, *, policy: Policy) -> Verdict:
     return Verdict(Outcome.NEW, "no-baseline", sentence, METRIC, obtained=measurement.latency_s)
 
 
-def _unusable(what: str, why: str) -> Verdict:
-    return invalid("baseline-unusable", f"The baseline of {what} cannot be used: {why}.", metric=METRIC)
+def _unusable(measurement: Measurement, why: str) -> Verdict:
+    sentence = f"The baseline of {component(measurement.case.component)} latency cannot be used: {why}."
+    return invalid("baseline-unusable", sentence, metric=METRIC)
 
 
 def _problem(level: list[Session]) -> str:
@@ -91,7 +92,7 @@ def _out_of_memory(measurement: Measurement, stored: StoredCase, what: str) -> V
     if measurement.out_of_memory:
         problem = _problem([session for session in stored.level(METRIC) if session.samples])
         if problem:
-            return _unusable(what, problem)
+            return _unusable(measurement, problem)
         expected = _center(stored)
         sentence = f"{what} is OOM: the device ran out of memory where its baseline took {seconds(expected)}{changes}."
         return Verdict(Outcome.REGRESSED, "oom-instead-of-number", sentence, METRIC, expected=expected)

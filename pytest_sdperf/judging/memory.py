@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.words import opening, since
+from pytest_sdperf.judging.words import component, opening, since
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.units import above_or_below, megabytes, plural, share
 from pytest_sdperf.values import Measurement, Sample
@@ -81,7 +81,8 @@ def _against(
     peak, what = METRICS[metric], f"{opening(measurement.case)} {spelled(metric)}"
     stored = [[peak(sample) for sample in session.samples] for session in before]
     if any(value is None or value <= 0 for values in stored for value in values):
-        return invalid("baseline-unusable", f"The baseline of {what} has a sample without it.", metric=metric)
+        of = f"{component(measurement.case.component)} {spelled(metric)}"
+        return invalid("baseline-unusable", f"The baseline of {of} has a sample without it.", metric=metric)
     sources = sorted({source_of(sample, metric) for session in before for sample in session.samples})
     source = source_of(measurement.samples[0], metric)
     if sources != sorted({source_of(sample, metric) for sample in measurement.samples}):

@@ -25,12 +25,13 @@ class Measured:
 
     Attributes:
         measurement: Their samples, with the state of the machine.
-        medians_s, obtained: As in `records.SelfTestRun`.
+        medians_s, obtained, waited: As in `records.SelfTestRun`.
     """
 
     measurement: Measurement
     medians_s: Mapping[str, Column]
     obtained: Mapping[str, Column]
+    waited: Mapping[str, Column]
 
 
 def measure_selftest(
@@ -103,11 +104,13 @@ def _measured(recording: Recording) -> Measured:
     shares = sorted({share for process in told for share in process})
 
     def column(share: float, name: str) -> Column:
-        return tuple(process[share][name] if share in process else None for process in told)
+        return tuple(process[share].get(name) if share in process else None for process in told)
 
     plain: Column = tuple(sample.median_s for sample in recording.samples)
+    waited: Column = tuple(sample.facts.get("waited") for sample in recording.samples)
     return Measured(
         recording.measured(),
         {"0": plain, **{key_of(share): column(share, "median_s") for share in shares}},
         {key_of(share): column(share, "obtained") for share in shares},
+        {"0": waited, **{key_of(share): column(share, "waited") for share in shares}},
     )

@@ -193,4 +193,5 @@ def _run_of(measured: Measured, builds: dict[str, str], date: str) -> SelfTestRu
         builds=builds,
         medians_s=dict(measured.medians_s),
         obtained=dict(measured.obtained),
+        waited=dict(measured.waited),
     )

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from pytest_sdperf import host_memory
 from pytest_sdperf.clock import Clock, monotonic_s
+from pytest_sdperf.host_processor import watch_waiting
 from pytest_sdperf.phases import PhaseListener
 from pytest_sdperf.values import Sample
 
@@ -67,7 +68,9 @@ def take_sample(
         now_s: The clock.
 
     Returns:
-        A sample whose `load_s` and `facts` are left to the caller; of a self-test its facts hold `slowdowns`.
+        A sample whose `load_s` and further `facts` are left to the caller. Its facts hold `waited`, the share of their
+        time that the threads of this process waited for a processor, where the kernel tells; of a self-test also
+        `slowdowns`.
     """
     peaks = _Peaks(allocator_peak)
     first_s = _watched_run(call, "first_run", listener, peaks, now_s=now_s)
@@ -75,9 +78,9 @@ def take_sample(
     with listener.phase("warmup"):
         warmup_runs = _warm_up(call, plan, now_s)
     with listener.phase("timed"):
-        iterations_s, slowed = _slowed(call, plan, now_s) if plan.slowdowns else (_timed(call, plan, now_s), [])
+        block, slowed = _slowed(call, plan, now_s) if plan.slowdowns else (_timed(call, plan, now_s), [])
     return Sample(
-        iterations_s=iterations_s,
+        iterations_s=block.iterations_s,
         first_run_s=first_s,
         second_run_s=second_s,
         first_run_bytes=peaks.host.get("first_run") if on_cpu else None,
@@ -85,8 +88,26 @@ def take_sample(
         memory_source="host" if on_cpu and peaks.host else "",
         peaks_bytes={way: runs for way, runs in (("allocator", peaks.allocator), ("host", peaks.host)) if runs},
         warmup_runs=warmup_runs,
-        facts={"slowdowns": slowed} if slowed else {},
+        facts={**block.facts, **({"slowdowns": slowed} if slowed else {})},
     )
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Timed calls.
+
+    Attributes:
+        iterations_s: Seconds of each.
+        waited: Share of the time of this process's threads that they waited for a processor; None where nobody knows.
+    """
+
+    iterations_s: tuple[float, ...] = ()
+    waited: float | None = None
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """What is known beside the times."""
+        return {} if self.waited is None else {"waited": self.waited}
 
 
 class _Peaks:
@@ -151,9 +172,9 @@ def without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _timed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[float, ...]:
+def _timed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> _Block:
     iterations_s: list[float] = []
-    with without_collections():
+    with without_collections(), watch_waiting() as waited:
         begin_s = now_s()
         while len(iterations_s) < plan.max_iterations:
             start_s = now_s()
@@ -162,7 +183,7 @@ def _timed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[fl
             iterations_s.append(end_s - start_s)
             if len(iterations_s) >= plan.min_iterations and end_s - begin_s >= plan.timed_s:
                 break
-    return tuple(iterations_s)
+    return _Block(tuple(iterations_s), waited.share)
 
 
 class _SlowedCall:
@@ -189,18 +210,17 @@ class _SlowedCall:
             self.obtained.append((now_s - done_s) / (done_s - start_s))
 
 
-def _slowed(
-    call: Callable[[], None], plan: TimingPlan, now_s: Clock
-) -> tuple[tuple[float, ...], list[dict[str, float]]]:
+def _slowed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[_Block, list[dict[str, float]]]:
     """Time the calls once for each slowdown; return those that were not slowed, and what became of the others."""
-    plain: tuple[float, ...] = ()
+    plain = _Block()
     found: list[dict[str, float]] = []
     for asked in plan.slowdowns:
         if not asked:
             plain = _timed(call, plan, now_s)
             continue
         slowed = _SlowedCall(call, asked, now_s)
-        median_s = statistics.median(_timed(slowed, plan, now_s))
+        block = _timed(slowed, plan, now_s)
         obtained = statistics.median(slowed.obtained) if slowed.obtained else 0.0
-        found.append({"asked": asked, "obtained": obtained, "median_s": median_s})
+        median_s = statistics.median(block.iterations_s)
+        found.append({"asked": asked, "obtained": obtained, "median_s": median_s, **block.facts})
     return plain, found

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
+
 from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.values import Case, Failure, Measurement, Sample
 
@@ -75,3 +77,13 @@ def session(*times_ms: float, date: str = "2026-11-20T10:00Z", **fields: Any) ->
 def stored(*sessions: Session, anchor: Session | None = None, of: Case = CASE) -> StoredCase:
     given = sessions or (session(),)
     return StoredCase(case=of, anchor=anchor or given[0], sessions=given)
+
+
+def waited(of: Any, share: float) -> Any:
+    """Return a measurement, or a stored case, whose processes waited for this share of the time of their threads."""
+    if isinstance(of, StoredCase):
+        sessions = tuple(waited(one, share) for one in of.sessions)
+        return msgspec.structs.replace(of, sessions=sessions, anchor=sessions[0])
+    samples = tuple(dataclasses.replace(one, facts={**one.facts, "waited": share}) for one in of.samples)
+    replace = msgspec.structs.replace if isinstance(of, Session) else dataclasses.replace
+    return replace(of, samples=samples)

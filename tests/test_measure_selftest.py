@@ -107,6 +107,19 @@ def test_what_was_measured_before_a_failure_stays():
     assert found.medians_s["0"] == (0.01,) * 5
 
 
+def test_how_long_threads_waited_is_kept_for_each_slowdown():
+    def answer(number, plan):
+        told = answer_of(plan["slowdowns"])
+        told["sample"]["facts"]["waited"] = 0.1
+        told["sample"]["facts"]["slowdowns"][0]["waited"] = 0.2
+        return told
+
+    found = measured(Processes(GPU, answer), most=4).last
+    assert found.waited["0"] == (0.1,) * 4
+    assert sorted({share for name, shares in found.waited.items() if name != "0" for share in shares if share}) == [0.2]
+    assert found.waited.keys() == found.medians_s.keys()
+
+
 def test_a_process_that_was_not_slowed_is_not_one_in_which_nothing_was_found():
     found = measured(Processes(GPU, lambda number, plan: answer_of(())), most=60).last
     assert found.measurement.failure == Failure(

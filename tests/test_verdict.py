@@ -6,7 +6,7 @@ import math
 
 import msgspec
 import pytest
-from sample_values import CASE, COUNTS, MB, case, failed, measurement, sample, session, stored, took
+from sample_values import CASE, COUNTS, MB, case, failed, measurement, sample, session, stored, took, waited
 
 from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.floor import Floor
@@ -197,6 +197,18 @@ TABLE = [
      "latency-above-interval"),
     ("latency", measurement(calibration=rates(600)), stored(session(calibration=CARD)), GPU, HELD,
      "latency-inside-interval"),
+    # other programs used the processors: now, before, and not enough to explain it
+    ("latency", waited(measurement(20, 20, 20.1), 0.5), stored(), CPU, INVALID, "processors-shared"),
+    ("latency", waited(measurement(20, 20, 20.1), 0.5), waited(stored(), 0.5), CPU, REGRESSED,
+     "latency-above-interval"),
+    ("latency", waited(measurement(20, 20, 20.1), 0.2), waited(stored(), 0.01), CPU, REGRESSED,
+     "latency-above-interval"),
+    ("latency", waited(measurement(11, 11, 11.1), 0.1), waited(stored(), 0.0), GPU, INVALID, "processors-shared"),
+    ("latency", waited(measurement(20, 20, 20.1), 0.04), stored(), CPU, REGRESSED, "latency-above-interval"),
+    ("latency", waited(measurement(5, 5, 5.1), 0.0), waited(stored(), 0.5), CPU, INCONCLUSIVE, "baseline-shared"),
+    ("latency", waited(measurement(2, 2, 2.1), 0.0), waited(stored(), 0.5), CPU, IMPROVED, "latency-below-interval"),
+    ("latency", measurement(5, 5, 5.1), waited(stored(), 0.5), CPU, IMPROVED, "latency-below-interval"),
+    ("latency", waited(measurement(), 0.5), waited(stored(), 0.5), CPU, HELD, "latency-inside-interval"),
     # a baseline that cannot be used
     ("latency", measurement(), stored(session(0.0, 0.0, 0.0)), GPU, INVALID, "baseline-unusable"),
     ("latency", measurement(), stored(session(10, math.nan, 10)), GPU, INVALID, "baseline-unusable"),
@@ -345,6 +357,29 @@ SENTENCES = [
     (measurement(case=PIPELINE, counts={}, calls=5), stored(session(calls=4), of=PIPELINE), GPU,
      "The pipeline made 5 UNet calls; its baseline made 4, so it is not the same work."),
 ]  # fmt: skip
+
+
+SPREAD = "by the spread of 6 processes; 1 stored session cannot show how days differ"
+FOR_OTHERS = "of the time for processors that something else used"
+
+
+def test_it_is_said_how_long_threads_waited():
+    before = waited(stored(), 0.012)
+    assert judge(waited(measurement(20, 20, 20.1), 0.5), before, policy=CPU)[0].sentence == (
+        f"UNet latency 20.0 ms is 100 % above its baseline of 10.0 ms (held up to 10.5 ms {SPREAD}); its threads "
+        f"waited 50 % {FOR_OTHERS}, 1.2 % in the baseline; that explains it, and nothing can be said about the build "
+        "until they are free."
+    )
+    assert judge(waited(measurement(5, 5, 5), 0.0), waited(stored(), 0.5), policy=CPU)[0].sentence == (
+        f"UNet latency 5.00 ms is 50 % below its baseline of 10.0 ms (held down to 9.54 ms {SPREAD}); its threads "
+        f"waited 0 % {FOR_OTHERS}, 50 % in the baseline; that explains it: measure the baseline again where "
+        "nothing else runs."
+    )
+    assert judge(waited(measurement(), 0.06), before, policy=CPU)[0].sentence == (
+        f"UNet latency 10.0 ms is equal to its baseline of 10.0 ms (held up to 10.6 ms {SPREAD}); its threads waited "
+        f"6 % {FOR_OTHERS}, 1.2 % in the baseline."
+    )
+    assert "waited" not in judge(waited(measurement(), 0.04), before, policy=CPU)[0].sentence
 
 
 @pytest.mark.parametrize(("measured", "before", "policy", "sentence"), SENTENCES)

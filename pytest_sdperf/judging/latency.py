@@ -9,6 +9,7 @@ from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.calibration import Slowdown, slowdown
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.waiting import waiting
 from pytest_sdperf.judging.words import component, opening, since
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.stats import Interval, predict, reach
@@ -18,6 +19,19 @@ from pytest_sdperf.values import Measurement
 METRIC = "latency"
 # How sure it must be that more processes would not change a verdict, before it is given early.
 STILL_MOVES = 0.95
+# Whether a case became slower, which other programs explain -> what that means.
+_SHARED = {
+    True: (
+        Outcome.INVALID,
+        "processors-shared",
+        "that explains it, and nothing can be said about the build until they are free",
+    ),
+    False: (
+        Outcome.INCONCLUSIVE,
+        "baseline-shared",
+        "that explains it: measure the baseline again where nothing else runs",
+    ),
+}
 
 
 def judge_latency(measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict:
@@ -111,9 +125,16 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
     held = f"held up to {seconds(interval.high)} {_basis(interval, measurement, stored)}"
     beyond = f"held {end} {_basis(interval, measurement, stored)}"
     card = slowdown((session.calibration for session in stored.level(METRIC)), measurement.calibration)
+    busy = waiting(stored.level(METRIC), measurement)
     changes = "".join(
-        (since(stored.last, measurement.subject), _drift(obtained, stored, policy=policy), _told(card, policy=policy))
+        (
+            since(stored.last, measurement.subject),
+            _drift(obtained, stored, policy=policy),
+            _told(card, policy=policy),
+            busy.told if busy is not None else "",
+        )
     )
+    explained = busy is not None and busy.explains(ratio, max(interval.ratio, needed))
 
     def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
         ends = (None, None) if math.isinf(interval.ratio) else (center / max(interval.ratio, needed), interval.high)
@@ -125,6 +146,9 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
     if ratio > interval.ratio and ratio > needed and _explains(card, ratio, interval, policy=policy):
         why = "nothing can be said about the build until the card is as it was"
         return verdict(Outcome.INVALID, "card-slower", f"{compared} ({held}){changes}; {why}.")
+    if change > interval.ratio and change > needed and explained:
+        outcome, code, why = _SHARED[ratio > 1]
+        return verdict(outcome, code, f"{compared} ({held if ratio > 1 else beyond}){changes}; {why}.")
     if change > strict.ratio and change > needed:
         slower = ratio > 1
         outcome, code = (Outcome.REGRESSED, "above") if slower else (Outcome.IMPROVED, "below")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pytest_sdperf.judging.waiting import REMARKABLE, waited_share
 from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import STYLES, Line, wrapped
-from pytest_sdperf.units import plural
+from pytest_sdperf.units import plural, share
 
 _WORST_FIRST = tuple(reversed(Outcome))
 _INDENT = "  "
@@ -36,6 +37,20 @@ def finding_lines(reports: Sequence[CaseReport], *, width: int, candidates: bool
         what = plural(len(set(new)), "case")
         kept = ", and results are kept as candidates" if candidates else ""
         text = f"{Outcome.NEW.value} {what} without a baseline; nothing was compared{kept}"
+        yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
+    yield from _disturbed(reports, width=width)
+
+
+def _disturbed(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
+    """Yield that something else used the processors while cases were timed."""
+    measured = {report.case.key: report.measurement.samples for report in reports if report.measurement is not None}
+    shares = [one for samples in measured.values() if (one := waited_share(samples)) is not None and one >= REMARKABLE]
+    if shares:
+        text = (
+            f"While {plural(len(shares), 'case was', 'cases were')} timed, something else used the processors: their "
+            f"threads waited up to {share(max(shares))} of the time. Measure again where nothing else runs, before you "
+            f"accept what is here."
+        )
         yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
 
 

@@ -1,6 +1,6 @@
 """One comparison of times whose truth is known, by the code that judges the runs of users.
 
-The times come one by one, in the order in which processes ran: of a self-test, or of a simulation.
+The samples come one by one, in the order in which processes ran: of a self-test, or of a simulation.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from pytest_sdperf.values import Case, Measurement, Sample
 
 
 class Take(Protocol):
-    """Gives the time of the next process, in seconds."""
+    """Gives the sample of the next process."""
 
-    def __call__(self, *, slowed: bool) -> float:
-        """Return the time of its calls as they are, or made slower."""
+    def __call__(self, *, slowed: bool) -> Sample:
+        """Return that of its calls as they are, or made slower."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,28 +52,28 @@ def by_pairs(take: Take, case: Case, *, policy: Policy) -> Judged:
     while True:
         for number in range(len(sides[0]), len(sides[0]) + more):
             for side in (0, 1) if number % 2 == 0 else (1, 0):
-                sides[side].append(Sample((take(slowed=side == 1),)))
+                sides[side].append(take(slowed=side == 1))
         pairs = Pairs(Measurement(case, tuple(sides[0])), Measurement(case, tuple(sides[1])))
         more = more_pairs(pairs, policy=policy)
         if not more:
             return Judged(judge_ratio(ratio_of(pairs), policy=policy)[0], 2 * pairs.count)
 
 
-def by_sessions(stored: Sequence[Sequence[float]], take: Take, case: Case, *, policy: Policy) -> Judged:
+def by_sessions(stored: Sequence[Sequence[Sample]], take: Take, case: Case, *, policy: Policy) -> Judged:
     """Judge a session, which is slowed, by a baseline, as every run does, with more processes while it is open.
 
     Args:
-        stored: Times of the processes of each stored session, in seconds.
-        take: Gives the times of the new one.
+        stored: Samples of each stored session.
+        take: Gives those of the new one.
         case: What is compared.
         policy: How strictly.
     """
-    sessions = tuple(Session(date="", samples=tuple(Sample((time,)) for time in times)) for times in stored)
+    sessions = tuple(Session(date="", samples=tuple(samples)) for samples in stored)
     baseline = StoredCase(case=case, anchor=sessions[0], sessions=sessions)
     samples: tuple[Sample, ...] = ()
     more = policy.processes
     while True:
-        samples = (*samples, *(Sample((take(slowed=True),)) for _ in range(more)))
+        samples = (*samples, *(take(slowed=True) for _ in range(more)))
         measurement = Measurement(case, samples)
         more = more_processes(measurement, baseline, policy=policy, differences={})
         if not more:
@@ -100,12 +100,12 @@ class Rule:
         """Return how many processes of the session that is judged a comparison may take."""
         return policy.looks.last if self.stored else 2 * policy.pair_looks.last
 
-    def judge(self, baseline: Callable[[], Sequence[float]], take: Take, case: Case, *, policy: Policy) -> Judged:
+    def judge(self, baseline: Callable[[], Sequence[Sample]], take: Take, case: Case, *, policy: Policy) -> Judged:
         """Make one comparison.
 
         Args:
-            baseline: Gives the times of one more stored session.
-            take: Gives the times of the session that is judged.
+            baseline: Gives the samples of one more stored session.
+            take: Gives those of the session that is judged.
             case: What is compared.
             policy: How strictly.
         """

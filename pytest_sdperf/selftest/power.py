@@ -14,7 +14,7 @@ from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.selftest.comparisons import Judged, Rule, found_in
 from pytest_sdperf.selftest.noise import Noise
 from pytest_sdperf.selftest.rates import Rate
-from pytest_sdperf.values import Case
+from pytest_sdperf.values import Case, Sample
 
 # Among these the smallest detectable effect is looked for.
 STEPS = (0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.08, 0.10, 0.12, 0.15, 0.20, 0.25, 0.30, 0.35)
@@ -52,13 +52,13 @@ class Simulation:
         stored = [baseline() for _ in range(rule.stored)]
         times = self.noise.session(draw)
 
-        def take(*, slowed: bool) -> float:
-            return next(times) * (1 + effect * slowed)
+        def take(*, slowed: bool) -> Sample:
+            return Sample((next(times) * (1 + effect * slowed),))
 
         return rule.judge(iter(stored).__next__, take, self.case, policy=self.policy)
 
-    def _stored(self, draw: random.Random) -> list[float]:
-        return list(itertools.islice(self.noise.session(draw), self.policy.processes))
+    def _stored(self, draw: random.Random) -> list[Sample]:
+        return [Sample((time,)) for time in itertools.islice(self.noise.session(draw), self.policy.processes)]
 
     def rate(self, rule: Rule, effect: float) -> Rate:
         """Return how often a slowdown is found; of no slowdown, how often one build is called slower or faster."""

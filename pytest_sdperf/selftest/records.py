@@ -56,6 +56,8 @@ class SelfTestRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         medians_s: Slowdown -> median of each process, in the order in which they ran; None where it timed others. Every
             process has one of the slowdown `0`.
         obtained: Slowdown -> share by which the calls of each process were really made longer.
+        waited: Slowdown -> share of the time that the threads of each process waited for a processor meanwhile; None
+            where nobody knows.
     """
 
     date: str
@@ -64,6 +66,7 @@ class SelfTestRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     builds: dict[str, str] = {}
     medians_s: dict[str, tuple[float | None, ...]]
     obtained: dict[str, tuple[float | None, ...]] = {}
+    waited: dict[str, tuple[float | None, ...]] = {}
 
     @property
     def plain_s(self) -> tuple[float, ...]:

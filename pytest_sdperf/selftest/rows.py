@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.selftest.comparisons import RULES, Judged, Rule, found_in
 from pytest_sdperf.selftest.records import Row, SelfTestRun, SelfTests, key_of
 from pytest_sdperf.selftest.schedule import effects
-from pytest_sdperf.values import Case
+from pytest_sdperf.values import Case, Sample
 
 # An injection counts if the calls were really made longer by this much of what was asked for, at least and at most.
 NEARLY = (0.9, 1.1)
@@ -28,24 +29,24 @@ class Stream:
     """The processes of a run that timed one slowdown, in their order; each is taken once.
 
     Attributes:
-        times: Of each process, the median of its calls as they are, and slowed.
+        samples: Of each process, that of its calls as they are, and slowed.
         place: The next one.
     """
 
-    times: Sequence[tuple[float, float]]
+    samples: Sequence[tuple[Sample, Sample]]
     place: int = 0
 
     @property
     def left(self) -> int:
         """Processes that nothing took yet."""
-        return len(self.times) - self.place
+        return len(self.samples) - self.place
 
-    def take(self, *, slowed: bool) -> float:
+    def take(self, *, slowed: bool) -> Sample:
         """Take the next process."""
         self.place += 1
-        return self.times[self.place - 1][slowed]
+        return self.samples[self.place - 1][slowed]
 
-    def session(self, count: int) -> list[float]:
+    def session(self, count: int) -> list[Sample]:
         """Take processes for a stored session."""
         return [self.take(slowed=False) for _ in range(count)]
 
@@ -57,10 +58,10 @@ def was_injected(asked: float, obtained: float) -> bool:
 
 def stream_of(run: SelfTestRun, effect: float) -> Stream:
     """Return the processes of a run that serve a slowdown; where it was not injected they serve nothing."""
-    plain = run.medians_s["0"]
+    plain = _samples(run, "0")
     if not effect:
-        return Stream([(time, time) for time in plain if time is not None])
-    slowed, obtained = run.medians_s.get(key_of(effect), ()), run.obtained.get(key_of(effect), ())
+        return Stream([(one, one) for one in plain if one is not None])
+    slowed, obtained = _samples(run, key_of(effect)), run.obtained.get(key_of(effect), ())
     return Stream(
         [
             (before, after)
@@ -68,6 +69,16 @@ def stream_of(run: SelfTestRun, effect: float) -> Stream:
             if before is not None and after is not None and share is not None and was_injected(effect, share)
         ]
     )
+
+
+def _samples(run: SelfTestRun, name: str) -> list[Sample | None]:
+    """Return the sample of each process at a slowdown; None where it timed others."""
+    medians, waited = run.medians_s.get(name, ()), run.waited.get(name, ())
+    known = itertools.zip_longest(medians, waited)
+    return [
+        None if median is None else Sample((median,), facts={} if share is None else {"waited": share})
+        for median, share in known
+    ]
 
 
 def not_injected(runs: Sequence[SelfTestRun]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_values import COUNTS, case, failed, measurement, session, stored, took
+from sample_values import COUNTS, case, failed, measurement, session, stored, took, waited
 
 from pytest_sdperf.baselines import published
 from pytest_sdperf.baselines.stored import Baseline
@@ -389,3 +389,15 @@ def test_a_peak_that_jumps_from_process_to_process_is_marked():
         "  > other processes took more; MB = 2^20 bytes on the whole device, peak of the first and the second run of "
         "the process\n  that took least"
     )
+
+
+def test_times_taken_beside_other_programs_are_named():
+    quiet, busy, busier = (
+        waited(measurement(case=case(batch_size=number)), share) for number, share in ((1, 0.04), (2, 0.5), (4, 0.671))
+    )
+    found = [CaseReport("suites/test_it.py::test_it", one.case, measurement=one) for one in (quiet, busy, busier, busy)]
+    assert text(finding_lines(found, width=120)).splitlines() == [
+        "While 2 cases were timed, something else used the processors: their threads waited up to 67.1 % of the time. Measure",
+        "  again where nothing else runs, before you accept what is here.",
+    ]
+    assert text(finding_lines(found[:1], width=120)) == ""

@@ -54,6 +54,20 @@ def test_a_build_that_is_faster_than_itself_is_an_alarm_too():
     assert rows(with_times(plain, times))["pairs", 0.02, 0.0].found > 10
 
 
+def test_what_other_programs_explain_is_no_alarm():
+    # Every second dozen of processes takes twice as long, because its threads wait half of the time.
+    plain = drawn_run(count=240, on_cpu=True)
+    shares = [0.5 if place // 12 % 2 else 0.0 for place in range(240)]
+    times = tuple(time / (1 - share) for time, share in zip(plain.medians_s["0"], shares, strict=True))
+    disturbed = with_times(plain, times)
+    told = msgspec.structs.replace(disturbed, waited={"0": tuple(shares)})
+    silent = msgspec.structs.replace(disturbed, waited={"0": (None,) * 240})
+    of_cpu = {"case": CPU_CASE, "policy": CPU}
+    assert rows(disturbed, **of_cpu)["stored-2", 0.30, 0.0].found > 5
+    assert rows(silent, **of_cpu) == rows(disturbed, **of_cpu)
+    assert rows(told, **of_cpu)["stored-2", 0.30, 0.0].found == 0
+
+
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("effect", [0.0, 0.05])
 def test_no_process_serves_two_comparisons_of_a_row(rule, effect, monkeypatch):
@@ -62,8 +76,8 @@ def test_no_process_serves_two_comparisons_of_a_row(rule, effect, monkeypatch):
 
     def judge(self, baseline, take, case, *, policy):
         for _ in range(self.stored):
-            taken.extend(baseline())
-        taken.extend(take(slowed=True) for _ in range(3))
+            taken.extend(sample.median_s for sample in baseline())
+        taken.extend(take(slowed=True).median_s for _ in range(3))
         return Judged(Outcome.HELD, 3)
 
     marked = []

@@ -1,0 +1,68 @@
+"""Did a case take longer because other programs used the processors? Then its build is not to blame."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pytest_sdperf.baselines.stored import Session
+from pytest_sdperf.units import share
+from pytest_sdperf.values import Measurement, Sample
+
+# Less is the noise of a machine that does nothing else.
+REMARKABLE = 0.05
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How much of their time the threads of the measuring processes waited for a processor.
+
+    Attributes:
+        now: Share in this measurement.
+        before: Share in its baseline; 0 where it was not recorded.
+    """
+
+    now: float
+    before: float
+
+    @property
+    def stretch(self) -> float:
+        """How many times as long the same work takes now, where all of its threads have work."""
+        return (1 - self.before) / (1 - self.now)
+
+    @property
+    def told(self) -> str:
+        """The clause that says it; empty where there is nothing to say."""
+        if max(self.now, self.before) < REMARKABLE:
+            return ""
+        return (
+            f"; its threads waited {share(self.now)} of the time for processors that something else used, "
+            f"{share(self.before)} in the baseline"
+        )
+
+    def explains(self, ratio: float, limit: float) -> bool:
+        """Whether a change is inside a limit without it.
+
+        Args:
+            ratio: Time now over time before.
+            limit: Largest such change, in either direction, that counts as none.
+        """
+        if ratio > 1:
+            return self.now >= REMARKABLE and ratio / self.stretch <= limit
+        return self.before >= REMARKABLE and self.stretch / ratio <= limit
+
+
+def waiting(before: Iterable[Session], measurement: Measurement) -> Waiting | None:
+    """Compare a measurement with the stored sessions; None where nobody knows it of the measurement."""
+    now = waited_share(measurement.samples)
+    if now is None:
+        return None
+    known = [one for session in before if (one := waited_share(session.samples)) is not None]
+    return Waiting(now, statistics.median(known) if known else 0.0)
+
+
+def waited_share(samples: Iterable[Sample]) -> float | None:
+    """Return the share of their time that threads waited, of the middle process; None where nobody knows."""
+    known = [float(sample.facts["waited"]) for sample in samples if "waited" in sample.facts]
+    return statistics.median(known) if known else None

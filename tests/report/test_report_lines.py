@@ -396,8 +396,8 @@ def test_times_taken_beside_other_programs_are_named():
         waited(measurement(case=case(batch_size=number)), share) for number, share in ((1, 0.04), (2, 0.5), (4, 0.671))
     )
     found = [CaseReport("suites/test_it.py::test_it", one.case, measurement=one) for one in (quiet, busy, busier, busy)]
-    assert text(finding_lines(found, width=120)).splitlines() == [
-        "While 2 cases were timed, something else used the processors: their threads waited up to 67.1 % of the time. Measure",
-        "  again where nothing else runs, before you accept what is here.",
+    assert text(finding_lines(found, width=100)).splitlines() == [
+        "While 2 cases were timed, something else used the processors: their threads waited up to 67.1 % of",
+        "  the time. Measure again where nothing else runs, before you accept what is here.",
     ]
     assert text(finding_lines(found[:1], width=120)) == ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ class Activity:
     Attributes:
         kernels: Kind -> `count` and `seconds`, longest first.
         others: Names of the longest kernels whose kind is not known.
+        slowest: The kernels that take most: `name`, `kind`, `count` and `seconds` of each.
         replays: Launches of captured graphs.
         launches: Kernels that the host launched one by one.
         unseen: Why nothing is known; empty where something is.
@@ -41,6 +42,7 @@ class Activity:
 
     kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     others: tuple[str, ...] = ()
+    slowest: tuple[Mapping[str, Any], ...] = ()
     replays: int = 0
     launches: int = 0
     unseen: str = ""
@@ -98,15 +100,14 @@ def summed(events: Iterable[Mapping[str, Any]], *, calls: int) -> Activity:
         calls: How many calls they are from.
     """
     seconds: dict[str, list[float]] = {}
-    others: dict[str, float] = {}
+    named: dict[tuple[str, str], list[float]] = {}
     replays = launches = 0
     for event in events:
         category, name = event.get("cat"), str(event.get("name", ""))
         if category in _ON_DEVICE:
             kind = _MOVED.get(category) or kind_of(name)
             seconds.setdefault(kind, []).append(event.get("dur", 0) / 1e6)
-            if kind == OTHER:
-                others[name[:LONGEST_NAME]] = others.get(name[:LONGEST_NAME], 0.0) + event.get("dur", 0)
+            named.setdefault((kind, name[:LONGEST_NAME]), []).append(event.get("dur", 0) / 1e6)
         elif _REPLAY.match(name):
             replays += 1
         elif _LAUNCH.match(name):
@@ -116,12 +117,15 @@ def summed(events: Iterable[Mapping[str, Any]], *, calls: int) -> Activity:
             replays=round(replays / calls), launches=round(launches / calls), unseen="torch's profiler saw no kernel"
         )
     ordered = sorted(seconds, key=lambda kind: -sum(seconds[kind]))
+    slowest = sorted(named, key=lambda one: -sum(named[one]))
     return Activity(
-        kernels={
-            kind: {"count": round(len(seconds[kind]) / calls), "seconds": sum(seconds[kind]) / calls}
-            for kind in ordered
-        },
-        others=tuple(sorted(others, key=lambda name: -others[name])[:NAMES_KEPT]),
+        kernels={kind: _sum(seconds[kind], calls) for kind in ordered},
+        others=tuple(name for kind, name in slowest if kind == OTHER)[:NAMES_KEPT],
+        slowest=tuple({"name": one[1], "kind": one[0], **_sum(named[one], calls)} for one in slowest[:NAMES_KEPT]),
         replays=round(replays / calls),
         launches=round(launches / calls),
     )
+
+
+def _sum(seconds: Sequence[float], calls: int) -> dict[str, float]:
+    return {"count": round(len(seconds) / calls), "seconds": sum(seconds) / calls}

@@ -36,6 +36,18 @@ def test_kernels_copies_and_memsets_are_counted_per_call(gpu, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_kernels_that_take_most_are_named(gpu, tmp_path):
+    activity = seen(gpu, tmp_path, *launched(GEMM, FLASH, FLASH, *(f"acme_{number}" for number in range(9))))
+    assert activity.slowest[0] == {
+        "name": FLASH,
+        "kind": "attention-flash",
+        "count": 2,
+        "seconds": pytest.approx(20e-6),
+    }
+    assert len(activity.slowest) == 5
+    assert seen(gpu, tmp_path, *launched("x" * 999)).slowest[0]["name"] == "x" * 200
+
+
 def test_a_replayed_graph_is_told_from_launches(gpu, tmp_path):
     activity = seen(gpu, tmp_path, *replayed(FLASH, GEMM))
     assert (activity.replays, activity.launches) == (1, 0)

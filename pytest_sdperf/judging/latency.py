@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.calibration import Slowdown, slowdown
+from pytest_sdperf.judging.blame import kernel_changes
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.waiting import waiting
@@ -153,7 +155,8 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
         slower = ratio > 1
         outcome, code = (Outcome.REGRESSED, "above") if slower else (Outcome.IMPROVED, "below")
         sentence = f"{compared} ({beyond}){changes}{policy.why_small_counts}."
-        return verdict(outcome, f"latency-{code}-interval", sentence)
+        blamed = kernel_changes(measurement, stored, metric=METRIC)
+        return dataclasses.replace(verdict(outcome, f"latency-{code}-interval", sentence), details=blamed)
     if change > interval.ratio and change > needed:
         why = f"after {plural(len(measurement.samples), 'process', 'processes')} that is not certain yet"
         return verdict(Outcome.INCONCLUSIVE, "latency-open", f"{compared} ({beyond}), but {why}{changes}.")

@@ -11,7 +11,7 @@ from pytest_sdperf.labels import engine_label
 from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import Line, wrapped
-from pytest_sdperf.units import plural, share
+from pytest_sdperf.units import plural, seconds, share
 from pytest_sdperf.values import Case, Sample
 
 GATES = (
@@ -25,6 +25,7 @@ GATES = (
 )
 _FINE = (Outcome.HELD, Outcome.NEW, Outcome.IMPROVED)
 _INDENT = "  "
+_NAMED, _LONGEST_NAME = 2, 60
 
 
 def what_ran_lines(reports: Iterable[CaseReport], *, width: int, every: bool) -> Iterator[Line]:
@@ -97,8 +98,14 @@ def _kernels(facts: Mapping[str, Any]) -> Iterator[str]:
         return
     counts = ", ".join(f"{kind} {int(entry['count']):,}" for kind, entry in found.items())
     yield f"{plural(sum(int(entry['count']) for entry in found.values()), 'kernel')}: {counts}"
-    seconds = sum(entry["seconds"] for entry in found.values())
-    if OTHER in found and seconds:
-        unknown = share(found[OTHER]["seconds"] / seconds)
-        names = ", ".join(name[:60] for name in facts.get("kernels_other", ())[:2])
+    slowest = ", ".join(
+        f"{one['name'][:_LONGEST_NAME]} ({int(one['count']):,}, {seconds(one['seconds'])})"
+        for one in facts.get("kernels_slowest", ())[:_NAMED]
+    )
+    if slowest:
+        yield f"slowest {slowest}"
+    together = sum(entry["seconds"] for entry in found.values())
+    if OTHER in found and together:
+        unknown = share(found[OTHER]["seconds"] / together)
+        names = ", ".join(name[:_LONGEST_NAME] for name in facts.get("kernels_other", ())[:2])
         yield f"{unknown} of their time is in kernels of no known kind, such as {names}"

@@ -109,4 +109,5 @@ def _with_graph(facts: Facts, activity: Activity, *, replayed: bool) -> dict[str
 def _kernels(activity: Activity) -> dict[str, Any]:
     if activity.unseen:
         return {"kernels_not_available": activity.unseen}
-    return {"kernels": dict(activity.kernels), **({"kernels_other": list(activity.others)} if activity.others else {})}
+    facts = {"kernels": dict(activity.kernels), "kernels_slowest": [dict(one) for one in activity.slowest]}
+    return {**facts, **({"kernels_other": list(activity.others)} if activity.others else {})}

@@ -45,6 +45,14 @@ def test_where_all_is_well_nothing_is_said_unless_asked_for():
     ]
 
 
+def test_the_slowest_kernels_are_named():
+    slowest = [{"name": name, "kind": "gemm", "count": 32, "seconds": 0.0283} for name in ("nvjet", "x" * 99, "third")]
+    assert lines(report(**{**FACTS, "kernels": kernels(gemm=184), "kernels_slowest": slowest}), every=True)[2:] == [
+        "    right answers to changed inputs; 184 kernels: gemm 184; slowest nvjet (32, 28.3 ms),",
+        f"    {'x' * 60} (32, 28.3 ms)",
+    ]
+
+
 def test_a_case_in_which_a_gate_failed_is_shown_in_any_case():
     stale = {"right": False, "wrong": "another timestep does not change the outputs"}
     graph = {"requested": True, "replayed": None, "changed_inputs": False}

@@ -1,0 +1,79 @@
+"""Which kernels took the time by which a case became slower or faster?"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from pytest_sdperf.baselines.stored import StoredCase
+from pytest_sdperf.units import seconds
+from pytest_sdperf.values import Measurement, Sample
+
+# Of a change, what is at least this share of it is named, the largest first.
+_SHARE = 0.1
+_MOST = 3
+_IDLE = "between kernels the GPU idles"
+_LONGEST_NAME = 100
+
+
+def kernel_changes(measurement: Measurement, stored: StoredCase, *, metric: str) -> tuple[str, ...]:
+    """Return what kinds of kernels took before and take now, where that makes up the change of a latency.
+
+    Args:
+        measurement: What is judged.
+        stored: Its baseline.
+        metric: Name of the latency.
+
+    Returns:
+        A line per kind that matters; none where nobody saw kernels, now or before.
+    """
+    sessions = [session for session in stored.level(metric) if session.samples]
+    now = _by_kind(measurement.samples)
+    known = [found for session in sessions if (found := _by_kind(session.samples))]
+    if not now or not known:
+        return ()
+    names = {name for session in sessions for name in _slowest(session.samples)}
+    kinds = dict.fromkeys([*now, *(kind for found in known for kind in found)])
+    before = {kind: statistics.median(found.get(kind, 0.0) for found in known) for kind in kinds}
+    change = {kind: now.get(kind, 0.0) - before[kind] for kind in kinds}
+    whole = sum(change.values()) or math.inf
+    told = sorted((kind for kind in kinds if change[kind] / whole >= _SHARE), key=lambda kind: -abs(change[kind]))
+    return tuple(
+        f"{_what(kind)} {_time(now.get(kind, 0.0))}, before {_time(before[kind])}{_new(measurement, kind, names)}"
+        for kind in told[:_MOST]
+    )
+
+
+def _what(kind: str) -> str:
+    return kind if kind == _IDLE else f"{kind} kernels take"
+
+
+def _time(value: float) -> str:
+    return seconds(value) if value else "none"
+
+
+def _new(measurement: Measurement, kind: str, names: set[str]) -> str:
+    """Name the slowest kernel of a kind that was not among the slowest before."""
+    slowest = _slowest(measurement.samples)
+    found = next((name for name, of in slowest.items() if of == kind and name not in names), "")
+    return f"; among the slowest is now {found[:_LONGEST_NAME]}" if found and names else ""
+
+
+def _slowest(samples: Iterable[Sample]) -> Mapping[str, str]:
+    """Return name -> kind of the slowest kernels that any process saw."""
+    return {one["name"]: one["kind"] for sample in samples for one in sample.facts.get("kernels_slowest", ())}
+
+
+def _by_kind(samples: Sequence[Sample]) -> Mapping[str, float]:
+    """Return kind -> seconds of one call, and the time of a call that no kernel takes; empty where nobody saw any."""
+    seen = [sample for sample in samples if sample.facts.get("kernels")]
+    if not seen:
+        return {}
+    kinds = dict.fromkeys(kind for sample in seen for kind in sample.facts["kernels"])
+    found = {
+        kind: statistics.median(float(one.facts["kernels"].get(kind, {}).get("seconds", 0.0)) for one in seen)
+        for kind in kinds
+    }
+    latency = statistics.median(sample.median_s for sample in samples)
+    return {**found, _IDLE: max(0.0, latency - sum(found.values()))}

@@ -16,6 +16,11 @@ HERE = Path(__file__).parent
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
 
+# What pytest-xdist tells its workers is not meant for the programs that a test starts: they would take themselves for a
+# worker of a run that they know nothing of.
+for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+    del os.environ[name]
+
 # Warnings that third-party libraries raise on their own account, as pytest filters that name the library.
 TOLERATED_WARNINGS: tuple[str, ...] = ()
 
@@ -27,6 +32,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(strict, append=False)
+
+
+@pytest.fixture(scope="session")
+def shared_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return the folder of a name, which is the same in all processes of this run: what they build is built once."""
+    folder = tmp_path_factory.getbasetemp()
+    if hasattr(request.config, "workerinput"):  # a worker of pytest-xdist, whose own folder is inside that of the run
+        folder = folder.parent
+
+    def named(name: str) -> Path:
+        (folder / name).mkdir(exist_ok=True)
+        return folder / name
+
+    return named
 
 
 @pytest.fixture

@@ -1,88 +1,34 @@
-"""What is derived from torch modules against what the fuser `native` makes of exported graphs, place by place."""
+"""What is derived from torch modules against what the fuser `native` makes of exported graphs: the places it leaves.
+
+That it leaves none of the graphs of the zoo is told by `tests/fusing/test_native_zoo.py`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import graph_zoo
 import numpy as np
 import onnx_ir as ir
 import pytest
+from zoo_targets import RUNGS, counted, expected
 
-from pytest_sdperf import ladder
-from pytest_sdperf.building.expectations import explain_build, total_counts, total_sites
+from pytest_sdperf.building.expectations import explain_build
 from pytest_sdperf.fusing import record
 from pytest_sdperf.fusing.explain import NO_CANDIDATE, Explanation, explain
 from pytest_sdperf.fusing.native import fuse
-from pytest_sdperf.graph import counted_name
-from pytest_sdperf.models import sd15, sd21, sdxl
-from pytest_sdperf.optimizations import LADDER
-from pytest_sdperf.structure.sites import remove_unused
-from pytest_sdperf.values import Build, Workload
+from pytest_sdperf.values import Build
 
-RUNGS = {rung.name: rung for rung in LADDER}
-MODELS = {model.name: model for model in (*sd15.MODELS, *sd21.MODELS, *sdxl.MODELS)}
-WORKLOAD = Workload(2, 128, 192, 4, "pndm")
 UNET = "torch-2.13/sd15-thin-unet-dynamo-18-static"
 TRACED = "torch-2.13/sd15-thin-unet-torchscript-17-static"
 MHA = "com.microsoft::MultiHeadAttention"
 
-_modules = {}
 
-
-def module_of(name):
-    """The module of a graph of the zoo, on the meta device; made once."""
-    words = name.partition("/")[2]
-    model = max((m for m in MODELS if words.startswith(f"{m}-")), key=len)
-    component = words.removeprefix(f"{model}-").partition("-")[0]
-    if (model, component) not in _modules:
-        import torch
-
-        module = MODELS[model].module(component, weights=None).eval()
-        inputs = [
-            torch.empty(s.shape, dtype=getattr(torch, "float32" if s.dtype == "float" else s.dtype), device="meta")
-            for s in MODELS[model].inputs(component, WORKLOAD)
-        ]
-        remove_unused(module, inputs)
-        _modules[model, component] = module
-    return _modules[model, component]
-
-
-def expected(name, selection):
-    module = module_of(name)
-    rungs = [RUNGS[rung] for rung in ladder.rungs(selection, tuple(RUNGS))]
-    counts = total_counts([(rung.expected(module), rung.takes_in) for rung in rungs])
-    return counts, total_sites([(rung.sites(module), rung.takes_in) for rung in rungs])
-
-
-def fused(model, selection):
-    rungs = ladder.rungs(selection, tuple(RUNGS))
-    sites = fuse(model, [fusion for rung in rungs for fusion in RUNGS[rung].fusions()])
-    nodes = (counted_name(n.domain, n.op_type, [value is not None for value in n.inputs]) for n in model.graph)
-    return Counter(nodes), sites
-
-
-QUICK = tuple(name for name in graph_zoo.NAMES if "sdxl" not in name or name.endswith("18-static"))
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in graph_zoo.NAMES]
-)
-def test_every_graph_of_the_zoo_reaches_its_target(name):
-    target, places = expected(name, "bias-add")
-    counts, seen = fused(graph_zoo.load_structure(name), "bias-add")
-    assert {op: counts[op] for op in target} == target
-    assert explain(places, seen, counts).unfused == ()
-
-
-@pytest.mark.parametrize("selection", [*RUNGS, *(f"all-{name}" for name in RUNGS)])
-@pytest.mark.parametrize("name", [UNET, UNET.replace("unet", "text_encoder"), UNET.replace("unet", "vae_decoder")])
-def test_every_rung_and_every_rung_left_out_reaches_its_target(name, selection):
-    target, _ = expected(name, selection)
-    counts, _ = fused(graph_zoo.load_structure(name), selection)
-    assert {op: counts[op] for op in target} == target
+def fused(model):
+    """Fuse a graph in place at the last rung."""
+    sites = fuse(model, [fusion for rung in RUNGS.values() for fusion in rung.fusions()])
+    return counted(model), sites
 
 
 def spoil_softmax(model, path):
@@ -138,7 +84,7 @@ def test_the_one_place_that_does_not_fuse_is_named(name, spoil, path, told):
     model = graph_zoo.load_structure(name)
     node = spoil(model, path).name
     _, places = expected(name, "bias-add")
-    counts, seen = fused(model, "bias-add")
+    counts, seen = fused(model)
     (one,) = explain(places, seen, counts).unfused
     assert (one.path, (one.op, one.rule, one.reason)) == (f"unet.{path}", told)
     assert one.node == (node if one.rule else "")

@@ -60,16 +60,19 @@ def one_op(op_type, inputs, *, attributes=None, outputs=("Y",), knowledge="stati
     return ir.Model(graph, ir_version=10)
 
 
-def execute(model, inputs, *, optimized=True):
+def session_of(model, *, optimized=True):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     graph = ir.to_proto(model).SerializeToString()
-    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-    named = {entry.name: inputs[entry.name] for entry in session.get_inputs()}
-    return session.run(None, named)
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def execute(model, inputs, *, optimized=True):
+    session = session_of(model, optimized=optimized)
+    return session.run(None, {entry.name: inputs[entry.name] for entry in session.get_inputs()})
 
 
 def lowered(op_type, inputs, *, optimized=False, **how):

@@ -10,7 +10,7 @@ import graph_zoo
 import numpy as np
 import onnx_ir as ir
 import torch
-from one_op import execute
+from one_op import session_of
 from onnx_ir.passes import common as passes
 
 from pytest_sdperf import ladder
@@ -64,11 +64,31 @@ def draw_inputs(model, sizes, seed=0):
     return inputs
 
 
+class Lowered:
+    """A model that is lowered in place and loaded, to be computed node by node as it is written."""
+
+    def __init__(self, model):
+        lower(model)
+        self._types = {value.name: value.dtype.numpy() for value in model.graph.inputs}
+        self._session = session_of(model, optimized=False)
+
+    def __call__(self, inputs):
+        typed = {name: inputs[name].astype(kind) for name, kind in self._types.items()}
+        return self._session.run(None, typed)
+
+
 def run(model, inputs):
-    """Lower a model in place and return what it computes, node by node as it is written."""
-    lower(model)
-    typed = {value.name: inputs[value.name].astype(value.dtype.numpy()) for value in model.graph.inputs}
-    return execute(model, typed, optimized=False)
+    """Lower a model in place and return what it computes."""
+    return Lowered(model)(inputs)
+
+
+@functools.lru_cache(maxsize=2)  # a test of another size of the same graph comes next
+def loaded(name, selection, floating, path=""):
+    """A graph of the zoo with weights, fused with a selection (None: as it is), ready to be called at any size."""
+    model = load(name, path)
+    if selection is not None:
+        build(model, selection, floating=floating)
+    return Lowered(model)
 
 
 def cut(model, path):
@@ -79,9 +99,18 @@ def cut(model, path):
     return model
 
 
+@functools.lru_cache(maxsize=1)  # the tests of one graph follow each other
+def weights_of(name):
+    """The weights of a graph of the zoo by name, each drawn when it is first read."""
+    initializers = graph_zoo.load(name).graph.initializers
+    return {weight: value.const_value for weight, value in initializers.items()}
+
+
 def load(name, path=""):
     """A graph of the zoo with weights, or the part of it that ends with a module."""
-    model = graph_zoo.load(name)
+    model = graph_zoo.load_structure(name)
+    for weight, value in model.graph.initializers.items():
+        value.const_value = weights_of(name)[weight]
     return cut(model, path) if path else model
 
 
@@ -109,9 +138,9 @@ def reference(name, size=0, path=""):
 def plain(name, floating, size=0, path=""):
     """What the graph computes in a type before anything is fused: the yardstick."""
     inputs, _ = reference(name, size, path)
-    model = load(name, path)
     if floating == "float32":
-        return run(model, inputs)
+        return loaded(name, None, floating, path)(inputs)
+    model = load(name, path)
     # onnxruntime has few kernels for float16 on a CPU, and rounds nothing between two nodes without one.
     fuse(model, (), to_float16=True)
     return exact.evaluate(model, inputs, rounded=True)

@@ -12,7 +12,9 @@ import onnx_ir as ir
 import pytest
 import rewriting
 from rewriting import LAST, RUNGS, SIZES, build, counts, reference, tolerance
+from zoo_targets import counted, expected
 
+from pytest_sdperf.fusing.explain import explain
 from pytest_sdperf.fusing.layout import NCHW_TO_NHWC, NHWC_TO_NCHW, is_transpose
 from pytest_sdperf.fusing.record import Site
 from pytest_sdperf.fusing.weightless import is_weightless
@@ -92,6 +94,24 @@ def test_every_graph_reaches_its_counts(name):
     model = fused(name).model
     assert fused_counts(model) == KNOWN[family(name)]
     assert not any(counts(model)[left] for left in GONE)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_graph_reaches_what_its_module_allows(name):
+    target, places = expected(name, LAST)
+    model, sites, *_ = fused(name)
+    reached = counted(model)
+    assert {op: reached[op] for op in target} == target
+    assert explain(places, sites, reached).unfused == ()
+
+
+@pytest.mark.parametrize("selection", [*RUNGS, *(f"all-{name}" for name in RUNGS)])
+@pytest.mark.parametrize("component", ["unet", "text_encoder", "vae_decoder"])
+def test_every_rung_and_every_rung_left_out_reaches_what_its_module_allows(component, selection):
+    name = f"{UNET}-static".replace("unet", component)
+    target, _ = expected(name, selection)
+    reached = counted(fused(name, selection).model)
+    assert {op: reached[op] for op in target} == target
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "unet" in name])
@@ -341,9 +361,8 @@ def agreement_cases():
 @pytest.mark.parametrize(("name", "path", "floating", "rung", "size"), agreement_cases())
 def test_every_rung_agrees_with_float64(name, path, floating, rung, size):
     inputs, expected = reference(name, size, path)
-    model = rewriting.load(name, path)
-    build(model, rung, floating=floating)
-    assert rewriting.error(rewriting.run(model, inputs), expected) <= tolerance(name, floating, size, path)
+    obtained = rewriting.loaded(name, rung, floating, path)(inputs)
+    assert rewriting.error(obtained, expected) <= tolerance(name, floating, size, path)
 
 
 def test_sizes_differ():

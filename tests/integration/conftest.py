@@ -15,8 +15,8 @@ def acme(user) -> User:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("cache")
+def cache(shared_folder) -> Path:
+    return shared_folder("integration-cache")
 
 
 @pytest.fixture

@@ -73,6 +73,7 @@ def play(user, monkeypatch) -> Scenario:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="two threads need two processors")
 def test_half_the_threads_fail_and_an_unchanged_twin_passes(user, monkeypatch):
     user.project(

@@ -31,18 +31,9 @@ def test_processes_are_really_made_slower(acme):
 
 
 @pytest.mark.slow
-def test_a_thin_unet_of_onnxruntime_against_itself(user):
-    tests = """
-    import pytest
-
-    @pytest.mark.sdperf(components=["unet"], optimizations=["fp16"])
-    def test_speed(runner, bench):
-        bench(runner)
-    """
-    user.project(
-        conftest="", tests=tests, options={"model": "sd15-thin", "resolution": 64, "processes": 3, "max-processes": 3}
-    )
-    user.run("--sdperf-selftest", "--sdperf-time-budget=270s")
+def test_a_unet_of_onnxruntime_against_itself(user):
+    user.project(options={"processes": 3, "max-processes": 3})
+    user.run("--sdperf-selftest", "--sdperf-time-budget=90s")
     tests = kept(user)
     (run,) = tests["runs"]
     assert run["subject"]["onnxruntime"]

@@ -20,9 +20,9 @@ CASE = Case("sd15-thin", "unet", "healthy", "fp32", height=64, width=64)
 
 
 @pytest.fixture(scope="session")
-def cache_dir(tmp_path_factory) -> Path:
+def cache_dir(shared_folder) -> Path:
     """Weights and torch's answers, made once for all tests of this folder."""
-    return tmp_path_factory.mktemp("replay-cache")
+    return shared_folder("replay-cache")
 
 
 @pytest.fixture

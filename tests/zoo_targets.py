@@ -1,0 +1,52 @@
+"""What the modules of the graphs of the zoo allow: operators by name, and the places where they must be."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from typing import Any
+
+import onnx_ir as ir
+
+from pytest_sdperf import ladder
+from pytest_sdperf.building.expectations import total_counts, total_sites
+from pytest_sdperf.graph import counted_name
+from pytest_sdperf.models import sd15, sd21, sdxl
+from pytest_sdperf.optimizations import LADDER
+from pytest_sdperf.structure.sites import remove_unused
+from pytest_sdperf.values import Workload
+
+RUNGS = {rung.name: rung for rung in LADDER}
+MODELS = {model.name: model for model in (*sd15.MODELS, *sd21.MODELS, *sdxl.MODELS)}
+WORKLOAD = Workload(2, 128, 192, 4, "pndm")
+
+
+def expected(name: str, selection: str) -> tuple[Any, Any]:
+    """Return what a selection of rungs must make of a graph: nodes by operator, and module paths by operator."""
+    words = name.partition("/")[2]
+    model = max((m for m in MODELS if words.startswith(f"{m}-")), key=len)
+    module = _module(model, words.removeprefix(f"{model}-").partition("-")[0])
+    rungs = [RUNGS[rung] for rung in ladder.rungs(selection, tuple(RUNGS))]
+    counts = total_counts([(rung.expected(module), rung.takes_in) for rung in rungs])
+    return counts, total_sites([(rung.sites(module), rung.takes_in) for rung in rungs])
+
+
+@functools.cache
+def _module(model: str, component: str) -> Any:
+    """Return a component on the meta device; made once."""
+    import torch
+
+    module = MODELS[model].module(component, weights=None).eval()
+    inputs = [
+        torch.empty(s.shape, dtype=getattr(torch, "float32" if s.dtype == "float" else s.dtype), device="meta")
+        for s in MODELS[model].inputs(component, WORKLOAD)
+    ]
+    remove_unused(module, inputs)
+    return module
+
+
+def counted(model: ir.Model) -> Counter[str]:
+    """Return the nodes of a graph by operator, named as in what is expected."""
+    return Counter(
+        counted_name(node.domain, node.op_type, [value is not None for value in node.inputs]) for node in model.graph
+    )

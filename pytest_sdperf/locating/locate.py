@@ -69,7 +69,7 @@ def _answer(question: Question, *, folder: Path, real_weights: bool) -> Located:
     runner = question.runner
     runner.workbench.say(f"looking where {runner.case.model} {runner.case.component} goes wrong")
     if runner.engine.consumes == "module":
-        located = modules.search(question)
+        located = modules.search(question, folder=folder, real_weights=real_weights)
     else:
         located = graphs.search(question, folder=folder, real_weights=real_weights)
     return dataclasses.replace(located, call=question.call)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.agreement import plain_runner
+from pytest_sdperf.building.builder import Builder
+from pytest_sdperf.building.redrawn import PlantedRedrawnBuilder, RedrawnBuilder
 from pytest_sdperf.runner import CaseRunner
 
 if TYPE_CHECKING:
@@ -39,3 +42,17 @@ def torch_outputs(question: Question, floatings: Sequence[str], *, inside: bool 
 def torch_device(runner: CaseRunner) -> str:
     """Return the device on which definitions are computed."""
     return "cpu" if runner.workbench.device.kind == "cpu" else "cuda"
+
+
+def redrawn_runner(runner: CaseRunner) -> CaseRunner:
+    """Return what executes the same case with random numbers in place of the weights of its exported graphs."""
+    bench = runner.workbench
+    given = bench.builder.given
+
+    def builder(kind: Callable[..., Builder]) -> Builder:
+        folder = given.folder if given else None
+        return kind(bench.catalog, bench.settings, bench.cache, say=bench.say, folder=folder)
+
+    planted = builder(functools.partial(PlantedRedrawnBuilder, runner.plant)) if bench.planted else None
+    other = dataclasses.replace(bench, builder=builder(RedrawnBuilder), planted=planted)
+    return dataclasses.replace(runner, workbench=other)

@@ -22,27 +22,43 @@ def look(*wrong):
 
 
 def test_the_innermost_module_that_all_around_it_confirm():
-    spot, inputs, last, places = look("net.0.act#2", "net.0", "net.1<0", "net.1", "net")
-    assert (spot.path, spot.error > spot.limit, places) == ("net.0.act", True, 6)
-    assert [one.value for one in inputs] == ["input 0"]
-    assert inputs[0].error <= inputs[0].limit
-    assert last.path == "net.0.act"  # its first call
+    found = look("net.0.act#2", "net.0", "net.1<0", "net.1", "net")
+    assert (found.spot.path, found.spot.error > found.spot.limit, found.places) == ("net.0.act", True, 6)
+    assert [one.value for one in found.inputs] == ["input 0"]
+    assert found.inputs[0].error <= found.inputs[0].limit
+    assert found.last.path == "net.0.act"  # its first call
+    assert found.calls == (("net.0.act", 2), ("net.0", 1), ("net", 1))
+
+
+def test_where_code_between_modules_is_wrong_the_one_around_it_is_named():
+    """What the activation reads is wrong already, and the norm before it is not."""
+    found = look("net.0.act<0", "net.0.act", "net.0", "net.1<0", "net.1", "net")
+    assert (found.spot.path, found.calls) == ("net.0", (("net.0", 1), ("net", 1)))
+    assert all(one.error <= one.limit for one in found.inputs)
+
+
+def test_a_mask_says_nothing_about_what_was_read():
+    """Minus infinity is another number in each type."""
+    mask = np.array([0.0, -1e30, 0.0, -1e30])
+    exact, plain = {"net<1": mask, **EXACT}, {"net<1": mask, **PLAIN}
+    wrong = {"net<1": mask * 1e-20, **obtained("net")}
+    (read,) = first_wrong(wrong, exact, plain, floating="float32").inputs
+    assert read.value == "input 0"
 
 
 def test_a_module_that_is_wrong_alone_is_passed_over():
-    spot, _, _, _ = look("net.0.norm", "net.1", "net")
-    assert spot.path == "net.1"
+    assert look("net.0.norm", "net.1", "net").spot.path == "net.1"
 
 
 def test_nothing_is_wrong():
     found = look()
-    assert found[0] is None
+    assert found.spot is None
     located = found_in(found, "unet")
     assert (located.kind, located.told) == ("spread", "Each of its modules agrees; errors add up.")
 
 
 def test_not_finite():
     broken = {**obtained("net.1", "net"), "net.0": np.full(64, np.nan), "net": np.full(64, np.nan)}
-    spot, _, _, _ = first_wrong(broken, EXACT, PLAIN, floating="float16")
+    spot = first_wrong(broken, EXACT, PLAIN, floating="float16").spot
     assert isinstance(spot, Spot)
     assert (spot.path, spot.error) == ("net.0", np.inf)

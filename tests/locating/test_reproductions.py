@@ -22,8 +22,9 @@ SPOT = Spot("sum_out", "node_norm", "com.microsoft::SkipLayerNormalization", "un
 FOUND = Located("unet", "engine", SPOT)
 
 
-def question(weights: str) -> Question:
+def question(weights: str, consumes: str = "onnx") -> Question:
     runner = SimpleNamespace(
+        engine=SimpleNamespace(consumes=consumes),
         case=case(weights=weights),
         request=SimpleNamespace(python=None, env={}),
         workbench=SimpleNamespace(device=Device("cpu", "CPU", "cpu-2c")),

@@ -50,7 +50,7 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
             references = None
         if located.kind != "vanished":
             break
-        remark = _gone(seen["values"])
+        remark = _gone(seen["values"], share)
     if located.kind != "vanished" and remark:
         located = dataclasses.replace(located, told=f"{remark} What follows was seen with fewer of them.")
     elif remark:
@@ -72,9 +72,10 @@ def _too_large(obtained: Path) -> str:
     )
 
 
-def _gone(values: int) -> str:
+def _gone(values: int, share: int) -> str:
+    which = f"its {values}" if share == 1 else f"{values} of its"
     return (
-        f"With its {values} inner values as outputs the graph computes the right thing: what ONNX Runtime rewrites "
+        f"With {which} inner values as outputs the graph computes the right thing: what ONNX Runtime rewrites "
         f"when it loads the graph, and cannot while somebody reads these values, is to blame."
     )
 
@@ -194,7 +195,8 @@ def _by_modules(
     located = Located.from_json(answer["located"])
     if export.spot is None or located.spot is None:
         return located, answer
-    return dataclasses.replace(located, told=_wrong_export(export.spot)), answer
+    kind = "export" if located.kind == "graph" else located.kind
+    return dataclasses.replace(located, kind=kind, told=_wrong_export(export.spot)), answer
 
 
 def _wrong_export(spot: Spot) -> str:

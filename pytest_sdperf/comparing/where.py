@@ -17,7 +17,8 @@ _WHAT = {
 }
 _WHY = {
     "graph": "By its definition it gives something else than the reference: the graph is wrong, whatever runs it.",
-    "export": "By its definition it gives something else than the module of torch: the export is wrong, whatever runs it.",
+    "export": "By its definition it gives something else than the module of torch: the export is wrong, whatever runs "
+    "it.",
     "engine": "Its definition gives something else for what it read: the engine computes it wrong.",
     "module": "",
     "spread": "It gives what its definition gives for what it read: no single node is wrong, errors add up before it.",

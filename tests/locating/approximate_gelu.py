@@ -1,11 +1,12 @@
 """Plug-ins of `test_locating_runs.py`: an engine that computes GELU inexactly, where ONNX Runtime has fused it itself.
 
-The fusion is what ONNX Runtime makes of five nodes when it loads a graph. It cannot where somebody reads a value between
-them, and then GELU is exact.
+The fusion is what ONNX Runtime makes of five nodes when it loads a graph. It cannot where somebody reads a value
+between them, and then GELU is exact.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +14,12 @@ from typing import Any
 
 from tiny_model import WIDTH, TinyModel
 
+from pytest_sdperf import builtins
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import LoadRequest, Runner
 from pytest_sdperf.engines import _ort, _ort_memory
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
+from pytest_sdperf.registration import registrar_of
 
 
 class ApproximateEngine(OrtCpuEngine):
@@ -76,3 +79,12 @@ def pytest_sdperf_register(catalog: Catalog) -> None:
     catalog.add_engine(ApproximateEngine())
     catalog.add_model(TinyGelu("gelu-between", sums=0))
     catalog.add_model(TinyGelu("gelu-hit", sums=1))
+
+
+def make_catalog() -> Catalog:
+    """Everything that this project registers, and what is above."""
+    catalog = Catalog()
+    for module in (builtins, sys.modules[__name__]):
+        with catalog.owned_by(registrar_of(module)):
+            module.pytest_sdperf_register(catalog)
+    return catalog

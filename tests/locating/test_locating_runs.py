@@ -1,7 +1,8 @@
-"""Whole runs that disagree, each wrong in another way: what is said of where, and files that show it."""
+"""Cases that disagree, each wrong in another way: what is said of where, and files that show it."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ import sys
 import venv
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import diffusers
 import numpy as np
@@ -18,21 +20,31 @@ import pytest
 import safetensors.numpy
 import torch
 import transformers
+from approximate_gelu import make_catalog
 
-from pytest_sdperf import builtins, shapes
+from pytest_sdperf import shapes
+from pytest_sdperf.agreement import agree
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
-from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.faults import known
-from pytest_sdperf.settings import Settings
+from pytest_sdperf.building.planted import PlantedBuilder
+from pytest_sdperf.comparing.where import sentence
+from pytest_sdperf.device import Device
+from pytest_sdperf.devices.cpu import CpuProbe
+from pytest_sdperf.locating.locate import locate
+from pytest_sdperf.options.onnx_folder import OnnxFolder
+from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.shapes.scenes import IMAGE_SIZE
-from pytest_sdperf.values import Workload
+from pytest_sdperf.values import Case
+from pytest_sdperf.workbench import Workbench
 
 pytestmark = pytest.mark.slow
 
-HERE = Path(__file__).parent
 TRAINED = Path(shapes.__file__).parent / "trained"
-TEXT = "--model=shapes --engine=ort-cpu --component=text_encoder"
+TEXT = Case(
+    "shapes", "text_encoder", "ort-cpu", "fp32", fuser="native", exporter="dynamo", opset=18, shapes="static",
+    weights="folder-0123", height=IMAGE_SIZE, width=IMAGE_SIZE,
+)  # fmt: skip
 PLACE = r"relative L2 error \S+, and at most \S+ passes there\. "
 SECTION = r"(It is the first place with a counterpart after \d+ nodes? without one: .+?\. )?"
 AGREES = r"What it reads agrees: \S+( \d)?, the nearest to its limit, has an error \S+ of at most \S+\. "
@@ -48,9 +60,9 @@ GONE = (
 )
 VANISHED = GONE.format("2 of its") + r"With approximate:graph_optimizations=off it agrees\."
 BETWEEN = (
-    rf"The unet goes wrong at Add /behind/Add of behind: {PLACE}{SECTION}{AGREES}Its definition gives something else for "
-    rf"what it read: the engine computes it wrong\. {LAST}{GONE.format('its 8')}What follows was seen with fewer of them\. "
-    rf"Reproduce it \(random weights\): .+"
+    rf"The unet goes wrong at Add /behind/Add of behind: {PLACE}{SECTION}{AGREES}Its definition gives something else "
+    rf"for what it read: the engine computes it wrong\. {LAST}{GONE.format('its 8')}What follows was seen with fewer "
+    rf"of them\. Reproduce it \(random weights\): .+"
 )
 # A torch that has a bug, as an interpreter sees it that has this among its packages.
 BUG = """
@@ -76,13 +88,40 @@ sys.meta_path.insert(0, Finder())
 
 
 @pytest.fixture
-def search(type_in, tmp_path):
-    """Type a command that disagrees; return what is said below the sentence of the disagreement."""
+def disagree(suites_folder, tmp_path, monkeypatch):
+    """Execute a case inside this process, compare it, and return what is said below the sentence of the disagreement.
 
-    def run(command: str, *more: str) -> str:
-        result = type_in(command, "--sdperf-locate=on", f"--sdperf-repro={tmp_path / 'files'}", *more)
-        assert result.ret == 1
-        return next(line for line in result.outlines if re.match(r"(The .+ goes wrong at |With )", line))
+    Every import of torch takes seconds, and each of a dozen workers would have its own.
+    """
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)  # for those that build
+
+    def run(case: Case, *, plant: str = "", real: bool = False, **selected: Any) -> str:
+        cache, selection = suites_folder / "cache", Selection(**selected)
+        settings = Settings(
+            selection=selection, cache_dir=cache, state_dir=tmp_path, in_process=True, real_weights=real,
+            repro_dir=tmp_path / "files",
+        )  # fmt: skip
+        building = dataclasses.replace(settings, in_process=False)  # exporters warn of much
+        catalog, kept = make_catalog(), Cache(cache, size_bytes=settings.cache_size_bytes)
+        folders = {
+            "folder": OnnxFolder(selection.onnx_dir) if selection.onnx_dir else None,
+            "reference": OnnxFolder(selection.onnx_reference) if selection.onnx_reference else None,
+        }
+        bench = Workbench(
+            settings=settings,
+            catalog=catalog,
+            device=Device("cpu", "a CPU", "cpu"),
+            probe=CpuProbe(),
+            builder=Builder(catalog, building, kept, say=print, **folders),
+            cache=kept,
+            folder=tmp_path,
+            say=print,
+            planted=PlantedBuilder(plant, catalog, building, kept, say=print) if plant else None,
+        )
+        runner = CaseRunner(case, EngineRequest(case.engine, case.engine), bench, plant)
+        found = agree(runner)
+        assert not all(one.passed for one in found)
+        return sentence(locate(runner, found, settings=settings))
 
     return run
 
@@ -96,16 +135,14 @@ def reproduce(told: str, folder: Path) -> tuple[subprocess.CompletedProcess[str]
 @pytest.fixture
 def given(suites_folder, tmp_path):
     """Put a graph of the text encoder into a folder as somebody else would, with something changed."""
-    catalog, cache = Catalog(), suites_folder / "cache"
-    with catalog.owned_by(Registrar(builtins.__name__, Path(builtins.__file__).parents[1])):
-        builtins.pytest_sdperf_register(catalog)
+    cache = suites_folder / "cache"
     settings = Settings(cache_dir=cache)
-    builder = Builder(catalog, settings, Cache(cache, size_bytes=settings.cache_size_bytes), say=print)
+    builder = Builder(make_catalog(), settings, Cache(cache, size_bytes=settings.cache_size_bytes), say=print)
 
     def write(name: str, rung: str, change: Callable[[ir.Graph], None]) -> Path:
         graph = builder.build(
-            "shapes", "text_encoder", optimization=rung, fuser="native", exporter="dynamo", opset=18, shapes="static",
-            workload=Workload(1, IMAGE_SIZE, IMAGE_SIZE, 0, ""), consumes="onnx",
+            TEXT.model, TEXT.component, optimization=rung, fuser=TEXT.fuser, exporter=TEXT.exporter, opset=TEXT.opset,
+            shapes=TEXT.shapes, workload=TEXT.workload, consumes="onnx",
         )  # fmt: skip
         model, folder = ir.load(graph.path), tmp_path / name
         change(model.graph)
@@ -129,8 +166,8 @@ def without_mask(graph: ir.Graph) -> None:
     assert node.attributes.pop("unidirectional")
 
 
-def test_a_wrong_graph_is_shown_with_random_weights(search, tmp_path):
-    told = search(known.get("graph-causal-mask-lost").command)
+def test_a_wrong_graph_is_shown_with_random_weights(disagree, tmp_path):
+    told = disagree(dataclasses.replace(TEXT, optimization="bias-add"), plant="graph-causal-mask-lost")
     found = re.fullmatch(
         rf"The graph of the text_encoder goes wrong at com\.microsoft::MultiHeadAttention \S+ of (\S+): {PLACE}"
         rf"{AGREES}{WRONG_GRAPH}{LAST}Reproduce it \(random weights\): .+",
@@ -143,54 +180,50 @@ def test_a_wrong_graph_is_shown_with_random_weights(search, tmp_path):
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_a_whole_request_names_the_component_and_its_call(search, tmp_path):
-    fault = known.get("weights-norms-reset")
-    command = f"{fault.command} --steps=1".replace("--component=text_encoder", "--component=pipeline")
-    told = search(command, "--sdperf-repro-weights=real")
-    found = re.fullmatch(
-        rf"The graph of the text_encoder goes wrong at LayerNormalization \S+ of (\S+), in call 2 of the text_encoder: "
-        rf"{PLACE}{SECTION}{AGREES}{WRONG_GRAPH}({LAST})?At least \d+ other nodes? further on (is|are) wrong too\. "
-        rf"Reproduce it \(real weights\): .+",
+def test_a_whole_request_names_the_component_and_its_call(disagree, tmp_path):
+    case = dataclasses.replace(TEXT, component="pipeline", steps=1, scheduler="ddim")
+    told = disagree(case, plant="weights-norms-reset", real=True)
+    assert re.fullmatch(
+        rf"The graph of the text_encoder goes wrong at LayerNormalization \S+ of text_encoder\.encoder\.layers\.0\."
+        rf"layer_norm1, in call 2 of the text_encoder: {PLACE}{AGREES}{WRONG_GRAPH}{LAST}At least \d+ other nodes "
+        rf"further on are wrong too\. Reproduce it \(real weights\): .+",
         told,
     )
-    assert found is not None
-    assert found[1].endswith("layers.0.layer_norm1")
     assert reproduce(told, tmp_path)[0].returncode == 1
 
 
-def test_an_export_that_is_wrong_itself(search, given):
+def test_an_export_that_is_wrong_itself(disagree, given):
     folder = given("wrong", "fp32", one_percent_larger)
-    told = search(f"pytest suites/test_agreement.py {TEXT} --optimization=fp32 --onnx-dir={folder} --weights={TRAINED}")
     assert re.fullmatch(
         rf"The exported graph of the text_encoder goes wrong at LayerNormalization \S+ of "
         rf"text_encoder\.encoder\.layers\.1\.layer_norm2: {PLACE}{SECTION}{AGREES}By its definition it gives something "
         rf"else than the module of torch: the export is wrong, whatever runs it\. {LAST}The exported graph is wrong "
         rf"before anything is optimized: its last_hidden_state has an error \S+, and at most \S+ passes\. {REAL}",
-        told,
+        disagree(dataclasses.replace(TEXT, exporter="given"), onnx_dir=folder, weights=str(TRAINED)),
     )
 
 
-def test_a_graph_that_somebody_fused_wrong(search, given, tmp_path):
+def test_a_graph_that_somebody_fused_wrong(disagree, given, tmp_path):
     """There are no torch weights: it is compared with a float32 export of the same pipeline."""
-    right, wrong = given("right", "fp32", lambda graph: None), given("wrong", "bias-add", without_mask)
-    command = f"pytest suites/test_agreement.py {TEXT} --optimization=as-is --onnx-dir={wrong} --onnx-reference={right}"
-    at = (
+    right, wrong = given("right", "fp32", lambda graph: None), given("wrong", "fmha", without_mask)
+    case = dataclasses.replace(TEXT, exporter="given", optimization="as-is")
+    told = disagree(case, onnx_dir=wrong, onnx_reference=right, real=True)
+    assert re.fullmatch(
         rf"The graph of the text_encoder goes wrong at com\.microsoft::MultiHeadAttention \S+ of "
         rf"text_encoder\.encoder\.layers\.0\.self_attn: {PLACE}{AGREES}{WRONG_GRAPH}{LAST}"
+        rf"Reproduce it \(real weights\): .+",
+        told,
     )
-    assert re.fullmatch(at + REAL, search(command))
-    told = search(command, "--sdperf-repro-weights=real")
-    assert re.fullmatch(rf"{at}Reproduce it \(real weights\): .+", told)
     assert reproduce(told, tmp_path)[0].returncode == 1
 
 
 @pytest.mark.parametrize(("model", "told"), [("gelu-between", BETWEEN), ("gelu-hit", VANISHED)])
-def test_what_onnxruntime_rewrites_vanishes_where_somebody_reads_in_between(search, model, told, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), str(HERE.parent)]), prepend=os.pathsep)
-    command = f"pytest suites/test_agreement.py --model={model} --component=unet --engine=approximate"
-    assert re.fullmatch(
-        told, search(command, "--optimization=fp32", "--exporter=torchscript", "-p", "approximate_gelu")
-    )
+def test_what_onnxruntime_rewrites_vanishes_where_somebody_reads_in_between(disagree, model, told):
+    case = Case(
+        model, "unet", "approximate", "fp32", fuser="native", exporter="torchscript", opset=18, shapes="static",
+        height=128, width=128,
+    )  # fmt: skip
+    assert re.fullmatch(told, disagree(case))
 
 
 @pytest.fixture
@@ -208,8 +241,11 @@ def torch_with_a_bug(suites_folder, tmp_path):
     profile.unlink()
 
 
-def test_a_module_of_torch_is_cut_out(search, torch_with_a_bug, tmp_path):
-    told = search(f"pytest suites/test_agreement.py {TEXT} --optimization=fp32".replace("ort-cpu", "buggy"))
+def test_a_module_of_torch_is_cut_out(type_in, torch_with_a_bug, tmp_path):
+    command = "pytest suites/test_agreement.py --model=shapes --component=text_encoder --engine=buggy"
+    result = type_in(command, "--optimization=fp32", "--sdperf-locate=on", f"--sdperf-repro={tmp_path / 'files'}")
+    assert result.ret == 1
+    told = next(line for line in result.outlines if " goes wrong at " in line)
     assert re.fullmatch(
         rf"The text_encoder goes wrong at text_encoder\.encoder\.layers\.0\.self_attn: {PLACE}{AGREES}{LAST}"
         rf"Reproduce it \(random weights\): {re.escape(str(torch_with_a_bug))} .+",

@@ -30,6 +30,7 @@ from pytest_sdperf.building.planted import PlantedBuilder
 from pytest_sdperf.comparing.where import sentence
 from pytest_sdperf.device import Device
 from pytest_sdperf.devices.cpu import CpuProbe
+from pytest_sdperf.faults import known
 from pytest_sdperf.locating.locate import locate
 from pytest_sdperf.options.onnx_folder import OnnxFolder
 from pytest_sdperf.runner import CaseRunner
@@ -87,6 +88,15 @@ sys.meta_path.insert(0, Finder())
 """
 
 
+class EnginesOutside(CaseRunner):
+    """Runs in its own process what has an interpreter of its own, and everything else in this one."""
+
+    def task(self, function, arguments, **more):
+        inside = dataclasses.replace(self.workbench.settings, in_process=self.request.python is None)
+        bench = dataclasses.replace(self.workbench, settings=inside)
+        return CaseRunner(self.case, self.request, bench, self.plant).task(function, arguments, **more)
+
+
 @pytest.fixture
 def disagree(suites_folder, tmp_path, monkeypatch):
     """Execute a case inside this process, compare it, and return what is said below the sentence of the disagreement.
@@ -95,13 +105,14 @@ def disagree(suites_folder, tmp_path, monkeypatch):
     """
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)  # for those that build
 
-    def run(case: Case, *, plant: str = "", real: bool = False, **selected: Any) -> str:
+    def run(case: Case, *, plant: str = "", real: bool = False, python: Path | None = None, **selected: Any) -> str:
         cache, selection = suites_folder / "cache", Selection(**selected)
         settings = Settings(
             selection=selection, cache_dir=cache, state_dir=tmp_path, in_process=True, real_weights=real,
             repro_dir=tmp_path / "files",
         )  # fmt: skip
-        building = dataclasses.replace(settings, in_process=False)  # exporters warn of much
+        inside = case.exporter in ("", "torchscript")  # the other exporter warns of much
+        building = dataclasses.replace(settings, in_process=inside)
         catalog, kept = make_catalog(), Cache(cache, size_bytes=settings.cache_size_bytes)
         folders = {
             "folder": OnnxFolder(selection.onnx_dir) if selection.onnx_dir else None,
@@ -118,7 +129,7 @@ def disagree(suites_folder, tmp_path, monkeypatch):
             say=print,
             planted=PlantedBuilder(plant, catalog, building, kept, say=print) if plant else None,
         )
-        runner = CaseRunner(case, EngineRequest(case.engine, case.engine), bench, plant)
+        runner = EnginesOutside(case, EngineRequest(case.engine, case.engine, python=python), bench, plant)
         found = agree(runner)
         assert not all(one.passed for one in found)
         return sentence(locate(runner, found, settings=settings))
@@ -166,8 +177,11 @@ def without_mask(graph: ir.Graph) -> None:
     assert node.attributes.pop("unidirectional")
 
 
-def test_a_wrong_graph_is_shown_with_random_weights(disagree, tmp_path):
-    told = disagree(dataclasses.replace(TEXT, optimization="bias-add"), plant="graph-causal-mask-lost")
+def test_a_wrong_graph_is_shown_with_random_weights(type_in, tmp_path):
+    command = known.get("graph-causal-mask-lost").command
+    result = type_in(command, "--sdperf-locate=on", f"--sdperf-repro={tmp_path / 'files'}")
+    assert result.ret == 1
+    told = next(line for line in result.outlines if " goes wrong at " in line)
     found = re.fullmatch(
         rf"The graph of the text_encoder goes wrong at com\.microsoft::MultiHeadAttention \S+ of (\S+): {PLACE}"
         rf"{AGREES}{WRONG_GRAPH}{LAST}Reproduce it \(random weights\): .+",
@@ -227,25 +241,19 @@ def test_what_onnxruntime_rewrites_vanishes_where_somebody_reads_in_between(disa
 
 
 @pytest.fixture
-def torch_with_a_bug(suites_folder, tmp_path):
-    """An interpreter as the engine `buggy`, in whose torch attention gives one percent too much."""
+def torch_with_a_bug(tmp_path):
+    """An interpreter in whose torch attention gives one percent too much."""
     venv.EnvBuilder(symlinks=True).create(tmp_path / "buggy")
     (packages,) = (tmp_path / "buggy").glob("lib/python*/site-packages")
     (packages / "bug.py").write_text(BUG)
     places = dict.fromkeys(str(Path(one.__file__).parents[1]) for one in (torch, np, diffusers, transformers))
     (packages / "bug.pth").write_text("\n".join([*places, "import bug", ""]))
-    python = tmp_path / "buggy/bin/python"
-    profile = suites_folder / "pyproject.toml"
-    profile.write_text(f'[tool.sdperf.engines.buggy]\nengine = "torch"\npython = "{python}"\n')
-    yield python
-    profile.unlink()
+    return tmp_path / "buggy/bin/python"
 
 
-def test_a_module_of_torch_is_cut_out(type_in, torch_with_a_bug, tmp_path):
-    command = "pytest suites/test_agreement.py --model=shapes --component=text_encoder --engine=buggy"
-    result = type_in(command, "--optimization=fp32", "--sdperf-locate=on", f"--sdperf-repro={tmp_path / 'files'}")
-    assert result.ret == 1
-    told = next(line for line in result.outlines if " goes wrong at " in line)
+def test_a_module_of_torch_is_cut_out(disagree, torch_with_a_bug, tmp_path):
+    case = Case("shapes", "text_encoder", "torch", "fp32", weights="folder-0123", height=IMAGE_SIZE, width=IMAGE_SIZE)
+    told = disagree(case, python=torch_with_a_bug)
     assert re.fullmatch(
         rf"The text_encoder goes wrong at text_encoder\.encoder\.layers\.0\.self_attn: {PLACE}{AGREES}{LAST}"
         rf"Reproduce it \(random weights\): {re.escape(str(torch_with_a_bug))} .+",

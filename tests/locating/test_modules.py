@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
+from sample_values import case
 
 from pytest_sdperf.located import Spot
+from pytest_sdperf.locating import modules
 from pytest_sdperf.locating.modules import first_wrong, found_in
+from pytest_sdperf.locating.question import Question
 
 RANDOM = np.random.default_rng(0)
 ORDER = ("net.0.norm", "net.0.act", "net.0.act#2", "net.0", "net.1", "net")
@@ -62,3 +68,36 @@ def test_not_finite():
     spot = first_wrong(broken, EXACT, PLAIN, floating="float16").spot
     assert isinstance(spot, Spot)
     assert (spot.path, spot.error) == ("net.0", np.inf)
+
+
+def searched(monkeypatch, *, cut, recipe, inside=""):
+    answers = iter([{"inside": inside, "recipe": recipe}])
+    runner = SimpleNamespace(
+        case=case(component="unet", engine="own-engine"),
+        task=lambda *arguments, **named: next(answers),
+        arguments=lambda inputs: {},
+    )
+    monkeypatch.setattr(modules, "floating_of", lambda runner: "float16")
+    monkeypatch.setattr(modules, "_cut", lambda question, calls, recipe, *, floating: cut)
+    return modules.search(Question(runner, {}), folder=Path(), real_weights=False)  # type: ignore[arg-type]
+
+
+COMPILED = (
+    "Nobody can look inside what own-engine compiled as one. The same module without it, on these inputs, is the "
+    "yardstick and right: what the compiler makes of it is to blame. "
+)
+
+
+def test_why_a_module_was_not_cut_out_is_said(monkeypatch):
+    why = "it is called with an object of DynamicCache"
+    located = searched(monkeypatch, cut={"files": [], "why": why}, recipe={"device": "cpu"})
+    assert located.told == COMPILED + (
+        "No files that show it were made: it is called with an object of DynamicCache, so it cannot be built without "
+        "the code around it."
+    )
+
+
+def test_an_engine_that_does_not_say_how_it_calls_a_module(monkeypatch):
+    assert searched(monkeypatch, cut=None, recipe={}).told == COMPILED + (
+        "No files that show it were made: the engine own-engine does not tell how it calls a module (`Runner.recipe`)."
+    )

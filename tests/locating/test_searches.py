@@ -34,8 +34,9 @@ def test_a_pipeline_of_ones_own_is_not_looked_into():
     runner = GivenPipelineRunner.__new__(GivenPipelineRunner)
     object.__setattr__(runner, "case", case(component="pipeline"))
     assert found_of(runner).told == (
-        "A pipeline of your own is not looked into. Name its parts to find out more: --sdperf-model=NAME with "
-        "--sdperf-weights=FOLDER builds the same components from the same weights."
+        "A pipeline of your own is not looked into, and no files are made: what your code did to its parts cannot be "
+        "written down. Name its parts to find out more: --sdperf-model=NAME with --sdperf-weights=FOLDER builds the "
+        "same components from the same weights."
     )
 
 

@@ -52,12 +52,13 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
             break
         remark = _gone(seen["values"], share)
     if located.kind != "vanished" and remark:
-        located = dataclasses.replace(located, told=f"{remark} What follows was seen with fewer of them.")
+        told = f"{remark} What follows was seen with fewer of them. {located.told}".strip()
+        located = dataclasses.replace(located, told=told)
     elif remark:
         located = dataclasses.replace(located, told=f"{remark} {_without_rewriting(question, expected, floating)}")
     files = answer["files"]
-    if located.kind == "graph" and references is not None and not (real_weights or reproductions.seeded(runner.case)):
-        files = [*_redrawn(question, located, seen["recipe"], floating=floating), *files]
+    if (located.kind == "export" or references is not None) and not (real_weights or reproductions.seeded(runner.case)):
+        files = [*_with_random_weights(question, located, seen["recipe"], floating=floating), *files]
     return reproductions.keep(question, located, files, folder=folder, real_weights=real_weights)
 
 
@@ -145,21 +146,38 @@ def _exported(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
     return unfused(ladder.BASE), unfused(ladder.HALF if floating == "float16" else ladder.BASE)
 
 
+def _with_random_weights(
+    question: Question, found: Located, recipe: Mapping[str, Any], *, floating: str
+) -> list[dict[str, Any]]:
+    """Return files that show a wrong graph with random weights, if there are any."""
+    try:
+        return _redrawn(question, found, recipe, floating=floating)
+    except Exception as error:  # noqa: BLE001 - whatever it is, what was found must stand
+        lines = str(error).strip().splitlines()
+        question.runner.workbench.say(f"looking again with random weights failed: {lines[0] if lines else error}")
+        return []
+
+
 def _redrawn(question: Question, found: Located, recipe: Mapping[str, Any], *, floating: str) -> list[dict[str, Any]]:
     """Return files that show a wrong graph with random weights; none where these do not lead to the same node.
 
     A fuser makes a wrong graph of an export, whatever its weights are. So the export is written again with random
     numbers, fused again, and compared again with the definitions of the export: no engine and no torch module is asked.
+    What an exporter makes wrong is exported again, of a module with random weights, and compared with that module.
     """
-    runner = redrawn_runner(question.runner)
+    exports = found.kind == "export"
+    if found.kind not in ("export", "graph") or (exports and question.runner.workbench.builder.given is not None):
+        return []
+    runner = redrawn_runner(question.runner, modules=exports)
     runner.workbench.say(f"looking again at the {runner.case.component} with random weights")
     again = dataclasses.replace(question, runner=runner)
-    references = _exported(runner, floating)
+    expected = torch_outputs(again, (REFERENCE[floating], floating), inside=True) if exports else {}
+    references = () if exports else _exported(runner, floating)
     if references is None:
         return []
     build = runner.build(runner.case.component)
     seen = {"obtained": "", "recipe": recipe}
-    answer = _find(again, build, seen, {}, floating=floating, graphs=tuple(map(str, references)))
+    answer = _find(again, build, seen, expected, floating=floating, graphs=tuple(map(str, references)))
     spot = Located.from_json(answer["located"]).spot
     if spot is None or found.spot is None or (spot.op, spot.path) != (found.spot.op, found.spot.path):
         return []

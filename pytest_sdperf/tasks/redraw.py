@@ -1,4 +1,4 @@
-"""Write an exported graph again with random numbers in place of its weights."""
+"""Write an exported graph, or the weights of a component, again with random numbers."""
 
 from __future__ import annotations
 
@@ -15,22 +15,27 @@ from pytest_sdperf.tasks import TaskContext, export
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Write `model.onnx` with the nodes of another one.
+    """Write a file of the same name, with what belongs to it.
 
     Args:
-        arguments: `source`: path of that graph; `seed`: of the numbers; `cache_dir`: the cache folder, for messages.
+        arguments: `source`: `model.onnx` or a safetensors file; `seed`: of the numbers; `cache_dir`: the cache folder,
+            for messages.
         context: The task's context.
 
     Returns:
-        What `graph.describe` says about it; `seconds` and `cpu_seconds`.
+        `seconds` and `cpu_seconds`; of a graph what `graph.describe` says about it.
 
     Raises:
         CacheError: The disk is full or read-only.
     """
-    from pytest_sdperf.tracing.redrawn import redraw
+    from pytest_sdperf.tracing.redrawn import redraw, redraw_weights
 
-    source, path, watch = Path(arguments["source"]), context.out_dir / export.FILE, Stopwatch()
+    source, watch = Path(arguments["source"]), Stopwatch()
+    path = context.out_dir / source.name
     with disk_errors(Path(arguments["cache_dir"])):
+        if source.name != export.FILE:
+            redraw_weights(source, path, seed=arguments["seed"])
+            return watch.took()
         redraw(source, path, seed=arguments["seed"])
         if (source.parent / record.FILE).is_file():
             shutil.copy(source.parent / record.FILE, context.out_dir)

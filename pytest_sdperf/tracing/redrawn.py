@@ -47,12 +47,28 @@ def redraw(source: Path, target: Path, *, seed: int) -> None:
     ir.save(model, target, external_data=f"{target.name}.data")
 
 
+def redraw_weights(source: Path, target: Path, *, seed: int) -> None:
+    """Write a safetensors file again with random numbers.
+
+    Args:
+        source: The file.
+        target: The new one.
+        seed: As for `redraw`.
+    """
+    from safetensors.numpy import load_file, save_file
+
+    save_file({name: numbers_like(array, _generator(seed, name)) for name, array in load_file(source).items()}, target)
+
+
+def _generator(seed: int, name: str) -> np.random.Generator:
+    digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
+    return np.random.default_rng(int.from_bytes(digest[:8], "little"))
+
+
 def _drawn(tensor: ir.TensorProtocol, name: str, seed: int) -> ir.LazyTensor:
     """Return random numbers that are drawn when they are written: all of a model's need not be in memory at once."""
 
     def draw() -> ir.TensorProtocol:
-        digest = hashlib.sha256(f"{seed} {name}".encode()).digest()
-        generator = np.random.default_rng(int.from_bytes(digest[:8], "little"))
-        return ir.tensor(numbers_like(tensor.numpy(), generator), name=name)
+        return ir.tensor(numbers_like(tensor.numpy(), _generator(seed, name)), name=name)
 
     return ir.LazyTensor(draw, dtype=tensor.dtype, shape=ir.Shape(tensor.shape.numpy()), name=name)

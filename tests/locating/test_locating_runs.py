@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import shlex
@@ -51,6 +52,13 @@ SECTION = r"(It is the first place with a counterpart after \d+ nodes? without o
 AGREES = r"What it reads agrees: \S+( \d)?, the nearest to its limit, has an error \S+ of at most \S+\. "
 LAST = r"The last value before it that agrees is that of .+?\. "
 WRONG_GRAPH = r"By its definition it gives something else than the reference: the graph is wrong, whatever runs it\. "
+WRONG_EXPORT = (
+    r"By its definition it gives something else than the module of torch: the export is wrong, whatever runs it\. "
+)
+EXPORTED = (
+    r"The exported graph is wrong before anything is optimized: its last_hidden_state has an error \S+, and at most "
+    r"\S+ passes\. "
+)
 REAL = (
     r"Files with the weights of the case show this fault, and these are not given away unasked: type "
     r"--sdperf-repro-weights=real\."
@@ -105,7 +113,15 @@ def disagree(suites_folder, tmp_path, monkeypatch):
     """
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)  # for those that build
 
-    def run(case: Case, *, plant: str = "", real: bool = False, python: Path | None = None, **selected: Any) -> str:
+    def run(
+        case: Case,
+        *,
+        plant: str = "",
+        in_every_build: bool = False,
+        real: bool = False,
+        python: Path | None = None,
+        **selected: Any,
+    ) -> str:
         cache, selection = suites_folder / "cache", Selection(**selected)
         settings = Settings(
             selection=selection, cache_dir=cache, state_dir=tmp_path, in_process=True, real_weights=real,
@@ -114,6 +130,7 @@ def disagree(suites_folder, tmp_path, monkeypatch):
         inside = case.exporter in ("", "torchscript")  # the other exporter warns of much
         building = dataclasses.replace(settings, in_process=inside)
         catalog, kept = make_catalog(), Cache(cache, size_bytes=settings.cache_size_bytes)
+        shared, planting = (catalog, building, kept), functools.partial(PlantedBuilder, plant)
         folders = {
             "folder": OnnxFolder(selection.onnx_dir) if selection.onnx_dir else None,
             "reference": OnnxFolder(selection.onnx_reference) if selection.onnx_reference else None,
@@ -123,11 +140,11 @@ def disagree(suites_folder, tmp_path, monkeypatch):
             catalog=catalog,
             device=Device("cpu", "a CPU", "cpu"),
             probe=CpuProbe(),
-            builder=Builder(catalog, building, kept, say=print, **folders),
+            builder=planting(*shared, say=print) if in_every_build else Builder(*shared, say=print, **folders),
             cache=kept,
             folder=tmp_path,
             say=print,
-            planted=PlantedBuilder(plant, catalog, building, kept, say=print) if plant else None,
+            planted=planting(*shared, say=print) if plant else None,
         )
         runner = EnginesOutside(case, EngineRequest(case.engine, case.engine, python=python), bench, plant)
         found = agree(runner)
@@ -206,13 +223,24 @@ def test_a_whole_request_names_the_component_and_its_call(disagree, tmp_path):
     assert reproduce(told, tmp_path)[0].returncode == 1
 
 
+@pytest.mark.filterwarnings("ignore")  # of exporters
+def test_what_an_exporter_makes_wrong_is_shown_with_random_weights(disagree, tmp_path):
+    """It is in every export, as if torch's exporter wrote it."""
+    told = disagree(TEXT, plant="numerics-slope-of-quick-gelu", in_every_build=True)
+    assert re.fullmatch(
+        rf"The exported graph of the text_encoder goes wrong at Mul \S+ of text_encoder\.encoder\.layers\.0\.mlp"
+        rf"\.activation_fn: {PLACE}{SECTION}{AGREES}{WRONG_EXPORT}{LAST}At least \d+ other nodes further on are "
+        rf"wrong too\. {EXPORTED}Reproduce it \(random weights\): .+",
+        told,
+    )
+    assert reproduce(told, tmp_path)[0].returncode == 1
+
+
 def test_an_export_that_is_wrong_itself(disagree, given):
     folder = given("wrong", "fp32", one_percent_larger)
     assert re.fullmatch(
         rf"The exported graph of the text_encoder goes wrong at LayerNormalization \S+ of "
-        rf"text_encoder\.encoder\.layers\.1\.layer_norm2: {PLACE}{SECTION}{AGREES}By its definition it gives something "
-        rf"else than the module of torch: the export is wrong, whatever runs it\. {LAST}The exported graph is wrong "
-        rf"before anything is optimized: its last_hidden_state has an error \S+, and at most \S+ passes\. {REAL}",
+        rf"text_encoder\.encoder\.layers\.1\.layer_norm2: {PLACE}{SECTION}{AGREES}{WRONG_EXPORT}{LAST}{EXPORTED}{REAL}",
         disagree(dataclasses.replace(TEXT, exporter="given"), onnx_dir=folder, weights=str(TRAINED)),
     )
 

@@ -12,6 +12,7 @@ from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.located import Located, Spot
 from pytest_sdperf.locating import graphs, locate
+from pytest_sdperf.locating.question import Question
 from pytest_sdperf.settings import Settings
 
 
@@ -88,3 +89,22 @@ def test_an_export_may_be_wrong_itself():
 def test_free_memory_is_told_in_bytes():
     free = host_memory.available_bytes()
     assert free is None or 2**20 < free < 2**50
+
+
+def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
+    said = []
+    runner = SimpleNamespace(workbench=SimpleNamespace(say=said.append))
+
+    def fail(question, found, recipe, *, floating):
+        raise WorkerError("the worker was killed by SIGKILL\nand more", reason="signal", tail="")
+
+    monkeypatch.setattr(graphs, "_redrawn", fail)
+    found = Located("unet", "graph")
+    assert graphs._with_random_weights(Question(runner, {}), found, {}, floating="float16") == []
+    assert said == ["looking again with random weights failed: the worker was killed by SIGKILL"]
+
+
+def test_only_a_wrong_graph_is_made_again(monkeypatch):
+    runner = SimpleNamespace(workbench=SimpleNamespace(builder=SimpleNamespace(given=object())))
+    for kind in ("engine", "spread", "vanished", "hidden", "export"):  # nobody can export a given graph again
+        assert graphs._redrawn(Question(runner, {}), Located("unet", kind), {}, floating="float16") == []

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
+import safetensors.numpy
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from pytest_sdperf.tracing.redrawn import numbers_like, redraw
+from pytest_sdperf.tracing.redrawn import numbers_like, redraw, redraw_weights
 
 RANDOM = np.random.default_rng(1)
 WEIGHT = (RANDOM.standard_normal((32, 16)) * 0.2 + 1).astype(np.float32)
@@ -84,3 +85,12 @@ def test_a_graph_keeps_its_nodes_and_none_of_its_weights(tmp_path):
     assert not np.isin(one["w"], other["w"]).any()
     kept = next(node for node in models[0].graph if node.op_type == "Constant").attributes["value"].as_tensor().numpy()
     assert not np.isin(kept, constant).any()
+
+
+def test_weights_keep_their_names_and_nothing_else(tmp_path):
+    save, load = safetensors.numpy.save_file, safetensors.numpy.load_file
+    save({"w": WEIGHT, "positions": np.arange(4)}, tmp_path / "weights.safetensors")
+    redraw_weights(tmp_path / "weights.safetensors", tmp_path / "other.safetensors", seed=0)
+    other = load(tmp_path / "other.safetensors")
+    assert other["positions"].tolist() == [0, 1, 2, 3]
+    assert not np.isin(other["w"], WEIGHT).any()

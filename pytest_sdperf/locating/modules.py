@@ -26,7 +26,13 @@ _COMPILED = (
     "Nobody can look inside what {engine} compiled as one. The same module without it, on these inputs, is the "
     "yardstick and right: what the compiler makes of it is to blame."
 )
+_AROUND = (
+    "Each of its modules gives the right thing, the outermost one too: what is wrong is made around them, by what the "
+    "engine does with what they read or gave."
+)
 _UNCUT = "No files that show it were made: {why}, so it cannot be built without the code around it."
+_OTHERS = "Its weights are not those of the reference: {names} ({count} in all)."
+_SHOWN = 3
 _UNTOLD = "No files that show it were made: the engine {engine} does not tell how it calls a module (`Runner.recipe`)."
 
 
@@ -74,6 +80,8 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
     cut = _cut(question, found.calls, answer["recipe"], floating=floating)
     if cut["why"]:
         return _saying(located, _UNCUT.format(why=cut["why"]))
+    if cut["others"]:
+        located = _saying(located, _OTHERS.format(names=", ".join(cut["others"][:_SHOWN]), count=len(cut["others"])))
     return reproductions.keep(question, located, cut["files"], folder=folder, real_weights=real_weights)
 
 
@@ -101,7 +109,7 @@ def _cut(
 def found_in(found: FirstWrong, component: str) -> Located:
     """Return what `first_wrong` found as it is reported."""
     if found.spot is None:
-        return Located(component, "spread", places=found.places, told="Each of its modules agrees; errors add up.")
+        return Located(component, "hidden", places=found.places, told=_AROUND)
     return Located(component, "module", found.spot, found.inputs, found.last, places=found.places)
 
 

@@ -27,8 +27,9 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         context: The task's context.
 
     Returns:
-        `files`: folders with files that may show the fault, each with what its weights are; `path` of the module, and
-        `why` none could be cut out, empty if one was.
+        `files`: folders with files that may show the fault, each with what its weights are; `path` of the module;
+        `others`: names of its weights that are not those of the reference; `why` none could be cut out, empty if one
+        was.
     """
     import torch
 
@@ -61,8 +62,16 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             folder = context.out_dir / name
             _write(folder, loaded, calculated, one, **shared)
             files.append({"folder": str(folder), "weights": name})
-        return {"files": files, "path": path, "why": ""}
-    return {"files": [], "path": "", "why": why}
+        return {"files": files, "path": path, "others": _others(own, right), "why": ""}
+    return {"files": [], "path": "", "others": [], "why": why}
+
+
+def _others(own: torch.nn.Module, right: torch.nn.Module) -> list[str]:
+    """Return the names of the parameters that differ."""
+    import torch
+
+    wanted = dict(right.named_parameters())
+    return [name for name, held in own.named_parameters() if not torch.equal(held, wanted[name])]
 
 
 def _largest(whole: torch.nn.Module) -> str:

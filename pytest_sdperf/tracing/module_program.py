@@ -25,7 +25,7 @@ with torch.inference_mode(){kernel}:
     obtained = part({call}){taken}
 expected = load_file(here / "{expected}")["expected"].double()
 error = float((obtained.cpu().double() - expected).norm() / expected.norm())
-print(f"torch {{torch.__version__}} {{device}}: error {{error:.2e}}, limit {limit:.2e}")
+print(f"torch {{torch.__version__}}{versions} {{device}}: error {{error:.2e}}, limit {limit:.2e}")
 sys.exit(0 if error <= {limit!r} else 1)
 '''
 _STATE = """\
@@ -81,9 +81,11 @@ def program(
     if recipe["compile"] is not None:
         said = ", ".join(f"{name}={value!r}" for name, value in recipe["compile"].items())
         changes += f"part = torch.compile(part, {said})\n"
+    libraries = sorted({line.split()[1].partition(".")[0] for line in imports.splitlines()})
     return _PROGRAM.format(
         path=path,
-        imports="".join(f"{line}\n" for line in lines),
+        versions="".join(f", {name} {{{name}.__version__}}" for name in libraries),
+        imports="".join(f"{line}\n" for line in [*(f"import {name}" for name in libraries), *lines]),
         device=recipe["device"],
         settings=(_TF32 if recipe["tf32"] else "") + settings,
         built=built,

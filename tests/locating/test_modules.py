@@ -60,7 +60,11 @@ def test_nothing_is_wrong():
     found = look()
     assert found.spot is None
     located = found_in(found, "unet")
-    assert (located.kind, located.told) == ("spread", "Each of its modules agrees; errors add up.")
+    assert located.kind == "hidden"
+    assert located.told == (
+        "Each of its modules gives the right thing, the outermost one too: what is wrong is made around them, by what "
+        "the engine does with what they read or gave."
+    )
 
 
 def test_not_finite():
@@ -101,3 +105,9 @@ def test_an_engine_that_does_not_say_how_it_calls_a_module(monkeypatch):
     assert searched(monkeypatch, cut=None, recipe={}).told == COMPILED + (
         "No files that show it were made: the engine own-engine does not tell how it calls a module (`Runner.recipe`)."
     )
+
+
+def test_weights_that_are_not_those_of_the_reference_are_said(monkeypatch):
+    cut = {"files": [], "why": "", "others": ["weight", "bias", "a", "b"]}
+    located = searched(monkeypatch, cut=cut, recipe={"device": "cpu"})
+    assert located.told == COMPILED + "Its weights are not those of the reference: weight, bias, a (4 in all)."

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import diffusers
 import pytest
 import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
@@ -143,8 +144,9 @@ def test_the_program_fails_while_the_fault_shows(whole, tmp_path):
             tmp_path / name, built=cut_module.building(whole, ATTENTION, {}), weights=dict(part.named_parameters()),
             buffers=[], call=call, taken=taken, expected=expected, limit=1e-5, recipe=PLAIN, path=ATTENTION,
         )  # fmt: skip
-    assert run(tmp_path / "right") == (0, f"torch {torch.__version__} cpu", "")
-    assert run(tmp_path / "wrong") == (1, f"torch {torch.__version__} cpu", "")
+    told = f"torch {torch.__version__}, diffusers {diffusers.__version__} cpu"
+    assert run(tmp_path / "right") == (0, told, "")
+    assert run(tmp_path / "wrong") == (1, told, "")
 
 
 def test_a_program_does_what_the_engine_does():
@@ -173,6 +175,7 @@ def test_a_program_does_what_the_engine_does():
         "from pathlib import Path\n"
         "\n"
         "import torch\n"
+        "import diffusers\n"
         "from diffusers import UNet2DConditionModel\n"
         "from safetensors.torch import load_file\n"
         "\n"
@@ -192,7 +195,8 @@ def test_a_program_does_what_the_engine_does():
         '    obtained = part(given["0"], return_dict=False)[0]\n'
         'expected = load_file(here / "expected.safetensors")["expected"].double()\n'
         "error = float((obtained.cpu().double() - expected).norm() / expected.norm())\n"
-        'print(f"torch {torch.__version__} {device}: error {error:.2e}, limit 1.50e-04")\n'
+        'print(f"torch {torch.__version__}, diffusers {diffusers.__version__} {device}: error {error:.2e}, '
+        'limit 1.50e-04")\n'
         "sys.exit(0 if error <= 0.00015 else 1)\n"
     )
 

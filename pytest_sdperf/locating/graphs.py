@@ -166,8 +166,10 @@ def _redrawn(question: Question, found: Located, recipe: Mapping[str, Any], *, f
     What an exporter makes wrong is exported again, of a module with random weights, and compared with that module.
     """
     exports = found.kind == "export"
-    if found.kind not in ("export", "graph") or (exports and question.runner.workbench.builder.given is not None):
-        return []
+    if not recipe or found.kind not in ("export", "graph"):
+        return []  # nobody knows how the files would be run, or it is no fault of a graph
+    if exports and question.runner.workbench.builder.given is not None:
+        return []  # nobody can export it again
     runner = redrawn_runner(question.runner, modules=exports)
     runner.workbench.say(f"looking again at the {runner.case.component} with random weights")
     again = dataclasses.replace(question, runner=runner)

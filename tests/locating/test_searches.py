@@ -104,7 +104,12 @@ def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
     assert said == ["looking again with random weights failed: the worker was killed by SIGKILL"]
 
 
-def test_only_a_wrong_graph_is_made_again(monkeypatch):
+@pytest.mark.parametrize("kind", ["engine", "spread", "vanished", "hidden", "export"])
+def test_only_a_wrong_graph_is_made_again(kind):
+    """A graph that somebody gave is no export that could be repeated."""
     runner = SimpleNamespace(workbench=SimpleNamespace(builder=SimpleNamespace(given=object())))
-    for kind in ("engine", "spread", "vanished", "hidden", "export"):  # nobody can export a given graph again
-        assert graphs._redrawn(Question(runner, {}), Located("unet", kind), {}, floating="float16") == []
+    assert graphs._redrawn(Question(runner, {}), Located("unet", kind), {"providers": []}, floating="float16") == []
+
+
+def test_nothing_is_made_again_where_nobody_knows_how_to_run_it():
+    assert graphs._redrawn(Question(None, {}), Located("unet", "graph"), {}, floating="float16") == []

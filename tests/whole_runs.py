@@ -17,6 +17,10 @@ PATIENT = "--sdperf-min-effect=0.9"
 @pytest.fixture(scope="session")
 def suites_folder(tmp_path_factory) -> Path:
     """A folder with the suites, where runs share cache, baselines and state."""
+    # pytest runs inside this process, which can load such a library only once: before `pytester` notes what is loaded.
+    import onnx  # noqa: F401
+    import scipy.stats  # noqa: F401
+
     folder = tmp_path_factory.mktemp("runs")
     shutil.copytree(ROOT / "suites", folder / "suites", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "pytest.ini").write_text("[pytest]\n")
@@ -26,9 +30,6 @@ def suites_folder(tmp_path_factory) -> Path:
 @pytest.fixture
 def type_in(suites_folder, pytester, monkeypatch) -> Callable[..., pytest.RunResult]:
     """Type a command in that folder; pytest runs in this process, its workers do not."""
-    import onnx  # noqa: F401 - this process can load such a library only once
-    import scipy.stats  # noqa: F401 - the same
-
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.chdir(suites_folder)

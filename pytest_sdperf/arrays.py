@@ -1,6 +1,6 @@
 """Named arrays in a file: how inputs and outputs travel between the suite and its workers. Never pickled.
 
-And what is asked of every array first: whether it is finite.
+And what is asked of every array first: whether it is finite, and whether it tells anything.
 """
 
 from __future__ import annotations
@@ -34,3 +34,10 @@ def not_finite(array: np.ndarray[Any, Any]) -> int:
     import numpy as np
 
     return int(np.size(array) - np.isfinite(array).sum())
+
+
+def at_most_two_values(array: np.ndarray[Any, Any]) -> bool:
+    """Whether there are two different values at most, as in a mask, the scales of a resize, or one number."""
+    flat = array.reshape(-1)
+    others = flat[flat != flat[0]] if flat.size else flat
+    return not others.size or bool((others == others[0]).all())

@@ -153,9 +153,11 @@ class Runner(ABC):
         yield {}
 
     def recipe(self) -> dict[str, Any]:
-        """Return how ONNX Runtime makes a session like this one; empty for other engines.
+        """Return how to do without this project what this runner does, as plain JSON data; empty where nobody can.
 
-        `providers` (name and options of each), `graph_optimization_level` and `config`, as plain JSON data.
+        Of a session of ONNX Runtime `providers` (name and options of each), `graph_optimization_level` and `config`. Of
+        a module of torch `device`, `tf32`, `channels_last`, `attention` (`xformers`, a member of `SDPBackend`, or
+        empty) and `compile` (arguments of `torch.compile`, or None).
         """
         return {}
 

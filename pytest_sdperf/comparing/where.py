@@ -10,12 +10,15 @@ from pytest_sdperf.units import plural
 _SHOWN_NODES = 5
 _WHAT = {
     "graph": "The graph of the {component} goes wrong at {spot}",
+    "export": "The exported graph of the {component} goes wrong at {spot}",
     "engine": "The {component} goes wrong at {spot}",
     "module": "The {component} goes wrong at {spot}",
     "spread": "The {component} first leaves its limit at {spot}",
 }
 _WHY = {
     "graph": "By its definition it gives something else than the reference: the graph is wrong, whatever runs it.",
+    "export": "By its definition it gives something else than the module of torch: the export is wrong, whatever runs "
+    "it.",
     "engine": "Its definition gives something else for what it read: the engine computes it wrong.",
     "module": "",
     "spread": "It gives what its definition gives for what it read: no single node is wrong, errors add up before it.",
@@ -66,7 +69,7 @@ def _error(spot: Spot) -> str:
 def _inputs(located: Located) -> str:
     """Say whether what was read there agreed."""
     if not located.inputs:
-        return "What it reads could not be seen." if located.kind != "graph" else ""
+        return "What it reads could not be seen." if located.kind not in ("graph", "export") else ""
     wrong = [one for one in located.inputs if one.error > one.limit]
     if wrong:
         worst = max(wrong, key=lambda one: one.error / one.limit)

@@ -139,7 +139,7 @@ class TorchRunner(Runner):
         import torch
 
         self._torch = torch
-        self._module = module
+        self._module, self._request = module, request
         self._device = torch_device(request)
         self._dtypes = {
             spec.name: getattr(torch, request.build.floating if spec.dtype == "float" else spec.dtype)
@@ -200,17 +200,31 @@ class TorchRunner(Runner):
         with contextlib.ExitStack() as stack:
             for path, part in module.named_modules() if isinstance(module, torch.nn.Module) else ():
 
-                def keep(_: object, given: Sequence[Any], made: Any, path: str = path) -> None:
+                def keep(
+                    _: object, given: Sequence[Any], named: Mapping[str, Any], made: Any, path: str = path
+                ) -> None:
                     calls[path] += 1
                     name = path if calls[path] == 1 else f"{path}#{calls[path]}"
-                    read = [one for one in given if isinstance(one, torch.Tensor) and one.is_floating_point()]
+                    every = (*given, *named.values())
+                    read = [one for one in every if isinstance(one, torch.Tensor) and one.is_floating_point()]
                     kept.update({f"{name}<{number}": _on_host(one) for number, one in enumerate(read)})
                     first = made if isinstance(made, torch.Tensor) else next(iter(_tensors(made)), None)
                     if first is not None and path:
                         kept[name] = _on_host(first)
 
-                stack.callback(part.register_forward_hook(keep).remove)
+                stack.callback(part.register_forward_hook(keep, with_kwargs=True).remove)
             yield kept
+
+    def recipe(self) -> dict[str, Any]:
+        """Return how the module is called, as its options say."""
+        options = self._request.options
+        return {
+            "device": self._device.partition(":")[0],
+            "tf32": options.get("tf32") == "on",
+            "channels_last": options.get("channels_last") == "on",
+            "attention": "",
+            "compile": None,
+        }
 
     def allocator_peak_bytes(self, *, reset: bool) -> int | None:
         """Return what torch's caching allocator handed out at most; on a CPU torch does not count."""

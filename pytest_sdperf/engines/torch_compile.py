@@ -62,12 +62,7 @@ class TorchCompileEngine(_torch.ModuleEngine):
         """Load the module and wrap it; the first call compiles."""
         import torch
 
-        compiled = torch.compile(
-            _torch.load_module(request),
-            mode=request.options["mode"],
-            fullgraph=request.options["fullgraph"] == "on",
-            dynamic=True if request.options["dynamic"] == "on" else None,
-        )
+        compiled = torch.compile(_torch.load_module(request), **_arguments(request.options))
         with contextlib.ExitStack() as stack:
             if request.options["dynamic"] == "on":
                 stack.enter_context(_every_side_open())
@@ -75,6 +70,15 @@ class TorchCompileEngine(_torch.ModuleEngine):
             # Whatever runs next in this process, as in a debugger, begins anew.
             stack.callback(torch.compiler.reset)
             yield CompiledRunner(compiled, request, skips=stack.enter_context(_skips_logged()))
+
+
+def _arguments(options: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of `torch.compile` that options stand for."""
+    return {
+        "mode": options["mode"],
+        "fullgraph": options["fullgraph"] == "on",
+        "dynamic": True if options["dynamic"] == "on" else None,
+    }
 
 
 def _every_side_open() -> contextlib.AbstractContextManager[None]:
@@ -155,7 +159,7 @@ class CompiledRunner(_torch.TorchRunner):
             skips: Grows by a reason whenever Inductor does without CUDA graphs.
         """
         super().__init__(module, request, clone_outputs=True)
-        self._request, self._skips = request, skips
+        self._skips = skips
         self._counts = Counts()
         self._recompiles = 0
 
@@ -182,6 +186,10 @@ class CompiledRunner(_torch.TorchRunner):
     def inside(self) -> Iterator[dict[str, Any]]:
         """Collect nothing: what is compiled as one has no modules inside that could be asked."""
         yield {}
+
+    def recipe(self) -> dict[str, Any]:
+        """Return how it is compiled, too."""
+        return {**super().recipe(), "compile": _arguments(self._request.options)}
 
     def facts(self) -> dict[str, Any]:
         """Return what the compiler did, whether it found it in its cache, and whether CUDA graphs are replayed."""

@@ -7,7 +7,7 @@ import importlib.metadata
 import importlib.util
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import EngineOption, LoadRequest, Runner
@@ -110,9 +110,10 @@ def _use_xformers(module: torch.nn.Module) -> bool:
 class _AttentionRunner(_torch.TorchRunner):
     """A module with a kernel of attention that somebody asked for: no other may take its place."""
 
-    def __init__(self, module: Callable[..., Sequence[torch.Tensor]], request: LoadRequest) -> None:
-        super().__init__(module, request)
-        self._request = request
+    def recipe(self) -> dict[str, Any]:
+        """Return the kernel that was asked for, too."""
+        asked = self._request.options["attention"]
+        return {**super().recipe(), "attention": KERNELS.get(asked, asked)}
 
     def compute(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """Start one call.

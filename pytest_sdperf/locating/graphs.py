@@ -15,7 +15,7 @@ from pytest_sdperf.device_choice import worker_environment
 from pytest_sdperf.labels import in_words
 from pytest_sdperf.located import Located, Spot
 from pytest_sdperf.locating import reproductions
-from pytest_sdperf.locating.question import Question, torch_device, torch_outputs
+from pytest_sdperf.locating.question import Question, redrawn_runner, torch_device, torch_outputs
 from pytest_sdperf.process import run_task
 from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.values import Build
@@ -37,7 +37,7 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
     runner, floating = question.runner, floating_of(question.runner)
     build = runner.build(runner.case.component)
     expected = torch_outputs(question, (REFERENCE[floating], floating), inside=True) if by_torch(runner) else {}
-    located, answer, remark = Located(runner.case.component, "hidden"), {}, ""
+    located, answer, remark, seen = Located(runner.case.component, "hidden"), {}, "", {}
     for share in _SHARES:
         seen = _inside(question, build, share=share)
         if too_large := _too_large(Path(seen["obtained"])):
@@ -47,14 +47,19 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
         located = Located.from_json(answer["located"])
         if located.kind == "export" and expected:
             located, answer = _by_modules(question, build, seen, expected, floating=floating, export=located)
+            references = None
         if located.kind != "vanished":
             break
-        remark = _gone(seen["values"])
+        remark = _gone(seen["values"], share)
     if located.kind != "vanished" and remark:
-        located = dataclasses.replace(located, told=f"{remark} What follows was seen with fewer of them.")
+        told = f"{remark} What follows was seen with fewer of them. {located.told}".strip()
+        located = dataclasses.replace(located, told=told)
     elif remark:
         located = dataclasses.replace(located, told=f"{remark} {_without_rewriting(question, expected, floating)}")
-    return reproductions.keep(question, located, answer["files"], folder=folder, real_weights=real_weights)
+    files = answer["files"]
+    if (located.kind == "export" or references is not None) and not (real_weights or reproductions.seeded(runner.case)):
+        files = [*_with_random_weights(question, located, seen["recipe"], floating=floating), *files]
+    return reproductions.keep(question, located, files, folder=folder, real_weights=real_weights)
 
 
 def _too_large(obtained: Path) -> str:
@@ -68,9 +73,10 @@ def _too_large(obtained: Path) -> str:
     )
 
 
-def _gone(values: int) -> str:
+def _gone(values: int, share: int) -> str:
+    which = f"its {values}" if share == 1 else f"{values} of its"
     return (
-        f"With its {values} inner values as outputs the graph computes the right thing: what ONNX Runtime rewrites "
+        f"With {which} inner values as outputs the graph computes the right thing: what ONNX Runtime rewrites "
         f"when it loads the graph, and cannot while somebody reads these values, is to blame."
     )
 
@@ -105,14 +111,19 @@ def _inside(question: Question, build: Build, *, share: int) -> dict[str, Any]:
 
 def _references(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
     """Return a float32 graph in which nothing is fused, and the same in the type that is tested; None without one."""
-    builder, case, component = runner.workbench.builder, runner.case, runner.case.component
     if not by_torch(runner):
-        reference = builder.reference
+        case, component, reference = runner.case, runner.case.component, runner.workbench.builder.reference
         assert reference is not None
         builds = [
             reference.unfused(runner.model, component, case.workload, floating=name) for name in ("float32", floating)
         ]
         return builds[0].path, builds[1].path
+    return _exported(runner, floating)
+
+
+def _exported(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
+    """Return the graph that the build of a case was made of, and the same in the type that is tested; None without."""
+    builder, case, component = runner.workbench.builder, runner.case, runner.case.component
     if builder.given is not None and builder.given.folder.graph(component).floating != "float32":
         return None
     if builder.given is not None and case.optimization == ladder.AS_IS:
@@ -133,6 +144,46 @@ def _references(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
         ).path
 
     return unfused(ladder.BASE), unfused(ladder.HALF if floating == "float16" else ladder.BASE)
+
+
+def _with_random_weights(
+    question: Question, found: Located, recipe: Mapping[str, Any], *, floating: str
+) -> list[dict[str, Any]]:
+    """Return files that show a wrong graph with random weights, if there are any."""
+    try:
+        return _redrawn(question, found, recipe, floating=floating)
+    except Exception as error:  # noqa: BLE001 - whatever it is, what was found must stand
+        lines = str(error).strip().splitlines()
+        question.runner.workbench.say(f"looking again with random weights failed: {lines[0] if lines else error}")
+        return []
+
+
+def _redrawn(question: Question, found: Located, recipe: Mapping[str, Any], *, floating: str) -> list[dict[str, Any]]:
+    """Return files that show a wrong graph with random weights; none where these do not lead to the same node.
+
+    A fuser makes a wrong graph of an export, whatever its weights are. So the export is written again with random
+    numbers, fused again, and compared again with the definitions of the export: no engine and no torch module is asked.
+    What an exporter makes wrong is exported again, of a module with random weights, and compared with that module.
+    """
+    exports = found.kind == "export"
+    if not recipe or found.kind not in ("export", "graph"):
+        return []  # nobody knows how the files would be run, or it is no fault of a graph
+    if exports and question.runner.workbench.builder.given is not None:
+        return []  # nobody can export it again
+    runner = redrawn_runner(question.runner, modules=exports)
+    runner.workbench.say(f"looking again at the {runner.case.component} with random weights")
+    again = dataclasses.replace(question, runner=runner)
+    expected = torch_outputs(again, (REFERENCE[floating], floating), inside=True) if exports else {}
+    references = () if exports else _exported(runner, floating)
+    if references is None:
+        return []
+    build = runner.build(runner.case.component)
+    seen = {"obtained": "", "recipe": recipe}
+    answer = _find(again, build, seen, expected, floating=floating, graphs=tuple(map(str, references)))
+    spot = Located.from_json(answer["located"]).spot
+    if spot is None or found.spot is None or (spot.op, spot.path) != (found.spot.op, found.spot.path):
+        return []
+    return [{**one, "weights": "random"} for one in answer["files"]]
 
 
 def _compared(
@@ -164,7 +215,8 @@ def _by_modules(
     located = Located.from_json(answer["located"])
     if export.spot is None or located.spot is None:
         return located, answer
-    return dataclasses.replace(located, told=_wrong_export(export.spot)), answer
+    kind = "export" if located.kind == "graph" else located.kind
+    return dataclasses.replace(located, kind=kind, told=_wrong_export(export.spot)), answer
 
 
 def _wrong_export(spot: Spot) -> str:

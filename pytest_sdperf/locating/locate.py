@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 _OWN_PIPELINE = (
-    "A pipeline of your own is not looked into. Name its parts to find out more: --sdperf-model=NAME with "
+    "A pipeline of your own is not looked into, and no files are made: what your code did to its parts cannot be "
+    "written down. Name its parts to find out more: --sdperf-model=NAME with "
     "--sdperf-weights=FOLDER builds the same components from the same weights."
 )
 _ACCUMULATED = (
@@ -69,7 +70,7 @@ def _answer(question: Question, *, folder: Path, real_weights: bool) -> Located:
     runner = question.runner
     runner.workbench.say(f"looking where {runner.case.model} {runner.case.component} goes wrong")
     if runner.engine.consumes == "module":
-        located = modules.search(question)
+        located = modules.search(question, folder=folder, real_weights=real_weights)
     else:
         located = graphs.search(question, folder=folder, real_weights=real_weights)
     return dataclasses.replace(located, call=question.call)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.agreement import floating_of
-from pytest_sdperf.arrays import load_arrays, not_finite
+from pytest_sdperf.agreement import floating_of, plain_runner
+from pytest_sdperf.arrays import at_most_two_values, load_arrays, not_finite
 from pytest_sdperf.comparing.tensors import relative_l2
 from pytest_sdperf.located import Located, Spot
+from pytest_sdperf.locating import reproductions
 from pytest_sdperf.locating.question import Question, torch_outputs
 from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
 
@@ -24,40 +26,98 @@ _COMPILED = (
     "Nobody can look inside what {engine} compiled as one. The same module without it, on these inputs, is the "
     "yardstick and right: what the compiler makes of it is to blame."
 )
-_NO_FILES = (
-    "No files that show it were made: a module of torch cannot be cut out with its class. Its weights are those under "
-    "this path in the state of the component."
+_AROUND = (
+    "Each of its modules gives the right thing, the outermost one too: what is wrong is made around them, by what the "
+    "engine does with what they read or gave."
 )
+_UNCUT = "No files that show it were made: {why}, so it cannot be built without the code around it."
+_OTHERS = "Its weights are not those of the reference: {names} ({count} in all)."
+_SHOWN = 3
+_UNTOLD = "No files that show it were made: the engine {engine} does not tell how it calls a module (`Runner.recipe`)."
 
 
-def search(question: Question) -> Located:
+@dataclasses.dataclass(frozen=True)
+class FirstWrong:
+    """What a comparison of modules found.
+
+    Attributes:
+        spot: The first module whose output is wrong; None where all of them agree.
+        calls: Paths of that module and of those around it, the innermost first, each with the number of its call.
+        inputs: What the module read.
+        last: The last module before it that agrees.
+        places: How many were compared.
+    """
+
+    spot: Spot | None = None
+    calls: tuple[tuple[str, int], ...] = ()
+    inputs: tuple[Spot, ...] = ()
+    last: Spot | None = None
+    places: int = 0
+
+
+def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
     """Find the first sub-module that is wrong.
 
     Args:
         question: A component whose engine loads a torch module.
+        folder: Where files that show the fault are put.
+        real_weights: Whether they may hold the weights of the case.
     """
     runner, floating = question.runner, floating_of(question.runner)
     answer = runner.task("run", {**runner.arguments(question.inputs), "inside": True})
-    if not answer["inside"]:
-        return Located(runner.case.component, "hidden", told=_COMPILED.format(engine=runner.case.engine))
-    paths = torch_outputs(question, (REFERENCE[floating], floating), inside=True)
-    exact, plain = (load_arrays(paths[name].parent / "inside.npz") for name in (REFERENCE[floating], floating))
-    found = first_wrong(load_arrays(Path(answer["inside"])), exact, plain, floating=floating)
-    return found_in(found, runner.case.component)
+    found, component = FirstWrong(), runner.case.component
+    if answer["inside"]:
+        paths = torch_outputs(question, (REFERENCE[floating], floating), inside=True)
+        exact, plain = (load_arrays(paths[name].parent / "inside.npz") for name in (REFERENCE[floating], floating))
+        found = first_wrong(load_arrays(Path(answer["inside"])), exact, plain, floating=floating)
+        located = found_in(found, component)
+        if found.spot is None:
+            return located
+    else:
+        located = Located(component, "hidden", told=_COMPILED.format(engine=runner.case.engine))
+    if not answer["recipe"]:
+        return _saying(located, _UNTOLD.format(engine=runner.case.engine))
+    cut = _cut(question, found.calls, answer["recipe"], floating=floating)
+    if cut["why"]:
+        return _saying(located, _UNCUT.format(why=cut["why"]))
+    if cut["others"]:
+        located = _saying(located, _OTHERS.format(names=", ".join(cut["others"][:_SHOWN]), count=len(cut["others"])))
+    return reproductions.keep(question, located, cut["files"], folder=folder, real_weights=real_weights)
 
 
-def found_in(found: tuple[Spot | None, Sequence[Spot], Spot | None, int], component: str) -> Located:
+def _saying(located: Located, told: str) -> Located:
+    return dataclasses.replace(located, told=" ".join(filter(None, [located.told, told])))
+
+
+def _cut(
+    question: Question, calls: Sequence[tuple[str, int]], recipe: Mapping[str, Any], *, floating: str
+) -> dict[str, Any]:
+    """Have a module cut out in a process of plain torch: the first of some that can stand by itself."""
+    runner, plain = question.runner, plain_runner(question.runner)
+    component = runner.case.component
+    arguments = {
+        **plain.arguments(question.inputs),
+        "weights": str(runner.build(component).path),
+        "right_weights": str(plain.build(component).path),
+        "floating": floating,
+        "modules": [list(one) for one in calls],
+        "recipe": dict(recipe),
+    }
+    return plain.task("run", arguments, module="cut")
+
+
+def found_in(found: FirstWrong, component: str) -> Located:
     """Return what `first_wrong` found as it is reported."""
-    spot, inputs, last, places = found
-    if spot is None:
-        return Located(component, "spread", places=places, told="Each of its modules agrees; errors add up.")
-    return Located(component, "module", spot, tuple(inputs), last, places=places, told=_NO_FILES)
+    if found.spot is None:
+        return Located(component, "hidden", places=found.places, told=_AROUND)
+    return Located(component, "module", found.spot, found.inputs, found.last, places=found.places)
 
 
-def first_wrong(
-    obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str
-) -> tuple[Spot | None, Sequence[Spot], Spot | None, int]:
-    """Return the first module whose output is wrong, what it read, the last one before it that agrees, and how many.
+def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str) -> FirstWrong:
+    """Return the first module whose output is wrong.
+
+    Where what it reads is wrong already, though no module before it gave anything wrong, the code of a module around
+    it made that: then the innermost one is returned whose inputs agree.
 
     Args:
         obtained: What an engine's modules read and gave, in the order in which they finished (`Runner.inside`).
@@ -68,24 +128,39 @@ def first_wrong(
     spots = dict(_spots(obtained, exact, plain, floating=floating))
     given = {name: spot for name, spot in spots.items() if READ not in name}
     last = None
-    for path, spot in given.items():
+    for name, spot in given.items():
         # What is wrong inside a module is wrong in all that hold it; a small one may be unlucky alone.
-        around = [other for other in given.values() if spot.path.startswith(f"{other.path}.")]
-        if spot.error > spot.limit and all(other.error > other.limit for other in around):
-            read = [one for name, one in spots.items() if name.startswith(f"{path}{READ}")]
-            return spot, read, last, len(given)
-        if spot.error <= spot.limit:
+        around = {path: other for path, other in given.items() if spot.path.startswith(f"{other.path}.")}
+        if _beyond(spot) and all(map(_beyond, around.values())):
+            chain = [name, *sorted(around, key=lambda path: -len(path.partition(CALL)[0]))]
+            reads = {one: [spot for path, spot in spots.items() if path.startswith(f"{one}{READ}")] for one in chain}
+            right = [one for one in chain if reads[one] and not any(map(_beyond, reads[one]))]
+            first = right[0] if right else name
+            calls = tuple(_call(one) for one in chain[chain.index(first) :])
+            return FirstWrong(given[first], calls, tuple(reads[first]), last, len(given))
+        if not _beyond(spot):
             last = spot
-    return None, (), last, len(given)
+    return FirstWrong(last=last, places=len(given))
+
+
+def _beyond(spot: Spot) -> bool:
+    return spot.error > spot.limit
+
+
+def _call(name: str) -> tuple[str, int]:
+    path, _, number = name.partition(CALL)
+    return path, int(number or 1)
 
 
 def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str) -> Iterator[tuple[str, Spot]]:
     for name, array in obtained.items():
         if name not in exact or array.shape != exact[name].shape or not exact[name].any():
             continue
+        path, _, number = name.partition(READ)
+        if number and at_most_two_values(exact[name]):
+            continue  # a mask: what stands for minus infinity differs with the type
         yardstick = max(relative_l2(plain[name], exact[name]), HALF_UNIT[floating])
         error = math.inf if not_finite(array) else relative_l2(array, exact[name])
-        path, _, number = name.partition(READ)
         yield (
             name,
             Spot(f"input {number}" if number else "", "", "", path.partition(CALL)[0], error, FACTOR * yardstick),

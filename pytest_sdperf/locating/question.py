@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.agreement import plain_runner
+from pytest_sdperf.building.builder import Builder
+from pytest_sdperf.building.redrawn import (
+    PlantedRedrawnBuilder,
+    PlantedRedrawnGraphBuilder,
+    RedrawnBuilder,
+    RedrawnGraphBuilder,
+)
 from pytest_sdperf.runner import CaseRunner
 
 if TYPE_CHECKING:
@@ -39,3 +47,27 @@ def torch_outputs(question: Question, floatings: Sequence[str], *, inside: bool 
 def torch_device(runner: CaseRunner) -> str:
     """Return the device on which definitions are computed."""
     return "cpu" if runner.workbench.device.kind == "cpu" else "cuda"
+
+
+def redrawn_runner(runner: CaseRunner, *, modules: bool) -> CaseRunner:
+    """Return what executes the same case with random numbers in place of weights.
+
+    Args:
+        runner: The case.
+        modules: Whether those of the torch modules are drawn, and graphs are exported again; else those of the graphs.
+    """
+    bench, given = runner.workbench, runner.workbench.builder.given
+    plain, planted = (
+        (RedrawnBuilder, PlantedRedrawnBuilder) if modules else (RedrawnGraphBuilder, PlantedRedrawnGraphBuilder)
+    )
+
+    def builder(kind: Callable[..., Builder]) -> Builder:
+        folder = given.folder if given else None
+        return kind(bench.catalog, bench.settings, bench.cache, say=bench.say, folder=folder)
+
+    other = dataclasses.replace(
+        bench,
+        builder=builder(plain),
+        planted=builder(functools.partial(planted, runner.plant)) if bench.planted else None,
+    )
+    return dataclasses.replace(runner, workbench=other)

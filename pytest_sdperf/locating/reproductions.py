@@ -18,6 +18,7 @@ from pytest_sdperf.comparing.where import sentence
 from pytest_sdperf.device_choice import worker_environment
 from pytest_sdperf.located import Located, Reproduction
 from pytest_sdperf.locating.question import Question
+from pytest_sdperf.values import Case
 
 SCRIPT = "reproduce.py"
 SHOWN, GONE = 1, 0
@@ -26,10 +27,24 @@ _REAL = (
     "Files with the weights of the case show this fault, and these are not given away unasked: type "
     "--sdperf-repro-weights=real."
 )
-_ELSEWHERE = (
-    "No files were kept: cut out of its graph, in a session of its own, the node gives the right thing. Whatever is "
-    "wrong is made by the engine around it, or by its neighbours."
-)
+_ELSEWHERE = {
+    "onnx": "No files were kept: cut out of its graph, in a session of its own, the node gives the right thing. "
+    "Whatever is wrong is made by the engine around it, or by its neighbours.",
+    "module": "No files were kept: built from its class and called alone, the module gives the right thing. Whatever "
+    "is wrong is made by what the engine does to it when it loads it, or around it.",
+}
+_NEEDS = {"onnx": "onnxruntime and numpy", "module": "torch, safetensors and the library of the module"}
+_HOLDS = {
+    "onnx": """- `subgraph.onnx`: the nodes that are wrong, cut out of their graph; its weights are {weights}
+- `inputs.npz`: what they read; `expected.npz`: what they should give""",
+    "module": """- `weights.safetensors`: what the module holds: {weights}
+- `inputs.safetensors`: what it is called with; `expected.safetensors`: what it should give""",
+}
+
+
+def seeded(case: Case) -> bool:
+    """Whether a seed gives the weights of a case: then they are nobody's, and taken as they are."""
+    return case.weights.startswith("random-")
 
 
 def keep(
@@ -44,21 +59,19 @@ def keep(
         folder: Where those that show it are put, in a folder of the case's own.
         real_weights: Whether the weights of the case may be among them.
     """
-    case = question.runner.case
-    # Weights that a seed gives are nobody's: they are taken as they are.
-    seeded = case.weights.startswith("random-")
-    first = [one for one in files if one["weights"] == "real"] if real_weights or seeded else []
+    free = real_weights or seeded(question.runner.case)
+    random, real = ([one for one in files if one["weights"] == kind] for kind in ("random", "real"))
     held_back = False
-    for one in [*(one for one in files if one["weights"] == "random"), *first]:
+    for one in [*real, *random] if real_weights else [*random, *real] if free else random:
         shown, output = _run(Path(one["folder"]), question)
         if shown == SHOWN:
             kind = "seeded" if one["weights"] == "real" and not real_weights else one["weights"]
             text = _about(question, located, kind, output)
             made = _kept(question, Path(one["folder"]), folder, kind, text=text)
             return dataclasses.replace(located, reproduction=made)
-    if not (real_weights or seeded):
-        held_back = any(_run(Path(one["folder"]), question)[0] == SHOWN for one in files if one["weights"] == "real")
-    told = _REAL if held_back else _ELSEWHERE if files else ""
+    if not free:
+        held_back = any(_run(Path(one["folder"]), question)[0] == SHOWN for one in real)
+    told = _REAL if held_back else _ELSEWHERE[question.runner.engine.consumes] if files else ""
     return dataclasses.replace(located, told=" ".join(filter(None, [located.told, told])))
 
 
@@ -97,23 +110,22 @@ def _kept(question: Question, source: Path, folder: Path, weights: str, *, text:
 
 def _about(question: Question, located: Located, weights: str, output: str) -> str:
     """Return the text beside the files: what they show, of what, and with which versions."""
-    case = question.runner.case
+    case, consumes = question.runner.case, question.runner.engine.consumes
     held = {
         "random": "random numbers with the mean and deviation of the real ones",
         "seeded": "those of the model, which a seed gives",
         "real": "those of the case",
     }
-    what = located.spot.op.removeprefix("::") if located.spot else located.component
+    what = (located.spot.op.removeprefix("::") or located.spot.path) if located.spot else f"The {located.component}"
     return f"""# {what} gives something else than it should
 
-{sentence(dataclasses.replace(located, told="", reproduction=None))}
+{sentence(dataclasses.replace(located, told="" if located.spot else located.told, reproduction=None))}
 
     python {SCRIPT}
 
-prints `{output}`, and exits with 1 while the fault shows and with 0 when it is gone. It needs onnxruntime and numpy.
+prints `{output}`, and exits with 1 while the fault shows and with 0 when it is gone. It needs {_NEEDS[consumes]}.
 
-- `subgraph.onnx`: the nodes that are wrong, cut out of their graph; its weights are {held[weights]}
-- `inputs.npz`: what they read; `expected.npz`: what they should give
+{_HOLDS[consumes].format(weights=held[weights])}
 - case: {case.key}
 - made by pytest_sdperf under Python {platform.python_version()} on {platform.system()} {platform.machine()}
 """

@@ -42,7 +42,8 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     Args:
         arguments: `component`; `graph`: path of the build; `graphs`: paths of a graph in which nothing is fused, in
             float32 and in the type that is tested, or none, which compares with torch's modules; `inputs`: npz file;
-            `obtained`: npz file with what an engine computed inside; `expected` and `rough`: npz files with the outputs
+            `obtained`: npz file with what an engine computed inside, or empty: then the graph alone is looked at;
+            `expected` and `rough`: npz files with the outputs
             of torch in the reference type and in the type that is tested, with `inside.npz` beside them, or empty;
             `floating`; `device`: torch device; `session`: how the engine makes a session, empty where nobody knows.
         context: The task's context.
@@ -56,7 +57,8 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     from pytest_sdperf.tracing.walk import Walk
 
     floating, device, component = arguments["floating"], arguments["device"], arguments["component"]
-    inputs, obtained = load_arrays(Path(arguments["inputs"])), load_arrays(Path(arguments["obtained"]))
+    inputs = load_arrays(Path(arguments["inputs"]))
+    obtained = load_arrays(Path(arguments["obtained"])) if arguments["obtained"] else {}
     context.say(f"comparing the {component} with its reference, node by node")
     outputs = [load_arrays(Path(arguments[name])) if arguments[name] else {} for name in ("expected", "rough")]
     if arguments["graphs"]:

@@ -25,6 +25,8 @@ _PROJECTIONS = 6
 # A projection of so few numbers says how far two arrays are apart within this factor.
 _SLACK = 4.0
 _CHECKED = 6
+# What masks are made of is at least as large, and what they leave is at least this share of a tensor.
+_MINUS_INFINITY, _LEFT = 1e4, 0.01
 # Scores of an attention that is not fused are no value that a fused graph has, and gigabytes large.
 LARGEST = 2**26
 
@@ -91,6 +93,13 @@ def distance(obtained: Tensor, reference: Tensor) -> float:
     return found if math.isfinite(found) else math.inf
 
 
+def is_masked(tensor: Tensor) -> bool:
+    """Whether a mask was added: the numbers that it left are lost beside those that stand for minus infinity."""
+    sizes = tensor.abs()
+    largest = float(sizes.max())
+    return largest >= _MINUS_INFINITY and float((sizes < largest / 1000).double().mean()) >= _LEFT
+
+
 class Pool:
     """The values of a reference."""
 
@@ -111,6 +120,8 @@ class Pool:
         """Take a value; one that holds nothing to be recognised by is left out."""
         size = exact.numel()
         if size < 2 or size > LARGEST or plain.numel() != size or not exact.is_floating_point():
+            return
+        if is_masked(exact):
             return
         yardstick = max(distance(plain.reshape(exact.shape), exact), self._floor)
         if not math.isfinite(float(exact.double().norm())) or not bool(exact.any()):

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import torch
 
+from pytest_sdperf.tracing.redrawn import numbers_like
 from pytest_sdperf.tracing.search import Arrays, Suspect, by_definition
 from pytest_sdperf.tracing.section import SUBGRAPH, boundary, cut, weights_of
 from pytest_sdperf.tracing.walk import Walk
@@ -74,7 +75,7 @@ def drawn(
     """
     generator = np.random.default_rng(seed)
     inputs, weights = (
-        {name: _like(array, generator) for name, array in like[kind].items()} for kind in ("inputs", "weights")
+        {name: numbers_like(array, generator) for name, array in like[kind].items()} for kind in ("inputs", "weights")
     )
     return _defined(walk, suspect, inputs, weights, floating=floating, device=device)
 
@@ -87,14 +88,6 @@ def _defined(
     if made is None or not bool(torch.isfinite(made[0]).all()):
         return None
     return {"inputs": inputs, "weights": weights, "expected": made[0].numpy(), "limit": made[1]}
-
-
-def _like(array: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Return random numbers with mean and deviation of an array; what is no weight (integers, one number) stays."""
-    if array.dtype.kind != "f" or array.size < 2:
-        return array
-    wide = array.astype(np.float64)
-    return generator.normal(wide.mean(), wide.std(), array.shape).astype(array.dtype)
 
 
 def write(folder: Path, source: Path, suspect: Suspect, content: Mapping[str, Any], session: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.located import Located, Spot
 from pytest_sdperf.tracing.computer import Computer
 from pytest_sdperf.tracing.definitions import Tensor
-from pytest_sdperf.tracing.pool import distance
+from pytest_sdperf.tracing.pool import distance, is_masked
 from pytest_sdperf.tracing.reference import wide_type
 from pytest_sdperf.tracing.section import boundary, nodes_between
 from pytest_sdperf.tracing.walk import Walk
@@ -175,7 +175,8 @@ class _Seen:
                 if str(value.name) not in obtained or exact is None or plain is None:
                     continue
                 array = torch.from_numpy(obtained[str(value.name)])
-                if array.is_floating_point() and array.shape == exact.shape and array.numel() > 1 and bool(exact.any()):
+                telling = exact.numel() > 1 and bool(exact.any()) and not is_masked(exact)
+                if array.is_floating_point() and array.shape == exact.shape and telling:
                     yardstick = max(distance(plain, exact), HALF_UNIT[floating])
                     self.found[value] = distance(array.to(exact.device), exact), FACTOR * yardstick
 

@@ -266,7 +266,8 @@ class Walk:
             fault: It was corrected, and what follows is right.
             held: What its value stood for before.
         """
-        if not self._alike(fault.value) or fault.should is None:
+        # Where the same is wrong with all that are alike, none of them says what is usual.
+        if fault.should is None or set(self._alike(fault.value)) <= set(self.lost()):
             return fault
         usual = self._usual_role(fault.value)
         as_usual = held is not None and held.place.role == usual != fault.should.place.role

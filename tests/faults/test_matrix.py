@@ -8,21 +8,14 @@ one process, and one of them stands for the others here.
 from __future__ import annotations
 
 import re
-import shlex
-import shutil
-import subprocess
 from pathlib import Path
 
-import onnx  # noqa: F401 - pytest runs inside this process, which can load such a library only once
 import pytest
-import scipy.stats  # noqa: F401 - the same
 
 from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import DISAGREES, REFUSED, UNUSED, Fault, Place
 
 ROOT = Path(__file__).parents[2]
-# A shared machine may make a call nearly twice as long; ten times as long is found all the same.
-PATIENT = "--sdperf-min-effect=0.9"
 STANDS_FOR_THE_UNET = "graph-query-and-key-exchanged"
 QUICK = {
     "graph-causal-mask-lost", "weights-norms-reset", "numerics-one-percent-high", "runtime-error-swallowed",
@@ -54,34 +47,6 @@ def twins() -> dict[str, list[Fault]]:
 
 
 WHOLE = {fault.name: [fault] for fault in ALL if is_whole(fault)}
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory) -> Path:
-    """A folder with the suites, where runs share cache, baselines and state."""
-    folder = tmp_path_factory.mktemp("planted")
-    shutil.copytree(ROOT / "suites", folder / "suites", ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    return folder
-
-
-@pytest.fixture
-def type_in(folder, pytester, monkeypatch):
-    """Type a command in that folder; pytest runs in this process, its workers do not."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    monkeypatch.chdir(folder)
-
-    def run(command: str, *more: str) -> pytest.RunResult:
-        _, *words = shlex.split(command.replace("--engine=ort-cuda", "--engine=stand-in"))
-        fake = ["fake_gpu"] if "--gpu=auto" in words else []
-        plugins = ["pytest_sdperf.plugin", "pytest_sdperf.short_names", "no:cacheprovider", *fake]
-        # Where a fault begins is told by other tests, and would take longer than all the rest.
-        places = ["--sdperf-cache-dir=cache", "--sdperf-state-dir=state", "--sdperf-locate=off", f"--rootdir={folder}"]
-        loaded = [word for name in plugins for word in ("-p", name)]
-        return pytester.runpytest_inprocess(*loaded, *words, *places, PATIENT, *more, no_reraise_ctrlc=True)
-
-    return run
 
 
 @pytest.fixture(scope="session")
@@ -146,30 +111,9 @@ def test_the_same_run_without_a_fault_passes(fault, type_in, prepare):
     assert "PLANTED" not in result.stdout.str()
 
 
-@pytest.mark.slow
-def test_a_disagreement_names_its_node_and_leaves_files_that_show_it(type_in, tmp_path):
-    fault = known.get("graph-causal-mask-lost")
-    result = type_in(fault.command, "--sdperf-locate=on", "--sdperf-repro=files", "--sdperf-repro-weights=real")
-    (told,) = (line for line in result.outlines if line.startswith("The graph of the text_encoder goes wrong at "))
-    found = re.fullmatch(
-        r"The graph of the text_encoder goes wrong at com\.microsoft::MultiHeadAttention \S+ of (\S+): relative L2 "
-        r"error \S+, and at most \S+ passes there\. What it reads agrees: \S+, the nearest to its limit, has an error "
-        r"\S+ of at most \S+\. By its definition it gives something else than the reference: the graph is wrong, "
-        r"whatever runs it\. The last value before it that agrees is that of .+\. Reproduce it \(real weights\): "
-        r"(\S+) (\S+)",
-        told,
-    )
-    assert found is not None
-    path, python, program = found.groups()
-    assert path.endswith("self_attn")
-    again = subprocess.run([python, program], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert re.fullmatch(r"onnxruntime \S+ CPUExecutionProvider: error \S+, limit \S+\n", again.stdout)
-    assert again.returncode == 1
-
-
-def test_nothing_of_a_planted_run_is_kept(folder, type_in):
+def test_nothing_of_a_planted_run_is_kept(suites_folder, type_in):
     fault = known.get("harness-time-of-zero")
-    state = folder / "state"
+    state = suites_folder / "state"
 
     def kept() -> set[Path]:
         return set(state.rglob("*.json"))
@@ -181,10 +125,10 @@ def test_nothing_of_a_planted_run_is_kept(folder, type_in):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Not saving anything, no benchmarks have been run")
-def test_pytest_benchmark_is_told_nothing_of_a_planted_run(folder, type_in):
+def test_pytest_benchmark_is_told_nothing_of_a_planted_run(suites_folder, type_in):
     fault = known.get("harness-time-not-a-number")
     assert type_in(f"{fault.command} -p pytest_benchmark.plugin --benchmark-json=benchmarks.json").ret == 10
-    assert not (folder / "benchmarks.json").exists()
+    assert not (suites_folder / "benchmarks.json").exists()
 
 
 def test_a_fault_that_is_not_found_fails_its_run(type_in):

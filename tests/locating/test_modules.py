@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
+from sample_values import case
 
 from pytest_sdperf.located import Spot
+from pytest_sdperf.locating import modules
 from pytest_sdperf.locating.modules import first_wrong, found_in
+from pytest_sdperf.locating.question import Question
 
 RANDOM = np.random.default_rng(0)
 ORDER = ("net.0.norm", "net.0.act", "net.0.act#2", "net.0", "net.1", "net")
@@ -22,27 +28,86 @@ def look(*wrong):
 
 
 def test_the_innermost_module_that_all_around_it_confirm():
-    spot, inputs, last, places = look("net.0.act#2", "net.0", "net.1<0", "net.1", "net")
-    assert (spot.path, spot.error > spot.limit, places) == ("net.0.act", True, 6)
-    assert [one.value for one in inputs] == ["input 0"]
-    assert inputs[0].error <= inputs[0].limit
-    assert last.path == "net.0.act"  # its first call
+    found = look("net.0.act#2", "net.0", "net.1<0", "net.1", "net")
+    assert (found.spot.path, found.spot.error > found.spot.limit, found.places) == ("net.0.act", True, 6)
+    assert [one.value for one in found.inputs] == ["input 0"]
+    assert found.inputs[0].error <= found.inputs[0].limit
+    assert found.last.path == "net.0.act"  # its first call
+    assert found.calls == (("net.0.act", 2), ("net.0", 1), ("net", 1))
+
+
+def test_where_code_between_modules_is_wrong_the_one_around_it_is_named():
+    """What the activation reads is wrong already, and the norm before it is not."""
+    found = look("net.0.act<0", "net.0.act", "net.0", "net.1<0", "net.1", "net")
+    assert (found.spot.path, found.calls) == ("net.0", (("net.0", 1), ("net", 1)))
+    assert all(one.error <= one.limit for one in found.inputs)
+
+
+def test_a_mask_says_nothing_about_what_was_read():
+    """Minus infinity is another number in each type."""
+    mask = np.array([0.0, -1e30, 0.0, -1e30])
+    exact, plain = {"net<1": mask, **EXACT}, {"net<1": mask, **PLAIN}
+    wrong = {"net<1": mask * 1e-20, **obtained("net")}
+    (read,) = first_wrong(wrong, exact, plain, floating="float32").inputs
+    assert read.value == "input 0"
 
 
 def test_a_module_that_is_wrong_alone_is_passed_over():
-    spot, _, _, _ = look("net.0.norm", "net.1", "net")
-    assert spot.path == "net.1"
+    assert look("net.0.norm", "net.1", "net").spot.path == "net.1"
 
 
 def test_nothing_is_wrong():
     found = look()
-    assert found[0] is None
+    assert found.spot is None
     located = found_in(found, "unet")
-    assert (located.kind, located.told) == ("spread", "Each of its modules agrees; errors add up.")
+    assert located.kind == "hidden"
+    assert located.told == (
+        "Each of its modules gives the right thing, the outermost one too: what is wrong is made around them, by what "
+        "the engine does with what they read or gave."
+    )
 
 
 def test_not_finite():
     broken = {**obtained("net.1", "net"), "net.0": np.full(64, np.nan), "net": np.full(64, np.nan)}
-    spot, _, _, _ = first_wrong(broken, EXACT, PLAIN, floating="float16")
+    spot = first_wrong(broken, EXACT, PLAIN, floating="float16").spot
     assert isinstance(spot, Spot)
     assert (spot.path, spot.error) == ("net.0", np.inf)
+
+
+def searched(monkeypatch, *, cut, recipe, inside=""):
+    answers = iter([{"inside": inside, "recipe": recipe}])
+    runner = SimpleNamespace(
+        case=case(component="unet", engine="own-engine"),
+        task=lambda *arguments, **named: next(answers),
+        arguments=lambda inputs: {},
+    )
+    monkeypatch.setattr(modules, "floating_of", lambda runner: "float16")
+    monkeypatch.setattr(modules, "_cut", lambda question, calls, recipe, *, floating: cut)
+    return modules.search(Question(runner, {}), folder=Path(), real_weights=False)  # type: ignore[arg-type]
+
+
+COMPILED = (
+    "Nobody can look inside what own-engine compiled as one. The same module without it, on these inputs, is the "
+    "yardstick and right: what the compiler makes of it is to blame. "
+)
+
+
+def test_why_a_module_was_not_cut_out_is_said(monkeypatch):
+    why = "it is called with an object of DynamicCache"
+    located = searched(monkeypatch, cut={"files": [], "why": why}, recipe={"device": "cpu"})
+    assert located.told == COMPILED + (
+        "No files that show it were made: it is called with an object of DynamicCache, so it cannot be built without "
+        "the code around it."
+    )
+
+
+def test_an_engine_that_does_not_say_how_it_calls_a_module(monkeypatch):
+    assert searched(monkeypatch, cut=None, recipe={}).told == COMPILED + (
+        "No files that show it were made: the engine own-engine does not tell how it calls a module (`Runner.recipe`)."
+    )
+
+
+def test_weights_that_are_not_those_of_the_reference_are_said(monkeypatch):
+    cut = {"files": [], "why": "", "others": ["weight", "bias", "a", "b"]}
+    located = searched(monkeypatch, cut=cut, recipe={"device": "cpu"})
+    assert located.told == COMPILED + "Its weights are not those of the reference: weight, bias, a (4 in all)."

@@ -22,8 +22,9 @@ SPOT = Spot("sum_out", "node_norm", "com.microsoft::SkipLayerNormalization", "un
 FOUND = Located("unet", "engine", SPOT)
 
 
-def question(weights: str) -> Question:
+def question(weights: str, consumes: str = "onnx") -> Question:
     runner = SimpleNamespace(
+        engine=SimpleNamespace(consumes=consumes),
         case=case(weights=weights),
         request=SimpleNamespace(python=None, env={}),
         workbench=SimpleNamespace(device=Device("cpu", "CPU", "cpu-2c")),
@@ -119,3 +120,69 @@ def test_the_files_of_an_earlier_run_are_replaced(kept, tmp_path):
 
 def test_nothing_was_cut_out(tmp_path):
     assert keep(question("folder-1"), FOUND, [], folder=tmp_path, real_weights=False) == FOUND
+
+
+def test_files_of_a_module_say_what_they_need(tmp_path):
+    folder = tmp_path / "tried"
+    folder.mkdir()
+    (folder / "reproduce.py").write_text(SHOWS.replace("onnxruntime 1.32.0", "torch 2.13.0 cpu"))
+    found = Located("unet", "module", Spot("", "", "", "unet.norm2", 0.5, 1e-3))
+    files = [{"folder": str(folder), "weights": "random"}]
+    located = keep(question("folder-1", "module"), found, files, folder=tmp_path / "kept", real_weights=False)
+    assert located.reproduction is not None
+    assert (Path(located.reproduction.folder) / "README.md").read_text() == (
+        "# unet.norm2 gives something else than it should\n"
+        "\n"
+        "The unet goes wrong at unet.norm2: relative L2 error 5.00e-01, and at most 1.00e-03 passes there. What it "
+        "reads could not be seen.\n"
+        "\n"
+        "    python reproduce.py\n"
+        "\n"
+        "prints `torch 2.13.0 cpu: error 5.00e-01, limit 1.00e-03`, and exits with 1 while the fault shows and with 0 "
+        "when it is gone. It needs torch, safetensors and the library of the module.\n"
+        "\n"
+        "- `weights.safetensors`: what the module holds: random numbers with the mean and deviation of the real ones\n"
+        "- `inputs.safetensors`: what it is called with; `expected.safetensors`: what it should give\n"
+        f"- case: {case(weights='folder-1').key}\n"
+        f"- made by pytest_sdperf under Python {platform.python_version()} on {platform.system()} "
+        f"{platform.machine()}\n"
+    )
+
+
+def test_files_of_what_was_compiled_say_what_was_found(tmp_path):
+    folder = tmp_path / "tried"
+    folder.mkdir()
+    (folder / "reproduce.py").write_text(SHOWS)
+    found = Located("unet", "hidden", told="Nobody can look inside.")
+    files = [{"folder": str(folder), "weights": "random"}]
+    located = keep(question("folder-1", "module"), found, files, folder=tmp_path / "kept", real_weights=False)
+    assert located.reproduction is not None
+    assert (
+        (Path(located.reproduction.folder) / "README.md")
+        .read_text()
+        .startswith("# The unet gives something else than it should\n\nNobody can look inside.\n")
+    )
+
+
+def test_a_module_that_is_right_when_it_is_called_alone(tmp_path):
+    folder = tmp_path / "tried"
+    folder.mkdir()
+    (folder / "reproduce.py").write_text(GONE)
+    files = [{"folder": str(folder), "weights": "random"}]
+    located = keep(question("folder-1", "module"), FOUND, files, folder=tmp_path / "kept", real_weights=False)
+    assert located.told == (
+        "No files were kept: built from its class and called alone, the module gives the right thing. Whatever is "
+        "wrong is made by what the engine does to it when it loads it, or around it."
+    )
+
+
+def test_real_weights_are_taken_first_where_they_may_be(tmp_path):
+    files = []
+    for kind in ("random", "real"):
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / "reproduce.py").write_text(SHOWS)
+        files.append({"folder": str(tmp_path / kind), "weights": kind})
+    for allowed, weights in ((True, "real"), (False, "random")):
+        located = keep(question("folder-1"), FOUND, files, folder=tmp_path / "kept", real_weights=allowed)
+        assert located.reproduction is not None
+        assert located.reproduction.weights == weights

@@ -12,6 +12,7 @@ from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.located import Located, Spot
 from pytest_sdperf.locating import graphs, locate
+from pytest_sdperf.locating.question import Question
 from pytest_sdperf.settings import Settings
 
 
@@ -34,8 +35,9 @@ def test_a_pipeline_of_ones_own_is_not_looked_into():
     runner = GivenPipelineRunner.__new__(GivenPipelineRunner)
     object.__setattr__(runner, "case", case(component="pipeline"))
     assert found_of(runner).told == (
-        "A pipeline of your own is not looked into. Name its parts to find out more: --sdperf-model=NAME with "
-        "--sdperf-weights=FOLDER builds the same components from the same weights."
+        "A pipeline of your own is not looked into, and no files are made: what your code did to its parts cannot be "
+        "written down. Name its parts to find out more: --sdperf-model=NAME with --sdperf-weights=FOLDER builds the "
+        "same components from the same weights."
     )
 
 
@@ -69,7 +71,8 @@ def test_what_does_not_fit_into_memory_is_said(monkeypatch):
 
 
 def test_a_fault_that_vanishes_is_one_of_onnxruntime():
-    assert graphs._gone(512) == (
+    assert graphs._gone(64, 8) == graphs._gone(64, 1).replace("its 64", "64 of its")
+    assert graphs._gone(512, 1) == (
         "With its 512 inner values as outputs the graph computes the right thing: what ONNX Runtime rewrites when it "
         "loads the graph, and cannot while somebody reads these values, is to blame."
     )
@@ -86,3 +89,27 @@ def test_an_export_may_be_wrong_itself():
 def test_free_memory_is_told_in_bytes():
     free = host_memory.available_bytes()
     assert free is None or 2**20 < free < 2**50
+
+
+def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
+    said = []
+    runner = SimpleNamespace(workbench=SimpleNamespace(say=said.append))
+
+    def fail(question, found, recipe, *, floating):
+        raise WorkerError("the worker was killed by SIGKILL\nand more", reason="signal", tail="")
+
+    monkeypatch.setattr(graphs, "_redrawn", fail)
+    found = Located("unet", "graph")
+    assert graphs._with_random_weights(Question(runner, {}), found, {}, floating="float16") == []
+    assert said == ["looking again with random weights failed: the worker was killed by SIGKILL"]
+
+
+@pytest.mark.parametrize("kind", ["engine", "spread", "vanished", "hidden", "export"])
+def test_only_a_wrong_graph_is_made_again(kind):
+    """A graph that somebody gave is no export that could be repeated."""
+    runner = SimpleNamespace(workbench=SimpleNamespace(builder=SimpleNamespace(given=object())))
+    assert graphs._redrawn(Question(runner, {}), Located("unet", kind), {"providers": []}, floating="float16") == []
+
+
+def test_nothing_is_made_again_where_nobody_knows_how_to_run_it():
+    assert graphs._redrawn(Question(None, {}), Located("unet", "graph"), {}, floating="float16") == []

@@ -1,0 +1,140 @@
+"""Cut a module of torch out of its component, with what it is called with and what it should give."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.arrays import load_arrays
+from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.values import Workload
+
+if TYPE_CHECKING:
+    import torch
+
+    from pytest_sdperf.tracing.cut_module import Call
+
+
+def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """Write files for the first of several modules that can be cut out.
+
+    Args:
+        arguments: `model`, `component`, `workload`; `inputs`: npz file; `weights`: file that the engine loads;
+            `right_weights`: the one that the reference loads; `floating`; `modules`: paths to try, each with the number
+            of its call, empty for the largest child; `recipe`: how the engine calls it (`Runner.recipe`).
+        context: The task's context.
+
+    Returns:
+        `files`: folders with files that may show the fault, each with what its weights are; `path` of the module;
+        `others`: names of its weights that are not those of the reference; `why` none could be cut out, empty if one
+        was.
+    """
+    import torch
+
+    from pytest_sdperf.tracing.cut_module import UncuttableError, building, call_of
+
+    model, component = context.catalog.models.get(arguments["model"]), arguments["component"]
+    device, floating, why = arguments["recipe"]["device"], arguments["floating"], ""
+    how = {"floating": floating, "device": device}
+    whole = model.module(component, weights=Path(arguments["right_weights"]), **how)
+    given = load_arrays(Path(arguments["inputs"]))
+    inputs = [
+        torch.from_numpy(given[spec.name]).to(device, getattr(torch, floating if spec.dtype == "float" else spec.dtype))
+        for spec in model.inputs(component, Workload(**arguments["workload"]))
+    ]
+    for path, number in arguments["modules"] or [(_largest(whole), 1)]:
+        context.say(f"cutting {path} out of the {component}")
+        try:
+            built, call = building(whole, path, model.config(component)), call_of(whole, path, number, inputs)
+            call.written()
+        except UncuttableError as error:
+            why = why or str(error)
+            continue
+        right, own = whole.get_submodule(path), whole.get_submodule(path)
+        if arguments["weights"] != arguments["right_weights"]:
+            own = model.module(component, weights=Path(arguments["weights"]), **how).get_submodule(path)
+        shared = {"built": built, "recipe": arguments["recipe"], "path": path, "floating": floating}
+        drawn = _drawn(own, call)
+        files = []
+        for name, loaded, calculated, one in (("random", drawn[0], *drawn), ("real", own, right, call)):
+            folder = context.out_dir / name
+            _write(folder, loaded, calculated, one, **shared)
+            files.append({"folder": str(folder), "weights": name})
+        return {"files": files, "path": path, "others": _others(own, right), "why": ""}
+    return {"files": [], "path": "", "others": [], "why": why}
+
+
+def _others(own: torch.nn.Module, right: torch.nn.Module) -> list[str]:
+    """Return the names of the parameters that differ."""
+    import torch
+
+    wanted = dict(right.named_parameters())
+    return [name for name, held in own.named_parameters() if not torch.equal(held, wanted[name])]
+
+
+def _largest(whole: torch.nn.Module) -> str:
+    """Return the name of the child with the most parameters: what its wrapper adds is no class of a library."""
+    sizes = {name: sum(one.numel() for one in child.parameters()) for name, child in whole.named_children()}
+    return max(sizes, key=lambda name: sizes[name])
+
+
+def _drawn(part: torch.nn.Module, call: Call) -> tuple[torch.nn.Module, Call]:
+    """Return a module and its call with random numbers in place of weights and inputs."""
+    import numpy as np
+    import torch
+
+    from pytest_sdperf.tracing.redrawn import numbers_like
+
+    generator = np.random.default_rng(0)
+
+    def drawn(tensor: torch.Tensor) -> torch.Tensor:
+        if not tensor.is_floating_point():
+            return tensor
+        array = numbers_like(tensor.detach().float().cpu().numpy(), generator)
+        return torch.from_numpy(array).to(tensor.device, tensor.dtype)
+
+    other = copy.deepcopy(part)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.copy_(drawn(parameter))
+    return other, call.with_tensors({name: drawn(tensor) for name, tensor in call.written()[1].items()})
+
+
+def _write(
+    folder: Path,
+    loaded: torch.nn.Module,
+    calculated: torch.nn.Module,
+    call: Call,
+    *,
+    built: tuple[str, str, dict[str, Any]],
+    recipe: Mapping[str, Any],
+    path: str,
+    floating: str,
+) -> None:
+    """Write what a module holds and what another one, which is right, makes of the same call."""
+    import torch
+
+    from pytest_sdperf.tracing import cut_module
+    from pytest_sdperf.tracing.pool import distance
+    from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
+
+    wide = getattr(torch, REFERENCE[floating])
+    tensors = call.written()[1]
+    wider = {name: one.to(wide) if one.is_floating_point() else one for name, one in tensors.items()}
+    with torch.inference_mode():
+        (plain, _), (exact, taken) = (
+            cut_module.first_tensor(module(*one.arguments, **one.named))
+            for module, one in (
+                (calculated, call),
+                (copy.deepcopy(calculated).to(wide), call.with_tensors(wider)),
+            )
+        )
+    limit = FACTOR * max(distance(plain, exact), HALF_UNIT[floating])
+    buffers = dict(loaded.named_buffers())
+    weights = {**dict(loaded.named_parameters()), **buffers}
+    cut_module.write(
+        folder, built=built, weights=weights, buffers=list(buffers), call=call, taken=taken, expected=exact,
+        limit=limit, recipe=recipe, path=path,
+    )  # fmt: skip

@@ -18,10 +18,12 @@ from pytest_sdperf.locating import reproductions
 from pytest_sdperf.locating.question import Question, redrawn_runner, torch_device, torch_outputs
 from pytest_sdperf.process import run_task
 from pytest_sdperf.runner import CaseRunner
-from pytest_sdperf.values import Build
+from pytest_sdperf.values import Build, Case
 from pytest_sdperf.yardsticks import REFERENCE
 
 _COPIES = 8  # of every inner value: in three precisions, in other orders of axes, and while one is computed
+_OF_PIXELS = ("unet", "vae_decoder", "vae_encoder")  # what becomes smaller with the picture
+_GRID = 64  # pixels of a picture that every UNet here can halve three times
 _SHARES = (1, 8)  # every inner value is asked for, or every eighth
 _CUDA_GRAPH = "cuda_graph"
 
@@ -40,7 +42,7 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
     located, answer, remark, seen = Located(runner.case.component, "hidden"), {}, "", {}
     for share in _SHARES:
         seen = _inside(question, build, share=share)
-        if too_large := _too_large(Path(seen["obtained"])):
+        if too_large := _too_large(Path(seen["obtained"]), runner.case):
             return dataclasses.replace(located, told=too_large)
         references = _references(runner, floating)
         answer = _compared(question, build, seen, references, expected, floating=floating)
@@ -62,14 +64,17 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
     return reproductions.keep(question, located, files, folder=folder, real_weights=real_weights)
 
 
-def _too_large(obtained: Path) -> str:
+def _too_large(obtained: Path, case: Case) -> str:
     """Say that the values do not fit into memory together with those that they are compared with; empty if they do."""
     needed, free = _COPIES * obtained.stat().st_size, host_memory.available_bytes()
     if free is None or needed <= free:
         return ""
+    told = f"Looking inside would take about {needed / 2**30:.0f} GiB of memory, and {free / 2**30:.0f} GiB are free."
+    smaller = [side // 2 // _GRID * _GRID for side in (case.width, case.height)]
+    if case.component not in _OF_PIXELS or min(smaller) < _GRID:
+        return f"{told} Look at it where more is free."
     return (
-        f"Looking inside would take about {needed / 2**30:.0f} GiB of memory, and {free / 2**30:.0f} GiB are free. "
-        f"Look at a smaller picture: --sdperf-resolution=256."
+        f"{told} Look at a smaller picture, --sdperf-resolution={'x'.join(map(str, smaller))}, or where more is free."
     )
 
 

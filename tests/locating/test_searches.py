@@ -58,15 +58,29 @@ def test_what_fits_into_memory_is_looked_at(monkeypatch, tmp_path, free):
     values = tmp_path / "outputs.npz"
     values.write_bytes(b"x" * 1024)
     monkeypatch.setattr(host_memory, "available_bytes", lambda: free)
-    assert graphs._too_large(values) == ""
+    assert graphs._too_large(values, case()) == ""
 
 
-def test_what_does_not_fit_into_memory_is_said(monkeypatch):
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"width": 512, "height": 512},
+            "Look at a smaller picture, --sdperf-resolution=256x256, or where more is free.",
+        ),
+        (
+            {"width": 640, "height": 448},
+            "Look at a smaller picture, --sdperf-resolution=320x192, or where more is free.",
+        ),
+        ({"width": 128, "height": 64}, "Look at it where more is free."),
+        ({"component": "text_encoder", "width": 512, "height": 512}, "Look at it where more is free."),
+    ],
+)
+def test_what_does_not_fit_into_memory_is_said(monkeypatch, changes, told):
     values = SimpleNamespace(stat=lambda: SimpleNamespace(st_size=3 * 2**30))
     monkeypatch.setattr(host_memory, "available_bytes", lambda: 16 * 2**30)
-    assert graphs._too_large(values) == (
-        "Looking inside would take about 24 GiB of memory, and 16 GiB are free. Look at a smaller picture: "
-        "--sdperf-resolution=256."
+    assert graphs._too_large(values, case(**changes)) == (
+        f"Looking inside would take about 24 GiB of memory, and 16 GiB are free. {told}"
     )
 
 

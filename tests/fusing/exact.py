@@ -5,6 +5,8 @@ Computed without fusers, lowering and onnxruntime: by `tracing.definitions`, whi
 
 from __future__ import annotations
 
+from collections import Counter
+
 import onnx_ir as ir
 import torch
 
@@ -19,6 +21,7 @@ def evaluate(model, inputs, *, rounded=False):
     graph = model.graph
     computer = Computer(graph, wide=torch.float64)
     known = {value: computer.placed(inputs[value.name]) for value in graph.inputs}
+    left = Counter([*(value for node in graph for value in node.inputs if value is not None), *graph.outputs])
 
     def get(value):
         if value is not None and value not in known:
@@ -31,6 +34,11 @@ def evaluate(model, inputs, *, rounded=False):
         assert any(result is not None for result in results), f"no definition of this form of {node.op_type}"
         for value, result in zip(node.outputs, results, strict=True):
             known[value] = _round(result, value.dtype) if rounded and result is not None else result
+        for value in node.inputs:
+            if value is not None:
+                left[value] -= 1
+                if not left[value]:  # all results of a UNet would be gigabytes
+                    del known[value]
     return [get(value).numpy() for value in graph.outputs]
 
 

@@ -221,11 +221,11 @@ class Rebuilds(Healthy):
 
 
 class SlowToChange(Healthy):
-    """Takes a fifth of a second to get ready for another size."""
+    """Takes half a second to get ready for another size: more than a busy machine adds to a call."""
 
     def resize(self, workload: Any) -> None:
         if self.sizes and self.sizes[-1] != workload:
-            time.sleep(0.2)
+            time.sleep(0.5)
         super().resize(workload)
 
 

@@ -47,7 +47,7 @@ class Machine:
                 health=self.health if broken else (),
                 subject={"onnxruntime": "1.32.0"},
             )
-            yield Measured(measurement, medians, run.obtained)
+            yield Measured(measurement, medians, run.obtained, run.waited)
             if broken:
                 return
 

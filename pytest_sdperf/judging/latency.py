@@ -26,12 +26,12 @@ _SHARED = {
     True: (
         Outcome.INVALID,
         "processors-shared",
-        "that explains it, and nothing can be said about the build until they are free",
+        "that can explain it, and nothing can be said about the build until they are free",
     ),
     False: (
         Outcome.INCONCLUSIVE,
         "baseline-shared",
-        "that explains it: measure the baseline again where nothing else runs",
+        "that can explain it: measure the baseline again where nothing else runs",
     ),
 }
 

@@ -79,6 +79,10 @@ class Located:
     reproduction: Reproduction | None = None
     told: str = ""
 
+    def saying(self, told: str) -> Located:
+        """Return it with something else to be said, behind what is said already; itself where that is nothing."""
+        return dataclasses.replace(self, told=" ".join(filter(None, [self.told, told])))
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Located:
         """Rebuild it from JSON data."""

@@ -99,23 +99,24 @@ def summed(events: Iterable[Mapping[str, Any]], *, calls: int) -> Activity:
         events: As in the file of `torch.profiler`: `cat`, `name` and `dur` in microseconds.
         calls: How many calls they are from.
     """
-    seconds: dict[str, list[float]] = {}
     named: dict[tuple[str, str], list[float]] = {}
     replays = launches = 0
     for event in events:
         category, name = event.get("cat"), str(event.get("name", ""))
         if category in _ON_DEVICE:
             kind = _MOVED.get(category) or kind_of(name)
-            seconds.setdefault(kind, []).append(event.get("dur", 0) / 1e6)
             named.setdefault((kind, name[:LONGEST_NAME]), []).append(event.get("dur", 0) / 1e6)
         elif _REPLAY.match(name):
             replays += 1
         elif _LAUNCH.match(name):
             launches += 1
-    if not seconds:
+    if not named:
         return Activity(
             replays=round(replays / calls), launches=round(launches / calls), unseen="torch's profiler saw no kernel"
         )
+    seconds: dict[str, list[float]] = {}
+    for (kind, _), each in named.items():
+        seconds.setdefault(kind, []).extend(each)
     ordered = sorted(seconds, key=lambda kind: -sum(seconds[kind]))
     slowest = sorted(named, key=lambda one: -sum(named[one]))
     return Activity(

@@ -46,13 +46,17 @@ class TinyModel(Model):
         import torch
 
         with torch.device("meta"):
-            module = make_module()
+            module = self.make()
         if weights is not None:
             from safetensors.torch import load_file
 
             module.load_state_dict(load_file(weights), assign=True)
             module = module.to(device=device, dtype=getattr(torch, floating))
         return module
+
+    def make(self) -> Any:
+        """Return a new module, on whatever device torch makes its tensors."""
+        return make_module()
 
     def draw_weights(self, component: str, path: Path, *, seed: int = 0) -> None:
         import torch

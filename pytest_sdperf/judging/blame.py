@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
-from pytest_sdperf.baselines.stored import StoredCase
+from pytest_sdperf.baselines.stored import Session
 from pytest_sdperf.units import seconds
 from pytest_sdperf.values import Measurement, Sample
 
@@ -17,23 +17,21 @@ _IDLE = "between kernels the GPU idles"
 _LONGEST_NAME = 100
 
 
-def kernel_changes(measurement: Measurement, stored: StoredCase, *, metric: str) -> tuple[str, ...]:
+def kernel_changes(measurement: Measurement, stored: Sequence[Session]) -> tuple[str, ...]:
     """Return what kinds of kernels took before and take now, where that makes up the change of a latency.
 
     Args:
         measurement: What is judged.
-        stored: Its baseline.
-        metric: Name of the latency.
+        stored: The sessions that it is compared with.
 
     Returns:
         A line per kind that matters; none where nobody saw kernels, now or before.
     """
-    sessions = [session for session in stored.level(metric) if session.samples]
     now = _by_kind(measurement.samples)
-    known = [found for session in sessions if (found := _by_kind(session.samples))]
+    known = [found for session in stored if (found := _by_kind(session.samples))]
     if not now or not known:
         return ()
-    names = {name for session in sessions for name in _slowest(session.samples)}
+    names = {name for session in stored for name in _slowest(session.samples)}
     kinds = dict.fromkeys([*now, *(kind for found in known for kind in found)])
     before = {kind: statistics.median(found.get(kind, 0.0) for found in known) for kind in kinds}
     change = {kind: now.get(kind, 0.0) - before[kind] for kind in kinds}

@@ -127,16 +127,15 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
     held = f"held up to {seconds(interval.high)} {_basis(interval, measurement, stored)}"
     beyond = f"held {end} {_basis(interval, measurement, stored)}"
     card = slowdown((session.calibration for session in stored.level(METRIC)), measurement.calibration)
-    busy = waiting(stored.level(METRIC), measurement)
+    busy = waiting(measurement, stored.level(METRIC))
     changes = "".join(
         (
             since(stored.last, measurement.subject),
             _drift(obtained, stored, policy=policy),
             _told(card, policy=policy),
-            busy.told if busy is not None else "",
+            busy.told,
         )
     )
-    explained = busy is not None and busy.explains(ratio, max(interval.ratio, needed))
 
     def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
         ends = (None, None) if math.isinf(interval.ratio) else (center / max(interval.ratio, needed), interval.high)
@@ -148,14 +147,14 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
     if ratio > interval.ratio and ratio > needed and _explains(card, ratio, interval, policy=policy):
         why = "nothing can be said about the build until the card is as it was"
         return verdict(Outcome.INVALID, "card-slower", f"{compared} ({held}){changes}; {why}.")
-    if change > interval.ratio and change > needed and explained:
+    if change > interval.ratio and change > needed and busy.explains(ratio, max(interval.ratio, needed)):
         outcome, code, why = _SHARED[ratio > 1]
         return verdict(outcome, code, f"{compared} ({held if ratio > 1 else beyond}){changes}; {why}.")
     if change > strict.ratio and change > needed:
         slower = ratio > 1
         outcome, code = (Outcome.REGRESSED, "above") if slower else (Outcome.IMPROVED, "below")
         sentence = f"{compared} ({beyond}){changes}{policy.why_small_counts}."
-        blamed = kernel_changes(measurement, stored, metric=METRIC)
+        blamed = kernel_changes(measurement, stored.level(METRIC))
         return dataclasses.replace(verdict(outcome, f"latency-{code}-interval", sentence), details=blamed)
     if change > interval.ratio and change > needed:
         why = f"after {plural(len(measurement.samples), 'process', 'processes')} that is not certain yet"

@@ -54,9 +54,9 @@ def judge_memory(measurement: Measurement, stored: StoredCase | None, metric: st
 
 
 def more_than(limit: float, values: Sequence[int]) -> str:
-    """Return what is to be said of processes that took more than a limit, where the one that took least did not."""
+    """Return what is to be said of processes that took more than a limit; nothing where none did, or all."""
     more = [value for value in values if value > limit]
-    if not more:
+    if len(more) in (0, len(values)):
         return ""
     return f"; {len(more)} of {plural(len(values), 'process', 'processes')} took up to {megabytes(max(more))}"
 
@@ -104,6 +104,6 @@ def _against(
         outcome, code, held = Outcome.IMPROVED, "memory-below-limit", f"held down to {megabytes(low)}"
     else:
         outcome, code, held = Outcome.HELD, "memory-inside-limit", f"held up to {megabytes(high)}"
-    others = more_than(high, [peak(sample) or 0 for sample in measurement.samples]) if obtained <= high else ""
+    others = more_than(high, [peak(sample) or 0 for sample in measurement.samples])
     sentence = f"{compared} ({held}, {share(effect)} of {source or 'unknown'} memory){others}{changes}."
     return Verdict(outcome, code, sentence, metric, obtained, expected, low, high)

@@ -118,8 +118,7 @@ def _memory(pairs: Pairs, metric: str, *, policy: Policy) -> Verdict | None:
         more = obtained > expected
         outcome, code = (Outcome.REGRESSED, "pairs-more-memory") if more else (Outcome.IMPROVED, "pairs-less-memory")
     compared = f"{megabytes(obtained)} is {above_or_below(obtained / expected)} A's {megabytes(expected)}"
-    others = "" if outcome is Outcome.REGRESSED else more_than(expected + reach, b)
-    sentence = f"{what} {compared} (changes up to {megabytes(reach)} do not count){others}."
+    sentence = f"{what} {compared} (changes up to {megabytes(reach)} do not count){more_than(expected + reach, b)}."
     return Verdict(outcome, code, sentence, metric, obtained, expected, expected - reach, expected + reach)
 
 

@@ -23,8 +23,8 @@ class Waiting:
         before: Share in its baseline; 0 where it was not recorded.
     """
 
-    now: float
-    before: float
+    now: float = 0.0
+    before: float = 0.0
 
     @property
     def stretch(self) -> float:
@@ -58,11 +58,11 @@ class Waiting:
         return self.before >= REMARKABLE and self.stretch / ratio <= limit
 
 
-def waiting(before: Iterable[Session], measurement: Measurement) -> Waiting | None:
-    """Compare a measurement with the stored sessions; None where nobody knows it of the measurement."""
+def waiting(measurement: Measurement, before: Iterable[Session]) -> Waiting:
+    """Compare a measurement with the stored sessions; where nobody knows it of the measurement, nobody waited."""
     now = waited_share(measurement.samples)
     if now is None:
-        return None
+        return Waiting()
     known = [one for session in before if (one := waited_share(session.samples)) is not None]
     return Waiting(now, statistics.median(known) if known else 0.0)
 

@@ -76,17 +76,13 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
     else:
         located = Located(component, "hidden", told=_COMPILED.format(engine=runner.case.engine))
     if not answer["recipe"]:
-        return _saying(located, _UNTOLD.format(engine=runner.case.engine))
+        return located.saying(_UNTOLD.format(engine=runner.case.engine))
     cut = _cut(question, found.calls, answer["recipe"], floating=floating)
     if cut["why"]:
-        return _saying(located, _UNCUT.format(why=cut["why"]))
+        return located.saying(_UNCUT.format(why=cut["why"]))
     if cut["others"]:
-        located = _saying(located, _OTHERS.format(names=", ".join(cut["others"][:_SHOWN]), count=len(cut["others"])))
+        located = located.saying(_OTHERS.format(names=", ".join(cut["others"][:_SHOWN]), count=len(cut["others"])))
     return reproductions.keep(question, located, cut["files"], folder=folder, real_weights=real_weights)
-
-
-def _saying(located: Located, told: str) -> Located:
-    return dataclasses.replace(located, told=" ".join(filter(None, [located.told, told])))
 
 
 def _cut(

@@ -72,7 +72,7 @@ def keep(
     if not free:
         held_back = any(_run(Path(one["folder"]), question)[0] == SHOWN for one in real)
     told = _REAL if held_back else _ELSEWHERE[question.runner.engine.consumes] if files else ""
-    return dataclasses.replace(located, told=" ".join(filter(None, [located.told, told])))
+    return located.saying(told)
 
 
 def _run(folder: Path, question: Question) -> tuple[int, str]:

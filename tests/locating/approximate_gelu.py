@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from tiny_model import WIDTH, TinyModel
@@ -48,7 +47,7 @@ class TinyGelu(TinyModel):
     def config(self, component: str) -> dict[str, Any]:
         return {"width": WIDTH, "sums": self.sums}
 
-    def module(self, component: str, *, weights: Path | None, floating: str = "float32", device: str = "cpu") -> Any:
+    def make(self) -> Any:
         import torch
 
         sums = self.sums
@@ -65,14 +64,7 @@ class TinyGelu(TinyModel):
                     x = x + timestep.to(sample.dtype) * (0.001 + 0.0001 * number)
                 return (self.behind(torch.nn.functional.gelu(x)),)
 
-        with torch.device("meta"):
-            module = Feed()
-        if weights is not None:
-            from safetensors.torch import load_file
-
-            module.load_state_dict(load_file(weights), assign=True)
-            module = module.to(device=device, dtype=getattr(torch, floating))
-        return module
+        return Feed()
 
 
 def pytest_sdperf_register(catalog: Catalog) -> None:

@@ -24,9 +24,11 @@ kernels=${KERNELS-auto,cudnn,flash,efficient,math}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 ended=0
+trap 'exit 2' INT # once the step in progress has ended, which is not done then
 
 # Puts the seconds since the step began before each line, so that a log says where the time went.
 timed() {
+  trap '' INT # what is read says itself that it was interrupted
   local begun=$SECONDS line
   while IFS= read -r line; do printf '%4d %s\n' $((SECONDS - begun)) "$line"; done
 }

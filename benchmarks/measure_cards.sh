@@ -26,9 +26,10 @@ for list in "$@"; do
   read -r gpu steps <<< "$list"
   { [ "$limit" -gt 0 ] && [ ! -e "$folder/$gpu.ended" ] && ! runs "$gpu"; } || continue
   echo "GPU $gpu begins: $steps"
-  # A session of its own, so that it outlives this call, and can be interrupted as a whole.
+  # A session of its own, so that it outlives this call, and can be interrupted as a whole: what a shell starts in the
+  # background ignores interrupts otherwise.
   # shellcheck disable=SC2016,SC2086
-  CUDA_VISIBLE_DEVICES=$gpu setsid nohup bash -c \
+  CUDA_VISIBLE_DEVICES=$gpu setsid nohup env --default-signal=INT bash -c \
     '"$0" "$1" "${@:4}" >> "$2" 2>&1 && touch "$3"' "$here/measure_card.sh" "$folder/$gpu" "$folder/$gpu.log" \
     "$folder/$gpu.ended" $steps > /dev/null 2>&1 < /dev/null &
   echo $! > "$folder/$gpu.pid"
@@ -44,7 +45,10 @@ done
 
 for list in "$@"; do
   gpu=${list%% *}
-  [ "$limit" -gt 0 ] || ! runs "$gpu" || kill -INT -- "-$(< "$folder/$gpu.pid")"
+  if [ "$limit" -eq 0 ] && runs "$gpu"; then
+    kill -INT -- "-$(< "$folder/$gpu.pid")"
+    for _ in {1..60}; do runs "$gpu" && sleep 1; done
+  fi
   echo "== GPU $gpu: $([ -e "$folder/$gpu.ended" ] && echo ended || { runs "$gpu" && echo works || echo stopped; })"
   tail -n 12 "$folder/$gpu.log" 2> /dev/null
   newest=$(ls -t "$folder/$gpu"/*.log 2> /dev/null | head -1)

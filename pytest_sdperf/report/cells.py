@@ -105,7 +105,7 @@ def _memory(report: CaseReport, metric: str) -> str:
     if not known:
         return f"-{mark or ' '}"
     source = measurement.samples[0].memory_source
-    jumps = max(known) > min(known) + Policy().memory_reach(min(known), source)
+    jumps = max(known) > min(known) + (report.policy or Policy()).memory_reach(min(known), source)
     return f"{min(known) / MEGABYTE:,.0f}{mark or (MORE if jumps else ' ')}"
 
 

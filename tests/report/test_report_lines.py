@@ -385,6 +385,8 @@ def test_a_peak_that_jumps_from_process_to_process_is_marked():
     measured = dataclasses.replace(measurement(), samples=took(3721, 2697, 2693))
     told = text(table_lines([CaseReport("suites/test_it.py::test_it", measured.case, measurement=measured)], width=120))
     assert "2,693>  2,693>" in told
+    wide = CaseReport("suites/test_it.py::test_it", measured.case, measured, policy=Policy(memory_effect=0.4))
+    assert "2,693   2,693\n" in text(table_lines([wide], width=120))
     assert told.endswith(
         "  > other processes took more; MB = 2^20 bytes on the whole device, peak of the first and the second run of "
         "the process\n  that took least"

@@ -101,7 +101,10 @@ def test_half_the_threads_fail_and_an_unchanged_twin_passes(user, monkeypatch):
         f"UNet latency {ms(obtained)} is {100 * (obtained / expected - 1):.0f} % above its baseline of {ms(expected)} "
         f"(held up to "
     )
-    assert verdict["sentence"].endswith("; since then: threads 2 -> 1.")
+    _, blamed, besides = verdict["sentence"].partition("; since then: threads 2 -> 1")
+    assert blamed
+    # What a neighbour did to the processor meanwhile is said too, behind what changed of the build.
+    assert besides == "." or besides.startswith(("; the processor itself needs ", "; its threads waited "))
     lines = report_of(slow)
     assert f"REGRESSED {NODE}" in lines
     assert f"{verdict['sentence']} [latency-above-interval]" in joined(lines)

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from pytest_sdperf import builtins
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.phases import Silent
+from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, export, fuse_ort, weights
 from pytest_sdperf.values import Workload
 

@@ -12,26 +12,17 @@ from typing import Any
 
 import pytest
 
-from pytest_sdperf import (
-    benchmark_bridge,
-    composition,
-    distribution,
-    planner,
-    registration,
-    reporter,
-    run,
-    selftester,
-    time_budget,
-)
-from pytest_sdperf import session as sdperf_session
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.faults import planting
-from pytest_sdperf.items import case_of, fixtures_of, is_skipped, narrows, uses_our_case, uses_our_device
+from pytest_sdperf.hooks import benchmark_bridge, distribution, planner, reporter, selftester, time_budget
 from pytest_sdperf.options.flags import add_options
 from pytest_sdperf.options.marks import MARKER, read_marks
-from pytest_sdperf.output_files import check_outputs
 from pytest_sdperf.report.unused import asked_axes
+from pytest_sdperf.running import composition, registration, run
+from pytest_sdperf.running import session as sdperf_session
+from pytest_sdperf.running.output_files import check_outputs
 from pytest_sdperf.selection.axes import CASE_FIXTURES, DEVICE_FIXTURES, EXECUTING_FIXTURES, TIMED_FIXTURES, Axes
+from pytest_sdperf.selection.items import case_of, fixtures_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.tolerances import check_used, overrides_of
 from pytest_sdperf.values import Case
 

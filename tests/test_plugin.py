@@ -57,7 +57,7 @@ MEASURED = """
     from sample_values import measurement
 
     from pytest_sdperf.fixtures import measurements
-    from pytest_sdperf.session import Session
+    from pytest_sdperf.running.session import Session
 
     def tell(moment):
         with open("log", "a") as log:
@@ -289,7 +289,7 @@ def test_a_profile_of_the_project_is_an_engine(pytester, sdperf):
     )
     pytester.makepyfile(
         """
-        from pytest_sdperf.run import run_of
+        from pytest_sdperf.running.run import run_of
 
         def test_step(bench, request):
             asked = run_of(request.config).request_of(bench)
@@ -361,7 +361,7 @@ def test_the_cpu_may_be_named_in_any_case(pytester, sdperf, gpu):
     pytester.makeconftest(
         BARE
         + """
-    from pytest_sdperf.run import run_of
+    from pytest_sdperf.running.run import run_of
 
     def pytest_report_header(config):
         run = run_of(config)
@@ -378,7 +378,7 @@ def test_a_worker_of_xdist_uses_the_device_that_the_first_process_chose(pytester
     pytester.makeconftest(BARE + TWO_CARDS)
     pytester.makepyfile(
         """
-        from pytest_sdperf.session import session_of
+        from pytest_sdperf.running.session import session_of
 
         def test_step(bench, request):
             bench = session_of(request.config).workbench

@@ -13,12 +13,12 @@ from pytest_sdperf.acceptance.refusals import refusals
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import update
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase, file_of, read
-from pytest_sdperf.health import differing_keys
-from pytest_sdperf.outcomes import Outcome, Verdict
+from pytest_sdperf.machine.health import differing_keys
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import LEVELS
 from pytest_sdperf.report.stored import change, told
 from pytest_sdperf.values import Case, Failure, Measurement, Sample
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 CHANGING = frozenset({Outcome.IMPROVED, Outcome.REGRESSED})
 

@@ -9,7 +9,7 @@ import msgspec
 
 from pytest_sdperf.baselines.files import rounded, update
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of
-from pytest_sdperf.health import differing_keys
+from pytest_sdperf.machine.health import differing_keys
 from pytest_sdperf.values import Case
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import concerns, failed_gates
+from pytest_sdperf.values.outcomes import Outcome
 
 
 def refusals(reports: Iterable[CaseReport], *, reason: str, option: str = "--sdperf-reason") -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_sdperf.errors import SdperfError
-from pytest_sdperf.gpu_facts import load_gpus
+from pytest_sdperf.machine.gpu_facts import load_gpus
 
 UUID = re.compile(r"(?i)(?:GPU-|MIG-)?\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 HOME = re.compile(r"(?i)(?:/home/|/Users/|[A-Z]:[\\/]Users[\\/])[^\\/\s\"':,;]+")

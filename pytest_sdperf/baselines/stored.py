@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from pytest_sdperf.artifact import Artifact, Step
-from pytest_sdperf.calibration import Calibration
 from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.health import differing_keys
+from pytest_sdperf.machine.health import differing_keys
 from pytest_sdperf.values import Case, Sample
+from pytest_sdperf.values.artifact import Artifact, Step
+from pytest_sdperf.values.calibration import Calibration
 
 SCHEMA = 1
 SESSIONS_KEPT = 10

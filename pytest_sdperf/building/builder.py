@@ -23,7 +23,7 @@ from pytest_sdperf.errors import OptionError, SdperfError, UnknownNameError
 from pytest_sdperf.faults.fault import Place
 from pytest_sdperf.options.onnx_folder import OnnxFolder
 from pytest_sdperf.options.weights_identity import NONE
-from pytest_sdperf.process import Event, run_task
+from pytest_sdperf.processes.process import Event, run_task
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.tasks import export, fuse_ort, lower, weights
 from pytest_sdperf.values import Build, Workload, to_json

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf import clock
-from pytest_sdperf.artifact import UNKNOWN, Built
 from pytest_sdperf.building.key_locks import KeyLocks
 from pytest_sdperf.building.manifest import MANIFEST, manifest_of, verify
 from pytest_sdperf.building.uses import Uses
-from pytest_sdperf.disk import disk_errors, folder_bytes
+from pytest_sdperf.files.disk import disk_errors, folder_bytes
+from pytest_sdperf.values.artifact import UNKNOWN, Built
 
 Make = Callable[[Path], dict[str, Any]]
 # Not every file system keeps locks; on one that does not, only its age protects what another process loads.

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.artifact import Built
-from pytest_sdperf.disk import sha256_file
+from pytest_sdperf.files.disk import sha256_file
+from pytest_sdperf.values.artifact import Built
 
 MANIFEST = "manifest.json"
 _SCHEMA = 1

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.files.arrays import load_arrays
 
 if TYPE_CHECKING:
     import numpy as np

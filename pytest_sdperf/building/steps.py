@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pytest_sdperf.artifact import Step
 from pytest_sdperf.building.cache import Entry
 from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.contracts import Model
@@ -15,6 +14,7 @@ from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
 from pytest_sdperf.settings import Selection
 from pytest_sdperf.tasks import export, weights
 from pytest_sdperf.values import Build, Workload
+from pytest_sdperf.values.artifact import Step
 
 # The libraries that the steps of a build load.
 MODULE_LIBRARIES = ("torch", "diffusers", "transformers")

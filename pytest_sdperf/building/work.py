@@ -8,8 +8,8 @@ from pytest_sdperf.building import steps
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.building.given import Make
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.floor import Work
 from pytest_sdperf.values import Workload, to_json
+from pytest_sdperf.values.floor import Work
 
 _TASK = "pytest_sdperf.tasks.work"
 _LIBRARIES = ("torch", "diffusers", "transformers")

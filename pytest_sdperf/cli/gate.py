@@ -10,10 +10,10 @@ from pathlib import Path
 from pytest_sdperf.baselines.stored import file_of, read
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.cli.project import folders
-from pytest_sdperf.gate import check_device, gate_lines, judge_saved, stricter
 from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.parsing import among
 from pytest_sdperf.report.results import read_results
+from pytest_sdperf.running.gate import check_device, gate_lines, judge_saved, stricter
 from pytest_sdperf.settings import FAIL_ON
 
 

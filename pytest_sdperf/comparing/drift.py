@@ -14,13 +14,13 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import not_finite
 from pytest_sdperf.comparing.ranges import origin_of, story
 from pytest_sdperf.comparing.steps import agreement_of
 from pytest_sdperf.comparing.tensors import relative_l2
 from pytest_sdperf.components import IMAGE, LATENTS
-from pytest_sdperf.outcomes import Agreement, Step
+from pytest_sdperf.files.arrays import not_finite
 from pytest_sdperf.pictures.similarity import errors
+from pytest_sdperf.values.outcomes import Agreement, Step
 from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
 
 if TYPE_CHECKING:

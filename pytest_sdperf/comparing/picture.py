@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import not_finite
 from pytest_sdperf.comparing.tensors import compare
 from pytest_sdperf.components import IMAGE
-from pytest_sdperf.outcomes import Agreement
+from pytest_sdperf.files.arrays import not_finite
 from pytest_sdperf.pictures.defects import find_defect, levels
 from pytest_sdperf.pictures.similarity import errors
+from pytest_sdperf.values.outcomes import Agreement
 from pytest_sdperf.yardsticks import FACTOR
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import not_finite
 from pytest_sdperf.components import IMAGE, LATENTS, RANGE
+from pytest_sdperf.files.arrays import not_finite
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ from pytest_sdperf.comparing.picture import compare_picture
 from pytest_sdperf.comparing.ranges import origin_of, story
 from pytest_sdperf.comparing.steps import compare_steps
 from pytest_sdperf.components import IMAGE, LATENTS
-from pytest_sdperf.outcomes import Agreement
+from pytest_sdperf.values.outcomes import Agreement
 from pytest_sdperf.yardsticks import REFERENCE
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import not_finite
 from pytest_sdperf.comparing.steps import agreement_of
 from pytest_sdperf.components import IMAGE, LATENTS
-from pytest_sdperf.outcomes import Agreement, Step
+from pytest_sdperf.files.arrays import not_finite
+from pytest_sdperf.values.outcomes import Agreement, Step
 
 if TYPE_CHECKING:
     import numpy as np

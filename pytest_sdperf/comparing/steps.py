@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import not_finite
 from pytest_sdperf.comparing.tensors import RELATIVE_L2, relative_l2
-from pytest_sdperf.outcomes import Agreement, Step
+from pytest_sdperf.files.arrays import not_finite
+from pytest_sdperf.values.outcomes import Agreement, Step
 from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
 
 if TYPE_CHECKING:

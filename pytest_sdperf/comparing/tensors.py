@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import not_finite
-from pytest_sdperf.outcomes import Agreement
+from pytest_sdperf.files.arrays import not_finite
+from pytest_sdperf.values.outcomes import Agreement
 from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
 
 if TYPE_CHECKING:

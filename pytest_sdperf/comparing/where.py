@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from pytest_sdperf.located import Located, Spot
 from pytest_sdperf.units import plural
+from pytest_sdperf.values.located import Located, Spot
 
 _SHOWN_NODES = 5
 _WHAT = {

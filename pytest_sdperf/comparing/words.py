@@ -8,8 +8,8 @@ from pytest_sdperf.comparing.drift import DRIFT, ROUNDING
 from pytest_sdperf.comparing.steps import first_beyond
 from pytest_sdperf.comparing.tensors import RELATIVE_L2
 from pytest_sdperf.components import IMAGE
-from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.pictures.similarity import bound, spelled, value
+from pytest_sdperf.values.outcomes import Agreement
 
 
 def sentences(agreement: Agreement) -> str:

@@ -17,7 +17,7 @@ from pytest_sdperf.devices._nvml_queries import COMPUTE_FILE, NvmlQueries
 from pytest_sdperf.devices._sharing import foreign_memory
 from pytest_sdperf.devices._visible import names_positions, visible
 from pytest_sdperf.errors import DeviceMissingError
-from pytest_sdperf.gpu_facts import GpuTable, load_gpus, to_slug
+from pytest_sdperf.machine.gpu_facts import GpuTable, load_gpus, to_slug
 
 _UNFIT = {
     0x08: "hardware slowdown",

@@ -10,14 +10,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 
-from pytest_sdperf.artifact import COMPILE, Artifact, Step
 from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, opening, since
-from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.units import above_or_below, disk_size, seconds, share
 from pytest_sdperf.values import Measurement
+from pytest_sdperf.values.artifact import COMPILE, Artifact, Step
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 SIZE, BUILD_TIME, WARM_START = METRICS = ("artifact-size", "build-time", "warm-start")
 

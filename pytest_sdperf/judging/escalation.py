@@ -9,8 +9,8 @@ from pytest_sdperf.judging.fitness import Differences, unfit
 from pytest_sdperf.judging.latency import expected, judge_latency, may_still_move
 from pytest_sdperf.judging.memory import METRICS, judge_memory
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.values import Measurement
+from pytest_sdperf.values.outcomes import Outcome
 
 OPEN = ("latency-open", "latency-no-replicates")
 NOISY = "latency-too-noisy"

@@ -9,9 +9,9 @@ from typing import Any
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, opening
-from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.units import digits, plural, seconds
 from pytest_sdperf.values import Failure, Measurement, Sample
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 Differences = Mapping[str, tuple[Any, Any]]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.values import Case
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 METRIC = "fusions"
 DONE = ("yes", "has nothing to fuse")

@@ -11,9 +11,9 @@ from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, since
-from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Measurement
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 METRIC = "counts"
 

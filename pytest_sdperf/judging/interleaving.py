@@ -10,11 +10,11 @@ from pytest_sdperf.judging.fitness import invalid, machine_not_fit
 from pytest_sdperf.judging.pairs import REPORTED, found_by, judge_ratio
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening
-from pytest_sdperf.outcomes import Outcome, Verdict
-from pytest_sdperf.pairs import Ratio, compare
-from pytest_sdperf.replays import Interleaving
+from pytest_sdperf.stats.pairs import Ratio, compare
 from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
 from pytest_sdperf.values import Case
+from pytest_sdperf.values.outcomes import Outcome, Verdict
+from pytest_sdperf.values.replays import Interleaving
 
 METRIC = "interleaving"
 _CODES = {

@@ -9,10 +9,10 @@ from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening, since
-from pytest_sdperf.kernels import ATTENTIONS, KINDS, MATH
-from pytest_sdperf.outcomes import Outcome, Verdict
+from pytest_sdperf.sampling.kernels import ATTENTIONS, KINDS, MATH
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Measurement, Sample
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 METRIC = "kernels"
 # Fewer of these is a loss even where the whole got smaller: each does what several plain kernels do otherwise.

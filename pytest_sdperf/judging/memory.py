@@ -15,9 +15,9 @@ from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import component, opening, since
-from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.units import above_or_below, megabytes, plural, share
 from pytest_sdperf.values import Measurement, Sample
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 Peak = Callable[[Sample], int | None]
 

@@ -13,10 +13,10 @@ from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening
 from pytest_sdperf.labels import engine_label
-from pytest_sdperf.outcomes import Outcome, Verdict
-from pytest_sdperf.pairs import Finding, Pairs, Ratio, compare, finding
+from pytest_sdperf.stats.pairs import Finding, Pairs, Ratio, compare, finding
 from pytest_sdperf.units import above_or_below, megabytes, percent, plural, seconds, share
 from pytest_sdperf.values import Case, Measurement
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 # Confidence of each end of the interval that is reported.
 REPORTED = 0.975

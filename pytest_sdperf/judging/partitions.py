@@ -8,9 +8,9 @@ from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.what_ran import parts_of
 from pytest_sdperf.judging.words import component, opening, since
-from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Measurement, Sample
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 METRIC = "partitions"
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_sdperf.looks import Looks
-from pytest_sdperf.pairs import looks_of
 from pytest_sdperf.settings import FAIL_ON, Settings
+from pytest_sdperf.stats.looks import Looks
+from pytest_sdperf.stats.pairs import looks_of
 from pytest_sdperf.tolerances import Override
 from pytest_sdperf.units import share
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening
-from pytest_sdperf.outcomes import Outcome, Verdict
-from pytest_sdperf.replays import Answer, Check, Replay, Spread
 from pytest_sdperf.units import megabytes, plural
 from pytest_sdperf.values import Case
+from pytest_sdperf.values.outcomes import Outcome, Verdict
+from pytest_sdperf.values.replays import Answer, Check, Replay, Spread
 
 METRICS: Mapping[Check, str] = {"repeats": "replay", "batch": "batch", "resolutions": "resolutions"}
 # Reason codes: of a wrong answer, of answers that differ, and of right ones.

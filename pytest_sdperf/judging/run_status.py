@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import exit_status
-from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.values.outcomes import Outcome
 
 NOTHING_MEASURED = 10  # as INVALID
 UNUSED = 12  # as a missing baseline: tests and baseline do not match

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_sdperf.outcomes import Outcome, Semantics, Verdict, Window
 from pytest_sdperf.units import plural
+from pytest_sdperf.values.outcomes import Outcome, Semantics, Verdict, Window
 
 METRIC = "semantics"
 _MOST_LOST = 5

@@ -17,8 +17,8 @@ from pytest_sdperf.judging.memory import judge_memory
 from pytest_sdperf.judging.partitions import judge_partitions
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.what_ran import judge_what_ran
-from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.values import Measurement
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 Delivery = Literal["pass", "skip", "fail"]
 

@@ -12,10 +12,10 @@ from typing import Any
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component
-from pytest_sdperf.kernels import ATTENTIONS, attention_of
-from pytest_sdperf.outcomes import Outcome, Verdict
+from pytest_sdperf.sampling.kernels import ATTENTIONS, attention_of
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Measurement, Sample
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 PLACEMENT, CUDA_GRAPH, COMPILE, ATTENTION, INPUTS = "placement", "cuda-graph", "compile", "attention", "changed-inputs"
 NAMED = 5

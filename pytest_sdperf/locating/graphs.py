@@ -7,18 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf import host_memory, ladder
-from pytest_sdperf.agreement import by_torch, floating_of
-from pytest_sdperf.arrays import load_arrays, save_arrays
+from pytest_sdperf import ladder
+from pytest_sdperf.checking.agreement import by_torch, floating_of
 from pytest_sdperf.comparing.tensors import compare
-from pytest_sdperf.device_choice import worker_environment
+from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.files.arrays import load_arrays, save_arrays
 from pytest_sdperf.labels import in_words
-from pytest_sdperf.located import Located, Spot
 from pytest_sdperf.locating import reproductions
 from pytest_sdperf.locating.question import Question, redrawn_runner, torch_device, torch_outputs
-from pytest_sdperf.process import run_task
-from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.machine import host_memory
+from pytest_sdperf.machine.device_choice import worker_environment
+from pytest_sdperf.processes.process import run_task
 from pytest_sdperf.values import Build, Case
+from pytest_sdperf.values.located import Located, Spot
 from pytest_sdperf.yardsticks import REFERENCE
 
 _COPIES = 8  # of every inner value: in three precisions, in other orders of axes, and while one is computed

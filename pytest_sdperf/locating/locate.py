@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.agreement import by_torch, floating_of
-from pytest_sdperf.arrays import load_arrays
+from pytest_sdperf.checking.agreement import by_torch, floating_of
+from pytest_sdperf.checking.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.comparing.steps import first_beyond
 from pytest_sdperf.comparing.tensors import compare
-from pytest_sdperf.given_pipeline import GivenPipelineRunner
-from pytest_sdperf.located import Located
+from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.files.arrays import load_arrays
 from pytest_sdperf.locating import graphs, modules
 from pytest_sdperf.locating.question import Question, torch_outputs
-from pytest_sdperf.outcomes import Agreement
-from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import Settings
+from pytest_sdperf.values.located import Located
+from pytest_sdperf.values.outcomes import Agreement
 from pytest_sdperf.yardsticks import REFERENCE
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.agreement import floating_of, plain_runner
-from pytest_sdperf.arrays import at_most_two_values, load_arrays, not_finite
+from pytest_sdperf.checking.agreement import floating_of, plain_runner
 from pytest_sdperf.comparing.tensors import relative_l2
-from pytest_sdperf.located import Located, Spot
+from pytest_sdperf.files.arrays import at_most_two_values, load_arrays, not_finite
 from pytest_sdperf.locating import reproductions
 from pytest_sdperf.locating.question import Question, torch_outputs
+from pytest_sdperf.values.located import Located, Spot
 from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.agreement import plain_runner
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.redrawn import (
     PlantedRedrawnBuilder,
@@ -16,7 +15,8 @@ from pytest_sdperf.building.redrawn import (
     RedrawnBuilder,
     RedrawnGraphBuilder,
 )
-from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.checking.agreement import plain_runner
+from pytest_sdperf.executing.runner import CaseRunner
 
 if TYPE_CHECKING:
     import numpy as np

@@ -15,10 +15,10 @@ from typing import Any
 
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.comparing.where import sentence
-from pytest_sdperf.device_choice import worker_environment
-from pytest_sdperf.located import Located, Reproduction
 from pytest_sdperf.locating.question import Question
+from pytest_sdperf.machine.device_choice import worker_environment
 from pytest_sdperf.values import Case
+from pytest_sdperf.values.located import Located, Reproduction
 
 SCRIPT = "reproduce.py"
 SHOWN, GONE = 1, 0

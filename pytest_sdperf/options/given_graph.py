@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_sdperf import graph
-from pytest_sdperf.disk import sha256_file
 from pytest_sdperf.errors import OnnxFolderError
+from pytest_sdperf.files.disk import sha256_file
 from pytest_sdperf.optimization import Optimization
 
 if TYPE_CHECKING:

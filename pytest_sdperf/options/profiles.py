@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.errors import OptionError, UnknownNameError
-from pytest_sdperf.gpu_facts import VISIBILITY_VARIABLES
+from pytest_sdperf.machine.gpu_facts import VISIBILITY_VARIABLES
 from pytest_sdperf.options.flags import BY_NAME
 
 ENGINES = "engines"

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import not_finite
+from pytest_sdperf.files.arrays import not_finite
 
 if TYPE_CHECKING:
     import numpy as np

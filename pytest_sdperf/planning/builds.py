@@ -13,10 +13,10 @@ from pytest_sdperf.building.inventory import Inventory, NotBuiltError
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.components import component_floating, parts_of
 from pytest_sdperf.contracts import Engine
+from pytest_sdperf.executing.runner import build_of, rungs_of
 from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.planning.estimates import step_bytes, step_seconds
 from pytest_sdperf.planning.figures import Figure, estimate
-from pytest_sdperf.runner import build_of, rungs_of
 from pytest_sdperf.values import Case
 
 RECORDED = "measured here"

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pytest_sdperf.components import PIPELINE, component_floating, parts_of
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.device import DeviceKind
-from pytest_sdperf.gpu_facts import GpuFacts, load_gpus, to_slug
-from pytest_sdperf.timing import TimingPlan
+from pytest_sdperf.machine.gpu_facts import GpuFacts, load_gpus, to_slug
+from pytest_sdperf.sampling.timing import TimingPlan
 from pytest_sdperf.values import Case
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}

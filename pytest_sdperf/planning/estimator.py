@@ -8,13 +8,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pytest_sdperf import agreement, ladder, semantics
+from pytest_sdperf import ladder
 from pytest_sdperf.building.inventory import Inventory
+from pytest_sdperf.checking import agreement, semantics
 from pytest_sdperf.components import PIPELINE, component_floating
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
-from pytest_sdperf.measure import MOST_WAITING, timing_plan
+from pytest_sdperf.executing.runner import CaseRunner, rungs_of
+from pytest_sdperf.executing.workbench import Workbench
+from pytest_sdperf.measuring.measure import MOST_WAITING, timing_plan
 from pytest_sdperf.options.weights_identity import NONE, OWN, RANDOM
 from pytest_sdperf.planning import estimates
 from pytest_sdperf.planning.builds import Builds, Place, Step
@@ -23,10 +26,8 @@ from pytest_sdperf.planning.estimates import Speed
 from pytest_sdperf.planning.figures import Figure, estimate, total
 from pytest_sdperf.planning.known import Known
 from pytest_sdperf.planning.wanted import AGREEMENT, COUNTS, PICTURES, RUN, SPEED, Wanted
-from pytest_sdperf.runner import CaseRunner, rungs_of
-from pytest_sdperf.session import Session
+from pytest_sdperf.running.session import Session
 from pytest_sdperf.values import Case
-from pytest_sdperf.workbench import Workbench
 from pytest_sdperf.yardsticks import REFERENCE
 
 _FUSED_ATTENTION = "fmha"

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.planning.cost import Cost
 from pytest_sdperf.planning.figures import ESTIMATED, Figure, total
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.units import disk_size, duration, megabytes, plural
+from pytest_sdperf.values.outcomes import Outcome
 
 _INDENT = "  "
 _TESTS, _NUMBER = 24, 13

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pytest_sdperf.items import case_of, fixtures_of, is_skipped, uses_our_case
+from pytest_sdperf.selection.items import case_of, fixtures_of, is_skipped, uses_our_case
 from pytest_sdperf.values import Case
 
 COUNTS, AGREEMENT, PICTURES, SPEED, RUN, BUILD = "counts", "agreement", "pictures", "speed", "run", "build"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pytest_sdperf.agreement import by_torch
+from pytest_sdperf.checking.agreement import by_torch
+from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.replay import batch, calls, repeats, resolutions
-from pytest_sdperf.runner import CaseRunner
 
 
 def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[str, Sequence[calls.Call]]:

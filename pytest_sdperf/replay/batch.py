@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.replay.calls import (
     PROMPTS,
     Answers,
@@ -18,8 +19,7 @@ from pytest_sdperf.replay.calls import (
     wanted,
 )
 from pytest_sdperf.replay.compare import answer_of, is_indistinct, limits_of, spread_of
-from pytest_sdperf.replays import Replay
-from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.values.replays import Replay
 from pytest_sdperf.yardsticks import REFERENCE
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.agreement import by_torch, floating_of, plain_runner, reference_key
-from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.building.outputs import Compute, cached_outputs
+from pytest_sdperf.checking.agreement import by_torch, floating_of, plain_runner, reference_key
+from pytest_sdperf.checking.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.errors import NoReferenceError
-from pytest_sdperf.given_pipeline import GivenPipelineRunner
-from pytest_sdperf.replays import Replay
-from pytest_sdperf.roundings import labels
-from pytest_sdperf.runner import PROMPT, CaseRunner
+from pytest_sdperf.executing.runner import PROMPT, CaseRunner
+from pytest_sdperf.files.arrays import load_arrays, save_arrays
 from pytest_sdperf.values import Workload, to_json
+from pytest_sdperf.values.replays import Replay
+from pytest_sdperf.values.roundings import labels
 from pytest_sdperf.yardsticks import REFERENCE
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import not_finite
 from pytest_sdperf.comparing.tensors import compare, relative_l2, share_of_limit
-from pytest_sdperf.replays import Answer, Spread
+from pytest_sdperf.files.arrays import not_finite
+from pytest_sdperf.values.replays import Answer, Spread
 from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
 
 if TYPE_CHECKING:

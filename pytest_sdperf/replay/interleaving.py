@@ -6,15 +6,15 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pytest_sdperf import health
 from pytest_sdperf.components import PIPELINE
-from pytest_sdperf.measure_pairs import PAIRS_AT_ONCE
+from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.machine import health
+from pytest_sdperf.measuring.pairs import PAIRS_AT_ONCE
 from pytest_sdperf.replay.calls import call_arguments
 from pytest_sdperf.replay.resolutions import calls_of
-from pytest_sdperf.replays import Interleaving
-from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Workload
+from pytest_sdperf.values.replays import Interleaving
 
 SIDES = ("alone", "turns")
 CPU_ROUNDS, GPU_ROUNDS = 5, 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.replay.calls import (
     PROMPTS,
     Answers,
@@ -17,9 +18,8 @@ from pytest_sdperf.replay.calls import (
     wanted,
 )
 from pytest_sdperf.replay.compare import answer_of, limits_of, spread_of, with_stale
-from pytest_sdperf.replays import Replay
-from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.values import Workload
+from pytest_sdperf.values.replays import Replay
 from pytest_sdperf.yardsticks import REFERENCE
 
 USUAL: Sequence[tuple[int, int]] = ((512, 512), (640, 448), (768, 768))

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pytest_sdperf.comparing.drift import DRIFT, ROUNDING
 from pytest_sdperf.comparing.tensors import RELATIVE_L2
 from pytest_sdperf.components import IMAGE
-from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.pictures.similarity import FLIP, SSIM, bound, spelled
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.units import share
+from pytest_sdperf.values.outcomes import Agreement
 
 _COLUMNS = ("error", "limit", "of limit")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator
 
-from pytest_sdperf.artifact import Artifact, Step
 from pytest_sdperf.judging.artifacts import METRICS
-from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.units import disk_size, seconds
 from pytest_sdperf.values import Measurement
+from pytest_sdperf.values.artifact import Artifact, Step
+from pytest_sdperf.values.outcomes import Outcome
 
 _COLUMNS = ("files", "compiled", "build", "made", "warm start")
 _LEGEND = (

@@ -9,12 +9,12 @@ from typing import Any
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import worst
-from pytest_sdperf.located import Located
-from pytest_sdperf.outcomes import Agreement, Outcome, Semantics, Verdict
-from pytest_sdperf.pairs import Pairs
-from pytest_sdperf.replays import Interleaving, Replay
+from pytest_sdperf.stats.pairs import Pairs
 from pytest_sdperf.tolerances import Override
 from pytest_sdperf.values import Case, Measurement, to_json
+from pytest_sdperf.values.located import Located
+from pytest_sdperf.values.outcomes import Agreement, Outcome, Semantics, Verdict
+from pytest_sdperf.values.replays import Interleaving, Replay
 
 
 @dataclass(frozen=True)

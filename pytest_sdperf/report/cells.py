@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pytest_sdperf.baselines.published import OOM, SUSPICIOUS, Cell
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.units import MEGABYTE, percent, seconds
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 MARKS = {
     Outcome.REGRESSED: "!",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.judging.waiting import REMARKABLE, waited_share
-from pytest_sdperf.outcomes import Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import STYLES, Line, wrapped
 from pytest_sdperf.units import plural, share
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 _WORST_FIRST = tuple(reversed(Outcome))
 _INDENT = "  "

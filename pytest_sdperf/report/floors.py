@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_sdperf.floor import MEASURED, UNKNOWN
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.units import digits, seconds, share
 from pytest_sdperf.values import Measurement
+from pytest_sdperf.values.floor import MEASURED, UNKNOWN
 
 _COLUMNS = ("TFLOP", "floor", "latency", "reached")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.values import Case
+from pytest_sdperf.values.outcomes import Outcome
 
 # What has stored sessions that no longer say what is normal once it has changed.
 LEVELS = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.values.outcomes import Outcome
 
 Style = Literal["bold", "red", "yellow", "green", "cyan"]
 

@@ -9,12 +9,12 @@ from pytest_sdperf.judging.interleaving import METRIC as INTERLEAVING
 from pytest_sdperf.judging.latency import METRIC as LATENCY
 from pytest_sdperf.judging.replay import METRICS as REPLAYS
 from pytest_sdperf.judging.semantics import METRIC as SEMANTICS
-from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.stats import SESSIONS_FOR_SPREAD
+from pytest_sdperf.stats.bounds import SESSIONS_FOR_SPREAD
 from pytest_sdperf.units import plural
+from pytest_sdperf.values.outcomes import Outcome
 
 UPDATE = "--sdperf-update-baselines"
 RESUME, PLAN = "--sdperf-resume", "--sdperf-plan"

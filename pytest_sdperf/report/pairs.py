@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.baselines.published import OOM
 from pytest_sdperf.judging.pairs import REPORTED, center, ratio_of, sides
-from pytest_sdperf.outcomes import Outcome
-from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import STYLES, Line, wrapped
+from pytest_sdperf.stats.pairs import Pairs
 from pytest_sdperf.units import digits, seconds
 from pytest_sdperf.values import Case, Measurement
+from pytest_sdperf.values.outcomes import Outcome
 
 _HEADINGS = ("A", "B", "B / A", "95 % interval", "pairs", "verdict")
 _WIDTHS = (9, 9, 7, 15, 6, 14)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Iterator
 
 from pytest_sdperf.judging.replay import METRICS
-from pytest_sdperf.outcomes import Outcome
-from pytest_sdperf.replays import Replay
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import STYLES, Line, wrapped
+from pytest_sdperf.values.outcomes import Outcome
+from pytest_sdperf.values.replays import Replay
 
 _COLUMNS = ("apart", "limit", "error", "limit")
 _LEGEND = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pytest_sdperf.judging.semantics import METRIC
-from pytest_sdperf.outcomes import Outcome, Semantics, Window
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import STYLES, Line, wrapped
+from pytest_sdperf.values.outcomes import Outcome, Semantics, Window
 
 _COLUMNS = ("right", "window", "clearness", "window", "shift")
 _LEGEND = (

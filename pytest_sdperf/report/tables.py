@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pytest_sdperf.baselines.published import Match
 from pytest_sdperf.labels import engine_label
-from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.cells import (
     BLANK,
@@ -23,6 +22,7 @@ from pytest_sdperf.report.cells import (
 from pytest_sdperf.report.gates import concerns, disagreements
 from pytest_sdperf.report.line import STYLES, Line, wrapped
 from pytest_sdperf.values import Case
+from pytest_sdperf.values.outcomes import Outcome
 
 _INDENT = "  "
 _SHARED = ("fuser", "exporter", "opset", "shapes", "weights", "fp32_ops")

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_sdperf.judging import kernels, partitions, what_ran
-from pytest_sdperf.kernels import NONE_ON_CPU, OTHER
 from pytest_sdperf.labels import engine_label
-from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.sampling.kernels import NONE_ON_CPU, OTHER
 from pytest_sdperf.units import plural, seconds, share
 from pytest_sdperf.values import Case, Sample
+from pytest_sdperf.values.outcomes import Outcome
 
 GATES = (
     what_ran.PLACEMENT,

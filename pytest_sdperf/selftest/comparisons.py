@@ -15,9 +15,9 @@ from pytest_sdperf.judging.escalation import more_processes
 from pytest_sdperf.judging.latency import judge_latency
 from pytest_sdperf.judging.pairs import judge_ratio, more_pairs, ratio_of
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.outcomes import Outcome
-from pytest_sdperf.pairs import Pairs
+from pytest_sdperf.stats.pairs import Pairs
 from pytest_sdperf.values import Case, Measurement, Sample
+from pytest_sdperf.values.outcomes import Outcome
 
 
 class Take(Protocol):

@@ -11,7 +11,7 @@ import msgspec
 from pytest_sdperf.baselines.files import locked, pretty, write_checked
 from pytest_sdperf.baselines.stored import Machine
 from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.health import differing_keys, machine_differences
+from pytest_sdperf.machine.health import differing_keys, machine_differences
 from pytest_sdperf.selftest.rates import Rate
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.values import Case

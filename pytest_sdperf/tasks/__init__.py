@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.phases import PhaseListener
+from pytest_sdperf.sampling.phases import PhaseListener
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.contracts import Arrays
-from pytest_sdperf.profiling import Activity, watched
+from pytest_sdperf.sampling.profiling import Activity, watched
 from pytest_sdperf.tasks._changed_inputs import wrong_answer
 from pytest_sdperf.tasks._loading import LoadedComponent
 from pytest_sdperf.values import Workload

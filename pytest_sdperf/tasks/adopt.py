@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf import graph
 from pytest_sdperf.clock import Stopwatch
-from pytest_sdperf.disk import disk_errors
 from pytest_sdperf.errors import BuildError
+from pytest_sdperf.files.disk import disk_errors
 from pytest_sdperf.tasks import TaskContext
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.arrays import load_arrays
+from pytest_sdperf.files.arrays import load_arrays
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.values import Workload
 

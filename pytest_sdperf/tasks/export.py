@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf import graph
 from pytest_sdperf.clock import Stopwatch
 from pytest_sdperf.contracts import Model
-from pytest_sdperf.disk import disk_errors
 from pytest_sdperf.errors import BuildError, UnknownNameError
+from pytest_sdperf.files.disk import disk_errors
 from pytest_sdperf.tasks import TaskContext, _structure
 from pytest_sdperf.tasks._quick_export import quick_export
 from pytest_sdperf.values import TensorSpec, Workload

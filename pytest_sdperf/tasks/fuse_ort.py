@@ -16,8 +16,8 @@ from typing import Any
 from pytest_sdperf import graph
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.clock import Stopwatch
-from pytest_sdperf.disk import disk_errors
 from pytest_sdperf.errors import BuildError
+from pytest_sdperf.files.disk import disk_errors
 from pytest_sdperf.fusing import record
 from pytest_sdperf.tasks import TaskContext
 

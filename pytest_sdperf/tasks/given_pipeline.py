@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.arrays import save_arrays
 from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.components import IMAGE
 from pytest_sdperf.errors import NoReferenceError
+from pytest_sdperf.files.arrays import save_arrays
 from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of
+from pytest_sdperf.sampling.timing import TimingPlan, take_sample
 from pytest_sdperf.schedulers import scheduler_name
 from pytest_sdperf.settings import PipelineFactory
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.tasks._made_pipeline import SUPPORTED, made_pipeline, plain_class, unwrapped
 from pytest_sdperf.tasks._plain_twin import identity, plain_pipeline_class, plain_twin
-from pytest_sdperf.timing import TimingPlan, take_sample
 from pytest_sdperf.values import Workload, to_json
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.contracts import Arrays, Runner
+from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.sampling.timing import without_collections
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import loaded_component
 from pytest_sdperf.tasks.replay import prepared
-from pytest_sdperf.timing import without_collections
 from pytest_sdperf.values import Workload
 
 WARM = 2

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_sdperf import graph
 from pytest_sdperf.clock import Stopwatch
-from pytest_sdperf.disk import disk_errors
+from pytest_sdperf.files.disk import disk_errors
 from pytest_sdperf.tasks import TaskContext
 
 FILE = "model.onnx"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_sdperf.arrays import save_arrays
 from pytest_sdperf.components import IMAGE
 from pytest_sdperf.engines._torch import set_tf32
 from pytest_sdperf.errors import NoReferenceError
+from pytest_sdperf.files.arrays import save_arrays
 from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of
-from pytest_sdperf.roundings import parse
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.values import Workload
+from pytest_sdperf.values.roundings import parse
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from pytest_sdperf import graph
 from pytest_sdperf.clock import Stopwatch
-from pytest_sdperf.disk import disk_errors
 from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import Fault, NowhereError, Place
+from pytest_sdperf.files.disk import disk_errors
 from pytest_sdperf.fusing import record
 from pytest_sdperf.tasks import TaskContext, export, weights
 

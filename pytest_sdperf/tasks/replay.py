@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf import host_memory
-from pytest_sdperf.arrays import load_arrays, save_arrays
 from pytest_sdperf.components import IMAGE, PIPELINE
 from pytest_sdperf.contracts import Runner
+from pytest_sdperf.files.arrays import load_arrays, save_arrays
+from pytest_sdperf.machine import host_memory
 from pytest_sdperf.pipeline.whole_call import images_of
-from pytest_sdperf.roundings import parse
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._kept import Held, on_host
 from pytest_sdperf.tasks._loading import loaded_component
@@ -23,6 +22,7 @@ from pytest_sdperf.tasks.pipeline import loaded_request
 from pytest_sdperf.tasks.plain_pipeline import called
 from pytest_sdperf.tasks.reference import in_floating
 from pytest_sdperf.values import Workload
+from pytest_sdperf.values.roundings import parse
 
 if TYPE_CHECKING:
     import numpy as np

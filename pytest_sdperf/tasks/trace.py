@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.arrays import load_arrays
+from pytest_sdperf.files.arrays import load_arrays
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.values import to_json
 
@@ -52,9 +52,9 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         `located`: a `located.Located` as JSON, without its reproduction; `files`: folders with files that may show the
         fault, to be tried in this order, each with what its weights are.
     """
-    from pytest_sdperf.located import Located
     from pytest_sdperf.tracing import reference, search
     from pytest_sdperf.tracing.walk import Walk
+    from pytest_sdperf.values.located import Located
 
     floating, device, component = arguments["floating"], arguments["device"], arguments["component"]
     inputs = load_arrays(Path(arguments["inputs"]))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.clock import Stopwatch
-from pytest_sdperf.disk import disk_errors
+from pytest_sdperf.files.disk import disk_errors
 from pytest_sdperf.tasks import TaskContext
 
 FILE = "weights.safetensors"

@@ -11,10 +11,10 @@ import torch
 
 from pytest_sdperf.fusing import dtypes, tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
-from pytest_sdperf.located import Spot
 from pytest_sdperf.tracing.computer import Computer, compute
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.pool import LARGEST, Pool, distance
+from pytest_sdperf.values.located import Spot
 from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
 
 Arrays = Mapping[str, np.ndarray]

@@ -11,13 +11,13 @@ import onnx_ir as ir
 import torch
 
 from pytest_sdperf.fusing.fusion_graph import path_of
-from pytest_sdperf.located import Located, Spot
 from pytest_sdperf.tracing.computer import Computer
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.pool import distance, is_masked
 from pytest_sdperf.tracing.reference import wide_type
 from pytest_sdperf.tracing.section import boundary, nodes_between
 from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.values.located import Located, Spot
 from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
 
 Arrays = Mapping[str, np.ndarray]

@@ -9,7 +9,7 @@ from pytest_sdperf.comparing.drift import drift_of_engine
 from pytest_sdperf.comparing.request import compare_request
 from pytest_sdperf.comparing.roundings import judged_by_several
 from pytest_sdperf.comparing.words import sentences
-from pytest_sdperf.roundings import in_words, labels, parse
+from pytest_sdperf.values.roundings import in_words, labels, parse
 
 random = np.random.default_rng(0)
 SHAPE = (1, 4, 8, 8)

@@ -6,8 +6,8 @@ import dataclasses
 import math
 
 from pytest_sdperf.comparing.where import sentence
-from pytest_sdperf.located import Located, Reproduction, Spot
 from pytest_sdperf.values import to_json
+from pytest_sdperf.values.located import Located, Reproduction, Spot
 
 SPOT = Spot("attended", "mha_3", "com.microsoft::MultiHeadAttention", "unet.mid.attn1", 0.24, 3.2e-3)
 READ = Spot("packed", "reshape_2", "::Reshape", "unet.mid.attn1", 1.3e-3, 3.2e-3)

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_sdperf.devices.nvml import NvmlProbe
 from pytest_sdperf.errors import DeviceMissingError
-from pytest_sdperf.gpu_facts import load_gpus
+from pytest_sdperf.machine.gpu_facts import load_gpus
 
 MIB = 2**20
 

@@ -18,7 +18,7 @@ from pytest_sdperf.engines.ort_cuda import OrtCudaEngine
 from pytest_sdperf.errors import EngineMissingError
 from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
-from pytest_sdperf.run import Run
+from pytest_sdperf.running.run import Run
 from pytest_sdperf.selection.axes import Axes
 from pytest_sdperf.settings import Selection, Settings
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_sdperf.agreement import plain_runner
+from pytest_sdperf.checking.agreement import plain_runner
 from pytest_sdperf.contracts import Runner
 from pytest_sdperf.device import Device, DeviceProbe, Health
+from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.faults import known, planting
 from pytest_sdperf.faults.fault import NowhereError, Place
-from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import Case
 

@@ -65,7 +65,7 @@ def test_an_error_of_the_engine_is_invalid_with_the_end_of_its_traceback(acme):
         '    raise ValueError("acme: this shape has no kernel")',
         "ValueError: acme: this shape has no kernel",
     ]
-    assert "pytest_sdperf/delivery.py" not in result.stdout.str()  # the failure is a sentence, no traceback of ours
+    assert "/hooks/delivery.py" not in result.stdout.str()  # a sentence, no traceback of ours
 
 
 def test_a_regression_outweighs_an_invalid_case(acme, monkeypatch):

@@ -18,7 +18,7 @@ from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import LoadRequest, Runner
 from pytest_sdperf.engines import _ort, _ort_memory
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
-from pytest_sdperf.registration import registrar_of
+from pytest_sdperf.running.registration import registrar_of
 
 
 class ApproximateEngine(OrtCpuEngine):

@@ -24,21 +24,21 @@ import transformers
 from approximate_gelu import make_catalog
 
 from pytest_sdperf import shapes
-from pytest_sdperf.agreement import agree
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.planted import PlantedBuilder
+from pytest_sdperf.checking.agreement import agree
 from pytest_sdperf.comparing.where import sentence
 from pytest_sdperf.device import Device
 from pytest_sdperf.devices.cpu import CpuProbe
+from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.executing.workbench import Workbench
 from pytest_sdperf.faults import known
 from pytest_sdperf.locating.locate import locate
 from pytest_sdperf.options.onnx_folder import OnnxFolder
-from pytest_sdperf.runner import CaseRunner
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.shapes.scenes import IMAGE_SIZE
 from pytest_sdperf.values import Case
-from pytest_sdperf.workbench import Workbench
 
 pytestmark = pytest.mark.slow
 

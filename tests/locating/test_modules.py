@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 from sample_values import case
 
-from pytest_sdperf.located import Spot
 from pytest_sdperf.locating import modules
 from pytest_sdperf.locating.modules import first_wrong, found_in
 from pytest_sdperf.locating.question import Question
+from pytest_sdperf.values.located import Spot
 
 RANDOM = np.random.default_rng(0)
 ORDER = ("net.0.norm", "net.0.act", "net.0.act#2", "net.0", "net.1", "net")

@@ -11,9 +11,9 @@ import pytest
 from sample_values import case
 
 from pytest_sdperf.device import Device
-from pytest_sdperf.located import Located, Spot
 from pytest_sdperf.locating.question import Question
 from pytest_sdperf.locating.reproductions import keep
+from pytest_sdperf.values.located import Located, Spot
 
 SHOWS = "print('onnxruntime 1.32.0: error 5.00e-01, limit 1.00e-03'); raise SystemExit(1)"
 GONE = "print('onnxruntime 1.32.0: error 5.00e-05, limit 1.00e-03')"

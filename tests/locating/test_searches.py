@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 from sample_values import case
 
-from pytest_sdperf import host_memory
+from pytest_sdperf.checking.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.errors import WorkerError
-from pytest_sdperf.given_pipeline import GivenPipelineRunner
-from pytest_sdperf.located import Located, Spot
 from pytest_sdperf.locating import graphs, locate
 from pytest_sdperf.locating.question import Question
+from pytest_sdperf.machine import host_memory
 from pytest_sdperf.settings import Settings
+from pytest_sdperf.values.located import Located, Spot
 
 
 def found_of(runner, settings=None):

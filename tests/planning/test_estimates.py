@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf.measure import timing_plan
+from pytest_sdperf.measuring.measure import timing_plan
 from pytest_sdperf.models import sd15
 from pytest_sdperf.models.given_pipeline import given_model
 from pytest_sdperf.planning import estimates

@@ -11,10 +11,10 @@ from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.device import Device
 from pytest_sdperf.devices.cpu import CpuProbe
-from pytest_sdperf.runner import CaseRunner
+from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.executing.workbench import Workbench
 from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.values import Case
-from pytest_sdperf.workbench import Workbench
 
 CASE = Case("sd15-thin", "unet", "healthy", "fp32", height=64, width=64)
 

@@ -10,11 +10,11 @@ import pytest
 from pytest_sdperf.judging.interleaving import judge_interleaving, more_pairs
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.replay import judge_replay
-from pytest_sdperf.outcomes import Outcome
 from pytest_sdperf.replay.batch import mix
 from pytest_sdperf.replay.interleaving import interleave
 from pytest_sdperf.replay.repeats import repeat
 from pytest_sdperf.replay.resolutions import resize, sizes_of
+from pytest_sdperf.values.outcomes import Outcome
 
 SIZES = [(64, 64), (128, 64), (64, 128)]
 POLICY = Policy(on_cpu=True)

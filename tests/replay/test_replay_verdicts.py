@@ -12,9 +12,9 @@ from sample_values import case
 from pytest_sdperf.judging.interleaving import judge_interleaving, more_pairs
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.replay import judge_replay
-from pytest_sdperf.outcomes import Outcome
-from pytest_sdperf.replays import Answer, Interleaving, Replay, Spread
 from pytest_sdperf.values import to_json
+from pytest_sdperf.values.outcomes import Outcome
+from pytest_sdperf.values.replays import Answer, Interleaving, Replay, Spread
 
 CASE = case(component="unet")
 POLICY = Policy(on_cpu=True)

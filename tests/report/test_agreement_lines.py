@@ -6,9 +6,9 @@ import dataclasses
 
 from sample_values import case
 
-from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.report.agreements import agreement_lines
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.values.outcomes import Agreement
 
 AGREEMENT = Agreement("component", "relative-l2", 1.57e-3, 1.75e-3, 3.5e-3, "float16", "float32", "sample[0,3,1,2]")
 FULL = {"model": "sd15", "height": 512, "width": 512, "engine": "ort-cuda"}

@@ -6,11 +6,11 @@ import dataclasses
 
 from sample_values import case, measurement, session, stored
 
-from pytest_sdperf.artifact import Artifact, Step
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.report.artifacts import artifact_lines
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.values.artifact import Artifact, Step
 
 EXPORT = Step("export", 25.2, 25.1, host="cpu-amd-epyc-2c", commit="b6db44140419", date="2026-11-28T10:41Z")
 FUSE = Step("fuse-native", 1.15, 1.15, host="cpu-amd-epyc-2c", commit="b6db44140419", date="2026-11-28T10:41Z")

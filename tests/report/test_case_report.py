@@ -9,8 +9,8 @@ from sample_values import CASE, COUNTS, failed, measurement, stored
 from pytest_sdperf.fusing.explain import Explanation, Unfused
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
 
 AGREEMENT = Agreement("image", "relative-l2", 1e-3, 1e-3, 2e-3, "float16", "float32", "image[0]", {"psnr_db": 40.0})
 MEASURED = measurement(health=("hot",), graph_hashes={"unet": "abc"}, counts=COUNTS)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sample_values import case, failed, measurement
 
-from pytest_sdperf.calibration import Calibration
-from pytest_sdperf.floor import Floor
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.floors import floor_lines
+from pytest_sdperf.values.calibration import Calibration
+from pytest_sdperf.values.floor import Floor
 
 RATES = Calibration(780e12, 2.99e12, "float16", "torch 2.13.0")
 GPU = {"model": "sd15", "engine": "ort-cuda", "height": 512, "width": 512}

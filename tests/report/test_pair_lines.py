@@ -7,11 +7,11 @@ from sample_values import case, failed, measurement
 
 from pytest_sdperf.judging.pairs import judge_pairs
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.pairs import Pairs
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.pairs import pair_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
+from pytest_sdperf.stats.pairs import Pairs
 
 POLICY = Policy(max_processes=12)
 OLD, NEXT = {"onnxruntime": "1.31.1"}, {"onnxruntime": "1.32.0"}

@@ -3,11 +3,11 @@ from __future__ import annotations
 from sample_values import case
 
 from pytest_sdperf.judging.semantics import judge_semantics
-from pytest_sdperf.outcomes import Semantics, Window
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.semantics import semantics_lines
+from pytest_sdperf.values.outcomes import Semantics, Window
 
 SHAPES = {"model": "shapes", "component": "pipeline"}
 

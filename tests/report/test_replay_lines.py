@@ -7,11 +7,11 @@ from sample_values import case
 from pytest_sdperf.judging.interleaving import judge_interleaving
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.replay import judge_replay
-from pytest_sdperf.replays import Answer, Interleaving, Replay, Spread
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.replays import replay_lines
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.values.replays import Answer, Interleaving, Replay, Spread
 
 POLICY = Policy(on_cpu=True)
 RIGHT = Replay(

@@ -13,7 +13,6 @@ from pytest_sdperf.baselines import published
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.header import header_lines
@@ -22,6 +21,7 @@ from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo, changes_of, sessions_of
 from pytest_sdperf.report.tables import table_lines
 from pytest_sdperf.report.terminal import report_lines
+from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
 
 POLICY = Policy()
 FULL = {"model": "sd15", "height": 512, "width": 512, "engine": "ort-cuda"}

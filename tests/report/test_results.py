@@ -13,7 +13,6 @@ from pytest_sdperf.baselines.privacy import check, identity
 from pytest_sdperf.errors import OptionError, ResultsError
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.outcomes import Agreement
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.course import Course
 from pytest_sdperf.report.results import (
@@ -27,6 +26,7 @@ from pytest_sdperf.report.results import (
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.values import Sample
+from pytest_sdperf.values.outcomes import Agreement
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "results.schema.json"
 HOME = identity().home

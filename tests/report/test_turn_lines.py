@@ -10,7 +10,7 @@ from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.turns import turn_lines
-from pytest_sdperf.turn import Turn
+from pytest_sdperf.values.turn import Turn
 
 
 def report(waited_s, waited_for):

@@ -8,9 +8,9 @@ from sample_values import CASE, kernels, measurement, sample_with
 
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.kernels import NONE_ON_CPU
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.what_ran import what_ran_lines
+from pytest_sdperf.sampling.kernels import NONE_ON_CPU
 
 GPU = dataclasses.replace(CASE, engine="ort-cuda", engine_options=(("cuda_graph", "on"),), optimization="bias-add")
 FACTS = {

@@ -12,7 +12,7 @@ import torch
 
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.errors import EngineMissingError
-from pytest_sdperf.phases import Silent
+from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, calibrate
 
 

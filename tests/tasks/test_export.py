@@ -7,7 +7,7 @@ import pytest
 from tiny_model import make_catalog
 
 from pytest_sdperf.errors import UnknownNameError
-from pytest_sdperf.phases import Silent
+from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, export, weights
 
 # The exporters of torch warn about their own future.

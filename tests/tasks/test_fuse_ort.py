@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tiny_model import make_catalog
 
 from pytest_sdperf.errors import BuildError
-from pytest_sdperf.phases import Silent
+from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, fuse_ort
 
 WIDTH = 32

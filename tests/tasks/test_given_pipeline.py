@@ -12,13 +12,13 @@ import torch
 from overflowing_models import factor_of
 from own_pipelines import write_pipeline
 
-from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.comparing.remedies import remedies
 from pytest_sdperf.comparing.request import compare_request
 from pytest_sdperf.comparing.words import sentences
 from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError, PipelineError
-from pytest_sdperf.phases import Silent
+from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, given_pipeline, plain_pipeline
 from pytest_sdperf.tasks._plain_twin import identity, plain_twin
 from pytest_sdperf.values import Case

@@ -10,7 +10,7 @@ from door_toys import ToyEngine
 
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.errors import EngineMissingError
-from pytest_sdperf.phases import Silent
+from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, component, pipeline
 
 HAS = f"a pipeline needs torch, diffusers, transformers beside its engine, and {sys.executable} lacks "

@@ -12,7 +12,6 @@ import overflowing_models
 import pytest
 import torch
 
-from pytest_sdperf.arrays import load_arrays
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.comparing.drift import drift_of_engine
 from pytest_sdperf.comparing.remedies import remedies
@@ -20,8 +19,9 @@ from pytest_sdperf.comparing.request import compare_request
 from pytest_sdperf.comparing.words import sentences
 from pytest_sdperf.components import component_floating, needed_components
 from pytest_sdperf.engines.torch_eager import TorchEngine
-from pytest_sdperf.phases import Silent
-from pytest_sdperf.runner import PROMPT
+from pytest_sdperf.executing.runner import PROMPT
+from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, pipeline
 from pytest_sdperf.values import Build, Case, Workload, to_json
 

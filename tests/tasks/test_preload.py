@@ -12,7 +12,7 @@ from door_toys import ToyEngine, toy_catalog
 
 from pytest_sdperf.engines.torch_eager import TorchEngine
 from pytest_sdperf.errors import EngineMissingError
-from pytest_sdperf.phases import Silent
+from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, preload
 
 PROGRAM = """
@@ -20,7 +20,7 @@ import json, sys
 from pathlib import Path
 from pytest_sdperf import builtins
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.phases import Silent
+from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, preload
 
 catalog = Catalog()

@@ -22,7 +22,7 @@ from pytest_sdperf.fusing.weightless import is_missing
 from pytest_sdperf.models._components import TextEncoder
 from pytest_sdperf.models._released import NARROW_CLIP_L
 from pytest_sdperf.models._stable_diffusion import StableDiffusion
-from pytest_sdperf.phases import Silent
+from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, _structure, export, fuse_native
 from pytest_sdperf.tasks import weights as weights_task
 
@@ -210,7 +210,8 @@ def test_position_ids_and_masks_are_real(tmp_path):
 def test_a_unet_of_released_size_needs_no_memory_for_weights(tmp_path):
     program = (
         "import sys; from pathlib import Path\n"
-        "from pytest_sdperf import builtins, host_memory; from pytest_sdperf.catalog import Catalog\n"
+        "from pytest_sdperf import builtins; from pytest_sdperf.machine import host_memory\n"
+        "from pytest_sdperf.catalog import Catalog\n"
         "from pytest_sdperf.tasks import export; from pytest_sdperf.values import Workload\n"
         "catalog = Catalog(); builtins.pytest_sdperf_register(catalog)\n"
         "export._dynamo(catalog.models.get('sd15'), 'unet', Path(sys.argv[1]), weights=None, opset=18, dynamic=False,"

@@ -10,8 +10,8 @@ from fake_profiler import FLASH, GEMM, launched, replayed
 
 from pytest_sdperf.contracts import Runner
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
-from pytest_sdperf.kernels import NONE_ON_CPU
 from pytest_sdperf.probe_model import ProbeModel
+from pytest_sdperf.sampling.kernels import NONE_ON_CPU
 from pytest_sdperf.tasks import _what_ran
 from pytest_sdperf.tasks._loading import LoadedComponent
 from pytest_sdperf.testing import SMALL

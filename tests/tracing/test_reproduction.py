@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 import torch
 
-from pytest_sdperf.arrays import load_arrays
+from pytest_sdperf.files.arrays import load_arrays
 from pytest_sdperf.tracing import reproduction
 from pytest_sdperf.tracing.pool import Pool
 from pytest_sdperf.tracing.reference import load

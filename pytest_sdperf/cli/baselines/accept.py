@@ -13,11 +13,11 @@ from pytest_sdperf.baselines.stored import Baseline, StoredCase, file_of, read, 
 from pytest_sdperf.cli.baselines.places import Places, files_in, is_results
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.errors import ResultsError
-from pytest_sdperf.gate import judge_saved
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.results import SavedResults, read_results
+from pytest_sdperf.running.gate import judge_saved
 
 REFUSED = 1
 

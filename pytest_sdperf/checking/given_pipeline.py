@@ -1,0 +1,206 @@
+"""The user's own pipeline as a case: what it is, what it is compared with, and how its workers are started."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.building.cache import content_key
+from pytest_sdperf.building.fingerprint import library_versions, source_hash
+from pytest_sdperf.catalog import Registrar
+from pytest_sdperf.executing.runner import PROMPT, CaseRunner
+from pytest_sdperf.executing.workbench import Workbench
+from pytest_sdperf.settings import EngineRequest, PipelineFactory
+from pytest_sdperf.values import Build, Case, to_json
+from pytest_sdperf.values.roundings import in_words, parse
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+TASKS = "pytest_sdperf.tasks.given_pipeline"
+PLAIN = "pytest_sdperf.tasks.plain_pipeline"
+
+
+@dataclasses.dataclass(frozen=True)
+class Description:
+    """What a pipeline turned out to be.
+
+    Attributes:
+        identity: Hash of its weights and settings, without what its code does with them.
+        floating: Part -> floating type.
+        height, width: Its own resolution.
+        scheduler: Name of its scheduler, or the class of one that has no name here.
+        watermark: Whether it marks its images.
+        upcasts_decoder: Whether the configuration of its VAE says `force_upcast`.
+    """
+
+    identity: str
+    floating: Mapping[str, str]
+    height: int
+    width: int
+    scheduler: str
+    watermark: bool
+    upcasts_decoder: bool = False
+
+    def completed(self, case: Case) -> Case:
+        """Return a case with what only the pipeline itself could say."""
+        return dataclasses.replace(
+            case,
+            weights=f"pipeline-{self.identity}",
+            height=case.height or self.height,
+            width=case.width or self.width,
+            scheduler=self.scheduler,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class GivenPipeline:
+    """What `--pipeline` named.
+
+    Attributes:
+        factory: Makes the pipeline.
+        workbench: What the session shares.
+    """
+
+    factory: PipelineFactory
+    workbench: Workbench
+
+    @functools.cached_property
+    def description(self) -> Description:
+        """What the pipeline is; it is made once for it, in a process of its own.
+
+        Raises:
+            PipelineError: It cannot be made, or is not supported.
+            SdperfError: The process failed.
+        """
+        self.workbench.say(f"making the pipeline of {self.factory.module}:{self.factory.function}")
+        blank = Description("", {}, 0, 0, "", watermark=False)
+        case = Case(model=self.factory.label, component="pipeline", engine="", optimization="")
+        return Description(**self._runner(case, EngineRequest("", ""), blank).task("describe", self._arguments))
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        return {
+            "factory": to_json(self.factory),
+            "device_kind": self.workbench.device.kind,
+            "device_index": 0,  # the worker sees one device only
+            "prompt": PROMPT,
+            "seed": 0,
+        }
+
+    def completed(self, case: Case) -> Case:
+        """Return a case of this pipeline with its identity, resolution and scheduler."""
+        return self.description.completed(case)
+
+    def runner(self, case: Case, request: EngineRequest) -> GivenPipelineRunner:
+        """Return the runner of a case that is complete."""
+        return self._runner(case, request, self.description)
+
+    def _runner(self, case: Case, request: EngineRequest, description: Description) -> GivenPipelineRunner:
+        return GivenPipelineRunner(case, request, self.workbench, shared=self._arguments, description=description)
+
+
+@dataclasses.dataclass(frozen=True)
+class GivenPipelineRunner(CaseRunner):
+    """Executes the user's own pipeline.
+
+    Attributes:
+        shared: Arguments of every task about it.
+        description: What it is.
+    """
+
+    shared: Mapping[str, Any] = dataclasses.field(kw_only=True)
+    description: Description = dataclasses.field(kw_only=True)
+
+    @property
+    def floating(self) -> str:
+        """The floating type of the UNet: the one in which the pipeline is compared."""
+        return self.description.floating["unet"]
+
+    def builds(self) -> dict[str, Build]:
+        """Return nothing: no part of the pipeline is built."""
+        return {}
+
+    def arguments(
+        self,
+        inputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        *,
+        builds: Mapping[str, Build] | None = None,
+    ) -> dict[str, Any]:
+        """Return the arguments of the worker's task."""
+        return {**self.shared, "workload": to_json(self.case.workload)}
+
+    def registrars(self) -> tuple[Registrar, ...]:
+        """Return nobody: the worker imports the user's module and registers nothing."""
+        return ()
+
+    def reference_keys(self, floatings: Sequence[str]) -> dict[str, str]:
+        """Return the keys in the cache of what plain diffusers makes of the same weights, by floating type."""
+        return {floating: self._reference_key(floating) for floating in floatings}
+
+    def compute_references(self, floatings: Sequence[str]) -> dict[str, Any]:
+        """Let plain diffusers make them.
+
+        In the pipeline's own floating type every part has the one that it has in the pipeline.
+        """
+        self.workbench.say(f"computing references of {self.case.model}: {in_words(floatings)}")
+        extra = {
+            "folder": str(self._plain_folder()),
+            "watermark": self.description.watermark,
+            "floatings": {floating: self._floatings(floating) for floating in floatings},
+        }
+        return self.task("run", {**self.arguments(), **extra}, module="plain_pipeline")
+
+    def compute_answers(self, jobs: Mapping[str, tuple[str, Sequence[Any]]]) -> dict[str, Any]:
+        """Let plain diffusers answer further calls.
+
+        Args:
+            jobs: Name -> floating type, and calls as of `tasks.replay`.
+        """
+        told = {
+            name: {"floatings": self._floatings(floating), "rounding": parse(floating)[1], "calls": calls}
+            for name, (floating, calls) in jobs.items()
+        }
+        extra = {"folder": str(self._plain_folder()), "watermark": self.description.watermark, "jobs": told}
+        return self.task("answer", {**self.arguments(), **extra}, module="plain_pipeline")
+
+    def answer_key(self, floating: str, calls: Sequence[Any]) -> str:
+        """Return the key in the cache of what plain diffusers answers to calls."""
+        return self._reference_key(floating, calls=calls)
+
+    def _floatings(self, floating: str) -> dict[str, str]:
+        own, floating = dict(self.description.floating), parse(floating)[0]
+        return own if floating == self.floating else dict.fromkeys(own, floating)
+
+    def _plain_folder(self) -> Path:
+        """Return the pipeline's weights and settings as a folder that diffusers reads."""
+        parts = {"identity": self.description.identity, "code": source_hash("pytest_sdperf.tasks._plain_twin")}
+
+        def make(folder: Path) -> dict[str, Any]:
+            return self.task("write", {**self.shared, "target": str(folder)})
+
+        return self.workbench.cache.get_or_make(f"plain-pipeline-{content_key(parts)}", make).path
+
+    def _reference_key(self, floating: str, *, calls: Sequence[Any] = ()) -> str:
+        parts = {
+            **({"calls": calls} if calls else {}),
+            "case": self.case.key,
+            "floatings": self._floatings(floating),
+            "rounding": parse(floating)[1],
+            "watermark": self.description.watermark,
+            "device": self.workbench.device.name,
+            "code": source_hash(PLAIN),
+            "versions": library_versions("torch", "diffusers", "transformers"),
+        }
+        return f"reference-{content_key(parts)}"
+
+    def _task(self, function: str, module: str = "") -> str:
+        return f"{f'pytest_sdperf.tasks.{module}' if module else TASKS}:{function}"
+
+    def _start(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return {**super()._start(arguments), "preload": (f"{TASKS}:preload", {})}

@@ -1,0 +1,92 @@
+"""Do the pictures of a case show what their prompts say, as often and as clearly as those of plain torch?"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.building.outputs import cached_outputs
+from pytest_sdperf.checking.agreement import by_torch, plain_runner, reference_key
+from pytest_sdperf.errors import NoReferenceError
+from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.shapes.scenes import Scene, prompt_scenes
+from pytest_sdperf.shapes.scoring import Score, score, shift
+from pytest_sdperf.shapes.windows import SHIFT_LIMIT, mean_window, share_window
+from pytest_sdperf.values.outcomes import Semantics, Window
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Images = np.ndarray[Any, Any]
+
+DEFAULT_PROMPTS: Mapping[str, int] = {"cpu": 8, "cuda": 100, "rocm": 100}
+_FOLDER, _TASK = "images", "pytest_sdperf.tasks.pipeline"
+REFERENCE_BATCH = 10
+"""Of the reference, whatever the batch size of a case is."""
+
+
+def look(runner: CaseRunner, *, prompts: int) -> Semantics:
+    """Draw the first fixed prompts with a case and with plain torch in float32, and compare what is seen.
+
+    Raises:
+        NoReferenceError: No torch module stands for what is drawn.
+        SdperfError: The engine, or torch, could not draw.
+    """
+    scenes = prompt_scenes(prompts)
+    if not by_torch(runner):
+        raise NoReferenceError(
+            f"nothing to compare the pictures of {runner.case.model} with: --sdperf-onnx-dir holds graphs alone. Type "
+            f"--sdperf-weights=FOLDER with the diffusers folder that they were exported from."
+        )
+    wanted = [score(scene, image) for scene, image in zip(scenes, _reference(runner, scenes), strict=True)]
+    found = [score(scene, image) for scene, image in zip(scenes, _draw(runner, scenes), strict=True)]
+    return compare(scenes, found, wanted)
+
+
+def compare(scenes: Sequence[Scene], found: Sequence[Score], wanted: Sequence[Score]) -> Semantics:
+    """Compare the scores of an engine with those of the reference."""
+    right = Window(
+        statistics.fmean(one.right for one in found),
+        statistics.fmean(one.right for one in wanted),
+        *share_window(sum(one.right for one in wanted), len(wanted)),
+    )
+    clear = [one.clearness for one in wanted]
+    clearness = Window(statistics.fmean(one.clearness for one in found), statistics.fmean(clear), *mean_window(clear))
+    return Semantics(
+        prompts=len(scenes),
+        right=right,
+        clearness=clearness,
+        shift=Window(shift(found, wanted), 0.0, 0.0, SHIFT_LIMIT),
+        wrong=dict(Counter(attribute for one in found for attribute in one.wrong)),
+        lost=tuple(
+            scene.caption
+            for scene, mine, theirs in zip(scenes, found, wanted, strict=True)
+            if theirs.right and not mine.right
+        ),
+    )
+
+
+def _draw(runner: CaseRunner, scenes: Sequence[Scene]) -> Images:
+    arguments = {**runner.arguments(), "prompts": [scene.caption for scene in scenes]}
+    return load_arrays(Path(runner.task("draw", arguments)["outputs"]))[_FOLDER]
+
+
+def _reference(runner: CaseRunner, scenes: Sequence[Scene]) -> Images:
+    """Return the pictures of plain torch, from the cache if they are there."""
+    plain = plain_runner(runner)
+    batch = min(REFERENCE_BATCH, len(scenes))
+    plain = dataclasses.replace(plain, case=dataclasses.replace(plain.case, batch_size=batch))
+    captions = [scene.caption for scene in scenes]
+
+    def compute(_: Sequence[str]) -> Mapping[str, Any]:
+        runner.workbench.say(f"drawing {len(scenes)} prompts with torch in float32, for comparison")
+        arguments = {**plain.arguments(), "prompts": captions}
+        return {_FOLDER: plain.task("draw", arguments)["outputs"]}
+
+    keys = {_FOLDER: reference_key(plain, _TASK, {"prompts": captions})}
+    return cached_outputs(runner.workbench.cache, keys, compute)[_FOLDER][_FOLDER]

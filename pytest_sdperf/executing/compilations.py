@@ -1,0 +1,135 @@
+"""What engines compile: once per case, kept in the cache, handed to every process that measures."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.building.cache import Cache, Entry, content_key
+from pytest_sdperf.building.fingerprint import source_hash
+from pytest_sdperf.building.steps import step_of
+from pytest_sdperf.contracts import Engine
+from pytest_sdperf.device import Device
+from pytest_sdperf.errors import SdperfError, WorkerError
+from pytest_sdperf.executing.turns import Turns
+from pytest_sdperf.processes import process
+from pytest_sdperf.settings import EngineRequest, Settings
+from pytest_sdperf.tasks._loading import WORK_DIR
+from pytest_sdperf.values import to_json
+
+_TASKS = "pytest_sdperf.tasks.compile"
+
+
+@dataclasses.dataclass(frozen=True)
+class Compilations:
+    """The compiled components of one session.
+
+    Attributes:
+        cache: Where they are kept.
+        settings: The command line.
+        device: What they are compiled for.
+        say: Prints one line of progress.
+        turns: Of this process on the device: a compiler of a GPU tries kernels on it.
+    """
+
+    cache: Cache
+    settings: Settings
+    device: Device
+    say: Callable[[str], None]
+    turns: Turns
+    _versions: dict[tuple[str, Path | None, str], Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    _failed: dict[str, SdperfError] = dataclasses.field(default_factory=dict)
+
+    def find(
+        self,
+        engine: Engine,
+        arguments: Mapping[str, Any],
+        component: str,
+        *,
+        request: EngineRequest,
+        start: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Compile one component, unless the cache has it.
+
+        Args:
+            engine: The engine.
+            arguments: Of the task that will load the component.
+            component: Its name.
+            request: What was asked for: interpreter and environment.
+            start: How a process of the case is started: `out_dir`, `registrars`, `python`, `env`.
+
+        Returns:
+            `compiled`, the folder of what was compiled, and for the suite alone `compiled_bytes`, the size of that,
+            and `compilation`, the step that made it.
+
+        Raises:
+            OutOfMemoryError: The device ran out of memory.
+            WorkerError: Compiling crashed, or took longer than `--build-timeout`.
+            SdperfError: The engine refused.
+        """
+        part = arguments["components"][component]
+        parts = {
+            "component": component,
+            "model": arguments["model"],
+            # No component sees the steps of a request.
+            "workload": {**arguments["workload"], "steps": 0, "scheduler": ""},
+            "part": {**part, "build": part["build"]["key"], "floating": part["build"]["floating"]},
+            "python": str(request.python or ""),
+            "env": dict(request.env),
+            "versions": self._versions_of(engine, start),
+            "code": source_hash(type(engine).__module__),
+            "device": {"slug": self.device.slug, "driver": to_json(self.device.machine.get("driver"))},
+        }
+        key = f"compile-{content_key(parts)}"
+        if key in self._failed:
+            raise self._failed[key]
+        try:
+            entry = self._compile(key, {**arguments, "component": component}, start)
+        except SdperfError as error:
+            self._failed[key] = error
+            raise
+        return {
+            "compiled": str(entry.path / WORK_DIR),
+            "compiled_bytes": entry.size_bytes,
+            "compilation": to_json(step_of(entry)),
+        }
+
+    def _compile(self, key: str, arguments: Mapping[str, Any], start: Mapping[str, Any]) -> Entry:
+        def make(folder: Path) -> dict[str, Any]:
+            self.say(f"compiling {arguments['model']} {arguments['component']}")
+            with self.turns.alone_on_gpu(f"compiling {arguments['model']} {arguments['component']}"):
+                answer = self._run("run", arguments, folder, start)
+            (folder / "stderr.txt").unlink(missing_ok=True)
+            return answer
+
+        return self.cache.get_or_make(key, make)
+
+    def _versions_of(self, engine: Engine, start: Mapping[str, Any]) -> Mapping[str, str]:
+        """Ask the interpreter that will load the component, once per session."""
+        asked = (engine.name, start["python"], content_key(start["env"]))
+        if asked not in self._versions:
+            arguments = {"engine": engine.name, "options": {}, "device_kind": self.device.kind}
+            self._versions[asked] = self._run("versions", arguments, start["out_dir"], start)["versions"]
+        return self._versions[asked]
+
+    def _run(
+        self, function: str, arguments: Mapping[str, Any], folder: Path, start: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            return process.run_task(
+                f"{_TASKS}:{function}",
+                arguments,
+                out_dir=folder,
+                timeout_s=self.settings.build_timeout_s,
+                in_process=self.settings.in_process,
+                registrars=start["registrars"],
+                python=start["python"],
+                env=start["env"],
+            )
+        except WorkerError as error:
+            if error.reason != "timeout":
+                raise
+            message = f"{error} while compiling. Allow more with --sdperf-build-timeout=TIME."
+            raise WorkerError(message, reason=error.reason, tail=error.tail) from error

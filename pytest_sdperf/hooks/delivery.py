@@ -1,0 +1,192 @@
+"""A verdict is delivered at its test: what the fixtures recorded, and how it passes, skips or fails."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_sdperf.comparing.where import sentence
+from pytest_sdperf.comparing.words import sentences
+from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError, WorkerError
+from pytest_sdperf.fusing.explain import Explanation
+from pytest_sdperf.judging.fitness import ended
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import delivery
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.stats.pairs import Pairs
+from pytest_sdperf.tolerances import Override
+from pytest_sdperf.values import Case, Failure, Measurement
+from pytest_sdperf.values.located import Located
+from pytest_sdperf.values.outcomes import Agreement, Outcome, Semantics, Verdict
+from pytest_sdperf.values.replays import Interleaving, Replay
+
+TWICE = "this test measured twice; give each measurement a test of its own"
+_REPORT = pytest.StashKey[CaseReport]()
+
+
+class VerdictFailed(pytest.fail.Exception):  # type: ignore[misc, name-defined]  # an attribute of a function
+    """A test failed because of what was measured: its verdict says it all, and has an exit status of its own."""
+
+
+class DisagreementFailed(pytest.fail.Exception):  # type: ignore[misc, name-defined]  # the same
+    """A test failed because outputs are too far from their reference."""
+
+
+class Recorder:
+    """Collects what one test found out, on the test's own stash."""
+
+    def __init__(self, item: pytest.Item, case: Case) -> None:
+        self._item = item
+        if _REPORT not in item.stash:
+            item.stash[_REPORT] = CaseReport(item.nodeid, case)
+
+    def measurement(self, measurement: Measurement, verdicts: Sequence[Verdict], *, policy: Policy) -> None:
+        """Record a measurement and what it means; a second one of the same test is refused.
+
+        Raises:
+            pytest.fail.Exception: The test has measured before: one test has one verdict.
+        """
+        self._measured(verdicts, measurement=measurement, policy=policy)
+
+    def pairs(self, pairs: Pairs, verdicts: Sequence[Verdict]) -> None:
+        """Record an A/B and what it means; a second one of the same test is refused.
+
+        Raises:
+            pytest.fail.Exception: The test has measured before.
+        """
+        self._measured(verdicts, pairs=pairs)
+
+    def _measured(self, verdicts: Sequence[Verdict], **found: Any) -> None:
+        if self._item.stash[_REPORT].measured:
+            pytest.fail(TWICE, pytrace=False)
+        self._note(**found)
+        self.verdicts(verdicts)
+
+    def _note(self, **found: Any) -> None:
+        self._item.stash[_REPORT] = dataclasses.replace(self._item.stash[_REPORT], **found)
+
+    def tolerances(self, overrides: tuple[Override, ...]) -> None:
+        """Record what the case is judged by that differs from all others, before it is measured."""
+        self._note(overrides=overrides)
+
+    def counts(self, counts: Mapping[str, int], verdict: Verdict, explanation: Explanation | None = None) -> None:
+        """Record how many of the expected operators a graph has, what that means, and why some are missing."""
+        self._note(counts=dict(counts), explanation=explanation)
+        self.verdicts([verdict])
+
+    def rungs(self, rungs: Mapping[str, Mapping[str, str]]) -> None:
+        """Record which rungs of the ladder the given graphs of a case have: component -> rung -> how it stands."""
+        self._note(rungs=rungs)
+
+    def agreements(self, agreements: Sequence[Agreement]) -> None:
+        """Record comparisons with a reference."""
+        self._note(agreements=(*self._item.stash[_REPORT].agreements, *agreements))
+
+    def located(self, located: Located) -> Located:
+        """Record where a disagreement begins, and return it."""
+        self._note(located=located)
+        return located
+
+    def semantics(self, semantics: Semantics, verdict: Verdict) -> None:
+        """Record what the pictures of the fixed prompts show, and what that means."""
+        self._note(semantics=semantics)
+        self.verdicts([verdict])
+
+    def replay(self, replay: Replay, verdict: Verdict) -> None:
+        """Record what a loaded case answered when it was called again and again, and what that means."""
+        self._note(replays=(*self._item.stash[_REPORT].replays, replay))
+        self.verdicts([verdict])
+
+    def interleaving(self, interleaving: Interleaving, verdict: Verdict) -> None:
+        """Record the times of a case while its resolutions took turns, and what they mean."""
+        self._note(interleaving=interleaving)
+        self.verdicts([verdict])
+
+    def verdicts(self, verdicts: Sequence[Verdict]) -> None:
+        """Record what something means."""
+        self._note(verdicts=(*self._item.stash[_REPORT].verdicts, *verdicts))
+
+
+def recorded(item: pytest.Item) -> CaseReport | None:
+    """Return what the fixtures recorded for a test; None if it used none of them."""
+    return item.stash.get(_REPORT, None)
+
+
+def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
+    """Let the running test pass, skip or fail as its verdicts say, with their sentences and without a traceback."""
+    how = delivery(verdicts, policy=policy)
+    if how == "pass":
+        return
+    harmless = (Outcome.HELD, Outcome.IMPROVED)
+    lines = [f"{v.outcome.value}: {v.text}" for v in verdicts if v.outcome not in harmless]
+    text = "\n".join(lines)
+    if how == "skip":
+        pytest.skip(text)
+    raise VerdictFailed(text, pytrace=False)
+
+
+@contextlib.contextmanager
+def comparing(recorder: Recorder, policy: Policy, *, metric: str) -> Iterator[None]:
+    """Skip the running test where there is nothing to compare with, or no memory to compare in.
+
+    What fits into memory is judged where it is measured; here it is said, and recorded.
+
+    Args:
+        recorder: Of the test.
+        policy: Says whether INCONCLUSIVE fails.
+        metric: Of the verdict.
+    """
+    try:
+        yield
+    except NoReferenceError as error:
+        pytest.skip(str(error))
+    except OutOfMemoryError as error:
+        sentence = f"Memory ran out, so nothing was compared: {error}"
+        verdicts = [Verdict(Outcome.INCONCLUSIVE, "out-of-memory", sentence, metric)]
+        recorder.verdicts(verdicts)
+        deliver(verdicts, policy)
+        raise
+
+
+def deliver_agreements(agreements: Sequence[Agreement], located: Located | None = None) -> None:
+    """Let the running test fail where one of them is beyond its limit: a sentence for each that is, then where."""
+    lines = [sentences(one) for one in agreements if not one.passed]
+    if lines:
+        where = sentence(located) if located is not None else ""
+        raise DisagreementFailed("\n".join(filter(None, [*lines, where])), pytrace=False)
+
+
+def out_of_time(report: pytest.TestReport, error: BaseException | None) -> Verdict | None:
+    """Return the verdict on a test that failed because a process took too long, also one that only builds.
+
+    A measurement says so by itself. The machine may have been busy, or the time too short: nothing about the case was
+    found out.
+    """
+    if not (report.failed and isinstance(error, WorkerError) and error.reason == "timeout"):
+        return None
+    return ended(Failure(error.reason, str(error), error.tail), metric="run")
+
+
+def attach(
+    report: pytest.TestReport, found: CaseReport | None, error: BaseException | None, *, late: Verdict | None
+) -> None:
+    """Attach what a test recorded to its report, and why it failed where no verdict says it.
+
+    Args:
+        report: Of the test.
+        found: What it recorded.
+        error: What ended it.
+        late: What `out_of_time` said about that.
+    """
+    if found is None:
+        return
+    by_verdict = isinstance(error, VerdictFailed) or late is not None
+    if report.failed and not by_verdict and not isinstance(error, DisagreementFailed):
+        lines = str(error).strip().splitlines() if error is not None else []
+        found = dataclasses.replace(found, problem=lines[0] if lines else "the test failed")
+    # pytest sends extra attributes of a report through xdist.
+    report.sdperf = {"report": found.to_json(), "by_verdict": by_verdict}  # type: ignore[attr-defined]

@@ -1,0 +1,149 @@
+"""pytest's hooks that follow the tests of a run: record, deliver, conclude, print."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_sdperf.errors import SdperfError, WorkerError
+from pytest_sdperf.hooks import time_budget
+from pytest_sdperf.hooks.delivery import Recorder, attach, out_of_time, recorded
+from pytest_sdperf.running.conclusion import conclude, summary_lines
+from pytest_sdperf.running.preparation import Needs, prepare
+from pytest_sdperf.running.run_results import Results
+from pytest_sdperf.running.session import session_of
+from pytest_sdperf.selection.items import case_of, fixtures_of, is_skipped, narrows
+
+NAME = "sdperf-reporter"
+_COLLECTION = "sdperf_collection"
+DOOR_FAILED = 3  # pytest's own status for an internal error: results could not be kept
+
+
+class Reporter:
+    """Registered under `NAME` for the length of a run."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._results = Results()
+        self._problem = ""
+
+    @property
+    def _is_worker(self) -> bool:
+        """Whether this process is a worker of pytest-xdist, whose controller concludes."""
+        return hasattr(self._config, "workerinput")
+
+    @property
+    def _has_nothing(self) -> bool:
+        """Whether there is nothing to conclude from: no test used our fixtures, and no fault was to be found."""
+        planted = session_of(self._config).run.settings.plant and not self._config.option.collectonly
+        return not (self._results.reports or self._results.selected or planted)
+
+    @property
+    def _command(self) -> str:
+        arguments = [str(argument) for argument in self._config.invocation_params.args]
+        return shlex.join(["pytest", *arguments])
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Remember that tests were taken away."""
+        self._results.deselected |= bool(items)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Remember the tests that are about to measure, once it is known that they can."""
+        benches = [item for item in session.items if case_of(item) and "bench" in fixtures_of(item)]
+        self._results.collected = session_of(self._config).collected
+        if not self._config.option.collectonly:
+            self._results.benches = {item.nodeid: case for item in benches if (case := case_of(item))}
+            if not all(map(is_skipped, benches)):
+                self._results.complete(session_of(self._config).completed)
+        self._results.deselected |= narrows(self._config)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Build what the selected tests need before the first of them measures."""
+        distributed = self._is_worker or self._config.getoption("dist", "no") != "no"
+        if not distributed and not self._config.option.collectonly and not session.testsfailed:
+            needs = needs_of(time_budget.within(self._config, session.items))
+            prepare(session_of(self._config), needs, going_on=lambda: time_budget.time_is_left(self._config))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Attach what the test recorded; show an error that is addressed to the user without a traceback."""
+        report = yield
+        error = call.excinfo.value if call.excinfo else None
+        case, late = case_of(item), out_of_time(report, error)
+        if case is not None and late is not None:
+            Recorder(item, case).verdicts([late])
+            report.longrepr = f"{late.outcome.value}: {late.text}"
+        elif isinstance(error, SdperfError) and report.failed:
+            tail = f"\n{error.tail}" if isinstance(error, WorkerError) and error.tail else ""
+            report.longrepr = f"{error}{tail}"
+        if report.when == "call" or (report.when == "setup" and not report.passed):
+            attach(report, recorded(item), error, late=late)
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take over what a test found out."""
+        if not self._is_worker:
+            self._results.add(report)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker of pytest-xdist collected: every worker collects everything."""
+        self._results.take_collection(getattr(node, "workeroutput", {}).get(_COLLECTION))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Keep what was measured and set the exit status."""
+        if self._is_worker:
+            # pytest-xdist adds the attribute to the config of its workers.
+            self._config.workeroutput[_COLLECTION] = self._results.collection()  # type: ignore[attr-defined]
+        if self._is_worker or self._has_nothing:
+            return
+        try:
+            session.exitstatus = conclude(
+                self._results,
+                session_of(self._config),
+                status=int(exitstatus),
+                failed=session.testsfailed,
+                stopped=bool(session.shouldstop or session.shouldfail),
+                command=self._command,
+            )
+        except SdperfError as error:
+            self._problem = str(error)
+            session.exitstatus = DOOR_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Print the report; nothing where no test used our fixtures."""
+        if self._is_worker or self._has_nothing:
+            return
+        terminalreporter.section("sdperf")
+        width = terminalreporter._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
+        lines = summary_lines(
+            self._results,
+            session_of(self._config),
+            command=self._command,
+            width=width,
+            verbose=self._config.getoption("verbose") > 0,
+        )
+        for line in lines:
+            terminalreporter.write_line(line.text, **line.markup)
+        if self._problem:
+            terminalreporter.write_line(f"ERROR: {self._problem}", red=True)
+
+
+def needs_of(items: Iterable[pytest.Item]) -> list[Needs]:
+    """Return what the tests that will run need to have built."""
+    needs = []
+    for item in items:
+        case, fixtures = case_of(item), fixtures_of(item)
+        if case is not None and not is_skipped(item) and fixtures & {"build", "runner"}:
+            names = ("agree", "drift", "expected_counts", "replay")
+            agrees, drifts, counts, replays = (name in fixtures for name in names)
+            needs.append(Needs(case, agrees=agrees, drifts=drifts, counts=counts, replays=replays))
+    return needs

@@ -1,0 +1,190 @@
+"""Measure a case in fresh processes, with the state and the memory of its device beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pytest_sdperf.errors import OutOfMemoryError, SdperfError, WorkerError
+from pytest_sdperf.executing.runner import CaseRunner, Run
+from pytest_sdperf.machine import health
+from pytest_sdperf.measuring.watches import MemoryWatch, StateWatch
+from pytest_sdperf.processes.process import Event
+from pytest_sdperf.sampling.timing import TimingPlan
+from pytest_sdperf.units import plural
+from pytest_sdperf.values import Build, Failure, Measurement, Sample, finite, to_json
+from pytest_sdperf.values.artifact import Artifact, Step
+
+# Processes that have imported everything and wait for their turn; each holds the code of its libraries in memory.
+MOST_WAITING = 4
+# A request of many UNet calls averages over them; a component needs more calls for a stable median.
+COMPONENT_PLAN = TimingPlan()
+PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=1.0, warmup_s=0.001)
+# On a CPU nothing is left to warm up after two whole requests.
+CPU_PIPELINE_PLAN = dataclasses.replace(PIPELINE_PLAN, warmup_s=0.0)
+
+
+class Recording:
+    """What the processes of one case told until now.
+
+    Args:
+        runner: The case.
+        builds: What they load instead of the case's own builds.
+    """
+
+    def __init__(self, runner: CaseRunner, builds: Mapping[str, Build] | None = None) -> None:
+        self._runner, self._builds = runner, builds
+        self._probe, self._device = runner.workbench.probe, runner.workbench.device
+        self._state = StateWatch(self._probe, self._device)
+        self._before = self._probe.health(self._device)
+        self.samples: list[Sample] = []
+        self.failure: Failure | None = None
+        self._artifacts: dict[str, Artifact] = {}
+
+    @contextlib.contextmanager
+    def until_failure(self) -> Iterator[None]:
+        """Turn what goes wrong inside into a failure; what was measured before stays."""
+        try:
+            yield
+        except OutOfMemoryError as error:
+            self.failure = Failure("oom", str(error))
+        except WorkerError as error:
+            self.failure = Failure(error.reason, str(error), error.tail)
+        except SdperfError as error:
+            self.failure = Failure("refused", str(error))
+
+    @functools.cached_property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of the workers' task.
+
+        Raises:
+            SdperfError: A component cannot be built.
+        """
+        self._builds = self._runner.builds() if self._builds is None else self._builds
+        arguments = self._runner.arguments(builds=self._builds)
+        self._artifacts = _artifacts(self._builds, arguments)
+        return {**arguments, "plan": to_json(plan_of(self._runner))}
+
+    def take(self, worker: Run) -> None:
+        """Let one process measure.
+
+        Raises:
+            SdperfError: It gave no sample, or timed fewer calls than it was asked for.
+        """
+        watch = MemoryWatch(self._probe, self._device)
+
+        def on_event(event: Event) -> None:
+            watch.on_event(event)
+            self._state.on_event(event)
+
+        try:
+            answer = worker(on_event=on_event)
+        finally:
+            watch.close()
+            self._state.close()
+        sample = Sample.from_json(answer["sample"])
+        asked, timed = plan_of(self._runner).min_iterations, len(sample.iterations_s)
+        if timed < asked:
+            raise WorkerError(
+                f"the worker timed {plural(timed, 'call')} where at least {asked} were asked for.", reason="protocol"
+            )
+        self.samples.append(watch.add_to(dataclasses.replace(sample, facts=finite(sample.facts))))
+
+    def measured(self) -> Measurement:
+        """Return all of it, with the state of the machine before and now."""
+        before, during, after = self._before, self._state.seen, self._probe.health(self._device)
+        return Measurement(
+            case=self._runner.case,
+            samples=tuple(self.samples),
+            failure=self.failure,
+            subject=subject(self.samples[-1]) if self.samples else {},
+            artifacts=self._artifacts,
+            health=health.unfit(before, after, self._device, during=during),
+            remarks=health.remarks(before, after, self._device, during=during),
+            readings=health.readings(before=before, during=during, after=after),
+            **_graphs(self._builds or {}),
+        )
+
+
+def measure(
+    runner: CaseRunner,
+    *,
+    processes: int,
+    say: Callable[[str], None],
+    more: Callable[[Measurement], int] = lambda measurement: 0,
+) -> Measurement:
+    """Take one sample in each of `processes` fresh processes, one after the other.
+
+    What cannot be built or loaded, runs out of memory, crashes or hangs ends the measurement with a `Failure`.
+
+    Args:
+        runner: The case.
+        processes: How many to begin with.
+        say: Prints one line of progress.
+        more: Says how many more to start, of what was measured until now; 0 ends the measurement.
+    """
+    recording = Recording(runner)
+    what = f"{runner.case.model} {runner.case.component}"
+    while True:
+        with recording.until_failure():
+            _take(recording, runner, total=len(recording.samples) + processes, say=say)
+        measured = recording.measured()
+        processes = more(measured) if recording.failure is None else 0
+        if not processes:
+            return measured
+        say(f"{what} is not certain yet: {plural(processes, 'process', 'processes')} more")
+
+
+def _take(recording: Recording, runner: CaseRunner, *, total: int, say: Callable[[str], None]) -> None:
+    """Take samples until there are `total`."""
+    what = f"{runner.case.model} {runner.case.component}"
+    while len(recording.samples) < total:
+        count = min(MOST_WAITING, total - len(recording.samples))
+        arguments = recording.arguments
+        say(f"starting {plural(count, 'process', 'processes')} for {what}")
+        with runner.workers("measure", arguments, count=count) as workers:
+            for worker in workers:
+                say(f"measuring {what}: process {len(recording.samples) + 1} of {total}")
+                recording.take(worker)
+
+
+def plan_of(runner: CaseRunner) -> TimingPlan:
+    """Return how many calls each process of a case takes."""
+    return timing_plan(whole=runner.is_pipeline, device_kind=runner.workbench.device.kind)
+
+
+def timing_plan(*, whole: bool, device_kind: str) -> TimingPlan:
+    """Return how many calls each process takes of a whole request or of a component, on a kind of device."""
+    if not whole:
+        return COMPONENT_PLAN
+    return CPU_PIPELINE_PLAN if device_kind == "cpu" else PIPELINE_PLAN
+
+
+def _graphs(builds: Mapping[str, Build]) -> dict[str, Any]:
+    graphs = {name: build for name, build in builds.items() if build.kind == "onnx"}
+    return {
+        "graph_hashes": {name: build.graph_hash for name, build in graphs.items()},
+        "counts": {name: dict(build.counts) for name, build in graphs.items()},
+    }
+
+
+def _artifacts(builds: Mapping[str, Build], arguments: Mapping[str, Any]) -> dict[str, Artifact]:
+    """Return what a task loads: component -> sizes, and what building it took."""
+    found = {}
+    for component, build in builds.items():
+        part = arguments["components"][component]
+        compiling = [Step(**part["compilation"])] if part["compiled"] else []
+        found[component] = Artifact(build.size_bytes, part.get("compiled_bytes"), (*build.steps, *compiling))
+    return found
+
+
+def subject(sample: Sample) -> dict[str, str]:
+    """Return versions and settings of what was tested, as the worker saw them."""
+    told = {**sample.facts.get("versions", {}), **sample.facts.get("settings", {})}
+    facts = {name: str(value) for name, value in told.items()}
+    if "threads" in sample.facts:
+        facts["threads"] = str(sample.facts["threads"])
+    return dict(sorted(facts.items()))

@@ -1,0 +1,1 @@
+"""Child processes, seen from the parent: started, followed, ended."""

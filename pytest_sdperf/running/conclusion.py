@@ -1,0 +1,197 @@
+"""The end of a run: what became of every case is kept, accepted, written, printed, and turned into an exit status."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+from pytest_sdperf import clock
+from pytest_sdperf.acceptance import accept as acceptance
+from pytest_sdperf.acceptance.counts import counts_to_keep
+from pytest_sdperf.baselines import fusions, published
+from pytest_sdperf.baselines import stored as baselines
+from pytest_sdperf.faults import known
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.run_status import run_status
+from pytest_sdperf.machine.gpu_facts import load_gpus
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.explanations import write_explanations
+from pytest_sdperf.report.line import Line
+from pytest_sdperf.report.planted import NOT_FOUND, NOT_KEPT, outcome_of
+from pytest_sdperf.report.results import results_of, write_results
+from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.terminal import report_lines
+from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
+from pytest_sdperf.running.run_results import Results
+from pytest_sdperf.running.session import Session
+from pytest_sdperf.tolerances import idle
+
+
+def conclude(results: Results, session: Session, *, status: int, failed: int, stopped: bool, command: str) -> int:
+    """Write, keep and accept what was measured; return the exit status of the run.
+
+    Args:
+        results: Of the whole run.
+        session: The session.
+        status: What pytest would end with.
+        failed: Failures that pytest counted, errors at collection included.
+        stopped: Whether something ended the run before its last test (`-x`, `--maxfail`).
+        command: What the user typed.
+
+    Raises:
+        SdperfError: A file cannot be written or trusted.
+    """
+    settings = session.run.settings
+    results.ended = results.course(settings, status=status, failed=failed, stopped=stopped)
+    policy = Policy.of(settings, device_kind=session.run.device_kind)
+    date = clock.today_utc()
+    if settings.json_file is not None:
+        info = dataclasses.replace(run_info(results, session, command=command), commit=session.run.commit)
+        saved = results_of(tuple(results.reports), info, results.ended, policy, settings, date=date)
+        write_results(settings.json_file, saved)
+    if settings.explain_file is not None:
+        told = write_explanations(settings.explain_file, results.reports, command=command, date=date)
+        results.written = (told,)
+    if results.interrupted:
+        return status
+    unused = _unused(results, session)
+    measured = any(report.measurement is not None for report in results.reports)
+    accepted = (*_keep_counts(results, session), *(_keep(results, session, date) if measured else ()))
+    results.written = (*results.written, *accepted)
+    if results.finished and measured and not (settings.in_process or settings.plant):
+        session.unfinished.drop(report.case for report in results.reports)
+    status = run_status(
+        # Verdicts count only where they failed their test: an expected failure is none.
+        [verdict.outcome for name in results.failed_by_verdict for verdict in results.found[name].verdicts],
+        policy=policy,
+        other_failures=results.ended.failures > 0,
+        nothing_measured=results.nothing_measured,
+        unused=bool(unused.found),
+    )
+    return _with_fault(results, session, status=status, unused=bool(unused.found)) if settings.plant else status
+
+
+def _with_fault(results: Results, session: Session, *, status: int, unused: bool) -> int:
+    """Say what became of the planted fault; return the exit status, which is none of success in any case."""
+    fault = known.get(session.run.settings.plant)
+    told = outcome_of(fault, results.reports, status=status, unused=unused)
+    results.written = (*results.written, NOT_KEPT, told)
+    return status or NOT_FOUND
+
+
+def _unused(results: Results, session: Session) -> Unused:
+    """Return the stored cases that this run did not use; without a test that measures nobody asks for a device."""
+    if session.run.settings.other is not None or not results.collected:
+        return Unused()
+    return unused_cases(session.baseline, results.ended, results.reports)
+
+
+def _keep(results: Results, session: Session, date: str) -> tuple[str, ...]:
+    settings = session.run.settings
+    if settings.plant:
+        return ()
+    if settings.in_process:
+        return (
+            "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline.",
+        )
+    run = session.run
+    origin = acceptance.Origin(slug=run.device().slug, machine=session.machine, date=date, commit=run.commit)
+    if not settings.update_baselines:
+        acceptance.keep_candidates(results.reports, origin=origin, state_dir=settings.state_dir)
+        return ()
+    accepted = acceptance.accept(
+        results.reports,
+        origin=origin,
+        folder=settings.baselines,
+        state_dir=settings.state_dir,
+        reason=settings.reason,
+    )
+    session.unfinished.drop(report.case for report in results.reports if report.case.key in accepted.accepted)
+    return accepted.lines
+
+
+def _keep_counts(results: Results, session: Session) -> tuple[str, ...]:
+    """Accept operator counts of a foreign optimizer, where that was asked for."""
+    settings = session.run.settings
+    if not settings.update_baselines:
+        return ()
+    found = counts_to_keep(results.reports, reason=settings.reason)
+    return fusions.record(session.fusions_file, found) if found else ()
+
+
+def summary_lines(
+    results: Results, session: Session, *, command: str, width: int, verbose: bool = False
+) -> Iterator[Line]:
+    """Yield the terminal report; nothing if no test used our fixtures."""
+    if results.nothing_measured:
+        selected = results.selected or len(results.reports)
+        yield Line(f"INVALID nothing was measured: none of {selected} selected tests came to it", ("red",))
+    if not results.reports:
+        yield from (Line(text) for text in results.written)
+        return
+    yield from unused_lines(_unused(results, session), rule=session.run.settings.unused_baselines)
+    yield from report_lines(
+        results.reports,
+        run_info(results, session, command=command),
+        width=width,
+        published=published.load(published.folder(), published.own_folder(session.run.settings.baselines)),
+        written=results.written,
+        verbose=verbose,
+    )
+
+
+def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
+    """Describe the run as a whole."""
+    settings = session.run.settings
+    engines = _engines(results.reports)
+    if not any(report.case.engine for report in results.reports):
+        return RunInfo(
+            device="",
+            slug="",
+            baselines=str(settings.baselines / "fusions"),
+            command=command,
+            updating=settings.update_baselines,
+            fusions=session.fusions_file.name,
+            planted=settings.plant,
+        )
+    device = session.run.device()
+    cards = {card.slug: card.family for card in load_gpus().gpus}
+    info = RunInfo(
+        device=device.name,
+        slug=device.slug,
+        family=cards.get(device.slug, ""),
+        machine=session.machine,
+        devices=max(_devices(results), 1),
+        engines=engines,
+        command=command,
+        updating=settings.update_baselines,
+        in_process=settings.in_process,
+        interrupted=results.interrupted,
+        resumable=0 if results.finished else _resumable(results, session),
+        fusions=session.fusions_file.name,
+        pairs=settings.other is not None,
+        idle=idle(session.run.rules, results.collected),
+        planted=settings.plant,
+    )
+    path = str(baselines.file_of(settings.baselines, device.slug))
+    return info.against(session.baseline, results.reports, path=path)
+
+
+def _devices(results: Results) -> int:
+    """Return how many devices measured, as several workers of pytest-xdist may."""
+    turns = (report.measurement.turn for report in results.reports if report.measurement is not None)
+    return len({turn.position for turn in turns if turn is not None})
+
+
+def _resumable(results: Results, session: Session) -> int:
+    measured = {report.case for report in results.reports if report.measurement is not None}
+    return sum(map(session.unfinished.holds, measured))
+
+
+def _engines(reports: list[CaseReport]) -> Mapping[str, Mapping[str, str]]:
+    """Return the versions that each engine reported."""
+    engines: dict[str, Mapping[str, str]] = {}
+    for report in reports:
+        if report.case.engine and report.measurement is not None and report.measurement.subject:
+            engines[report.case.engine] = report.measurement.subject
+    return engines

@@ -1,0 +1,126 @@
+"""What the tests of a run reported, and what was to be run: all that its end is made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.course import NARROWED, Course
+from pytest_sdperf.report.unused import asked_axes
+from pytest_sdperf.settings import Settings
+from pytest_sdperf.values import Case, to_json
+from pytest_sdperf.values.outcomes import Outcome
+
+JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+
+
+@dataclasses.dataclass
+class Results:
+    """What the tests of a run reported, in their order.
+
+    Attributes:
+        found: Node id -> what the test found out, for tests that used our fixtures; of a test that ran twice the last.
+        failed_by_verdict: Node ids of tests that failed because of a verdict, which has an exit status of its own.
+        collected: Cases that tests with `bench` collected, before any deselection.
+        benches: Node id -> case of the tests with `bench` that were selected to run.
+        deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
+        skipped: Node id -> why the test was skipped.
+        expected_failures: Node ids of tests that were expected to fail.
+        written: Lines about what was written: to the baseline, or to a file that was asked for.
+        ended: What was to be done and how it ended, once it has ended.
+    """
+
+    found: dict[str, CaseReport] = dataclasses.field(default_factory=dict)
+    failed_by_verdict: set[str] = dataclasses.field(default_factory=set)
+    collected: tuple[Case, ...] = ()
+    benches: dict[str, Case] = dataclasses.field(default_factory=dict)
+    deselected: bool = False
+    skipped: dict[str, str] = dataclasses.field(default_factory=dict)
+    expected_failures: set[str] = dataclasses.field(default_factory=set)
+    written: tuple[str, ...] = ()
+    ended: Course = dataclasses.field(default_factory=Course)
+
+    @property
+    def reports(self) -> list[CaseReport]:
+        """What was found out, in the order of the tests."""
+        return list(self.found.values())
+
+    @property
+    def selected(self) -> int:
+        """Number of tests with `bench` that were selected to run."""
+        return len(self.benches)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run was ended from outside, so that nothing is kept or accepted."""
+        return self.ended.status not in JUDGED
+
+    @property
+    def finished(self) -> bool:
+        """Whether every selected test came to its end: neither interrupted, nor stopped, nor out of time."""
+        return self.ended.ended and all(report.outcome is not Outcome.NOT_MEASURED for report in self.reports)
+
+    @property
+    def nothing_measured(self) -> bool:
+        """Whether tests that measure were selected and none came to measure, or a time budget left out every test."""
+        if self.reports and all(report.outcome is Outcome.NOT_MEASURED for report in self.reports):
+            return True
+        return self.selected > 0 and not any(report.measured for report in self.reports)
+
+    def add(self, report: pytest.TestReport) -> None:
+        """Take over what a test recorded; it arrives as JSON, also from a worker of pytest-xdist."""
+        if hasattr(report, "wasxfail"):
+            self.expected_failures.add(report.nodeid)
+        elif report.skipped:
+            self.skipped[report.nodeid] = _skip_reason(report)
+        data = getattr(report, "sdperf", None)
+        if data is None:
+            return
+        found = CaseReport.from_json(data["report"])
+        self.found[found.nodeid] = found
+        self.failed_by_verdict.discard(found.nodeid)
+        if report.failed and data["by_verdict"]:
+            self.failed_by_verdict.add(found.nodeid)
+
+    def complete(self, completed: Callable[[Case], Case]) -> None:
+        """Replace cases by what they turned out to be: those of the user's own pipeline are stored under that."""
+        self.collected = tuple(map(completed, self.collected))
+        self.benches = {name: completed(case) for name, case in self.benches.items()}
+
+    def collection(self) -> dict[str, Any]:
+        """Return as JSON data what a worker of pytest-xdist collected."""
+        data: dict[str, Any] = to_json(
+            {"collected": self.collected, "benches": self.benches, "deselected": self.deselected}
+        )
+        return data
+
+    def take_collection(self, data: Mapping[str, Any] | None) -> None:
+        """Take over what a worker collected; None where it did not come to that."""
+        if data is not None:
+            self.collected = tuple(Case.from_json(case) for case in data["collected"])
+            self.benches = {name: Case.from_json(case) for name, case in data["benches"].items()}
+            self.deselected |= data["deselected"]
+
+    def course(self, settings: Settings, *, status: int, failed: int, stopped: bool) -> Course:
+        """Return what was to be done and how it ended. Arguments as of `conclude`."""
+        return Course(
+            status=status,
+            stopped=stopped,
+            failures=max(failed - len(self.failed_by_verdict), 0),
+            expected_failures=tuple(sorted(self.expected_failures)),
+            selected=self.selected,
+            measured=self.selected > 0 and not self.nothing_measured,
+            collected=self.collected,
+            asked=asked_axes(settings.selection),
+            skipped={self.benches[name].key: why for name, why in self.skipped.items() if name in self.benches},
+            narrowed=NARROWED if self.deselected else "",
+        )
+
+
+def _skip_reason(report: pytest.TestReport) -> str:
+    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return told.removeprefix("Skipped: ")

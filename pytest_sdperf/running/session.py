@@ -1,0 +1,298 @@
+"""The one stateful object of a run: its workbench, its baseline, and what became of every case."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_sdperf import ladder
+from pytest_sdperf.baselines import fusions
+from pytest_sdperf.baselines import stored as baselines
+from pytest_sdperf.baselines.shipped import shipped_folder
+from pytest_sdperf.building.builder import Builder
+from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.building.fingerprint import library_versions
+from pytest_sdperf.building.planted import PlantedBuilder
+from pytest_sdperf.checking.given_pipeline import GivenPipeline
+from pytest_sdperf.components import PIPELINE
+from pytest_sdperf.executing.runner import CaseRunner, build_of, rungs_of
+from pytest_sdperf.executing.workbench import Workbench
+from pytest_sdperf.faults import planting
+from pytest_sdperf.judging.escalation import more_processes
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.measuring.calibrator import calibrate
+from pytest_sdperf.measuring.measure import timing_plan
+from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
+from pytest_sdperf.processes.process import environment
+from pytest_sdperf.running.run import Run
+from pytest_sdperf.running.unfinished import Conditions, Unfinished, conditions_of
+from pytest_sdperf.selection.other_case import OtherCase
+from pytest_sdperf.selftest.limits import shown_for, with_limit
+from pytest_sdperf.selftest.records import Archive, SelfTests
+from pytest_sdperf.settings import EngineRequest
+from pytest_sdperf.tolerances import Override
+from pytest_sdperf.values import Build, Case, Measurement
+from pytest_sdperf.values.calibration import Calibration
+from pytest_sdperf.values.outcomes import Verdict
+
+NAME = "sdperf-session"
+
+
+def session_of(config: pytest.Config) -> Session:
+    """Return the session that this config belongs to."""
+    session = config.pluginmanager.get_plugin(NAME)
+    assert isinstance(session, Session)
+    return session
+
+
+class Session:
+    """What the fixtures of one run share. Everything expensive is made when it is first asked for.
+
+    Attributes:
+        run: What was asked, what is registered, and the device.
+        cases: Number of tests that will measure: of many verdicts each may be wrong less often.
+        collected: Cases of the tests that these options collect to measure, before anything is deselected.
+    """
+
+    def __init__(self, run: Run, *, say: Callable[[str], None]) -> None:
+        self.run = run
+        self.say = say
+        self.cases = 1
+        self.collected: tuple[Case, ...] = ()
+        self._runners: dict[Case, CaseRunner] = {}
+        self._calibrated: list[Calibration | None] = []
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    @functools.cached_property
+    def cache(self) -> Cache:
+        """Artifacts and references."""
+        settings = self.run.settings
+        return Cache(settings.cache_dir, size_bytes=settings.cache_size_bytes, say=self.say, built=self.run.built)
+
+    @functools.cached_property
+    def builder(self) -> Builder:
+        """Builds components through the cache; needs no device."""
+        return self.new_builder(self.cache, say=self.say)
+
+    @functools.cached_property
+    def planted(self) -> Builder | None:
+        """What builds the components of cases with a fault in them; None where none is planted there."""
+        kind = functools.partial(PlantedBuilder, self.run.settings.plant)
+        return self.new_builder(self.cache, say=self.say, kind=kind) if planting.builds(kind.args[0]) else None
+
+    def new_builder(
+        self, cache: Cache, *, say: Callable[[str], None], kind: Callable[..., Builder] = Builder
+    ) -> Builder:
+        """Return a builder of this run's models that works through some cache."""
+        given, reference = self.run.selector.given, self.run.settings.selection.onnx_reference
+        return kind(
+            self.run.catalog,
+            self.run.settings,
+            cache,
+            say=say,
+            folder=given.folder if given else None,
+            reference=OnnxFolder(reference, option=ONNX_REFERENCE) if reference else None,
+        )
+
+    @property
+    def cores(self) -> int:
+        """Cores that this process may use."""
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    @contextlib.contextmanager
+    def sharing_cores(self, processes: int) -> Iterator[None]:
+        """Give each of `processes` processes its share of the cores: thread pools that overlap spin on each other."""
+        before = os.environ.get("OMP_NUM_THREADS", "")
+        share = max(1, self.cores // processes)
+        threads = min(share, int(before)) if before.isdigit() else share
+        with environment({"OMP_NUM_THREADS": str(threads)} if processes > 1 else {}):
+            yield
+
+    def build(self, case: Case, component: str) -> Build:
+        """Return the build of one component of a case, from the cache if it is there; needs no device."""
+        engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
+        builder = self.planted or self.builder
+        rungs = rungs_of(builder, case, self.run.catalog)
+        return build_of(builder, case, component, engine=engine, rungs=rungs)
+
+    @functools.cached_property
+    def workbench(self) -> Workbench:
+        """What every case of this run shares."""
+        device = self.run.device()
+        self._scratch = tempfile.TemporaryDirectory(prefix="sdperf-")
+        return Workbench(
+            settings=self.run.settings,
+            catalog=self.run.catalog,
+            device=device,
+            probe=self.run.probe(),
+            builder=self.builder,
+            cache=self.cache,
+            folder=Path(self._scratch.name),
+            say=self.say,
+            run=self.run.token,
+            planted=self.planted,
+        )
+
+    def calibration(self, case: Case) -> Calibration | None:
+        """Return what the device itself does, measured once; None where nothing can measure it, which is said once.
+
+        Args:
+            case: The interpreter of its engine is asked where the suite's own has no torch.
+        """
+        if not self._calibrated:
+            python = None if importlib.util.find_spec("torch") else self.run.request_of(case).python
+            self._calibrated.append(calibrate(self.workbench, python=python))
+        return self._calibrated[0]
+
+    @functools.cached_property
+    def given_pipeline(self) -> GivenPipeline | None:
+        """What `--pipeline` named; None where pipelines are built from models."""
+        factory = self.run.settings.selection.pipeline
+        return GivenPipeline(factory, self.workbench) if factory else None
+
+    def completed(self, case: Case) -> Case:
+        """Return a case with what only the user's own pipeline can say; it is made for that, once.
+
+        Raises:
+            SdperfError: It cannot be made, or is not supported.
+        """
+        return self.given_pipeline.completed(case) if self.given_pipeline else case
+
+    def runner(self, case: Case) -> CaseRunner:
+        """Return the runner of a case; the same one for the same case."""
+        case = self.completed(case)
+        if case not in self._runners:
+            self._runners[case] = self._new_runner(case, self.run.request_of(case))
+        return self._runners[case]
+
+    def other_runner(self, other: OtherCase) -> CaseRunner:
+        """Return what executes the second side of an A/B."""
+        return self._new_runner(other.case, other.request)
+
+    def _new_runner(self, case: Case, request: EngineRequest) -> CaseRunner:
+        given, plant = self.given_pipeline, self.run.settings.plant
+        return given.runner(case, request) if given else CaseRunner(case, request, self.workbench, plant)
+
+    def has_outputs(self, case: Case) -> bool:
+        """Whether a case was executed ahead, for the test that compares it."""
+        return case in self._runners and self._runners[case].has_outputs
+
+    @functools.cached_property
+    def baseline(self) -> baselines.Baseline | None:
+        """The baseline of this device: the project's own, else of the first registered folder that has one.
+
+        Raises:
+            BaselineError: The file is there but cannot be trusted.
+        """
+        slug = self.run.device().slug
+        folders = (self.run.settings.baselines, *self.run.catalog.baseline_folders)
+        name, read = self.run.settings.plant, baselines.read
+        found = (planting.read_baseline(name, baselines.file_of(folder, slug), read) for folder in folders)
+        return next((baseline for baseline in found if baseline is not None), None)
+
+    def standing(self, case: Case) -> Mapping[str, Mapping[str, str]]:
+        """Return component -> rung -> how it stands, of graphs that are taken as they are; empty for other cases."""
+        if self.builder.given is None or case.optimization != ladder.AS_IS:
+            return {}
+        return self.builder.given.standing(self.run.catalog.models.get(case.model), case.component)
+
+    def known_counts(self, case: Case) -> Mapping[str, int] | None:
+        """Return what a foreign optimizer is known to reach for a build; None where the optimizer is our own.
+
+        The project's own file counts; what is shipped with the suite is asked only where the project has no entry.
+
+        Raises:
+            BaselineError: A file is there but not valid.
+        """
+        if case.fuser != "ort":
+            return None
+        key = fusions.fusion_key(case)
+        own = fusions.read(self.fusions_file).get(key)
+        shipped = fusions.file_of(shipped_folder("fusions"), self._onnxruntime)
+        return own if own is not None else fusions.read(shipped).get(key, {})
+
+    @property
+    def fusions_file(self) -> Path:
+        """The project's file of known operator counts for the installed onnxruntime."""
+        return fusions.file_of(self.run.settings.baselines / "fusions", self._onnxruntime)
+
+    @functools.cached_property
+    def _onnxruntime(self) -> str:
+        return library_versions("onnxruntime")["onnxruntime"]
+
+    def check_files(self) -> None:
+        """Read what this run will be judged by, so that a damaged file ends it before its first test.
+
+        Raises:
+            BaselineError: A file is there but cannot be trusted.
+        """
+        _ = self.baseline
+        _ = self._self_tested
+        fusions.read(self.fusions_file)
+
+    @functools.cached_property
+    def unfinished(self) -> Unfinished:
+        """What this run has measured so far, and what an interrupted one left."""
+        return Unfinished(self.run.settings.state_dir / "unfinished" / self.run.device().slug)
+
+    def conditions(self, case: Case, builds: Mapping[str, Build]) -> Conditions:
+        """Return what has to be equal for an earlier measurement of a case to stand for a new one."""
+        request, catalog = self.run.request_of(case), self.run.catalog
+        return conditions_of(
+            request,
+            builds,
+            engine=catalog.engines.get(request.engine),
+            model=catalog.models.get(case.model),
+            machine=self.machine,
+            plan=timing_plan(whole=case.component == PIPELINE, device_kind=self.run.device().kind),
+            settings=self.run.settings,
+        )
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        """Machine keys of a baseline that is recorded now."""
+        return {**self.run.device().machine, "pool": self.run.settings.pool}
+
+    def judge(self, measurement: Measurement, *, policy: Policy) -> tuple[Verdict, ...]:
+        """Judge a measurement against this device's baseline."""
+        stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
+        return judge(measurement, stored, policy=policy, differences=differences)
+
+    def more_processes(self, measurement: Measurement, *, policy: Policy) -> int:
+        """Return how many more processes a measurement needs, while its verdict is open; 0 when it is settled."""
+        stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
+        return more_processes(measurement, stored, policy=policy, differences=differences)
+
+    def policy(self, case: Case, overrides: Iterable[Override] = ()) -> Policy:
+        """Return how strictly this run judges a case, with tolerances of its own.
+
+        On a CPU the self-tests of the machine may allow a lower limit than the usual one.
+        """
+        run, kind = self.run, self.run.device().kind
+        policy = Policy.of(run.settings, device_kind=kind, overrides=overrides, cases=self.cases)
+        tested = self._self_tested.values() if policy.on_cpu else ()
+        return with_limit(policy, shown_for(case, tested, pairs=run.settings.other is not None))
+
+    @functools.cached_property
+    def _self_tested(self) -> Mapping[str, SelfTests]:
+        """What they were when this run began: read once, and not for every case."""
+        return self.self_tests.cases()
+
+    @functools.cached_property
+    def self_tests(self) -> Archive:
+        """What self-tests of this machine measured."""
+        return Archive(self.run.settings, slug=self.run.device().slug, machine=self.machine)
+
+    def close(self) -> None:
+        """Remove the scratch folder."""
+        if self._scratch is not None:
+            self._scratch.cleanup()

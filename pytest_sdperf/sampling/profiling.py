@@ -1,0 +1,132 @@
+"""What a GPU did during a few calls, as torch's profiler saw it.
+
+The profiler listens to the driver (CUPTI, roctracer), so it sees the kernels of every library in the process. Runs in
+the worker, after everything else: listening costs time, and with older CUDA no graph can be replayed afterwards.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.sampling.kernels import NONE_ON_CPU, OTHER, kind_of
+
+CALLS = 3
+NAMES_KEPT, LONGEST_NAME = 5, 200
+# What a profiler calls everything that runs on the GPU. Annotations of the GPU's time line are none of it.
+_ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+_MOVED = {"gpu_memcpy": "copy", "gpu_memset": "memset"}
+# cudaLaunchKernel, cudaLaunchKernelExC_v11060, cuLaunchKernel, hipExtModuleLaunchKernel
+_LAUNCH = re.compile(r"^(cuda|cu|hip)\w*Launch\w*Kernel")
+# cudaGraphLaunch, cuGraphLaunch_v2, hipGraphLaunch
+_REPLAY = re.compile(r"^(cuda|cu|hip)GraphLaunch")
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What one call did, the average of those that were watched.
+
+    Attributes:
+        kernels: Kind -> `count` and `seconds`, longest first.
+        others: Names of the longest kernels whose kind is not known.
+        slowest: The kernels that take most: `name`, `kind`, `count` and `seconds` of each.
+        replays: Launches of captured graphs.
+        launches: Kernels that the host launched one by one.
+        unseen: Why nothing is known; empty where something is.
+    """
+
+    kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+    slowest: tuple[Mapping[str, Any], ...] = ()
+    replays: int = 0
+    launches: int = 0
+    unseen: str = ""
+
+
+def watched(call: Callable[[], None], *, device_kind: str, folder: Path, calls: int = CALLS) -> Activity:
+    """Make some more calls and return what the GPU did during one of them.
+
+    Args:
+        call: One complete, synchronized call.
+        device_kind: Where it runs.
+        folder: Place for the profiler's file, which is removed again.
+        calls: How many to make.
+    """
+    unseen = _unseen(device_kind)
+    if unseen:
+        return Activity(unseen=unseen)
+    try:
+        events = _events(call, folder / "activity.json", calls=calls)
+    except Exception as error:  # noqa: BLE001 - whatever a profiler raises, the times are measured already
+        return Activity(unseen=f"torch's profiler failed: {type(error).__name__}: {error}"[:300])
+    return summed(events, calls=calls)
+
+
+def _unseen(device_kind: str) -> str:
+    if device_kind == "cpu":
+        return NONE_ON_CPU
+    if importlib.util.find_spec("torch") is None:
+        return "torch, whose profiler sees kernels, is not installed beside the engine"
+    import torch
+
+    return "" if torch.cuda.is_available() else f"torch {torch.__version__} beside the engine is not for this GPU"
+
+
+def _events(call: Callable[[], None], path: Path, *, calls: int) -> list[Mapping[str, Any]]:
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for _ in range(calls):
+            call()
+    # The file, not `events()`: that builds a tree of the host's operators, of which there are none here.
+    seen.export_chrome_trace(str(path))
+    try:
+        events: list[Mapping[str, Any]] = json.loads(path.read_text(encoding="utf-8", errors="replace"))["traceEvents"]
+    finally:
+        path.unlink()
+    return events
+
+
+def summed(events: Iterable[Mapping[str, Any]], *, calls: int) -> Activity:
+    """Add up what a profiler recorded.
+
+    Args:
+        events: As in the file of `torch.profiler`: `cat`, `name` and `dur` in microseconds.
+        calls: How many calls they are from.
+    """
+    named: dict[tuple[str, str], list[float]] = {}
+    replays = launches = 0
+    for event in events:
+        category, name = event.get("cat"), str(event.get("name", ""))
+        if category in _ON_DEVICE:
+            kind = _MOVED.get(category) or kind_of(name)
+            named.setdefault((kind, name[:LONGEST_NAME]), []).append(event.get("dur", 0) / 1e6)
+        elif _REPLAY.match(name):
+            replays += 1
+        elif _LAUNCH.match(name):
+            launches += 1
+    if not named:
+        return Activity(
+            replays=round(replays / calls), launches=round(launches / calls), unseen="torch's profiler saw no kernel"
+        )
+    seconds: dict[str, list[float]] = {}
+    for (kind, _), each in named.items():
+        seconds.setdefault(kind, []).extend(each)
+    ordered = sorted(seconds, key=lambda kind: -sum(seconds[kind]))
+    slowest = sorted(named, key=lambda one: -sum(named[one]))
+    return Activity(
+        kernels={kind: _sum(seconds[kind], calls) for kind in ordered},
+        others=tuple(name for kind, name in slowest if kind == OTHER)[:NAMES_KEPT],
+        slowest=tuple({"name": one[1], "kind": one[0], **_sum(named[one], calls)} for one in slowest[:NAMES_KEPT]),
+        replays=round(replays / calls),
+        launches=round(launches / calls),
+    )
+
+
+def _sum(seconds: Sequence[float], calls: int) -> dict[str, float]:
+    return {"count": round(len(seconds) / calls), "seconds": sum(seconds) / calls}

@@ -1,0 +1,1 @@
+"""The arithmetic of verdicts: bounds, looks, and pairs."""

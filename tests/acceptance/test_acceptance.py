@@ -1,0 +1,393 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+from sample_values import CASE, case, failed, kernels, measurement, sample_with
+
+from pytest_sdperf.acceptance.accept import Origin, accept, keep_candidates, measurement_of, session_of
+from pytest_sdperf.acceptance.candidates import candidates_file
+from pytest_sdperf.baselines.privacy import PrivacyError, identity
+from pytest_sdperf.baselines.stored import SESSIONS_KEPT, read
+from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.gates import LEVELS
+from pytest_sdperf.values import Sample
+from pytest_sdperf.values.artifact import Artifact, Step
+from pytest_sdperf.values.calibration import Calibration
+from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
+
+MACHINE = {"slug": "t4", "driver": "580.1", "power_limit_w": 70}
+POLICY = Policy()
+
+
+@dataclasses.dataclass
+class Desk:
+    """A repository and a machine on which sessions follow each other."""
+
+    folder: Path
+    state: Path
+    day: int = 0
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "t4.json"
+
+    def origin(self, **fields) -> Origin:
+        return Origin(**{"slug": "t4", "machine": MACHINE, "date": f"2026-11-{self.day:02}T10:00Z", **fields})
+
+    def stored(self, of=CASE):
+        baseline = read(self.file)
+        return baseline.cases.get(of.key) if baseline else None
+
+    def report(self, measured, **fields) -> CaseReport:
+        verdicts = judge(measured, self.stored(measured.case), policy=POLICY)
+        return CaseReport(f"test_it[{measured.case.engine}]", measured.case, measured, verdicts=verdicts, **fields)
+
+    def accept(self, *reports, **options):
+        self.day += 1
+        origin = options.pop("origin", None) or self.origin()
+        return accept(reports, origin=origin, folder=self.folder, state_dir=self.state, **options)
+
+    def machine(self):
+        baseline = read(self.file)
+        return baseline.machine if baseline else None
+
+    def candidates(self):
+        baseline = read(candidates_file(self.state, "t4"))
+        return sorted(baseline.cases) if baseline else []
+
+
+@pytest.fixture
+def desk(tmp_path) -> Desk:
+    return Desk(tmp_path / "baselines", tmp_path / "state")
+
+
+def test_a_new_case_becomes_anchor_and_first_session(desk):
+    done = desk.accept(desk.report(measurement(10, 10, 10)))
+    entry = desk.stored()
+    assert done.accepted == (CASE.key,)
+    assert done.refused == {}
+    assert done.lines[0] == f"+ {CASE.key}: 10.0 ms, 400 MB"
+    assert entry.sessions == (entry.anchor,)
+    assert entry.anchor.date == "2026-11-01T10:00Z"
+    assert entry.anchor.samples == measurement(10, 10, 10).samples
+
+
+def test_the_anchor_stays_and_the_oldest_session_goes(desk):
+    for day in range(SESSIONS_KEPT + 3):
+        desk.accept(desk.report(measurement(10, 10, 10 + day / 1000)))
+    entry = desk.stored()
+    assert entry.anchor.date == "2026-11-01T10:00Z"
+    assert [one.date for one in entry.sessions] == [f"2026-11-{day:02}T10:00Z" for day in range(4, 14)]
+
+
+def test_re_anchoring_is_explicit(desk):
+    desk.accept(desk.report(measurement(10, 10, 10)))
+    desk.accept(desk.report(measurement(10, 10, 10.001)), re_anchor=True)
+    assert desk.stored().anchor.date == "2026-11-02T10:00Z"
+
+
+def test_the_same_samples_are_stored_once_whatever_their_date(desk):
+    for re_anchor in (False, False, True):
+        done = desk.accept(desk.report(measurement(10, 10, 10.5)), re_anchor=re_anchor)
+    assert f"= {CASE.key}: these samples are stored already" in done.lines
+    assert [one.date for one in desk.stored().sessions] == ["2026-11-01T10:00Z"]
+    desk.accept(desk.report(measurement(10, 10, 11)))
+    desk.accept(desk.report(measurement(10, 10, 10.5)), re_anchor=True)
+    assert (len(desk.stored().sessions), desk.stored().anchor.date) == (2, "2026-11-01T10:00Z")
+
+
+def test_a_regression_needs_a_reason_and_then_is_the_new_level(desk):
+    desk.accept(desk.report(measurement(10, 10, 10)))
+    slower = desk.report(measurement(20, 20, 20))
+    done = desk.accept(slower)
+    assert done.accepted == ()
+    assert done.lines == (
+        (
+            f"! {CASE.key}: refused, REGRESSED: {slower.verdicts[0].sentence} If that is meant, add "
+            f'--sdperf-reason="why it is acceptable".'
+        ),
+    )
+    assert len(desk.stored().sessions) == 1
+
+    done = desk.accept(slower, reason="safety checker is on now")
+    assert done.lines[0] == f"~ {CASE.key}: 10.0 ms, 400 MB -> 20.0 ms, 400 MB (+100 %)"
+    entry = desk.stored()
+    assert entry.last.reason == "safety checker is on now"
+    assert entry.last.changed == ("latency",)
+    assert entry.level("latency") == (entry.last,)
+    assert len(entry.level("first-run-memory")) == 2
+    assert desk.report(measurement(20, 20, 20)).outcome is Outcome.HELD
+
+
+def test_files_and_what_building_them_took_are_stored_and_a_larger_file_is_the_new_level(desk):
+    step = Step("export", 25.0, 24.0, host="cpu-amd-epyc-2c", commit="abc", date="2026-11-20T09:58Z", now=True)
+    small, large = ({"unet": Artifact(size, None, (step,))} for size in (60_000_000, 70_000_000))
+    desk.accept(desk.report(measurement(artifacts=small)))
+    assert desk.stored().last.artifacts == small
+    assert measurement_of(desk.stored().last, CASE).artifacts == small
+    refused = desk.accept(desk.report(measurement(10.0, 10.1, 10.2, artifacts=large)))
+    assert refused.refused[CASE.key].startswith("REGRESSED: UNet model files of 70 MB are 17 % above")
+    desk.accept(desk.report(measurement(10.0, 10.1, 10.2, artifacts=large)), reason="an embedding more")
+    assert desk.stored().last.changed == ("artifact-size",)
+    assert [session.artifacts for session in desk.stored().level("artifact-size")] == [large]
+
+
+def test_a_blank_reason_is_no_reason(desk):
+    desk.accept(desk.report(measurement(10, 10, 10)))
+    assert desk.accept(desk.report(measurement(20, 20, 20)), reason="  ").accepted == ()
+
+
+def test_a_reason_is_stored_only_with_what_regressed(desk):
+    desk.accept(desk.report(measurement(10, 10, 10)), reason="irrelevant")
+    assert desk.stored().last.reason == ""
+
+
+def test_an_improvement_needs_no_reason_and_is_the_new_level(desk):
+    desk.accept(desk.report(measurement(10, 10, 10)))
+    assert desk.accept(desk.report(measurement(5, 5, 5))).accepted == (CASE.key,)
+    assert desk.stored().last.changed == ("latency",)
+
+
+def test_invalid_is_refused(desk):
+    done = desk.accept(desk.report(measurement(health=("the GPU is hot",))), reason="please")
+    assert done.lines == (f"! {CASE.key}: refused, INVALID: The machine was not fit to be measured: the GPU is hot.",)
+    assert not desk.file.exists()
+
+
+def test_what_was_not_judged_is_refused(desk):
+    done = desk.accept(CaseReport("test_it", CASE, measurement()))
+    assert done.refused == {CASE.key: "it was not judged"}
+
+
+def test_out_of_memory_is_stored_as_a_value(desk):
+    desk.accept(desk.report(failed("oom", "out of memory")))
+    assert (desk.stored().last.failure, desk.stored().last.samples) == ("oom", ())
+    assert desk.report(failed("oom", "out of memory")).outcome is Outcome.HELD
+    done = desk.accept(desk.report(measurement(10, 10, 10)))
+    assert done.lines[0] == f"~ {CASE.key}: OOM -> 10.0 ms, 400 MB"
+    assert desk.report(measurement(10, 10, 10)).outcome is Outcome.HELD
+
+
+def test_memory_from_before_an_out_of_memory_is_no_longer_compared_with(desk):
+    desk.accept(desk.report(measurement(10, 10, 10, second=400)))
+    desk.accept(desk.report(failed("oom", "out of memory")), reason="a larger model")
+    assert desk.stored().last.changed == tuple(sorted(LEVELS))
+    again = desk.report(measurement(10, 10, 10, second=200))
+    assert again.verdict("second-run-memory").outcome is Outcome.NEW
+    desk.accept(again)
+    assert desk.report(measurement(10, 10, 10, second=200)).outcome is Outcome.HELD
+
+
+# -------------------------------------------------------------------------------------------------- gates
+
+WRONG = Agreement("component", "relative-l2", 4e-3, 1e-3, 2e-3, "float16", "float32")
+RIGHT = dataclasses.replace(WRONG, error=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("gate", "refuses"),
+    [
+        (CASE, True), (case(batch_size=8), True), (case(component="pipeline", steps=4), True), (case(engine=""), True),
+        (case(component="vae_decoder"), False), (case(engine="torch"), False), (case(optimization="fp32"), False),
+        (case(fuser="native"), False), (case(model="sd21-thin"), False), (case(weights="abc"), False),
+    ],
+)  # fmt: skip
+def test_a_failed_agreement_refuses_every_case_of_its_build(desk, gate, refuses):
+    gate_report = CaseReport("test_agreement[x]", gate, agreements=(RIGHT, WRONG))
+    done = desk.accept(desk.report(measurement()), gate_report, reason="please")
+    why = "test_agreement[x] disagrees with the reference: error 4.00e-03, limit 2.00e-03"
+    assert done.refused == ({CASE.key: why} if refuses else {})
+
+
+def test_a_pipeline_is_refused_for_any_of_its_components(desk):
+    whole = case(component="pipeline", steps=4, scheduler="ddim")
+    report = desk.report(measurement(case=whole, calls=5))
+    gate = CaseReport("test_agreement[vae]", case(component="vae_decoder"), agreements=(WRONG,))
+    assert list(desk.accept(report, gate).refused) == [whole.key]
+
+
+def test_an_error_that_is_not_a_number_is_a_disagreement(desk):
+    gate = CaseReport("t", CASE, agreements=(dataclasses.replace(WRONG, error=math.nan), WRONG))
+    done = desk.accept(desk.report(measurement()), gate)
+    assert done.refused == {CASE.key: "t disagrees with the reference: error nan, limit 2.00e-03"}
+
+
+def test_a_test_that_failed_otherwise_is_a_gate_too(desk):
+    lost = Verdict(Outcome.REGRESSED, "fewer-than-derived", "The unet graph lacks operators.", "fusions")
+    for gate, why in (
+        (
+            CaseReport("test_fusions", case(engine=""), verdicts=(lost,)),
+            "test_fusions: The unet graph lacks operators.",
+        ),
+        (CaseReport("test_x", CASE, problem="assert 1 == 2"), "test_x failed: assert 1 == 2"),
+    ):
+        assert desk.accept(desk.report(measurement()), gate, reason="please").refused == {CASE.key: why}
+    assert not desk.file.exists()
+
+
+# ------------------------------------------------------------------------------------------ files and machines
+
+
+def test_another_machine_is_not_mixed_into_a_file(desk):
+    desk.accept(desk.report(measurement()))
+    other = desk.report(measurement(case=case(engine="torch")))
+    before = desk.file.read_bytes()
+    done = desk.accept(other, origin=desk.origin(machine={**MACHINE, "driver": "590"}))
+    assert done.accepted == ()
+    assert done.lines == (
+        (
+            f"! {other.case.key}: refused, t4.json was recorded with another driver: one file holds one machine. Move "
+            f"it away and record every case anew"
+        ),
+    )
+    assert desk.file.read_bytes() == before
+
+
+def test_a_machine_that_reports_slightly_other_memory_is_the_same(desk):
+    desk.accept(desk.report(measurement()), origin=desk.origin(machine={**MACHINE, "memory_bytes": 16_000_000_000}))
+    before = desk.machine()
+    again = desk.origin(machine={**MACHINE, "memory_bytes": 16_000_100_000})
+    assert desk.accept(desk.report(measurement()), origin=again).accepted == (CASE.key,)
+    assert desk.machine() == before
+
+
+def test_a_damaged_file_is_not_overwritten(desk):
+    report = desk.report(measurement())
+    desk.folder.mkdir()
+    desk.file.write_text("{")
+    with pytest.raises(BaselineError):
+        desk.accept(report)
+    assert desk.file.read_text() == "{"
+
+
+def test_the_last_line_says_what_to_do(desk):
+    done = desk.accept(desk.report(measurement()))
+    assert done.lines[-1].startswith("written to ")
+    assert done.lines[-1].endswith("t4.json; review it as a diff before you commit it")
+
+
+def test_nothing_to_accept_writes_nothing(desk):
+    assert desk.accept().lines == ()
+    assert not desk.folder.exists()
+
+
+def test_private_text_in_facts_is_taken_out_and_in_a_reason_refused(desk):
+    home = identity().home
+    facts = {"module": f"{home}/venv/onnxruntime/__init__.py", "uuid": "GPU-1f2e3d4c-5b6a-7988-a1b2-c3d4e5f60718"}
+    measured = measurement(10, 10, 10)
+    measured = dataclasses.replace(
+        measured, samples=tuple(dataclasses.replace(one, facts=facts) for one in measured.samples)
+    )
+    desk.accept(desk.report(measured))
+    assert desk.stored().last.samples[0].facts == {"module": "~/venv/onnxruntime/__init__.py", "uuid": "<uuid>"}
+    with pytest.raises(PrivacyError):
+        desk.accept(desk.report(measurement(20, 20, 20)), reason="see /home/anna/notes")
+
+
+def test_session_keeps_the_raw_samples_and_what_was_tested(desk):
+    rates = Calibration(7.9e14, 3e12, "float16", "torch 2.13.0")
+    measured = measurement(10, 11, 12, graph_hashes={"unet": "abc"}, calibration=rates)
+    made = session_of(measured, desk.origin(commit="1234abcd"))
+    assert made.calibration == rates
+    assert [type(one) for one in made.samples] == [Sample] * 3
+    assert made.samples == measurement(10, 11, 12).samples
+    assert (made.commit, made.subject, made.graph_hashes) == ("1234abcd", {"onnxruntime": "1.31.1"}, {"unet": "abc"})
+
+
+# ------------------------------------------------------------------------------------------------ candidates
+
+
+def keep(desk, *reports, **origin):
+    return keep_candidates(reports, origin=desk.origin(**origin), state_dir=desk.state)
+
+
+def test_new_results_are_candidates_until_they_are_accepted(desk):
+    report = desk.report(measurement())
+    assert keep(desk, report) == (CASE.key,)
+    assert desk.candidates() == [CASE.key]
+    assert not desk.folder.exists()
+    desk.accept(report)
+    assert desk.candidates() == []
+
+
+def test_held_and_invalid_results_are_no_candidates(desk):
+    desk.accept(desk.report(measurement()))
+    assert keep(desk, desk.report(measurement()), desk.report(failed("crash", "x"))) == ()
+    assert desk.candidates() == []
+
+
+def test_a_regression_is_a_candidate_that_can_be_accepted_later(desk):
+    desk.accept(desk.report(measurement()))
+    assert keep(desk, desk.report(measurement(20, 20, 20))) == (CASE.key,)
+
+
+def test_candidates_of_another_machine_state_are_dropped(desk):
+    keep(desk, desk.report(measurement()))
+    other = measurement(case=case(engine="torch"))
+    keep(desk, desk.report(other), machine={**MACHINE, "driver": "590"})
+    assert desk.candidates() == [other.case.key]
+
+
+def test_candidates_of_several_runs_add_up(desk):
+    keep(desk, desk.report(measurement()))
+    keep(desk, desk.report(measurement(9.9, 10.0, 10.2)))
+    keep(desk, desk.report(measurement(taken_over="2026-11-27T10:00Z")))
+    baseline = read(candidates_file(desk.state, "t4"))
+    assert baseline is not None
+    assert len(baseline.cases[CASE.key].sessions) == 2
+
+
+CPU_NODE = {
+    "providers": ["CUDAExecutionProvider"],
+    "placement": {"CUDAExecutionProvider": 9, "CPUExecutionProvider": 1},
+    "cpu_nodes": ["Resize r"],
+    "cpu_node_count": 1,
+    "memcpy_nodes": 2,
+}
+
+
+def measured_with(**facts):
+    return dataclasses.replace(measurement(), samples=(sample_with(**facts),) * 3)
+
+
+def test_what_ran_wrong_is_never_recorded_whatever_the_reason(desk):
+    done = desk.accept(desk.report(measured_with(**CPU_NODE)), reason="the new card has no kernel for it")
+    assert done.accepted == ()
+    assert done.refused == {
+        CASE.key: "test_it[ort-cpu]: 1 node of the UNet graph runs on the CPU: Resize r; the CUDA provider has no "
+        "kernel for that at its types, attributes or opset."
+    }
+    assert desk.stored() is None
+
+
+def test_kernels_that_changed_are_recorded_with_a_reason_and_are_a_new_level(desk):
+    flash, math = (
+        measured_with(kernels=kernels(**{name: 32}, gemm=184)) for name in ("attention_flash", "attention_math")
+    )
+    desk.accept(desk.report(flash))
+    lost = desk.report(math)
+    assert lost.verdict("kernels").outcome is Outcome.REGRESSED
+    assert list(desk.accept(lost).refused) == [CASE.key]
+    desk.accept(lost, reason="flash attention gives wrong images")
+    assert desk.stored().last.changed == ("kernels",)
+    assert desk.report(math).verdict("kernels").outcome is Outcome.HELD
+    again = desk.report(flash).verdict("kernels")
+    assert (again.outcome, again.code) == (Outcome.HELD, "kernels-as-before")
+
+
+def test_facts_survive_the_file(desk):
+    facts = {"kernels": kernels(attention_flash=32, gemm=184), "cuda_graph": {"requested": True, "replayed": True}}
+    desk.accept(desk.report(measured_with(**facts)))
+    assert desk.stored().last.samples[0].facts == facts
+
+
+def test_a_baseline_from_before_kernels_were_recorded_can_be_read_and_asks_for_them(desk):
+    desk.accept(desk.report(measured_with()))
+    assert desk.report(measured_with()).verdict("kernels") is None
+    assert desk.report(measured_with(kernels=kernels(gemm=184))).verdict("kernels").outcome is Outcome.NEW

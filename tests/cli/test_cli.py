@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from pytest_sdperf import cli
+from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.cli.run import suites
+
+
+def _make(folder):
+    (folder / "model.onnx").write_bytes(b"x" * 10**6)
+    return {}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The folder of a cache that holds two artifacts of 1 MB."""
+    for key in ("first", "second"):
+        Cache(tmp_path / "cache", size_bytes=10**9).get_or_make(key, _make)
+    return tmp_path / "cache"
+
+
+def test_run_is_pytest_on_the_installed_suites_with_the_short_names(monkeypatch):
+    seen: list[list[str]] = []
+
+    def main(arguments):
+        seen.append(arguments)
+        return 0
+
+    monkeypatch.setattr(pytest, "main", main)
+    assert cli.main(["run", "--gpu=a100", "-k", "unet", "--help"]) == 0
+    assert seen == [["-p", "pytest_sdperf.short_names", *suites(), "--gpu=a100", "-k", "unet", "--help"]]
+
+
+def test_the_suites_are_a_package_of_the_wheel_or_a_folder_of_the_source_tree(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    assert suites() == ["--pyargs", "pytest_sdperf.suites"]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    (folder,) = suites()
+    assert folder == str(Path(__file__).resolve().parents[2] / "suites")
+
+
+def test_cache_info_says_how_much_there_is(folder, capsys):
+    assert cli.main(["cache", "info", f"--cache-dir={folder}"]) == 0
+    assert capsys.readouterr().out == f"{folder}: 2 built models, 0.00 GB\n"
+
+
+def test_cache_prune_removes_the_least_recently_used(folder, capsys):
+    assert cli.main(["cache", "prune", f"--cache-dir={folder}", "--to=1.5MB"]) == 0
+    assert capsys.readouterr().out == "removed first\n1 built models removed\n"
+    assert cli.main(["cache", "prune", f"--cache-dir={folder}"]) == 0
+    assert capsys.readouterr().out == "removed second\n1 built models removed\n"
+
+
+def test_cache_prune_says_what_it_leaves_to_running_tests(folder, capsys):
+    running = Cache(folder, size_bytes=10**9)
+    running.get_or_make("second", _make)
+    assert cli.main(["cache", "prune", f"--cache-dir={folder}"]) == 0
+    assert capsys.readouterr().out == (
+        "removed first\n1 built models removed\n1 built models stay: running tests use or build them\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("pyproject.toml", "[tool.sdperf]\ncache-dir = 'cache'\n"),
+        ("pytest.ini", "[pytest]\nsdperf_cache_dir = cache\n"),
+        ("pytest.ini", "[pytest]\naddopts = --sdperf-cache-dir=../cache\n"),
+    ],
+)
+def test_the_cache_is_the_one_of_a_run_that_is_started_here(folder, capsys, monkeypatch, file, text):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    (folder.parent / file).write_text(text)
+    (folder.parent / "deep").mkdir()
+    monkeypatch.chdir(folder.parent / "deep")
+    assert cli.main(["cache", "info"]) == 0
+    assert capsys.readouterr().out.endswith("cache: 2 built models, 0.00 GB\n")
+
+
+def test_a_configuration_that_pytest_cannot_read_leaves_the_flag(tmp_path, capsys, monkeypatch):
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-flag\n")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["cache", "info"]) == 4
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "ERROR: pytest cannot read the configuration of this folder (exit status 4). Correct it, or name the folders "
+        "of this command with its own options; see --help."
+    )
+
+
+def test_a_size_that_is_none_is_answered_with_what_is_allowed(folder, capsys):
+    assert cli.main(["cache", "prune", f"--cache-dir={folder}", "--to=half"]) == 4
+    assert capsys.readouterr().err == (
+        "ERROR: --to=half is not a size. Allowed: a number with MB, GB, TB, MiB, GiB or TiB, bytes without; "
+        "type for example --to=100GB.\n"
+    )
+
+
+def test_a_folder_without_a_cache_says_so(tmp_path, capsys):
+    assert cli.main(["cache", "info", f"--cache-dir={tmp_path / 'no'}"]) == 4
+    assert capsys.readouterr().err == (
+        f"ERROR: there is no cache at {tmp_path / 'no'}. It appears with the first run, or name it with --cache-dir.\n"
+    )
+
+
+def test_a_command_is_required(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main([])
+    assert caught.value.code == 2
+    assert "the following arguments are required: COMMAND" in capsys.readouterr().err

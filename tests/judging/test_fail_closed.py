@@ -1,0 +1,153 @@
+"""Runs in which something is missing: none of them may look like one that passed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import scipy.stats  # noqa: F401 - pytest runs inside this process, which can load numpy only once
+
+XDIST = ["xdist.plugin"]
+# Measures without a worker process.
+PLAYED = """
+    from types import SimpleNamespace
+
+    import pytest
+    from sample_values import measurement
+
+    from pytest_sdperf.fixtures import measurements
+    from pytest_sdperf.running.session import Session
+
+    def measure(runner, **_):
+        return measurement(case=runner.case, counts={}, **PEAKS)
+
+    PEAKS = {"first": None, "second": None, "source": ""}
+
+    @pytest.fixture(autouse=True)
+    def played(monkeypatch):
+        monkeypatch.setattr(measurements, "measure", measure)
+        monkeypatch.setattr(Session, "calibration", lambda self, case: None)
+
+    @pytest.fixture
+    def runner(case):
+        device = SimpleNamespace(kind="cpu")
+        return SimpleNamespace(case=case, builds=dict, workbench=SimpleNamespace(device=device))
+"""
+ONE = """
+    import pytest
+
+    @pytest.mark.sdperf(components=["unet"], engines=["torch"], optimizations=["fp32"])
+    def test_speed(runner, bench):
+        bench(runner)
+"""
+TWO = f"""{ONE}
+    @pytest.mark.sdperf(components=["text_encoder"], engines=["torch"], optimizations=["fp32"])
+    def test_text(runner, bench):
+        bench(runner)
+"""
+SKIPPED = """
+    import pytest
+
+    @pytest.mark.sdperf(components=["unet"], engines=["torch"], optimizations=["fp32"])
+    def test_speed(runner, bench):
+        pytest.skip("not today")
+"""
+KEY = "model=sd15-thin component={} engine=torch optimization=fp32 weights=random-0 batch_size=1 height=128 width=128"
+NOTHING = "INVALID nothing was measured: none of 1 selected tests came to it"
+FAIL = "--sdperf-unused-baselines=fail"
+
+
+@pytest.fixture
+def project(pytester, sdperf):
+    """A project with a baseline of two cases, and pytest as its user types it."""
+    pytester.makeconftest(PLAYED)
+
+    def run(tests, *arguments, plugins=()):
+        pytester.makepyfile(test_mine=tests)
+        return sdperf("--sdperf-state-dir=state", "-p", "no:cacheprovider", *arguments, plugins=plugins)
+
+    assert run(TWO, "--sdperf-update-baselines").ret == 0
+    return run
+
+
+def unused_of(result):
+    return [line for line in result.outlines if line.startswith(("UNUSED", "unused"))]
+
+
+GONE = (
+    f"UNUSED {KEY.format('text_encoder')}: in the baseline, but nothing that these options collect measures it any more"
+)
+
+
+@pytest.mark.parametrize(("arguments", "status"), [([], 0), ([FAIL], 12), (["-o", "sdperf_unused_baselines=fail"], 12)])
+def test_a_test_that_vanished_is_named_and_fails_where_that_is_asked(project, arguments, status):
+    result = project(ONE, *arguments)
+    assert unused_of(result) == [GONE]
+    result.assert_outcomes(passed=1)
+    assert result.ret == status
+
+
+def test_as_long_as_every_stored_case_is_measured_nothing_is_said(project):
+    result = project(TWO, FAIL)
+    assert (unused_of(result), result.ret) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["-k", "speed"], ["--deselect=test_mine.py::test_text"], ["test_mine.py::test_speed"]]
+)
+def test_a_narrowed_run_says_that_nobody_looked(project, arguments):
+    result = project(TWO, FAIL, *arguments)
+    assert unused_of(result) == ["unused baseline entries were not looked for: this run was narrowed to some tests"]
+    result.stdout.fnmatch_lines(["verdicts of 1 case: 1 HELD"])
+    assert result.ret == 0
+
+
+def test_a_run_of_what_failed_last_says_so_too(project, pytester):
+    failing = TWO.replace("bench(runner)\n", "assert bench(runner) is None\n", 1)
+    cached = ("-p", "cacheprovider")
+    assert project(failing, *cached).ret == 1
+    result = project(TWO, "--lf", FAIL, *cached)
+    result.assert_outcomes(passed=1)
+    assert unused_of(result) == ["unused baseline entries were not looked for: this run was narrowed to some tests"]
+
+
+def test_a_run_that_stops_at_its_first_failure_says_so_too(project):
+    failing = TWO.replace("bench(runner)\n", "assert bench(runner) is None\n", 1)
+    result = project(failing, "-x", FAIL)
+    assert unused_of(result) == ["unused baseline entries were not looked for: this run ended early"]
+    assert result.ret == 1
+
+
+def test_a_stored_case_whose_test_is_skipped_is_unused(project):
+    result = project(TWO.replace("bench(runner)\n", 'pytest.skip("not today")\n', 1), FAIL)
+    assert unused_of(result) == [f"UNUSED {KEY.format('unet')}: in the baseline, but its test was skipped: not today"]
+    result.assert_outcomes(passed=1, skipped=1)
+    assert result.ret == 12
+
+
+@pytest.mark.parametrize("arguments", [[], ["-n2"]])
+def test_a_run_in_which_every_test_was_skipped_is_invalid(project, pytester, arguments):
+    result = project(SKIPPED, "--sdperf-json=results.json", *arguments, plugins=XDIST if arguments else ())
+    result.assert_outcomes(skipped=1)
+    assert NOTHING in result.outlines
+    assert result.ret == 10
+    course = json.loads((pytester.path / "results.json").read_text(encoding="utf-8"))["course"]
+    assert (course["measured"], course["selected"]) == (False, 1)
+    assert course["skipped"] == {KEY.format("unet"): "not today"}
+
+
+@pytest.mark.slow
+def test_with_several_workers_a_vanished_test_is_named_as_well(project):
+    result = project(ONE, "-n2", FAIL, plugins=XDIST)
+    assert unused_of(result) == [GONE]
+    assert result.ret == 12
+
+
+def test_a_test_that_may_fail_is_no_reason_to_fail_later(project, pytester):
+    slow = ONE.replace("@pytest.mark.sdperf", "@pytest.mark.xfail\n    @pytest.mark.sdperf", 1)
+    pytester.makeconftest(PLAYED.replace("counts={}", "health=('too hot',), counts={}"))
+    result = project(slow, "--sdperf-json=results.json")
+    result.assert_outcomes(xfailed=1)
+    course = json.loads((pytester.path / "results.json").read_text(encoding="utf-8"))["course"]
+    assert [name.partition("[")[0] for name in course["expected_failures"]] == ["test_mine.py::test_speed"]
+    assert result.ret == 0

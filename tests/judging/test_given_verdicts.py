@@ -1,0 +1,43 @@
+"""What is said about a graph that was taken as it is."""
+
+from __future__ import annotations
+
+from pytest_sdperf.judging.given import judge_as_is, standing_lines
+from pytest_sdperf.values import Case
+from pytest_sdperf.values.outcomes import Outcome, Verdict
+
+CASE = Case("sd15", "unet", "", "as-is", exporter="given", opset=18, shapes="static", weights="onnx-0")
+EXPECTED = {"com.microsoft::MultiHeadAttention": 32, "com.microsoft::NhwcConv": 98}
+
+
+def test_a_graph_that_could_be_fused_further_is_a_gap():
+    rungs = {"fp16": "yes", "fmha": "yes", "nhwc-conv": "no (98 Conv left)", "bias-add": "has nothing to fuse"}
+    counts = {"com.microsoft::MultiHeadAttention": 32, "::Conv": 98}
+    assert judge_as_is(CASE, counts, rungs, expected=EXPECTED) == Verdict(
+        Outcome.GAP,
+        "rungs-missing",
+        "The unet graph of sd15, taken as it is, could be fused further: nhwc-conv no (98 Conv left).",
+        "fusions",
+        32.0,
+        130.0,
+    )
+
+
+def test_a_graph_with_every_rung_holds():
+    rungs = {"fp16": "yes", "fmha": "yes", "bias-add": "has nothing to fuse"}
+    assert judge_as_is(CASE, EXPECTED, rungs, expected=EXPECTED) == Verdict(
+        Outcome.HELD,
+        "as-given",
+        "The unet graph of sd15, taken as it is, has every rung of the ladder that its structure allows.",
+        "fusions",
+        130.0,
+        130.0,
+    )
+
+
+def test_one_line_per_component():
+    found = {"unet": {"fp16": "yes", "nhwc-conv": "no (98 Conv left)"}, "vae_decoder": {"fp16": "yes"}}
+    assert standing_lines(found) == [
+        "rungs of unet: fp16 yes, nhwc-conv no (98 Conv left)",
+        "rungs of vae_decoder: fp16 yes",
+    ]

@@ -1,0 +1,166 @@
+"""What an A/B means: side B, judged by side A."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from sample_values import case, failed, measurement, samples
+
+from pytest_sdperf.judging.pairs import judge_pairs, more_pairs
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.stats.pairs import Pairs
+from pytest_sdperf.values import to_json
+from pytest_sdperf.values.outcomes import Outcome
+
+GPU = Policy(max_processes=12)
+CPU = Policy(max_processes=12, on_cpu=True)
+HELD, IMPROVED, REGRESSED = Outcome.HELD, Outcome.IMPROVED, Outcome.REGRESSED
+INCONCLUSIVE, INVALID = Outcome.INCONCLUSIVE, Outcome.INVALID
+NEXT = {"onnxruntime": "1.32.0"}
+OOM = failed("oom", "no room")
+TWO = measurement(10.0, 10.01)
+SIX = (10.0, 10.1, 9.9, 10.1, 9.9, 10.0)
+
+
+def pairs(a, b, **fields):
+    return Pairs(a, b, **fields)
+
+
+def of(factor, times=SIX):
+    return measurement(*(factor * time for time in times), subject=NEXT)
+
+
+# Side A, side B, policy -> outcome and code
+TABLE = [
+    (TWO, measurement(10.0, 10.02), GPU, HELD, "pairs-same"),
+    (TWO, measurement(12.0, 12.01), GPU, REGRESSED, "pairs-slower"),
+    (TWO, measurement(8.0, 8.01), GPU, IMPROVED, "pairs-faster"),
+    (TWO, measurement(10.15, 10.5), GPU, INCONCLUSIVE, "pairs-too-noisy"),
+    (measurement(*SIX), of(1.03), GPU, REGRESSED, "pairs-slower"),
+    (measurement(*SIX), of(1.01, SIX[::-1]), GPU, INCONCLUSIVE, "pairs-too-noisy"),
+    # a CPU: 30 % counts, less is said
+    (measurement(*SIX), of(1.35), CPU, REGRESSED, "pairs-slower"),
+    (measurement(*SIX), of(1.10), CPU, INCONCLUSIVE, "pairs-small-on-cpu"),
+    (measurement(*SIX), of(0.90), CPU, HELD, "pairs-same"),
+    (measurement(*SIX), of(1.10), dataclasses.replace(CPU, cpu_min_effect=0.02), REGRESSED, "pairs-slower"),
+    # out of memory is a value
+    (OOM, OOM, GPU, HELD, "oom-on-both-sides"),
+    (measurement(10.0), OOM, GPU, REGRESSED, "oom-instead-of-number"),
+    (OOM, measurement(10.0), GPU, IMPROVED, "number-instead-of-oom"),
+    # not fit to be judged
+    (failed("crash", "it died"), measurement(10.0), GPU, INVALID, "worker-crash"),
+    (TWO, failed("timeout", "no answer"), GPU, INVALID, "worker-timeout"),
+    (TWO, measurement(10.0), GPU, INVALID, "samples-missing"),
+    (TWO, measurement(10.0, 0.0), GPU, INVALID, "latency-not-positive"),
+    (measurement(10.0, 10.0, health=("The GPU is shared.",)), TWO, GPU, INVALID, "machine-not-fit"),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "policy", "outcome", "code"), TABLE)
+def test_table(a, b, policy, outcome, code):
+    verdict, *_ = judge_pairs(pairs(a, b), policy=policy)
+    assert (verdict.outcome, verdict.code) == (outcome, code)
+
+
+def test_more_pairs_are_measured_while_it_is_open():
+    looks = GPU.pair_looks
+    assert looks.counts == (2, 4, 6, 12)
+    assert more_pairs(pairs(TWO, measurement(12.0, 12.01)), policy=GPU) == 0
+    assert more_pairs(pairs(TWO, measurement(10.15, 10.5)), policy=GPU) == 2
+    assert more_pairs(pairs(measurement(*SIX), of(1.01, SIX[::-1])), policy=GPU) == 6
+    noisy = measurement(*[9.0, 11.0] * 6)
+    assert more_pairs(pairs(noisy, measurement(*[11.0, 9.0] * 6)), policy=GPU) == 0
+
+
+@pytest.mark.parametrize("b", [OOM, failed("crash", "it died"), measurement(10.0, -1.0)])
+def test_nothing_more_is_measured_of_what_cannot_be_judged(b):
+    assert more_pairs(pairs(TWO, b), policy=GPU) == 0
+
+
+def sentence(a, b, policy=GPU, **fields):
+    verdict, *_ = judge_pairs(pairs(a, b, **fields), policy=policy)
+    return verdict.sentence
+
+
+def test_sentences():
+    six = "95 % interval {} to {}, 6 pairs, permutation p {}"
+    assert sentence(measurement(*SIX), of(1.35)) == (
+        f"UNet latency of B 13.5 ms is 35 % above A's 10.0 ms ({six.format('+35 %', '+35 %', 0.016)})."
+    )
+    assert sentence(measurement(*SIX), of(0.80)) == (
+        f"UNet latency of B 8.00 ms is 20 % below A's 10.0 ms ({six.format('-20 %', '-20 %', 0.016)})."
+    )
+    assert sentence(measurement(*SIX), of(1.0)) == (
+        f"UNet latency of B 10.0 ms is equal to A's 10.0 ms, no change of 2 % ({six.format('0.0 %', '0.0 %', 1)})."
+    )
+    assert sentence(measurement(*SIX), of(1.10), CPU) == (
+        f"UNet latency of B 11.0 ms is 10 % above A's 10.0 ms ({six.format('+10 %', '+10 %', 0.016)}), but on a CPU "
+        "only effects above 30 % fail until the self-test has passed on it."
+    )
+    assert sentence(TWO, measurement(10.15, 10.5)) == (
+        "UNet latency of B 10.3 ms is 3.2 % above A's 10.0 ms (95 % interval -4.1 % to +11 %, 2 pairs, permutation p "
+        "0.25): neither a change of 2 % nor its absence is certain."
+    )
+    assert sentence(OOM, OOM) == "UNet latency is OOM on both sides."
+    assert sentence(measurement(10.0), OOM) == (
+        "UNet latency of B is OOM: the device ran out of memory where A took 10.0 ms."
+    )
+    assert sentence(OOM, measurement(10.0)) == (
+        "UNet latency of A is OOM: the device ran out of memory where B takes 10.0 ms."
+    )
+    assert sentence(TWO, failed("crash", "it died")) == "Side B: It died. It wrote nothing to stderr."
+    assert sentence(TWO, measurement(10.0)) == "Side B: UNet was measured by 1 process instead of 2."
+    whole = case(component="pipeline", steps=4, scheduler="ddim")
+    four, five = (measurement(10.0, 10.0, case=whole, calls=calls) for calls in (4, 5))
+    assert sentence(four, five) == "Side A made 4 UNet calls and side B 5, so it is not the same work."
+
+
+def test_both_sides_are_named_by_options_and_versions():
+    a = measurement(10.0, 10.0, case=case(engine_options=(("threads", "2"),)), subject={"onnxruntime": "1.31.1"})
+    b = measurement(10.0, 10.0, case=case(optimization="fp32"), subject=NEXT)
+    verdict, *_ = judge_pairs(pairs(a, b, pythons=("", "/venvs/next/bin/python")), policy=GPU)
+    assert verdict.details == (
+        "A: ort-cpu:threads=2 at fp16, onnxruntime 1.31.1",
+        "B: ort-cpu at fp32, onnxruntime 1.32.0, under /venvs/next/bin/python; each with its own build",
+    )
+    verdict, *_ = judge_pairs(pairs(a, b, shared=True), policy=GPU)
+    assert verdict.details[1] == "B: ort-cpu at fp32, onnxruntime 1.32.0; one build for both"
+
+
+@pytest.mark.parametrize(
+    ("fields", "policy", "outcome", "code", "sentence"),
+    [
+        (({}, {"first": 505}), GPU, HELD, "pairs-same-memory",
+         "UNet first-run memory of B 505 MB is 1.0 % above A's 500 MB (changes up to 10 MB do not count)."),
+        (({}, {"first": 520}), GPU, REGRESSED, "pairs-more-memory",
+         "UNet first-run memory of B 520 MB is 4.0 % above A's 500 MB (changes up to 10 MB do not count)."),
+        (({}, {"first": 480}), GPU, IMPROVED, "pairs-less-memory",
+         "UNet first-run memory of B 480 MB is 4.0 % below A's 500 MB (changes up to 10 MB do not count)."),
+        (({"source": "host"}, {"source": "host", "first": 540}), CPU, HELD, "pairs-same-memory",
+         "UNet first-run memory of B 540 MB is 8.0 % above A's 500 MB (changes up to 50 MB do not count)."),
+        (({}, {"first": None}), GPU, INVALID, "memory-missing",
+         "UNet first-run memory of B or of A is missing from a sample."),
+        (({"first": None}, {}), CPU, INVALID, "memory-missing",
+         "UNet first-run memory of B or of A is missing from a sample."),
+        (({}, {"source": "host"}), GPU, INVALID, "memory-source-changed",
+         "UNet first-run memory of B cannot be compared with A's: device and host memory."),
+    ],
+)  # fmt: skip
+def test_memory_is_compared_too(fields, policy, outcome, code, sentence):
+    sides = (measurement(10.0, 10.0, **{"source": "device", **side}) for side in fields)
+    _, verdict, *_ = judge_pairs(pairs(*sides), policy=policy)
+    assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, sentence)
+    assert (verdict.metric, verdict.details) == ("first-run-memory", ())
+
+
+def test_a_cpu_that_cannot_tell_memory_is_judged_by_time_alone():
+    blind = measurement(10.0, 10.0, first=None, second=None)
+    assert [verdict.metric for verdict in judge_pairs(pairs(blind, blind), policy=CPU)] == ["latency"]
+
+
+def test_pairs_travel_as_json():
+    both = pairs(measurement(*SIX), OOM, pythons=("", "/venvs/next/bin/python"), shared=True)
+    again = Pairs.from_json(to_json(both))
+    assert again == both
+    assert (again.count, len(samples(*SIX))) == (0, 6)

@@ -1,0 +1,167 @@
+"""Kernels per kind and partitions against what is stored: every branch, with its whole sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_values import kernels, measurement, sample_with, session, stored
+
+from pytest_sdperf.judging.kernels import judge_kernels
+from pytest_sdperf.judging.partitions import judge_partitions
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.sampling.kernels import KINDS
+from pytest_sdperf.values.outcomes import Outcome
+
+USUAL = {"attention_flash": 32, "convolution_nhwc": 98, "gemm": 184, "elementwise": 391, "memset": 100}  # 805
+
+
+def now(*facts, **fields):
+    return dataclasses.replace(measurement(), samples=tuple(sample_with(**one) for one in facts), **fields)
+
+
+def before(*facts):
+    samples = tuple(sample_with(**one) for one in facts)
+    return stored(msgspec.structs.replace(session(), samples=samples))
+
+
+def judged(obtained, known=None, **fields):
+    obtained, known = ([{"kernels": kernels(**counts)} for counts in side or ()] for side in (obtained, known))
+    verdict = judge_kernels(now(*obtained, **fields), before(*known) if known else None, policy=Policy())
+    return verdict.outcome, verdict.code, verdict.sentence
+
+
+def test_without_a_baseline():
+    expected = "UNet launches 805 kernels per call, which has no baseline yet."
+    assert judged([USUAL] * 3) == (Outcome.NEW, "no-baseline", expected)
+
+
+def test_as_before():
+    expected = "UNet launches 805 kernels per call, as in its baseline."
+    assert judged([USUAL] * 3, [USUAL] * 3) == (Outcome.HELD, "kernels-as-before", expected)
+
+
+def test_an_attention_that_fell_apart_is_named():
+    lost = {"attention_math": 32, **USUAL, "attention_flash": 0, "gemm": 248}
+    assert judged([lost] * 3, [USUAL] * 3, subject={"onnxruntime": "1.32.0"}) == (
+        Outcome.REGRESSED,
+        "kernels-lost",
+        (
+            "UNet launches 869 kernels per call; its baseline 805: attention-flash 32 -> 0, attention-math 0 -> 32, "
+            "gemm 184 -> 248; since then: onnxruntime 1.31.1 -> 1.32.0."
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome", "code"),
+    [
+        ({"attention_flash": 31}, Outcome.REGRESSED, "kernels-lost"),
+        ({"attention_flash": 0, "attention_cudnn": 32}, Outcome.REGRESSED, "kernels-lost"),
+        ({"convolution_nhwc": 0, "convolution": 98}, Outcome.REGRESSED, "kernels-lost"),
+        ({"gemm": 0, "other": 184}, Outcome.REGRESSED, "kernels-lost"),
+        ({"convolution_nhwc": 96, "convolution": 2}, Outcome.HELD, "kernels-as-before"),
+        ({"elementwise": 400}, Outcome.HELD, "kernels-as-before"),
+        ({"elementwise": 408}, Outcome.REGRESSED, "more-launches"),
+        ({"elementwise": 380}, Outcome.HELD, "kernels-as-before"),
+        ({"memset": 1}, Outcome.IMPROVED, "fewer-launches"),
+        ({"memset": 0}, Outcome.IMPROVED, "fewer-launches"),
+    ],
+)
+def test_changes(change, outcome, code):
+    assert judged([{**USUAL, **change}] * 3, [USUAL] * 3)[:2] == (outcome, code)
+
+
+def test_what_varies_from_process_to_process_is_no_change():
+    wide = [{**USUAL, "elementwise": count} for count in (391, 420, 450)]
+    assert judged(wide, [USUAL] * 3)[0] is Outcome.HELD
+    assert judged([wide[2]] * 3, wide)[0] is Outcome.HELD
+    assert judged([USUAL, USUAL, {**USUAL, "attention_flash": 0}], [USUAL] * 3)[0] is Outcome.HELD
+
+
+def test_kernels_that_nothing_can_tell():
+    unseen = [{"kernels_not_available": "torch is missing"}] * 3
+    assert judge_kernels(now(*unseen), None, policy=Policy()) is None
+    assert judge_kernels(now({}), None, policy=Policy()) is None
+    known = before({"kernels": kernels(**USUAL)})
+    verdict = judge_kernels(now(*unseen), known, policy=Policy())
+    assert (verdict.outcome, verdict.code) == (Outcome.INVALID, "kernels-missing")
+    assert verdict.sentence == "UNet kernels were not seen: torch is missing; its baseline has them."
+    verdict = judge_kernels(now({}), known, policy=Policy())
+    assert verdict.sentence == "UNet kernels were not seen; its baseline has them."
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(KINDS), st.integers(1, 500), min_size=1), min_size=1, max_size=4))
+def test_nothing_is_a_change_from_itself(counts):
+    assert judged(counts, counts)[0] is Outcome.HELD
+
+
+def partitions(engines, cpu_nodes):
+    return {"partitions": {"engines": engines, "cpu_nodes": cpu_nodes}}
+
+
+@pytest.mark.parametrize(
+    ("obtained", "known", "outcome", "code", "sentence"),
+    [
+        (
+            (1, 0),
+            None,
+            Outcome.NEW,
+            "no-baseline",
+            "The UNet graph runs as 1 engine and 0 nodes on the CPU, which has no baseline yet.",
+        ),
+        (
+            (1, 0),
+            (1, 0),
+            Outcome.HELD,
+            "partitions-as-before",
+            "The UNet graph runs as 1 engine and 0 nodes on the CPU, as in its baseline.",
+        ),
+        (
+            (3, 2),
+            (1, 0),
+            Outcome.REGRESSED,
+            "more-partitions",
+            (
+                "The UNet graph runs as 3 engines and 2 nodes on the CPU; in its baseline the UNet graph runs as "
+                "1 engine and 0 nodes on the CPU."
+            ),
+        ),
+        (
+            (1, 2),
+            (3, 0),
+            Outcome.REGRESSED,
+            "more-partitions",
+            (
+                "The UNet graph runs as 1 engine and 2 nodes on the CPU; in its baseline the UNet graph runs as "
+                "3 engines and 0 nodes on the CPU."
+            ),
+        ),
+        (
+            (1, 0),
+            (3, 2),
+            Outcome.IMPROVED,
+            "fewer-partitions",
+            (
+                "The UNet graph runs as 1 engine and 0 nodes on the CPU; in its baseline the UNet graph runs as "
+                "3 engines and 2 nodes on the CPU."
+            ),
+        ),
+    ],
+)
+def test_partitions(obtained, known, outcome, code, sentence):
+    verdict = judge_partitions(now(*[partitions(*obtained)] * 3), before(partitions(*known)) if known else None)
+    assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, sentence)
+
+
+def test_engines_without_partitions_have_no_such_verdict():
+    assert judge_partitions(now({}), None) is None
+
+
+def test_partitions_that_are_not_known_any_more():
+    verdict = judge_partitions(now({}), before(partitions(1, 0)))
+    assert (verdict.outcome, verdict.code) == (Outcome.INVALID, "partitions-missing")
+    assert verdict.sentence == "UNet partitions are not known; its baseline has them."

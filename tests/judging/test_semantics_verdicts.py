@@ -1,0 +1,172 @@
+"""Verdicts on pictures: every branch, with its whole sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from drawings import drawn
+from scipy import ndimage
+
+from pytest_sdperf.checking.semantics import compare
+from pytest_sdperf.judging.semantics import judge_semantics
+from pytest_sdperf.shapes.scenes import prompt_scenes
+from pytest_sdperf.shapes.scoring import score
+from pytest_sdperf.values import to_json
+from pytest_sdperf.values.outcomes import Outcome, Semantics, Window
+
+SCENES = prompt_scenes(24)
+GOOD = drawn(SCENES)
+
+
+def scores(images):
+    return [score(scene, image) for scene, image in zip(SCENES, images, strict=True)]
+
+
+def looked(images):
+    return compare(SCENES, scores(images), scores(GOOD))
+
+
+def judged(images):
+    verdict = judge_semantics(looked(images))
+    return verdict.outcome, verdict.code
+
+
+def test_pictures_that_show_the_same():
+    noise = 0.02 * np.random.default_rng(0).standard_normal(GOOD.shape)
+    verdict = judge_semantics(looked(GOOD + noise))
+    assert (verdict.outcome, verdict.code) == (Outcome.HELD, "pictures-as-reference")
+    assert verdict.details == ()
+    assert (verdict.obtained, verdict.expected) == (1.0, 1.0)
+
+
+def test_other_pictures_of_the_same_prompts_are_other_pictures():
+    """As from other latents, or with another weight of guidance: right and clear, and not the same."""
+    assert judged(drawn(SCENES, seed=1)) == (Outcome.REGRESSED, "pictures-moved")
+
+
+def test_what_is_moved_by_a_pixel_is_moved():
+    assert judged(np.roll(GOOD, 1, axis=3)) == (Outcome.REGRESSED, "pictures-moved")
+
+
+# What the pictures of a broken pipeline look like, made of good ones.
+FAULTS = {
+    "prompt ignored": lambda images: np.roll(images, 1, axis=0),
+    "every prompt the same": lambda images: np.repeat(images[:1], len(images), axis=0),
+    "noise": lambda images: np.random.default_rng(0).standard_normal(images.shape),
+    "black": lambda images: np.full_like(images, -1),
+    "not finite": lambda images: images * np.nan,
+    "channels exchanged": lambda images: images[:, ::-1],
+    "upside down": lambda images: images[:, :, ::-1],
+    "mirrored": lambda images: images[:, :, :, ::-1],
+    "contrast lost": lambda images: images * 0.18215,
+    "contrast too high": lambda images: images / 0.18215,
+    "latents shifted": lambda images: np.roll(images, 64, axis=3),
+    "a third is noise": lambda images: np.where(
+        np.arange(len(images))[:, None, None, None] % 3 == 0,
+        np.random.default_rng(0).standard_normal(images.shape),
+        images,
+    ),
+    "blurred": lambda images: ndimage.gaussian_filter(images, (0, 0, 3, 3)),
+    "pale": lambda images: images * 0.9,
+    "steps missing": lambda images: images + 0.35 * np.random.default_rng(0).standard_normal(images.shape),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_wrong_picture_is_worse(fault):
+    assert judged(FAULTS[fault](GOOD)) == (Outcome.REGRESSED, "pictures-worse")
+
+
+SEMANTICS = Semantics(
+    prompts=100,
+    right=Window(0.97, 0.98, 0.9, 1.0),
+    clearness=Window(0.88, 0.885, 0.86, 0.91),
+    shift=Window(0.03, 0.0, 0.0, 0.5),
+    wrong={"shape": 2, "colour": 1},
+    lost=("a small red circle above a small blue square on a white background",),
+)
+
+
+def told(**windows):
+    changes = {name: dataclasses.replace(getattr(SEMANTICS, name), **changed) for name, changed in windows.items()}
+    verdict = judge_semantics(dataclasses.replace(SEMANTICS, **changes))
+    return verdict.outcome, verdict.code, verdict.sentence
+
+
+def test_what_is_inside_both_windows_is_held():
+    assert told() == (
+        Outcome.HELD,
+        "pictures-as-reference",
+        (
+            "97 of 100 pictures show what their prompts say, of the reference 98 (window 90 to 100); clearness 0.880 "
+            "against 0.885 (window 0.860 to 0.910); things 0.03 pixels from where the reference has them (at most 0.5)."
+        ),
+    )
+
+
+def test_fewer_right_pictures():
+    assert told(right={"obtained": 0.8}) == (
+        Outcome.REGRESSED,
+        "pictures-worse",
+        (
+            "80 of 100 pictures show what their prompts say, of the reference 98 (window 90 to 100: OUTSIDE); "
+            "clearness 0.880 against 0.885 (window 0.860 to 0.910); things 0.03 pixels from where the reference has "
+            "them (at most 0.5)."
+        ),
+    )
+
+
+def test_less_clear_pictures():
+    assert told(clearness={"obtained": 0.8})[:2] == (Outcome.REGRESSED, "pictures-worse")
+
+
+@pytest.mark.parametrize("shift", [0.51, float("nan")])
+def test_things_that_stand_elsewhere(shift):
+    outcome, code, sentence = told(shift={"obtained": shift})
+    assert (outcome, code) == (Outcome.REGRESSED, "pictures-moved")
+    assert sentence == (
+        f"97 of 100 pictures show what their prompts say, of the reference 98 (window 90 to 100); clearness 0.880 "
+        f"against 0.885 (window 0.860 to 0.910); things {shift:.2f} pixels from where the reference has them (at most "
+        f"0.5: OUTSIDE)."
+    )
+
+
+@pytest.mark.parametrize("windows", [{"right": {"obtained": 1.0, "high": 0.99}}, {"clearness": {"obtained": 0.95}}])
+def test_what_is_better_than_chance_allows_is_another_picture(windows):
+    assert told(**windows)[:2] == (Outcome.REGRESSED, "pictures-better")
+
+
+def test_a_score_that_is_no_number_is_outside():
+    assert told(clearness={"obtained": float("nan")})[:2] == (Outcome.REGRESSED, "pictures-worse")
+
+
+def test_a_reference_that_draws_nothing_tells_nothing():
+    assert told(right={"reference": 0.02, "low": 0.0, "obtained": 0.0}) == (
+        Outcome.INCONCLUSIVE,
+        "reference-not-understood",
+        (
+            "The reference itself draws 2 of 100 prompts right, so no picture could be told from a wrong one. Draw "
+            "more prompts with --sdperf-prompts, or take the weights that come with the model."
+        ),
+    )
+
+
+def test_what_is_lost_is_listed():
+    many = dataclasses.replace(
+        SEMANTICS, right=dataclasses.replace(SEMANTICS.right, obtained=0.5), lost=tuple(f"scene {n}" for n in range(7))
+    )
+    assert judge_semantics(many).details == (
+        "not as said: shape in 2, colour in 1",
+        "lost: scene 0",
+        "lost: scene 1",
+        "lost: scene 2",
+        "lost: scene 3",
+        "lost: scene 4",
+        "and 2 more",
+    )
+
+
+def test_it_travels_as_json():
+    assert Semantics.from_json(to_json(SEMANTICS)) == SEMANTICS

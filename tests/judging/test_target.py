@@ -1,0 +1,106 @@
+"""Derived targets: which verdict follows, and what it says."""
+
+from __future__ import annotations
+
+import pytest
+from sample_values import case
+
+from pytest_sdperf.fusing.explain import Explanation, Unfused
+from pytest_sdperf.judging.target import judge_against_target
+from pytest_sdperf.values.outcomes import Outcome
+
+MHA = "com.microsoft::MultiHeadAttention"
+QKV = f"{MHA}[packed-qkv]"
+GELU = "com.microsoft::Gelu"
+CONV = "com.microsoft::NhwcConv"
+TARGET = {MHA: 0, QKV: 16, CONV: 98, "::Conv": 0}
+ALL = {QKV: 16, CONV: 98, "::Add": 5}
+CASE = case(engine="", optimization="bias-add")
+WHAT = "The unet graph of sd15-thin at bias-add, fused by ort,"
+
+HELD, IMPROVED, NEW, GAP = Outcome.HELD, Outcome.IMPROVED, Outcome.NEW, Outcome.GAP
+REGRESSED, INVALID = Outcome.REGRESSED, Outcome.INVALID
+
+# counts, known, outcome, code, end of the sentence
+TABLE = [
+    (ALL, None, HELD, "as-derived", "has every operator that its torch module allows (114)."),
+    ({**ALL, QKV: 15, MHA: 1}, None, REGRESSED, "operators-lost",
+     "lost operators: 1 MultiHeadAttention left, MultiHeadAttention[packed-qkv] 15 of 16."),
+    ({**ALL, "::Conv": 2}, None, REGRESSED, "operators-lost", "lost operators: 2 Conv left."),
+    ({**ALL, QKV: 17}, None, IMPROVED, "more-fused",
+     "has more operators than known: MultiHeadAttention[packed-qkv] 17 instead of 16."),
+    # A foreign optimizer against nothing, against what it is known to reach, and against less than that.
+    ({CONV: 98}, {}, NEW, "below-target-unknown",
+     ("lacks operators that its torch module allows, and nothing is stored to compare it: "
+     "MultiHeadAttention[packed-qkv] 0 of 16.")),
+    (ALL, {}, HELD, "as-derived", "has every operator that its torch module allows (114)."),
+    ({CONV: 98}, {CONV: 98}, GAP, "below-target",
+     "lacks operators that its torch module allows, as it is known to: MultiHeadAttention[packed-qkv] 0 of 16."),
+    ({CONV: 98, MHA: 16}, {CONV: 98, MHA: 16}, GAP, "below-target",
+     ("lacks operators that its torch module allows, as it is known to: 16 MultiHeadAttention left, "
+     "MultiHeadAttention[packed-qkv] 0 of 16.")),
+    ({CONV: 97}, {CONV: 98}, REGRESSED, "operators-lost", "lost operators: NhwcConv 97 of 98."),
+    (ALL, {CONV: 98, MHA: 16}, IMPROVED, "more-fused",
+     ("has more operators than known: MultiHeadAttention 0 instead of 16, "
+     "MultiHeadAttention[packed-qkv] 16 instead of 0.")),
+    # Attention that was fused and is neither fused nor packed any more is lost, although none may be left.
+    ({CONV: 98}, {CONV: 98, MHA: 16}, REGRESSED, "operators-lost", "lost operators: MultiHeadAttention 0 of 16."),
+    ({**ALL, "::Conv": 2}, {**ALL, "::Conv": 4}, GAP, "below-target",
+     "lacks operators that its torch module allows, as it is known to: 2 Conv left."),
+    ({**ALL, "::Conv": 4}, {**ALL, "::Conv": 2}, REGRESSED, "operators-lost", "lost operators: 4 Conv left."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("counts", "known", "outcome", "code", "end"), TABLE)
+def test_verdicts(counts, known, outcome, code, end):
+    verdict = judge_against_target(CASE, counts, TARGET, known=known)
+    assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, f"{WHAT} {end}")
+    assert verdict.details == ()
+
+
+@pytest.mark.parametrize("target", [{}, {"::Conv": 0}])
+@pytest.mark.parametrize(
+    ("counts", "outcome", "code", "end"),
+    [
+        ({"::Conv": 5}, HELD, "as-derived", "holds no fused operators, as it must."),
+        ({}, INVALID, "graph-empty", "has no nodes."),
+        ({"::Conv": 5, GELU: 2}, REGRESSED, "unexpected-operators",
+         "must hold the exporter's operators alone, but has fused ones: com.microsoft::Gelu 2."),
+    ],
+)  # fmt: skip
+def test_a_graph_that_has_nothing_to_fuse(target, counts, outcome, code, end):
+    verdict = judge_against_target(CASE, counts, target, known=None)
+    assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, f"{WHAT} {end}")
+
+
+def test_what_was_lost_is_explained_before_what_was_never_there():
+    missing = [Unfused(QKV, f"unet.b.{i}.attn1", "left", QKV, f"node_softmax_{i}", "Softmax") for i in range(16)]
+    missing.append(Unfused(CONV, "unet.conv_in", "no candidate node was found there"))
+    verdict = judge_against_target(
+        CASE, {CONV: 97}, TARGET, known={CONV: 98}, explanation=Explanation(TARGET, tuple(missing))
+    )
+    assert verdict.text.splitlines() == [
+        f"{WHAT} lost operators: NhwcConv 97 of 98. [operators-lost]",
+        "  NhwcConv at conv_in: no candidate node was found there",
+        "  MultiHeadAttention[packed-qkv] at b.0.attn1 and 15 more: left (Softmax node_softmax_0)",
+        "  each of them: --sdperf-explain=FILE",
+    ]
+
+
+def test_a_fuser_that_left_no_record():
+    explained = [Explanation(TARGET, notes=notes, located=False) for notes in ((), ("TypeError: x",))]
+    details = [judge_against_target(CASE, {CONV: 97}, TARGET, known=None, explanation=one).details for one in explained]
+    assert details == [
+        ("where and why is not known: the fuser left no record",),
+        ("where and why is not known: TypeError: x",),
+    ]
+
+
+def test_a_graph_that_has_everything_needs_no_details():
+    explanation = Explanation(TARGET, located=False)
+    assert judge_against_target(CASE, ALL, TARGET, known=None, explanation=explanation).details == ()
+
+
+def test_a_target_may_be_derived_from_the_graph_itself():
+    verdict = judge_against_target(CASE, ALL, TARGET, known=None, allowed_by="own structure")
+    assert verdict.sentence == f"{WHAT} has every operator that its own structure allows (114)."

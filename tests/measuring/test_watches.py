@@ -1,0 +1,69 @@
+"""What is seen of a device while a worker runs, and when it is looked at."""
+
+from __future__ import annotations
+
+import threading
+
+from door_toys import ToyProbe
+
+from pytest_sdperf.device import Device, Health
+from pytest_sdperf.measuring.watches import MemoryWatch, StateWatch
+from pytest_sdperf.processes.process import Event
+from pytest_sdperf.values import Sample
+
+CPU = Device("cpu", "A CPU", "cpu-a-2c")
+CARD = Device("cuda", "NVIDIA T4", "t4", uuid="GPU-1")
+
+
+def test_the_memory_of_the_whole_device_is_what_is_judged_and_other_ways_stay(monkeypatch):
+    probe = ToyProbe(CARD)
+    used = iter([1000, 5000])
+    monkeypatch.setattr(probe, "memory_used_bytes", lambda device: next(used, 4000))
+    watch = MemoryWatch(probe, CARD)
+    for run in ("load", "first_run", "second_run", "timed"):
+        watch.on_event(Event("begin", run))
+        watch.on_event(Event("end", run))
+    host = {"first_run": 70, "second_run": 60}
+    seen = watch.add_to(Sample((0.01,), peaks_bytes={"host": host}))
+    assert (seen.memory_source, seen.first_run_bytes, seen.second_run_bytes) == ("device", 4000, 3000)
+    assert seen.peaks_bytes == {"host": host, "device": {"first_run": 4000, "second_run": 3000}}
+
+
+class Busy(ToyProbe):
+    """A card that tells how often it was asked."""
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device)
+        self.asked = threading.Semaphore(0)
+        self.readings = 0
+
+    def health(self, device: Device) -> Health:
+        self.readings += 1
+        self.asked.release()
+        return Health(sm_clock_mhz=1000 + self.readings)
+
+
+def test_the_state_is_read_in_the_first_run_and_never_after_it():
+    probe = Busy(CARD)
+    watch = StateWatch(probe, CARD)
+    watch.on_event(Event("begin", "load"))
+    watch.on_event(Event("end", "load"))
+    assert probe.readings == 0
+    watch.on_event(Event("begin", "first_run"))
+    for _ in range(2):
+        assert probe.asked.acquire(timeout=10)
+    watch.on_event(Event("end", "first_run"))
+    watch.close()
+    read = probe.readings
+    assert watch.seen == Health(sm_clock_mhz=1000 + read)
+    watch.on_event(Event("begin", "timed"))
+    watch.close()
+    assert probe.readings == read >= 2
+
+
+def test_of_a_processor_nothing_is_read():
+    probe = Busy(CPU)
+    watch = StateWatch(probe, CPU)
+    watch.on_event(Event("begin", "first_run"))
+    watch.close()
+    assert (watch.seen, probe.readings) == (None, 0)

@@ -1,0 +1,137 @@
+"""The state of a run: whose baseline it is judged by."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from door_toys import ToyProbe, toy_catalog
+from sample_values import CASE
+
+from pytest_sdperf.baselines.files import to_text
+from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.device import Device
+from pytest_sdperf.errors import BaselineError, EngineMissingError
+from pytest_sdperf.options.profiles import Profile
+from pytest_sdperf.running.run import Run
+from pytest_sdperf.running.session import Session
+from pytest_sdperf.settings import Settings
+from pytest_sdperf.values.calibration import Calibration
+
+
+@pytest.fixture
+def session(tmp_path):
+    catalog = Catalog()
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        catalog.add_baselines(tmp_path / name)
+    (tmp_path / "own").mkdir()
+    run = Run(Settings(baselines=tmp_path / "own"), catalog, {}, "cpu")
+    device = Device("cpu", "A CPU", "cpu-a-2c")
+    run.device = lambda: device
+    session = Session(run, say=print)
+    yield session
+    session.close()
+
+
+def write(folder, cores):
+    (folder / "cpu-a-2c.json").write_text(to_text(Baseline(machine={"cores": cores}, cases={})), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("places", "cores"),
+    [((), None), (("second",), 2), (("first", "second"), 1), (("own", "first"), 0)],
+)
+def test_the_projects_own_baseline_wins_over_registered_folders(session, tmp_path, places, cores):
+    for place in places:
+        write(tmp_path / place, ("own", "first", "second").index(place))
+    found = session.baseline
+    assert (found.machine["cores"] if found else None) == cores
+
+
+def test_a_damaged_file_is_not_passed_over_for_the_next(session, tmp_path):
+    (tmp_path / "own" / "cpu-a-2c.json").write_text("{", encoding="utf-8")
+    write(tmp_path / "first", 1)
+    with pytest.raises(BaselineError):
+        session.check_files()
+
+
+def test_cores_are_shared_and_given_back(session, monkeypatch):
+    monkeypatch.setattr(Session, "cores", 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", "6")
+
+    with session.sharing_cores(4):
+        assert os.environ["OMP_NUM_THREADS"] == "2"
+    with session.sharing_cores(1):
+        assert os.environ["OMP_NUM_THREADS"] == "6"
+    assert os.environ["OMP_NUM_THREADS"] == "6"
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    with session.sharing_cores(2):
+        assert os.environ["OMP_NUM_THREADS"] == "4"
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+def test_a_user_who_asked_for_fewer_threads_gets_fewer(session, monkeypatch):
+
+    monkeypatch.setattr(Session, "cores", 8)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with session.sharing_cores(2):
+        assert os.environ["OMP_NUM_THREADS"] == "1"
+
+
+OTHER = Path("/opt/other/bin/python")
+ANSWER = {"flops_per_s": 7.9e14, "bytes_per_s": 3e12, "floating": "float16", "by": "torch 2.13.0"}
+
+
+@pytest.fixture
+def asked(session, monkeypatch, tmp_path):
+    """A session on a GPU, and what it asked of which process."""
+    card = Device("cuda", "NVIDIA T4", "t4", uuid="GPU-1")
+    session.run.device = lambda: card
+    session.run.probe = lambda: ToyProbe(card)
+    session.run.catalog = toy_catalog()
+    session.run.profiles = {"ort-cpu": Profile("ort-cpu", "ort-cpu", python=OTHER)}
+    found = []
+
+    def run_task(task, arguments, **how):
+        found.append((task, arguments, how["python"], how["env"]["CUDA_VISIBLE_DEVICES"]))
+        return ANSWER
+
+    monkeypatch.setattr("pytest_sdperf.measuring.calibrator.run_task", run_task)
+    return found
+
+
+def test_the_device_is_calibrated_once(session, asked):
+    assert session.calibration(CASE) == session.calibration(CASE) == Calibration(**ANSWER)
+    task = "pytest_sdperf.tasks.calibrate:run"
+    assert asked == [(task, {"device_kind": "cuda", "device_index": 0}, None, "GPU-1")]
+
+
+def test_where_the_suite_has_no_torch_the_interpreter_of_the_profile_is_asked(session, asked, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", {}.get)
+    session.calibration(CASE)
+    assert asked[0][2] == OTHER
+
+
+def test_a_processor_is_calibrated_with_all_its_cores(session, asked, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    session.run.device = lambda: Device("cpu", "Toy CPU", "toy-cpu", machine={"cores": 8})
+    given = {}
+    monkeypatch.setattr(
+        "pytest_sdperf.measuring.calibrator.run_task", lambda *_, env, **how: given.update(env) or ANSWER
+    )
+    session.calibration(CASE)
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    assert {given[name] for name in threads} == {"8"}
+
+
+def test_what_cannot_be_calibrated_is_said_once(session, asked, monkeypatch):
+    def run_task(*arguments, **how):
+        raise EngineMissingError("no torch")
+
+    monkeypatch.setattr("pytest_sdperf.measuring.calibrator.run_task", run_task)
+    session.say = asked.append
+    assert session.calibration(CASE) is session.calibration(CASE) is None
+    assert asked == ["not calibrated: no torch"]

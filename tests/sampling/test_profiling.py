@@ -1,0 +1,117 @@
+"""What a GPU did, read from what torch's profiler writes."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import pytest
+import torch
+from fake_profiler import FLASH, GEMM, UNKNOWN, event, launched, replayed
+
+from pytest_sdperf.sampling.kernels import NONE_ON_CPU
+from pytest_sdperf.sampling.profiling import Activity, summed, watched
+
+
+def seen(gpu, folder, *per_call, calls=3):
+    return watched(lambda: gpu.append(list(per_call)), device_kind="cuda", folder=folder, calls=calls)
+
+
+def test_kernels_copies_and_memsets_are_counted_per_call(gpu, tmp_path):
+    copy, zeros = (
+        event("gpu_memcpy", "Memcpy DtoD (Device -> Device)", 2.0),
+        event("gpu_memset", "Memset (Device)", 1.0),
+    )
+    activity = seen(gpu, tmp_path, *launched(FLASH, FLASH, GEMM, UNKNOWN), copy, zeros)
+    assert {kind: entry["count"] for kind, entry in activity.kernels.items()} == {
+        "attention-flash": 2,
+        "gemm": 1,
+        "other": 1,
+        "copy": 1,
+        "memset": 1,
+    }
+    assert activity.kernels["attention-flash"]["seconds"] == pytest.approx(20e-6)
+    assert (activity.others, activity.replays, activity.launches, activity.unseen) == ((UNKNOWN,), 0, 4, "")
+    assert len(gpu) == 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_kernels_that_take_most_are_named(gpu, tmp_path):
+    activity = seen(gpu, tmp_path, *launched(GEMM, FLASH, FLASH, *(f"acme_{number}" for number in range(9))))
+    assert activity.slowest[0] == {
+        "name": FLASH,
+        "kind": "attention-flash",
+        "count": 2,
+        "seconds": pytest.approx(20e-6),
+    }
+    assert len(activity.slowest) == 5
+    assert seen(gpu, tmp_path, *launched("x" * 999)).slowest[0]["name"] == "x" * 200
+
+
+def test_a_replayed_graph_is_told_from_launches(gpu, tmp_path):
+    activity = seen(gpu, tmp_path, *replayed(FLASH, GEMM))
+    assert (activity.replays, activity.launches) == (1, 0)
+    assert sum(entry["count"] for entry in activity.kernels.values()) == 2
+
+
+@pytest.mark.parametrize(
+    ("category", "name", "replays", "launches"),
+    [
+        ("cuda_runtime", "cudaLaunchKernel", 0, 1),
+        ("cuda_runtime", "cudaLaunchKernelExC_v11060", 0, 1),
+        ("cuda_runtime", "cudaLaunchCooperativeKernel", 0, 1),
+        ("cuda_driver", "cuLaunchKernelEx", 0, 1),
+        ("cuda_runtime", "hipExtModuleLaunchKernel", 0, 1),
+        ("cuda_runtime", "cudaGraphLaunch", 1, 0),
+        ("cuda_driver", "cuGraphLaunch_v2", 1, 0),
+        ("cuda_runtime", "hipGraphLaunch", 1, 0),
+        ("cuda_runtime", "cudaMemcpyAsync", 0, 0),
+        ("cuda_runtime", "cudaDeviceSynchronize", 0, 0),
+    ],
+)
+def test_calls_of_the_runtime(category, name, replays, launches):
+    activity = summed([event(category, name)], calls=1)
+    assert (activity.replays, activity.launches) == (replays, launches)
+    assert activity.unseen == "torch's profiler saw no kernel"
+
+
+def test_the_longest_unknown_names_are_kept(gpu, tmp_path):
+    kernels = [event("kernel", f"acme_{number}", float(number)) for number in range(9)]
+    assert seen(gpu, tmp_path, *kernels).others == ("acme_8", "acme_7", "acme_6", "acme_5", "acme_4")
+
+
+def test_a_cpu_is_not_asked(tmp_path):
+    calls = []
+    assert watched(lambda: calls.append(1), device_kind="cpu", folder=tmp_path) == Activity(unseen=NONE_ON_CPU)
+    assert calls == []
+
+
+def test_without_torch(monkeypatch, tmp_path):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert watched(lambda: None, device_kind="cuda", folder=tmp_path).unseen == (
+        "torch, whose profiler sees kernels, is not installed beside the engine"
+    )
+
+
+def test_a_torch_without_the_gpu(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    expected = f"torch {torch.__version__} beside the engine is not for this GPU"
+    assert watched(lambda: None, device_kind="rocm", folder=tmp_path).unseen == expected
+
+
+def test_a_profiler_that_fails_does_not_lose_the_measurement(gpu, monkeypatch, tmp_path):
+    def refuse(**options):
+        raise RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES")
+
+    monkeypatch.setattr(torch.profiler, "profile", refuse)
+    assert seen(gpu, tmp_path).unseen == "torch's profiler failed: RuntimeError: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
+
+
+def test_what_the_real_profiler_writes_can_be_read(tmp_path):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiled:
+        torch.ones(3).add(1)
+    path = tmp_path / "trace.json"
+    profiled.export_chrome_trace(str(path))
+    events = json.loads(path.read_text())["traceEvents"]
+    assert {"aten::add"} <= {one["name"] for one in events if one.get("cat") == "cpu_op"}
+    assert summed(events, calls=1).unseen == "torch's profiler saw no kernel"

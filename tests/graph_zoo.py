@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import onnx_ir as ir
+from stripped_graphs import draw, load_stripped
 
 from pytest_sdperf.errors import UnknownNameError
-from pytest_sdperf.fusing.weightless import draw, load_stripped
 
 FOLDER = Path(__file__).parent / "data/graphs"
 SUFFIX = ".onnx.xz"

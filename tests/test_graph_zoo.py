@@ -10,14 +10,14 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from weight_roles import weight_use
 
 from pytest_sdperf import builtins
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.errors import UnknownNameError
-from pytest_sdperf.fusing.weight_roles import weight_use
 from pytest_sdperf.fusing.weightless import is_weightless
 
-SCRIPT = Path(__file__).parent / "data/regenerate_graphs.py"
+SCRIPT = Path(__file__).parent / "regenerate_graphs.py"
 MODULE = re.compile(r"(down_blocks|up_blocks|layers)\.\d")
 # The others take their turn in the slow tests.
 QUICK = {

@@ -1,8 +1,8 @@
 """Export the graphs of the zoo again, or add those of another version of torch; without their weights.
 
-    python tests/data/regenerate_graphs.py                    # every graph, into graphs/torch-<version of this torch>/
-    python tests/data/regenerate_graphs.py sd15-thin-unet-dynamo-18-static sd15-thin-text_encoder-dynamo-18-static
-    python tests/data/regenerate_graphs.py --list             # the names, and which of them have a file
+    python tests/regenerate_graphs.py                    # every graph, into graphs/torch-<version of this torch>/
+    python tests/regenerate_graphs.py sd15-thin-unet-dynamo-18-static sd15-thin-text_encoder-dynamo-18-static
+    python tests/regenerate_graphs.py --list             # the names, and which of them have a file
 
 One graph after the other, 10 to 100 seconds each on one core. To extend the zoo, add an entry below. For another
 version of torch, run this with an interpreter that has it; a few names are enough to show what that version changes.
@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
+from stripped_graphs import save_stripped, strip
 
 from pytest_sdperf import builtins
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.contracts import Arrays, Model
-from pytest_sdperf.fusing.weightless import save_stripped, strip
-from pytest_sdperf.phases import Silent
+from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, export
 from pytest_sdperf.tasks import weights as weights_task
 from pytest_sdperf.values import TensorSpec, Workload
@@ -37,7 +37,7 @@ from pytest_sdperf.values import TensorSpec, Workload
 if TYPE_CHECKING:
     import torch
 
-GRAPHS = Path(__file__).parent / "graphs"
+GRAPHS = Path(__file__).parent / "data/graphs"
 SUFFIX = ".onnx.xz"
 
 

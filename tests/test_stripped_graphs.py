@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from stripped_graphs import draw, load_stripped, save_stripped, strip
 
 from pytest_sdperf.errors import BuildError
-from pytest_sdperf.fusing.weightless import draw, is_weightless, load_stripped, save_stripped, strip
+from pytest_sdperf.fusing.weightless import is_weightless
 
 RNG = np.random.default_rng(0)
 HEADER = '<ir_version: 9, opset_import: ["" : 18]>'

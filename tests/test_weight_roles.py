@@ -5,8 +5,7 @@ import re
 import numpy as np
 import onnx_ir as ir
 import pytest
-
-from pytest_sdperf.fusing.weight_roles import Role, Use, weight_use
+from weight_roles import Role, Use, weight_use
 
 
 def _use(body, *, shape):

@@ -1,6 +1,6 @@
 """Exported graphs of several exporters, opsets and versions of torch, with weights drawn when they are loaded.
 
-`data/regenerate_graphs.py` makes the files. A name says how one was exported:
+`regenerate_graphs.py` makes the files. A name says how one was exported:
 `torch-<version>/<model>-<component>-<exporter>-<opset>-<static or dynamic>`, and `-float16` for a module of halves.
 """
 

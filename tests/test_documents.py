@@ -40,6 +40,28 @@ def test_the_manual_explains_every_option() -> None:
     assert [option.long for option in OPTIONS if f"`{option.long}`" not in page] == []
 
 
+def test_the_manual_says_which_options_have_no_short_spelling() -> None:
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    (told,) = re.findall(r"whose short names would be too common: (.*?)\.\n", page, flags=re.DOTALL)
+    assert set(re.findall("`(.*?)`", told)) == {option.long for option in OPTIONS if not option.short}
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+def test_every_page_of_the_manual_is_in_its_two_lists(page: str) -> None:
+    lists = {"README.md": f"](docs/{page})", "docs/index.md": f"\n{page.removesuffix('.md')}\n"}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    told = {
+        "README.md": readme.partition("\n## The manual\n")[2],
+        "docs/index.md": (ROOT / "docs" / "index.md").read_text(encoding="utf-8"),
+    }
+    assert page == "index.md" or [name for name, entry in lists.items() if entry not in told[name]] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_link_is_without_a_text(page: Path) -> None:
+    assert "[](" not in page.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))

@@ -21,7 +21,7 @@ def add_to(commands: Commands) -> None:
     actions = cache.add_subparsers(required=True, metavar="ACTION")
     for name, text, lines in (
         ("info", "say how much the cache holds", cache_info),
-        ("prune", "remove the least recently used models", cache_prune),
+        ("prune", "remove built models, least recently used first, until --to is left; without it all", cache_prune),
     ):
         action = actions.add_parser(name, help=text)
         action.add_argument(
@@ -30,7 +30,7 @@ def add_to(commands: Commands) -> None:
         action.set_defaults(lines=lines)
         if name == "prune":
             action.add_argument(
-                "--to", default="0", metavar="SIZE", help="what may stay, such as 20GB; default: nothing"
+                "--to", default="0", metavar="SIZE", help="what may stay, such as 20GB; default: 0, all are removed"
             )
 
 

@@ -55,6 +55,15 @@ def test_cache_prune_removes_the_least_recently_used(folder, capsys):
     assert capsys.readouterr().out == "removed second\n1 built models removed\n"
 
 
+def test_the_help_says_before_that_all_of_the_cache_goes(capsys):
+    for command in (["cache", "--help"], ["cache", "prune", "--help"]):
+        with pytest.raises(SystemExit):
+            cli.main(command)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "prune remove built models, least recently used first, until --to is left; without it all" in shown
+    assert "--to SIZE what may stay, such as 20GB; default: 0, all are removed" in shown
+
+
 def test_cache_prune_says_what_it_leaves_to_running_tests(folder, capsys):
     running = Cache(folder, size_bytes=10**9)
     running.get_or_make("second", _make)

@@ -16,7 +16,7 @@ from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.faults import planting
 from pytest_sdperf.hooks import benchmark_bridge, distribution, planner, reporter, selftester, time_budget
 from pytest_sdperf.options.flags import add_options
-from pytest_sdperf.options.marks import MARKER, read_marks
+from pytest_sdperf.options.marks import MARKER, argument_names, read_marks
 from pytest_sdperf.report.unused import asked_axes
 from pytest_sdperf.running import composition, registration, run
 from pytest_sdperf.running import session as sdperf_session
@@ -47,8 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Compose the run. Not `trylast`: pytest-benchmark compares machines in its own, and needs the device then."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(models, components, engines, optimizations, batch_sizes, tolerances, reason): the cases of a test "
-        "that uses the fixtures of pytest_sdperf (from pytest_sdperf)",
+        f"{MARKER}({', '.join(argument_names())}): the cases of a test that uses the fixtures of pytest_sdperf (from "
+        "pytest_sdperf)",
     )
     with at_the_door():
         this = composition.compose(config)

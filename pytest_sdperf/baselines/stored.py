@@ -63,7 +63,7 @@ class StoredCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Attributes:
         case: Its identity.
         anchor: The first session: a fixed point against slow drift, replaced only when asked to.
-        sessions: The last sessions, oldest first.
+        sessions: The last sessions, in the order in which they were accepted.
     """
 
     case: Case
@@ -76,7 +76,7 @@ class StoredCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.sessions[-1]
 
     def level(self, metric: str) -> tuple[Session, ...]:
-        """Return the sessions since `metric` last reached a new level, oldest first."""
+        """Return the sessions since `metric` last reached a new level, as they were accepted."""
         start = max((i for i, session in enumerate(self.sessions) if metric in session.changed), default=0)
         return self.sessions[start:]
 

@@ -57,7 +57,7 @@ def read_marks(markers: Iterable[pytest.Mark]) -> Marks:
         if marker.args:
             raise OptionError(
                 f"the marker {MARKER} takes no positional arguments, but got {marker.args[0]!r}. "
-                f"Allowed: {', '.join(_keys())}; type for example @pytest.mark.{MARKER}(engines='torch')."
+                f"Allowed: {', '.join(argument_names())}; type for example @pytest.mark.{MARKER}(engines='torch')."
             )
         merged = {**_checked(marker.kwargs), **merged}
     marks = Marks(**merged)
@@ -69,15 +69,16 @@ def read_marks(markers: Iterable[pytest.Mark]) -> Marks:
     return marks
 
 
-def _keys() -> tuple[str, ...]:
+def argument_names() -> tuple[str, ...]:
+    """Return what the marker takes."""
     return tuple(field.name for field in dataclasses.fields(Marks))
 
 
 def _checked(arguments: Mapping[str, Any]) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for key, value in arguments.items():
-        if key not in _keys():
-            raise UnknownNameError(f"argument of the marker {MARKER}:", key, _keys())
+        if key not in argument_names():
+            raise UnknownNameError(f"argument of the marker {MARKER}:", key, argument_names())
         checked[key] = _value(key, value)
     return checked
 

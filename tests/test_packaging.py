@@ -185,6 +185,18 @@ def test_the_installed_suites_are_collected(installed: Installed, tmp_path: Path
     assert "test_fusions.py" in result.stdout
 
 
+def test_one_of_the_installed_suites_is_collected_with_the_command_of_the_manual(
+    installed: Installed, tmp_path: Path
+) -> None:
+    options = ["--sdperf-fuser=native", "--sdperf-component=unet"]
+    told = f"pytest --pyargs pytest_sdperf.suites.test_fusions {options[0]}"
+    assert told in (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    result = installed.run("python", "-m", *told.split(), options[1], "--collect-only", "-q", cwd=tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    name = "test_every_operator_that_the_model_allows_is_fused[sd15-thin-unet-at-bias-add-by-native-from-dynamo]"
+    assert [line.rpartition("::")[2] for line in result.stdout.splitlines() if "::" in line] == [name]
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--collect-only", "-q", "--pyargs", "pytest_sdperf.suites"]])
 def test_looking_loads_no_heavy_library(installed: Installed, tmp_path: Path, arguments: list[str]) -> None:
     program = (

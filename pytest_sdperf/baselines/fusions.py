@@ -1,13 +1,15 @@
 """Operator counts that an optimizer is known to reach, one file per version of it: `fusions/onnxruntime-1.32.json`.
 
-They need no device, and a thin model has the topology of the full one, so one entry serves both.
+They need no device, and a thin model has the topology of the full one, so one entry serves both. A release that has no
+entry yet is expected to reach what the newest older one does.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -21,6 +23,22 @@ SCHEMA = 1
 THIN = "-thin"
 
 Counts = Mapping[str, int]
+Release = tuple[int, ...]  # major and minor; patch releases share a file
+
+_NAME = re.compile(r"onnxruntime-(\d+)\.(\d+)\.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What a foreign optimizer is known to reach for a build.
+
+    Attributes:
+        counts: `domain::op_type` -> nodes; empty where nothing is stored, neither of this release nor of an older one.
+        older: The older release that it is known of; empty for the one that is asked about.
+    """
+
+    counts: Counts
+    older: str = ""
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,6 +70,39 @@ def fusion_key(case: Case) -> str:
 def file_of(folder: Path, version: str) -> Path:
     """Return the file of an onnxruntime version: patch releases share one."""
     return folder / f"onnxruntime-{'.'.join(version.split('.')[:2])}.json"
+
+
+def files_for(folder: Path, version: str) -> dict[Release, Path]:
+    """Return the files that an onnxruntime version is judged by, its own and those of older releases, newest first."""
+    newest = _release(file_of(folder, version))
+    found = {release: path for path in folder.glob("onnxruntime-*.json") if (release := _release(path))}
+    return {release: found[release] for release in sorted(found, reverse=True) if release <= newest}
+
+
+def _release(path: Path) -> Release:
+    match = _NAME.fullmatch(path.name)
+    return tuple(map(int, match.groups())) if match else ()
+
+
+def known(folders: Iterable[Path], version: str, case: Case) -> Known:
+    """Return what an onnxruntime version is known to reach for a build, else what the newest older release is.
+
+    Args:
+        folders: Where files of counts are; of one release the first folder that has the build counts.
+        version: Such as `1.33.0`.
+        case: The build.
+
+    Raises:
+        BaselineError: A file is there but not valid.
+    """
+    key, files = fusion_key(case), [files_for(folder, version) for folder in folders]
+    for release in sorted({one for each in files for one in each}, reverse=True):
+        entries = (read(each[release]).get(key) for each in files if release in each)
+        counts = next((entry for entry in entries if entry is not None), None)
+        if counts is not None:
+            asked = release == _release(file_of(Path(), version))
+            return Known(counts, "" if asked else ".".join(map(str, release)))
+    return Known({})
 
 
 def read(path: Path) -> dict[str, dict[str, int]]:

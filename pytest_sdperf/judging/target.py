@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pytest_sdperf.baselines.fusions import Known
 from pytest_sdperf.fusing.explain import Explanation, sentences, short
 from pytest_sdperf.values import Case
 from pytest_sdperf.values.outcomes import Outcome, Verdict
@@ -19,7 +20,7 @@ def judge_against_target(
     counts: Counts,
     target: Counts,
     *,
-    known: Counts | None,
+    known: Known | None,
     explanation: Explanation | None = None,
     allowed_by: str = "torch module",
 ) -> Verdict:
@@ -30,32 +31,36 @@ def judge_against_target(
         counts: `domain::op_type` -> nodes in the graph.
         target: The same, derived from the torch module. Operators that it does not name are not judged; of those
             with 0 none may be left.
-        known: What this version of a foreign optimizer is known to reach; None for an optimizer of this project (it
-            has to reach the target), empty where nothing is stored yet.
+        known: What this version of a foreign optimizer is known to reach, or where nothing is stored of it the newest
+            older one; None for an optimizer of this project, which has to reach the target.
         allowed_by: What the target was derived from.
         explanation: Where the graph falls short of the target, and why: the first problems become details of the
             verdict.
 
     Returns:
         REGRESSED below what is known (or below the target, for our own), GAP at what is known but below the target,
-        NEW below the target with nothing stored, IMPROVED above, else HELD.
+        NEW below the target with nothing stored, not even of an older release, IMPROVED above, else HELD.
     """
     what = f"The {case.component} graph of {case.model} at {case.optimization}, fused by {case.fuser},"
     if not any(target.values()):
         return _judge_unfused(what, counts)
     got = {name: counts.get(name, 0) for name in sorted(target)}
-    floor = target if known is None else {name: known.get(name, 0) for name in target}
+    before, older = (known.counts, known.older) if known else ({}, "")
+    floor = target if known is None else {name: before.get(name, 0) for name in target}
     lost, lacking = {**_short_of(got, floor, target), **_faded(got, floor, target)}, _short_of(got, target, target)
-    more = _more(got, floor if known else target, target)
+    more = _more(got, floor if before else target, target)
     expected = float(sum(target.values()))
     if lost:
-        outcome, code, sentence = Outcome.REGRESSED, "operators-lost", f"{what} lost operators: {_listed(lost)}."
+        by = f" that onnxruntime {older} made" if older else ""
+        outcome, code, sentence = Outcome.REGRESSED, "operators-lost", f"{what} lost operators{by}: {_listed(lost)}."
     elif lacking:
-        known_so = "as it is known to" if known else "and nothing is stored to compare it"
-        outcome, code = (Outcome.GAP, "below-target") if known else (Outcome.NEW, "below-target-unknown")
+        known_so = f"as onnxruntime {older} does" if older else "as it is known to"
+        known_so = known_so if before else "and nothing is stored to compare it"
+        outcome, code = (Outcome.GAP, "below-target") if before else (Outcome.NEW, "below-target-unknown")
         sentence = f"{what} lacks operators that its {allowed_by} allows, {known_so}: {_listed(lacking)}."
     elif more:
-        sentence = f"{what} has more operators than known: {_listed(more)}."
+        than = f"onnxruntime {older} makes" if older else "known"
+        sentence = f"{what} has more operators than {than}: {_listed(more)}."
         outcome, code = Outcome.IMPROVED, "more-fused"
     else:
         sentence = f"{what} has every operator that its {allowed_by} allows ({expected:.0f})."

@@ -205,20 +205,17 @@ class Session:
             return {}
         return self.builder.given.standing(self.run.catalog.models.get(case.model), case.component)
 
-    def known_counts(self, case: Case) -> Mapping[str, int] | None:
+    def known_counts(self, case: Case) -> fusions.Known | None:
         """Return what a foreign optimizer is known to reach for a build; None where the optimizer is our own.
 
-        The project's own file counts; what is shipped with the suite is asked only where the project has no entry.
+        Of one release the project's own file counts before what is shipped with the suite.
 
         Raises:
             BaselineError: A file is there but not valid.
         """
         if case.fuser != "ort":
             return None
-        key = fusions.fusion_key(case)
-        own = fusions.read(self.fusions_file).get(key)
-        shipped = fusions.file_of(shipped_folder("fusions"), self._onnxruntime)
-        return own if own is not None else fusions.read(shipped).get(key, {})
+        return fusions.known((self.fusions_file.parent, shipped_folder("fusions")), self._onnxruntime, case)
 
     @property
     def fusions_file(self) -> Path:
@@ -237,7 +234,8 @@ class Session:
         """
         _ = self.baseline
         _ = self._self_tested
-        fusions.read(self.fusions_file)
+        for path in fusions.files_for(self.fusions_file.parent, self._onnxruntime).values():
+            fusions.read(path)
 
     @functools.cached_property
     def unfinished(self) -> Unfinished:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sample_values import case
 
+from pytest_sdperf.baselines.fusions import Known
 from pytest_sdperf.fusing.explain import Explanation, Unfused
 from pytest_sdperf.judging.target import judge_against_target
 from pytest_sdperf.values.outcomes import Outcome
@@ -21,7 +22,7 @@ WHAT = "The unet graph of sd15-thin at bias-add, fused by ort,"
 HELD, IMPROVED, NEW, GAP = Outcome.HELD, Outcome.IMPROVED, Outcome.NEW, Outcome.GAP
 REGRESSED, INVALID = Outcome.REGRESSED, Outcome.INVALID
 
-# counts, known, outcome, code, end of the sentence
+# counts, counts that are known, outcome, code, end of the sentence
 TABLE = [
     (ALL, None, HELD, "as-derived", "has every operator that its torch module allows (114)."),
     ({**ALL, QKV: 15, MHA: 1}, None, REGRESSED, "operators-lost",
@@ -53,9 +54,25 @@ TABLE = [
 
 @pytest.mark.parametrize(("counts", "known", "outcome", "code", "end"), TABLE)
 def test_verdicts(counts, known, outcome, code, end):
-    verdict = judge_against_target(CASE, counts, TARGET, known=known)
+    verdict = judge_against_target(CASE, counts, TARGET, known=None if known is None else Known(known))
     assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, f"{WHAT} {end}")
     assert verdict.details == ()
+
+
+@pytest.mark.parametrize(
+    ("counts", "outcome", "code", "end"),
+    [
+        ({CONV: 97}, REGRESSED, "operators-lost", "lost operators that onnxruntime 1.32 made: NhwcConv 97 of 98."),
+        ({CONV: 98}, GAP, "below-target",
+         ("lacks operators that its torch module allows, as onnxruntime 1.32 does: MultiHeadAttention[packed-qkv] 0 of "
+         "16.")),
+        (ALL, IMPROVED, "more-fused",
+         "has more operators than onnxruntime 1.32 makes: MultiHeadAttention[packed-qkv] 16 instead of 0."),
+    ],
+)  # fmt: skip
+def test_a_release_of_which_nothing_is_known_is_judged_by_an_older_one(counts, outcome, code, end):
+    verdict = judge_against_target(CASE, counts, TARGET, known=Known({CONV: 98}, "1.32"))
+    assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, f"{WHAT} {end}")
 
 
 @pytest.mark.parametrize("target", [{}, {"::Conv": 0}])
@@ -77,7 +94,7 @@ def test_what_was_lost_is_explained_before_what_was_never_there():
     missing = [Unfused(QKV, f"unet.b.{i}.attn1", "left", QKV, f"node_softmax_{i}", "Softmax") for i in range(16)]
     missing.append(Unfused(CONV, "unet.conv_in", "no candidate node was found there"))
     verdict = judge_against_target(
-        CASE, {CONV: 97}, TARGET, known={CONV: 98}, explanation=Explanation(TARGET, tuple(missing))
+        CASE, {CONV: 97}, TARGET, known=Known({CONV: 98}), explanation=Explanation(TARGET, tuple(missing))
     )
     assert verdict.text.splitlines() == [
         f"{WHAT} lost operators: NhwcConv 97 of 98. [operators-lost]",

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from door_toys import ToyProbe, toy_catalog
-from sample_values import CASE
+from sample_values import CASE, case
 
 from pytest_sdperf.baselines.files import to_text
+from pytest_sdperf.baselines.fusions import files_for
+from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.device import Device
@@ -56,6 +58,29 @@ def test_a_damaged_file_is_not_passed_over_for_the_next(session, tmp_path):
     write(tmp_path / "first", 1)
     with pytest.raises(BaselineError):
         session.check_files()
+
+
+def test_a_new_release_is_judged_by_the_counts_that_are_shipped_of_the_last_one(session, monkeypatch):
+    monkeypatch.setattr(Session, "_onnxruntime", "9.9.0")
+    build = case(engine="", model="sd15-thin", component="unet", optimization="bias-add", fuser="ort")
+    found = session.known_counts(build)
+    assert found.older == ".".join(map(str, max(files_for(shipped_folder("fusions"), "9.9.0"))))
+    assert found.counts["com.microsoft::NhwcConv"] == 98
+    assert session.known_counts(case(fuser="native")) is None
+
+
+def test_a_damaged_file_of_an_older_release_ends_the_run_before_its_first_test(session, tmp_path, monkeypatch):
+    monkeypatch.setattr(Session, "_onnxruntime", "9.9.0")
+    (tmp_path / "own" / "fusions").mkdir()
+    path = tmp_path / "own" / "fusions" / "onnxruntime-1.32.json"
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(BaselineError) as caught:
+        session.check_files()
+    assert str(caught.value) == (
+        f"file of fusion counts {path} is not valid: Expecting property name enclosed in double quotes: line 1 column "
+        f"2 (char 1). Nothing was written to it. Restore it from version control, or move it away and record it again "
+        f"with --sdperf-update-baselines."
+    )
 
 
 def test_cores_are_shared_and_given_back(session, monkeypatch):

@@ -22,7 +22,8 @@ FOREIGN = {
 }  # fmt: skip
 # Options of pip, towncrier, git and GitHub's own command, and of programs under benchmarks/ and docs/findings/.
 TOOLS = {
-    "--dir", "--draft", "--extra-index-url", "--fill", "--force-reinstall", "--index-url", "--name", "--no-deps", "--version",
+    "--dir", "--draft", "--extra-index-url", "--fill", "--force-reinstall", "--index-url", "--name", "--no-deps",
+    "--version",
     "--day", "--drift", "--gpus", "--process", "--provider", "--trials",
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from pytest_sdperf.baselines import strict_json
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.machine.health import differing_keys
 from pytest_sdperf.values import Case, Sample
@@ -124,11 +125,9 @@ def read(path: Path) -> Baseline | None:
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
-    """Parse JSON, strictly: no name twice, no NaN."""
+    """Parse JSON, strictly, and check its schema."""
     try:
-        data = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        _refuse(path, f"is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}")
+        data = strict_json.parse(text)
     except ValueError as error:
         _refuse(path, f"is not valid JSON: {error}")
     if not isinstance(data, dict):
@@ -197,16 +196,3 @@ def _refuse(path: Path, why: str) -> NoReturn:
         f"baseline file {path} {why}. Nothing was written to it. Restore it from version control "
         f"(git checkout -- {path.name}), or move it away and record it again with --sdperf-update-baselines."
     )
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {twice!r} occurs twice in one object")
-    return data
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number that a measurement can have")

@@ -116,7 +116,7 @@ def _keep_counts(results: Results, session: Session) -> tuple[str, ...]:
     if not settings.update_baselines:
         return ()
     found = counts_to_keep(results.reports, reason=settings.reason)
-    return fusions.record(session.fusions_file, found) if found else ()
+    return fusions.record(session.fusions_file, found, lock_dir=settings.state_dir / "locks") if found else ()
 
 
 def summary_lines(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_sdperf import ladder
-from pytest_sdperf.baselines import fusions
+from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.building.builder import Builder
@@ -230,7 +230,7 @@ class Session:
         return library_versions("onnxruntime")["onnxruntime"]
 
     def check_files(self) -> None:
-        """Read what this run will be judged by, so that a damaged file ends it before its first test.
+        """Read what this run will be judged by or shown beside: a damaged file ends it before its first test.
 
         Raises:
             BaselineError: A file is there but cannot be trusted.
@@ -238,6 +238,7 @@ class Session:
         _ = self.baseline
         _ = self._self_tested
         fusions.read(self.fusions_file)
+        published.beside_baselines(self.run.settings.baselines)
 
     @functools.cached_property
     def unfinished(self) -> Unfinished:

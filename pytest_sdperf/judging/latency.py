@@ -7,16 +7,16 @@ import math
 import statistics
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
+from pytest_sdperf.values.calibration import Slowdown, slowdown
 from pytest_sdperf.judging.blame import kernel_changes
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.waiting import waiting
 from pytest_sdperf.judging.words import component, opening, since
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 from pytest_sdperf.stats.bounds import Interval, predict, reach
 from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
 from pytest_sdperf.values import Measurement
-from pytest_sdperf.values.calibration import Slowdown, slowdown
-from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 METRIC = "latency"
 # How sure it must be that more processes would not change a verdict, before it is given early.
@@ -137,6 +137,7 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
         )
     )
 
+            policy.why_wider(ratio),
     def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
         ends = (None, None) if math.isinf(interval.ratio) else (center / max(interval.ratio, needed), interval.high)
         return Verdict(outcome, code, sentence, METRIC, obtained, center, *ends)

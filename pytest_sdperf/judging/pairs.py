@@ -150,13 +150,14 @@ def _latency(pairs: Pairs, *, policy: Policy) -> Verdict:
     signs = f"permutation p {found.permutation_p:.2g}"
     compared = f"{what} {seconds(b)} is {above_or_below(found.ratio)} A's {seconds(a)}"
     known = f"95 % interval {percent(low)} to {percent(high)}, {plural(pairs.count, 'pair')}, {signs}"
-    effect = policy.latency_effect
+    effect, wider = policy.latency_effect, policy.why_wider(found.ratio)
     outcome, code = judge_ratio(found, policy=policy)
     sentence = {
-        "pairs-slower": f"{compared} ({known}){policy.why_small_counts}.",
-        "pairs-faster": f"{compared} ({known}){policy.why_small_counts}.",
+        "pairs-slower": f"{compared} ({known}){policy.why_small_counts}{wider}.",
+        "pairs-faster": f"{compared} ({known}){policy.why_small_counts}{wider}.",
         "pairs-small-on-cpu": f"{compared} ({known}), but {policy.why_small_passes}.",
-        "pairs-same": f"{compared}, no change of {share(effect)} ({known}).",
-        "pairs-too-noisy": f"{compared} ({known}): neither a change of {share(effect)} nor its absence is certain.",
+        "pairs-same": f"{compared}, no change of {share(effect)} ({known}){wider}.",
+        "pairs-too-noisy": f"{compared} ({known}): neither a change of {share(effect)} nor its absence is certain"
+        f"{wider}.",
     }[code]
     return Verdict(outcome, code, sentence, METRIC, b, a, a / (1 + effect), a * (1 + effect))

@@ -36,7 +36,7 @@ from pytest_sdperf.processes.process import environment
 from pytest_sdperf.running.run import Run
 from pytest_sdperf.running.unfinished import Conditions, Unfinished, conditions_of
 from pytest_sdperf.selection.other_case import OtherCase
-from pytest_sdperf.selftest.limits import shown_for, with_limit
+from pytest_sdperf.selftest.limits import by_self_tests
 from pytest_sdperf.selftest.records import Archive, SelfTests
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.tolerances import Override
@@ -273,15 +273,15 @@ class Session:
         stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
         return more_processes(measurement, stored, policy=policy, differences=differences)
 
-    def policy(self, case: Case, overrides: Iterable[Override] = ()) -> Policy:
-        """Return how strictly this run judges a case, with tolerances of its own.
+    def policy(self, case: Case, overrides: Iterable[Override] = (), *, pairs: bool = False) -> Policy:
+        """Return how strictly this run judges a case, with tolerances of its own; `pairs` where it is timed in turns.
 
-        On a CPU the self-tests of the machine may allow a lower limit than the usual one.
+        Self-tests of the machine may allow a lower limit on a CPU, and ask for a higher one on a GPU.
         """
         run, kind = self.run, self.run.device().kind
         policy = Policy.of(run.settings, device_kind=kind, overrides=overrides, cases=self.cases)
-        tested = self._self_tested.values() if policy.on_cpu else ()
-        return with_limit(policy, shown_for(case, tested, pairs=run.settings.other is not None))
+        pairs = pairs or run.settings.other is not None
+        return by_self_tests(policy, case, self._self_tested.values(), pairs=pairs)
 
     @functools.cached_property
     def _self_tested(self) -> Mapping[str, SelfTests]:

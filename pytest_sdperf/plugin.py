@@ -12,24 +12,24 @@ from typing import Any
 
 import pytest
 
-from pytest_sdperf.hooks import benchmark_bridge
-from pytest_sdperf.running import composition
-from pytest_sdperf.hooks import distribution
-from pytest_sdperf.hooks import planner
-from pytest_sdperf.running import registration
-from pytest_sdperf.hooks import reporter
-from pytest_sdperf.running import run
-from pytest_sdperf.hooks import selftester
-from pytest_sdperf.hooks import time_budget
-from pytest_sdperf.running import session as sdperf_session
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.faults import planting
-from pytest_sdperf.selection.items import case_of, fixtures_of, is_skipped, narrows, uses_our_case, uses_our_device
+from pytest_sdperf.hooks import benchmark_bridge, distribution, planner, reporter, selftester, time_budget
 from pytest_sdperf.options.flags import add_options
 from pytest_sdperf.options.marks import MARKER, read_marks
-from pytest_sdperf.running.output_files import check_outputs
 from pytest_sdperf.report.unused import asked_axes
-from pytest_sdperf.selection.axes import CASE_FIXTURES, DEVICE_FIXTURES, EXECUTING_FIXTURES, TIMED_FIXTURES, Axes
+from pytest_sdperf.running import composition, registration, run
+from pytest_sdperf.running import session as sdperf_session
+from pytest_sdperf.running.output_files import check_outputs
+from pytest_sdperf.selection.axes import (
+    CASE_FIXTURES,
+    DEVICE_FIXTURES,
+    EXECUTING_FIXTURES,
+    TIMED_FIXTURES,
+    TWO_SIDED_FIXTURES,
+    Axes,
+)
+from pytest_sdperf.selection.items import case_of, fixtures_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.tolerances import check_used, overrides_of
 from pytest_sdperf.values import Case
 
@@ -135,7 +135,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)
         measured = [case for case in map(case_of, benches) if case]
-        this.check_other_side(measured)
+        two_sided = [item for item in needy if TWO_SIDED_FIXTURES.intersection(fixtures_of(item))]
+        this.check_other_side(case for case in map(case_of, two_sided) if case)
         for case in filter(None, map(case_of, needy)):
             shared.completed(case)
         if benches:
@@ -144,6 +145,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         # Now, and not after an hour of measuring: a file that cannot be trusted, a rule that is never used.
         if needy:
             shared.check_files()
+        if benches:
             check_tolerances(shared, measured, session.config)
     except SdperfError as error:
         refuse(session, error)
@@ -152,7 +154,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """Say what is about to be measured, only in runs that use us."""
     if config.option.collectonly or run.run_of(config).settings.plan or not any(map(case_of, items)):
-        if benches:
         return []
     return list(run.run_of(config).header())
 

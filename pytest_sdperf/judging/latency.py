@@ -7,7 +7,7 @@ import math
 import statistics
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
-from pytest_sdperf.values.calibration import Slowdown, slowdown
+from pytest_sdperf.values.calibration import Calibration, Slowdown, others, slowdown
 from pytest_sdperf.judging.blame import kernel_changes
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
@@ -126,7 +126,8 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
     end = f"up to {seconds(interval.high)}" if ratio >= 1 else f"down to {seconds(interval.low)}"
     held = f"held up to {seconds(interval.high)} {_basis(interval, measurement, stored)}"
     beyond = f"held {end} {_basis(interval, measurement, stored)}"
-    card = slowdown((session.calibration for session in stored.level(METRIC)), measurement.calibration)
+    calibrations = [session.calibration for session in stored.level(METRIC)]
+    card = slowdown(calibrations, measurement.calibration)
     busy = waiting(measurement, stored.level(METRIC))
     changes = "".join(
         (
@@ -134,6 +135,7 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
             _drift(obtained, stored, policy=policy),
             _told(card, policy=policy),
             busy.told,
+            _not_known(calibrations, measurement.calibration, policy=policy) if ratio > needed else "",
         )
     )
 
@@ -173,8 +175,21 @@ def _told(card: Slowdown | None, *, policy: Policy) -> str:
     """Say how the device itself has changed; empty where it has not, or nobody knows."""
     if card is None or max(abs(card.product - 1), abs(card.copy - 1)) <= policy.latency_effect:
         return ""
-    what = "processor" if policy.on_cpu else "card"
-    return f"; the {what} itself needs {_time(card.product)} for a matrix product and {_time(card.copy)} for a copy"
+    product, copy = _time(card.product), _time(card.copy)
+    return f"; the {_device(policy)} itself needs {product} for a matrix product and {copy} for a copy"
+
+
+def _not_known(before: list[Calibration | None], now: Calibration | None, *, policy: Policy) -> str:
+    """Say that nobody can tell whether the device has changed, where other libraries calibrated it before."""
+    libraries = others(before, now)
+    if now is None or not libraries:
+        return ""
+    device, then = _device(policy), " and ".join(libraries)
+    return f"; whether the {device} itself has changed is not known: {then} calibrated it then, and {now.by} now"
+
+
+def _device(policy: Policy) -> str:
+    return "processor" if policy.on_cpu else "card"
 
 
 def _time(ratio: float) -> str:

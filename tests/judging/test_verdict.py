@@ -51,8 +51,8 @@ def floor(bound_ms):
     return Floor(1.6065e12, 2.5e11, 1.72e9, seconds=bound_ms / 800, basis="measured", bound_s=bound_ms / 1000)
 
 
-def rates(tflops, terabytes=3.0):
-    return Calibration(tflops * 1e12, terabytes * 1e12, "float16", "torch 2.13.0")
+def rates(tflops, terabytes=3.0, by="torch 2.13.0"):
+    return Calibration(tflops * 1e12, terabytes * 1e12, "float16", by)
 
 
 def allocated(measured, mb):
@@ -64,6 +64,7 @@ def allocated(measured, mb):
 
 
 CARD = rates(780)
+CARD_BEFORE = rates(780, by="torch 2.11.0")
 BOOKED = stored(allocated(session(), 2000))
 # metric, measurement, stored case, policy -> outcome and code of that metric's verdict
 TABLE = [
@@ -191,6 +192,10 @@ TABLE = [
     ("latency", measurement(13, 13, 13.1, calibration=rates(770)), stored(session(calibration=CARD)), GPU,
      REGRESSED, "latency-above-interval"),
     ("latency", measurement(13, 13, 13.1, calibration=rates(600)), stored(), GPU, REGRESSED, "latency-above-interval"),
+    ("latency", measurement(13, 13, 13.1, calibration=rates(600)), stored(session(calibration=CARD_BEFORE)), GPU,
+     REGRESSED, "latency-above-interval"),
+    ("latency", measurement(13, 13, 13.1, calibration=rates(600)),
+     stored(session(calibration=CARD_BEFORE), session(calibration=CARD)), GPU, INVALID, "card-slower"),
     ("latency", measurement(13, 13, 13.1), stored(session(calibration=CARD)), GPU, REGRESSED,
      "latency-above-interval"),
     ("latency", measurement(20, 20, 20, calibration=rates(390)), stored(session(calibration=CARD)), CPU, REGRESSED,
@@ -318,6 +323,14 @@ SENTENCES = [
     (measurement(10, 10, 10), stored(session(10, 10, 10), anchor=session(8, 8, 8, date="2026-01-02T03:04Z")), GPU,
      (f"UNet latency 10.0 ms is equal to its baseline of 10.0 ms (held up to 10.2 ms {ONE}); +25 % since the anchor of "
      "2026-01-02.")),
+    (measurement(13, 13, 13, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), GPU,
+     (f"UNet latency 13.0 ms is 30 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); whether the card itself "
+     "has changed is not known: torch 2.11.0 calibrated it then, and torch 2.13.0 now.")),
+    (measurement(20, 20, 20, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), CPU,
+     (f"UNet latency 20.0 ms is 100 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); whether the processor "
+     "itself has changed is not known: torch 2.11.0 calibrated it then, and torch 2.13.0 now.")),
+    (measurement(10, 10, 10, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), GPU,
+     f"UNet latency 10.0 ms is equal to its baseline of 10.0 ms (held up to 10.2 ms {ONE})."),
     (measurement(12, 12, 12), stored(session(10, 10, 10)), CPU,
      (f"UNet latency 12.0 ms is 20 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}), but on a CPU only "
      "effects above 30 % fail until the self-test has passed on it.")),

@@ -7,18 +7,19 @@ import math
 import statistics
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
-from pytest_sdperf.values.calibration import Calibration, Slowdown, others, slowdown
 from pytest_sdperf.judging.blame import kernel_changes
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.waiting import waiting
 from pytest_sdperf.judging.words import component, opening, since
-from pytest_sdperf.values.outcomes import Outcome, Verdict
 from pytest_sdperf.stats.bounds import Interval, predict, reach
 from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
 from pytest_sdperf.values import Measurement
+from pytest_sdperf.values.calibration import Calibration, Slowdown, others, slowdown
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 METRIC = "latency"
+BASELINE_SHARED = "baseline-shared"
 # How sure it must be that more processes would not change a verdict, before it is given early.
 STILL_MOVES = 0.95
 # Whether a case became slower, which other programs explain -> what that means.
@@ -30,7 +31,7 @@ _SHARED = {
     ),
     False: (
         Outcome.INCONCLUSIVE,
-        "baseline-shared",
+        BASELINE_SHARED,
         "that can explain it: measure the baseline again where nothing else runs",
     ),
 }
@@ -134,12 +135,12 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
             since(stored.last, measurement.subject),
             _drift(obtained, stored, policy=policy),
             _told(card, policy=policy),
-            busy.told,
             _not_known(calibrations, measurement.calibration, policy=policy) if ratio > needed else "",
+            busy.told,
+            policy.why_wider(ratio),
         )
     )
 
-            policy.why_wider(ratio),
     def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
         ends = (None, None) if math.isinf(interval.ratio) else (center / max(interval.ratio, needed), interval.high)
         return Verdict(outcome, code, sentence, METRIC, obtained, center, *ends)

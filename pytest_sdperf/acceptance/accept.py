@@ -13,13 +13,13 @@ from pytest_sdperf.acceptance.refusals import refusals
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import update
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase, file_of, read
-from pytest_sdperf.machine.health import clocks_locked, differing_keys
 from pytest_sdperf.judging.latency import BASELINE_SHARED
-from pytest_sdperf.values.outcomes import Outcome, Verdict
+from pytest_sdperf.machine.health import clocks_locked, differing_keys
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import LEVELS
 from pytest_sdperf.report.stored import change, told
 from pytest_sdperf.values import Case, Failure, Measurement, Sample
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 CHANGING = frozenset({Outcome.IMPROVED, Outcome.REGRESSED})
 
@@ -82,15 +82,16 @@ def session_of(
         changed=tuple(sorted(changed)),
         reason=reason if any(verdict.outcome is Outcome.REGRESSED for verdict in verdicts) else "",
         calibration=measurement.calibration,
+        clocks_locked=clocks_locked(measurement.readings),
     )
 
 
-def measurement_of(session: Session, case: Case) -> Measurement:
 def _begins_level(verdict: Verdict) -> bool:
     """Whether older sessions no longer say what is normal: it has changed, or others disturbed them."""
     return verdict.outcome in CHANGING or verdict.code == BASELINE_SHARED
 
 
+def measurement_of(session: Session, case: Case) -> Measurement:
     """Turn a session back into a measurement, to judge it again: the inverse of `session_of`."""
     return Measurement(
         case=case,
@@ -101,6 +102,7 @@ def _begins_level(verdict: Verdict) -> bool:
         counts=session.counts,
         artifacts=session.artifacts,
         calibration=session.calibration,
+        readings={} if session.clocks_locked is None else {"during": {"clocks_locked": session.clocks_locked}},
     )
 
 

@@ -38,6 +38,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         changed: Metrics that reached a new level here: older sessions no longer say what is normal for them.
         reason: Why a regression was accepted.
         calibration: What the device itself did on that day; None if nobody measured it.
+        clocks_locked: Whether a setting held the clocks of a GPU down; None where nobody could tell.
     """
 
     date: str
@@ -51,6 +52,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     changed: tuple[str, ...] = ()
     reason: str = ""
     calibration: Calibration | None = None
+    clocks_locked: bool | None = None
 
     @property
     def out_of_memory(self) -> bool:

@@ -275,22 +275,6 @@ def test_another_machine_is_never_compared(differences, code, sentence, before):
     assert (verdict.outcome, verdict.code, verdict.sentence) == (INVALID, code, sentence)
 
 
-TARGETS = {"unet": {"com.microsoft::SkipLayerNormalization": 48}}
-
-
-def test_gap_is_no_worse_than_stored_but_below_what_is_possible():
-    verdicts = judge(measurement(), stored(), policy=GPU, targets=TARGETS)
-    assert [(v.outcome, v.code) for v in verdicts if v.metric == "counts"] == [(GAP, "below-target")]
-
-
-def test_a_gap_hides_neither_a_regression_nor_a_missing_baseline():
-    lost = measurement(counts={"unet": {**COUNTS["unet"], "com.microsoft::SkipLayerNormalization": 30}})
-    assert worst(judge(lost, stored(), policy=GPU, targets=TARGETS)) is REGRESSED
-    new = judge(measurement(), None, policy=FAIL_NEW, targets=TARGETS)
-    assert {verdict.outcome for verdict in new} == {NEW}
-    assert delivery(new, policy=FAIL_NEW) == "fail"
-
-
 def test_a_build_without_an_engine_is_judged_by_its_graph_alone():
     build = Measurement(case(engine=""), (), counts=COUNTS)
     before = stored(session(), of=case(engine=""))
@@ -323,14 +307,6 @@ SENTENCES = [
     (measurement(10, 10, 10), stored(session(10, 10, 10), anchor=session(8, 8, 8, date="2026-01-02T03:04Z")), GPU,
      (f"UNet latency 10.0 ms is equal to its baseline of 10.0 ms (held up to 10.2 ms {ONE}); +25 % since the anchor of "
      "2026-01-02.")),
-    (measurement(13, 13, 13, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), GPU,
-     (f"UNet latency 13.0 ms is 30 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); whether the card itself "
-     "has changed is not known: torch 2.11.0 calibrated it then, and torch 2.13.0 now.")),
-    (measurement(20, 20, 20, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), CPU,
-     (f"UNet latency 20.0 ms is 100 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); whether the processor "
-     "itself has changed is not known: torch 2.11.0 calibrated it then, and torch 2.13.0 now.")),
-    (measurement(10, 10, 10, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), GPU,
-     f"UNet latency 10.0 ms is equal to its baseline of 10.0 ms (held up to 10.2 ms {ONE})."),
     (measurement(12, 12, 12), stored(session(10, 10, 10)), CPU,
      (f"UNet latency 12.0 ms is 20 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}), but on a CPU only "
      "effects above 30 % fail until the self-test has passed on it.")),
@@ -347,6 +323,14 @@ SENTENCES = [
     (measurement(20, 20, 20, calibration=rates(390, 3.15)), stored(session(10, 10, 10, calibration=rates(780))), CPU,
      (f"UNet latency 20.0 ms is 100 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); the processor itself "
      "needs 100 % more time for a matrix product and 4.8 % less time for a copy.")),
+    (measurement(13, 13, 13, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), GPU,
+     (f"UNet latency 13.0 ms is 30 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); whether the card itself "
+     "has changed is not known: torch 2.11.0 calibrated it then, and torch 2.13.0 now.")),
+    (measurement(20, 20, 20, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), CPU,
+     (f"UNet latency 20.0 ms is 100 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); whether the processor "
+     "itself has changed is not known: torch 2.11.0 calibrated it then, and torch 2.13.0 now.")),
+    (measurement(10, 10, 10, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), GPU,
+     f"UNet latency 10.0 ms is equal to its baseline of 10.0 ms (held up to 10.2 ms {ONE})."),
     (measurement(1, 1, 1, floor=floor(1.62)), None, GPU,
      ("UNet latency 1.00 ms is below the physical floor of 1.62 ms: this device cannot do 1.61 TFLOP and read 1.72 GB "
      "in less. Likely causes: fewer steps than asked for, guidance left out, outputs taken from a cache, a lower "

@@ -29,6 +29,8 @@ class Health:
             Growth while measuring makes the measurement invalid.
         capped: The same for reasons that are normal for the card or only recorded (software power cap).
         counter_unit: Unit of both: `s`, or the vendor's own.
+        clocks_locked: Whether somebody's setting holds the clocks down now; None where the machine cannot tell, as of a
+            device that is idle.
     """
 
     reasons: tuple[str, ...] = ()
@@ -42,6 +44,7 @@ class Health:
     throttled: Mapping[str, float] = field(default_factory=dict)
     capped: Mapping[str, float] = field(default_factory=dict)
     counter_unit: str = "s"
+    clocks_locked: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,14 @@ from pytest_sdperf.report.unused import asked_axes
 from pytest_sdperf.running import composition, registration, run
 from pytest_sdperf.running import session as sdperf_session
 from pytest_sdperf.running.output_files import check_outputs
-from pytest_sdperf.selection.axes import CASE_FIXTURES, DEVICE_FIXTURES, EXECUTING_FIXTURES, TIMED_FIXTURES, Axes
+from pytest_sdperf.selection.axes import (
+    CASE_FIXTURES,
+    DEVICE_FIXTURES,
+    EXECUTING_FIXTURES,
+    TIMED_FIXTURES,
+    TWO_SIDED_FIXTURES,
+    Axes,
+)
 from pytest_sdperf.selection.items import case_of, fixtures_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.tolerances import check_used, overrides_of
 from pytest_sdperf.values import Case
@@ -128,14 +135,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)
         measured = [case for case in map(case_of, benches) if case]
-        this.check_other_side(measured)
+        two_sided = [item for item in needy if TWO_SIDED_FIXTURES.intersection(fixtures_of(item))]
+        this.check_other_side(case for case in map(case_of, two_sided) if case)
         for case in filter(None, map(case_of, needy)):
             shared.completed(case)
         if benches:
             benchmark_bridge.check_options(session.config)
             distribution.check_workers(getattr(session.config, "workerinput", {}))
-            # Now, and not after an hour of measuring: a file that cannot be trusted, a rule that is never used.
+        # Now, and not after an hour of measuring: a file that cannot be trusted, a rule that is never used.
+        if needy:
             shared.check_files()
+        if benches:
             check_tolerances(shared, measured, session.config)
     except SdperfError as error:
         refuse(session, error)

@@ -13,7 +13,8 @@ from pytest_sdperf.acceptance.refusals import refusals
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import update
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase, file_of, read
-from pytest_sdperf.machine.health import differing_keys
+from pytest_sdperf.judging.latency import BASELINE_SHARED
+from pytest_sdperf.machine.health import clocks_locked, differing_keys
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import LEVELS
 from pytest_sdperf.report.stored import change, told
@@ -65,7 +66,7 @@ def session_of(
 ) -> Session:
     """Turn a measurement into a session, with home folders and other private text taken out."""
     who = privacy.identity()
-    changed = {verdict.metric for verdict in verdicts if verdict.outcome in CHANGING} & set(LEVELS)
+    changed = {verdict.metric for verdict in verdicts if _begins_level(verdict)} & set(LEVELS)
     if stored is not None and stored.last.out_of_memory != measurement.out_of_memory:
         changed = set(LEVELS)
     samples = msgspec.convert(privacy.redact(msgspec.to_builtins(measurement.samples), who), tuple[Sample, ...])
@@ -81,7 +82,13 @@ def session_of(
         changed=tuple(sorted(changed)),
         reason=reason if any(verdict.outcome is Outcome.REGRESSED for verdict in verdicts) else "",
         calibration=measurement.calibration,
+        clocks_locked=clocks_locked(measurement.readings),
     )
+
+
+def _begins_level(verdict: Verdict) -> bool:
+    """Whether older sessions no longer say what is normal: it has changed, or others disturbed them."""
+    return verdict.outcome in CHANGING or verdict.code == BASELINE_SHARED
 
 
 def measurement_of(session: Session, case: Case) -> Measurement:
@@ -95,6 +102,7 @@ def measurement_of(session: Session, case: Case) -> Measurement:
         counts=session.counts,
         artifacts=session.artifacts,
         calibration=session.calibration,
+        readings={} if session.clocks_locked is None else {"during": {"clocks_locked": session.clocks_locked}},
     )
 
 

@@ -7,14 +7,14 @@ entry yet is expected to reach what the newest older one does.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
-from pytest_sdperf.baselines.files import pretty, write_atomically
+from pytest_sdperf.baselines import strict_json
+from pytest_sdperf.baselines.files import locked, pretty, write_checked
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.options.onnx_folder import GIVEN
 from pytest_sdperf.values import Case
@@ -109,12 +109,14 @@ def read(path: Path) -> dict[str, dict[str, int]]:
     """Return key -> `domain::op_type` -> nodes; empty where there is no file.
 
     Raises:
-        BaselineError: The file is not valid.
+        BaselineError: The file is not valid, or cannot be read.
     """
     try:
-        found = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), _File, strict=True)
+        found = msgspec.convert(strict_json.parse(path.read_text(encoding="utf-8")), _File, strict=True)
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise BaselineError(f"cannot read file of fusion counts {path}: {error.strerror}. Make it readable.") from error
     except (ValueError, msgspec.ValidationError) as error:
         raise BaselineError(
             f"file of fusion counts {path} is not valid: {error}. Nothing was written to it. Restore it from version "
@@ -128,23 +130,24 @@ def read(path: Path) -> dict[str, dict[str, int]]:
     return found.cases
 
 
-def record(path: Path, counts: Mapping[str, Counts]) -> tuple[str, ...]:
-    """Add counts to a file; return one line per entry that changed.
+def record(path: Path, counts: Mapping[str, Counts], *, lock_dir: Path) -> tuple[str, ...]:
+    """Add counts to a file, while no other process does; return one line per entry that changed.
+
+    Args:
+        path: The file; it may not exist yet.
+        counts: Key -> `domain::op_type` -> nodes.
+        lock_dir: Folder for lock files, outside the reviewed folder.
 
     Raises:
-        BaselineError: The file is there but not valid (it is not overwritten), or cannot be written.
+        BaselineError: The file is there but not valid (it is not overwritten), cannot be written, or another process
+            holds it.
+        PrivacyError: A key holds private text.
     """
-    before = read(path)
-    changed = {key: dict(found) for key, found in counts.items() if before.get(key) != dict(found)}
-    if not changed:
-        return ()
-    try:
-        write_atomically(path, pretty({"schema": SCHEMA, "cases": {**before, **changed}}) + "\n")
-    except OSError as error:
-        raise BaselineError(
-            f"cannot write fusion counts to {path}: {error.strerror}. Name a writable folder with "
-            f"--sdperf-baselines=FOLDER."
-        ) from error
+    with locked(path, lock_dir=lock_dir):
+        before = read(path)
+        changed = {key: dict(found) for key, found in counts.items() if before.get(key) != dict(found)}
+        if changed:
+            write_checked(path, pretty({"schema": SCHEMA, "cases": {**before, **changed}}) + "\n")
     return tuple(f"{'~' if key in before else '+'} {key}: {_told(changed[key])}" for key in sorted(changed))
 
 

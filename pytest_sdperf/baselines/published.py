@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from pytest_sdperf.baselines import strict_json
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.errors import BaselineError
 
@@ -130,6 +130,15 @@ def own_folder(baselines: Path) -> Path:
     return baselines / "published"
 
 
+def beside_baselines(baselines: Path) -> tuple[Published, ...]:
+    """Read the shipped files, and a project's own below its baselines.
+
+    Raises:
+        BaselineError: As of `load`.
+    """
+    return load(folder(), own_folder(baselines))
+
+
 def load(*folders: Path) -> tuple[Published, ...]:
     """Read every file of the folders, sorted by name; of two files of one name the one of the later folder counts.
 
@@ -144,13 +153,13 @@ def read(path: Path) -> Published:
     """Read and check one file.
 
     Raises:
-        BaselineError: It is not valid.
+        BaselineError: It is not valid, or cannot be read.
     """
     try:
-        published = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), Published, strict=True)
-    except json.JSONDecodeError as error:
-        problem = f"line {error.lineno}, column {error.colno}: {error.msg}"
-    except (msgspec.ValidationError, UnicodeDecodeError) as error:
+        published = msgspec.convert(strict_json.parse(path.read_text(encoding="utf-8")), Published, strict=True)
+    except OSError as error:
+        raise BaselineError(f"cannot read published table {path}: {error.strerror}. Make it readable.") from error
+    except (ValueError, msgspec.ValidationError) as error:
         problem = str(error)
     else:
         problem = _problem(published)

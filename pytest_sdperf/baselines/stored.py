@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from pytest_sdperf.baselines import strict_json
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.machine.health import differing_keys
 from pytest_sdperf.values import Case, Sample
@@ -37,6 +38,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         changed: Metrics that reached a new level here: older sessions no longer say what is normal for them.
         reason: Why a regression was accepted.
         calibration: What the device itself did on that day; None if nobody measured it.
+        clocks_locked: Whether a setting held the clocks of a GPU down; None where nobody could tell.
     """
 
     date: str
@@ -50,6 +52,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     changed: tuple[str, ...] = ()
     reason: str = ""
     calibration: Calibration | None = None
+    clocks_locked: bool | None = None
 
     @property
     def out_of_memory(self) -> bool:
@@ -124,11 +127,9 @@ def read(path: Path) -> Baseline | None:
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
-    """Parse JSON, strictly: no name twice, no NaN."""
+    """Parse JSON, strictly, and check its schema."""
     try:
-        data = json.loads(text, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        _refuse(path, f"is not valid JSON: line {error.lineno}, column {error.colno}: {error.msg}")
+        data = strict_json.parse(text)
     except ValueError as error:
         _refuse(path, f"is not valid JSON: {error}")
     if not isinstance(data, dict):
@@ -197,16 +198,3 @@ def _refuse(path: Path, why: str) -> NoReturn:
         f"baseline file {path} {why}. Nothing was written to it. Restore it from version control "
         f"(git checkout -- {path.name}), or move it away and record it again with --sdperf-update-baselines."
     )
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {twice!r} occurs twice in one object")
-    return data
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number that a measurement can have")

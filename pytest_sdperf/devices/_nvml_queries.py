@@ -103,7 +103,8 @@ class NvmlQueries:
         """Return `default`, or the application clocks that somebody set; None if the card has none.
 
         Many cards boost above their default application clocks, so the comparison is with the default, not with the
-        maximum. Clocks locked by `nvidia-smi -lgc` cannot be read back; under load they show as event reason 0x2.
+        maximum. Clocks locked by `nvidia-smi -lgc` cannot be read back; under load they show as event reason 0x2, which
+        is `clocks_locked` of a reading.
         """
         changed = []
         for label, clock in (("SM", self._library.NVML_CLOCK_SM), ("memory", self._library.NVML_CLOCK_MEM)):

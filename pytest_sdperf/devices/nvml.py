@@ -25,8 +25,9 @@ _UNFIT = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
+_IDLE, _LOCKED = 0x001, 0x002
 _RECORDED = {
-    0x002: "application or locked clocks",
+    _LOCKED: "application or locked clocks",
     0x004: "software power cap",
     0x200: "board limit",
     0x400: "reliability limit",
@@ -106,7 +107,8 @@ class NvmlProbe(DeviceProbe):
         card = handle
         if device.machine.get("mig") == "enabled":
             card = nvml.ask("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle) or handle
-        reasons, remarks = self._throttle(nvml.event_reasons(card), device)
+        bits = nvml.event_reasons(card)
+        reasons, remarks = self._throttle(bits, device)
         throttled, capped = self._counters(nvml.throttled_s(card), device)
         used = nvml.memory_used(handle)
         foreign = foreign_memory(used, nvml.memory_total(handle), COMPUTE_FILE)
@@ -121,6 +123,7 @@ class NvmlProbe(DeviceProbe):
             memory_used_bytes=used,
             throttled=throttled,
             capped=capped,
+            clocks_locked=None if bits is None or bits & _IDLE else bool(bits & _LOCKED),
         )
 
     def memory_used_bytes(self, device: Device) -> int | None:

@@ -86,6 +86,10 @@ class Recorder:
         """Record comparisons with a reference."""
         self._note(agreements=(*self._item.stash[_REPORT].agreements, *agreements))
 
+    def other_side(self, other: Case) -> None:
+        """Record what side B of an A/B is, whose outputs are compared with a reference, too."""
+        self._note(other=other)
+
     def located(self, located: Located) -> Located:
         """Record where a disagreement begins, and return it."""
         self._note(located=located)
@@ -154,7 +158,7 @@ def comparing(recorder: Recorder, policy: Policy, *, metric: str) -> Iterator[No
 
 def deliver_agreements(agreements: Sequence[Agreement], located: Located | None = None) -> None:
     """Let the running test fail where one of them is beyond its limit: a sentence for each that is, then where."""
-    lines = [sentences(one) for one in agreements if not one.passed]
+    lines = [f"{one.side and f'Side {one.side}: '}{sentences(one)}" for one in agreements if not one.passed]
     if lines:
         where = sentence(located) if located is not None else ""
         raise DisagreementFailed("\n".join(filter(None, [*lines, where])), pytrace=False)

@@ -33,6 +33,10 @@ PROCESSES = 60
 # What judging and simulating may take at the end.
 REPORT_S = 45.0
 FAILED = 1
+_NOT_JUDGED = (
+    "Nothing was judged: too few processes for a single comparison. Type it again with more time, for example "
+    "--sdperf-time-budget=8m, or with fewer processes to a comparison, --sdperf-max-processes=N."
+)
 
 
 class SelfTester:
@@ -88,9 +92,10 @@ class SelfTester:
             archive.accept(case.key)
         self._report(session, archive, tested, in_force)
         wrong = list(shortfalls(tested.rows, in_force))
-        self._end([problem] if problem else [], NOTHING_MEASURED)
+        invalid = problem or ("" if tested.rows else _NOT_JUDGED)
+        self._end([invalid] if invalid else [], NOTHING_MEASURED)
         self._end(wrong, FAILED)
-        if tested.rows and not wrong and not problem:
+        if not wrong and not invalid:
             self._write(Line("PASSED no false alarm, and no goal that is surely missed", ("green",)))
 
     def _measured(self, session: Session, case: Case, before: SelfTests | None) -> tuple[SelfTests | None, str]:

@@ -168,7 +168,7 @@ def judge_warm_start(measurement: Measurement, stored: StoredCase | None, *, pol
     outcome, code, tail = Outcome.HELD, "start-as-before", ""
     if obtained > high and min(now) > max(before):
         outcome, code, tail = Outcome.REGRESSED, "slower-start", since(level[-1], measurement.subject)
-        if policy.unproven:
+        if policy.on_cpu:
             outcome, code, tail = Outcome.INCONCLUSIVE, "slower-start-on-cpu", ", but others use this processor, too"
     elif obtained < low and max(now) < min(before):
         outcome, code, tail = Outcome.IMPROVED, "faster-start", since(level[-1], measurement.subject)

@@ -9,6 +9,7 @@ from typing import Any
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, opening
+from pytest_sdperf.machine.health import clocks_locked
 from pytest_sdperf.units import digits, plural, seconds
 from pytest_sdperf.values import Failure, Measurement, Sample
 from pytest_sdperf.values.outcomes import Outcome, Verdict
@@ -30,6 +31,9 @@ def unfit(
     failure = measurement.failure
     if failure is not None and not measurement.out_of_memory:
         return ended(failure)
+    clocks = _other_clocks(measurement, stored)
+    if clocks is not None:
+        return clocks
     if measurement.out_of_memory or not measurement.case.engine:
         return None
     return next(_sample_problems(measurement, stored, policy=policy), None)
@@ -68,6 +72,23 @@ def _other_machine(differences: Differences) -> Verdict:
             f"baseline has to be recorded anew under this one.",
         )
     return invalid("machine-changed", f"The baseline was recorded on another machine: {listed}.")
+
+
+def _other_clocks(measurement: Measurement, stored: StoredCase | None) -> Verdict | None:
+    """A card whose clocks were locked, or let go, is another one; no key of the machine can tell."""
+    now = clocks_locked(measurement.readings)
+    known = (session.clocks_locked for session in reversed(stored.sessions if stored is not None else ()))
+    then = next((one for one in known if one is not None), None)
+    if now is None or then is None or now == then:
+        return None
+    are, were = ("locked", "free") if now else ("free", "locked")
+    command = "let them go (sudo nvidia-smi -rgc)" if now else "lock them as they were (sudo nvidia-smi -lgc MHZ,MHZ)"
+    return invalid(
+        "clocks-changed",
+        f"The clocks of the GPU are {are} now and were {were} when the baseline was recorded, so the times cannot be "
+        f"compared. Either {command} and measure again, `sdperf doctor` prints the commands for this card; or move the "
+        f"baseline away and record every case with {are} clocks.",
+    )
 
 
 def _told(value: Any) -> str:

@@ -20,16 +20,10 @@ METRIC = "counts"
 Counts = Mapping[str, int]
 
 
-def judge_graphs(
-    measurement: Measurement, stored: StoredCase | None, *, policy: Policy, targets: Mapping[str, Counts]
-) -> tuple[Verdict, ...]:
+def judge_graphs(measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> tuple[Verdict, ...]:
     """Judge the node counts of every graph that ran, one verdict each; none where the engine has no graph.
 
-    Args:
-        measurement: With `counts` per component.
-        stored: Stored case, if any.
-        policy: Limits.
-        targets: Component -> derived `domain::op_type` -> nodes; below its target a graph is a GAP at best.
+    Whether a graph is fused as far as its torch module allows is asked elsewhere (`target`).
     """
     before = dict(stored.last.counts) if stored is not None and stored.sessions else {}
     counted = measurement.counts
@@ -37,7 +31,7 @@ def judge_graphs(
         return (_uncounted(measurement.case.component),) if measurement.case.exporter else ()
     changes = since(stored.last, measurement.subject) if stored is not None and before else ""
     judged = (
-        _judge_graph(name, counts, before.get(name), policy=policy, target=targets.get(name, {}), changes=changes)
+        _judge_graph(name, counts, before.get(name), policy=policy, changes=changes)
         for name, counts in sorted(counted.items())
     )
     return (*judged, *(_uncounted(name) for name in sorted(set(before) - set(counted))))
@@ -47,17 +41,13 @@ def _uncounted(name: str) -> Verdict:
     return invalid("counts-missing", f"The {component(name)} graph was not counted.", metric=METRIC)
 
 
-def _judge_graph(
-    name: str, counts: Counts, before: Counts | None, *, policy: Policy, target: Counts, changes: str
-) -> Verdict:
+def _judge_graph(name: str, counts: Counts, before: Counts | None, *, policy: Policy, changes: str) -> Verdict:
     what = f"{capital(component(name))} graph"
     nodes = sum(counts.values())
     if not nodes or any(count < 0 for count in counts.values()):
         return invalid("counts-empty", f"{what} has no nodes.", metric=METRIC)
-    below = _below(counts, target)
     if before is None:
-        tail = f"; it is fused less than it could be: {below}" if below else ""
-        sentence = f"{what} of {plural(nodes, 'node')} has no baseline yet{tail}."
+        sentence = f"{what} of {plural(nodes, 'node')} has no baseline yet."
         return Verdict(Outcome.NEW, "no-baseline", sentence, METRIC, nodes)
     expected = sum(before.values())
     if not expected:
@@ -68,8 +58,6 @@ def _judge_graph(
         sentence = (
             f"{what} has {plural(nodes, 'node')}; its baseline has {expected:,}: {_listed(counts, before)}{changes}"
         )
-    if outcome is Outcome.HELD and below:
-        outcome, code, sentence = Outcome.GAP, "below-target", f"{sentence}; it is fused less than it could be: {below}"
     return Verdict(outcome, code, f"{sentence}.", METRIC, nodes, expected)
 
 
@@ -93,12 +81,6 @@ def _direction(counts: Counts, before: Counts, *, policy: Policy) -> tuple[Outco
     if nodes < nodes_before * (1 - policy.node_effect):
         return Outcome.IMPROVED, "graph-shrank"
     return Outcome.HELD, "graph-as-before"
-
-
-def _below(counts: Counts, target: Counts) -> str:
-    """List what falls short of what the torch module allows; empty if nothing does."""
-    short = [name for name, count in sorted(target.items()) if counts.get(name, 0) < count]
-    return ", ".join(f"{_short_name(name)} {counts.get(name, 0)} of {target[name]}" for name in short)
 
 
 def _short_name(name: str) -> str:

@@ -68,16 +68,17 @@ def _at(name: str, found: Interleaving, what: str, policy: Policy) -> Verdict:
     ratio = ratio_at(name, found)
     outcome, pairs_code = judge_ratio(ratio, policy=policy)
     outcome = Outcome.HELD if outcome is Outcome.IMPROVED else outcome
-    code, effect = _CODES[pairs_code], policy.latency_effect
+    code, effect, wider = _CODES[pairs_code], policy.latency_effect, policy.why_wider(ratio.ratio)
     alone, turns = geometric_mean(found.alone_s[name]), geometric_mean(found.turns_s[name])
     low, high = ratio.ends(REPORTED)
     known = f"95 % interval {percent(low)} to {percent(high)}, {plural(found.pairs, 'pair')}"
     compared = f"{what} at {name} in turns {seconds(turns)} is {above_or_below(ratio.ratio)} {seconds(alone)} alone"
     sentence = {
-        "turns-slower": f"{compared} ({known}){policy.why_small_counts}.",
-        "turns-same": f"{compared}, not slower by {share(effect)} ({known}).",
+        "turns-slower": f"{compared} ({known}){policy.why_small_counts}{wider}.",
+        "turns-same": f"{compared}, not slower by {share(effect)} ({known}){wider}.",
         "turns-small-on-cpu": f"{compared} ({known}), but {policy.why_small_passes}.",
-        "turns-too-noisy": f"{compared} ({known}): neither a change of {share(effect)} nor its absence is certain.",
+        "turns-too-noisy": f"{compared} ({known}): neither a change of {share(effect)} nor its absence is certain"
+        f"{wider}.",
     }[code]
     return Verdict(outcome, code, sentence, METRIC, turns, alone, None, alone * (1 + effect))
 

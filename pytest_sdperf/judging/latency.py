@@ -15,10 +15,11 @@ from pytest_sdperf.judging.words import component, opening, since
 from pytest_sdperf.stats.bounds import Interval, predict, reach
 from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
 from pytest_sdperf.values import Measurement
-from pytest_sdperf.values.calibration import Slowdown, slowdown
+from pytest_sdperf.values.calibration import Calibration, Slowdown, others, slowdown
 from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 METRIC = "latency"
+BASELINE_SHARED = "baseline-shared"
 # How sure it must be that more processes would not change a verdict, before it is given early.
 STILL_MOVES = 0.95
 # Whether a case became slower, which other programs explain -> what that means.
@@ -30,7 +31,7 @@ _SHARED = {
     ),
     False: (
         Outcome.INCONCLUSIVE,
-        "baseline-shared",
+        BASELINE_SHARED,
         "that can explain it: measure the baseline again where nothing else runs",
     ),
 }
@@ -126,14 +127,17 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
     end = f"up to {seconds(interval.high)}" if ratio >= 1 else f"down to {seconds(interval.low)}"
     held = f"held up to {seconds(interval.high)} {_basis(interval, measurement, stored)}"
     beyond = f"held {end} {_basis(interval, measurement, stored)}"
-    card = slowdown((session.calibration for session in stored.level(METRIC)), measurement.calibration)
+    calibrations = [session.calibration for session in stored.level(METRIC)]
+    card = slowdown(calibrations, measurement.calibration)
     busy = waiting(measurement, stored.level(METRIC))
     changes = "".join(
         (
             since(stored.last, measurement.subject),
             _drift(obtained, stored, policy=policy),
             _told(card, policy=policy),
+            _not_known(calibrations, measurement.calibration, policy=policy) if ratio > needed else "",
             busy.told,
+            policy.why_wider(ratio),
         )
     )
 
@@ -172,8 +176,21 @@ def _told(card: Slowdown | None, *, policy: Policy) -> str:
     """Say how the device itself has changed; empty where it has not, or nobody knows."""
     if card is None or max(abs(card.product - 1), abs(card.copy - 1)) <= policy.latency_effect:
         return ""
-    what = "processor" if policy.on_cpu else "card"
-    return f"; the {what} itself needs {_time(card.product)} for a matrix product and {_time(card.copy)} for a copy"
+    product, copy = _time(card.product), _time(card.copy)
+    return f"; the {_device(policy)} itself needs {product} for a matrix product and {copy} for a copy"
+
+
+def _not_known(before: list[Calibration | None], now: Calibration | None, *, policy: Policy) -> str:
+    """Say that nobody can tell whether the device has changed, where other libraries calibrated it before."""
+    libraries = others(before, now)
+    if now is None or not libraries:
+        return ""
+    device, then = _device(policy), " and ".join(libraries)
+    return f"; whether the {device} itself has changed is not known: {then} calibrated it then, and {now.by} now"
+
+
+def _device(policy: Policy) -> str:
+    return "processor" if policy.on_cpu else "card"
 
 
 def _time(ratio: float) -> str:

@@ -11,6 +11,7 @@ from pytest_sdperf.judging.latency import METRIC
 from pytest_sdperf.judging.memory import ALLOCATOR, more_than, source_of, spelled
 from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.what_ran import judge_what_ran
 from pytest_sdperf.judging.words import opening
 from pytest_sdperf.labels import engine_label
 from pytest_sdperf.stats.pairs import Finding, Pairs, Ratio, compare, finding
@@ -23,15 +24,18 @@ REPORTED = 0.975
 
 
 def judge_pairs(pairs: Pairs, *, policy: Policy) -> tuple[Verdict, ...]:
-    """Judge side B by side A: its latency, and if both have samples its peak memory.
+    """Judge side B by side A: its latency, if both have samples its peak memory, and what ran of each side by itself.
 
     Returns:
-        One verdict per metric, latency first; it names both sides in its details.
+        One verdict per metric, of what ran one per side; latency first, which names both sides in its details.
     """
-    alone = next(_problems(pairs, policy=policy), None) or _out_of_memory(pairs)
-    latency = alone or _latency(pairs, policy=policy)
-    memory = () if alone else tuple(_memory(pairs, metric, policy=policy) for metric in MEMORY_METRICS)
-    return (dataclasses.replace(latency, details=sides(pairs)), *filter(None, memory))
+    problem, out_of_memory = next(_problems(pairs, policy=policy), None), _out_of_memory(pairs)
+    latency = problem or out_of_memory or _latency(pairs, policy=policy)
+    first = dataclasses.replace(latency, details=sides(pairs))
+    if problem:
+        return (first,)
+    compared = () if out_of_memory else tuple(_memory(pairs, metric, policy=policy) for metric in MEMORY_METRICS)
+    return (first, *filter(None, compared), *_what_ran(pairs, policy=policy))
 
 
 def more_pairs(pairs: Pairs, *, policy: Policy) -> int:
@@ -70,18 +74,29 @@ def _side(measurement: Measurement, python: str) -> str:
 
 def _problems(pairs: Pairs, *, policy: Policy) -> Iterator[Verdict]:
     """Yield why the pairs cannot be judged."""
-    fewest = dataclasses.replace(policy, processes=policy.pair_looks.counts[0])
-    for name, side in (("A", pairs.a), ("B", pairs.b)):
-        other = pairs.b if side is pairs.a else pairs.a
+    for name, side in pairs.sides.items():
+        other, fewest = pairs.b if name == "A" else pairs.a, policy.pair_looks.counts[0]
         if other.out_of_memory and side.failure is None:
-            continue  # it ended early because of the other one
-        problem = unfit(side, None, policy=fewest, differences={})
+            fewest = len(side.samples)  # it ended early because of the other one
+            if not fewest:
+                continue
+        problem = unfit(side, None, policy=dataclasses.replace(policy, processes=fewest), differences={})
         if problem is not None:
-            yield dataclasses.replace(problem, sentence=f"Side {name}: {problem.sentence}")
+            yield _of_side(name, problem)
     calls = [{sample.unet_calls for sample in side.samples} for side in (pairs.a, pairs.b)]
     if calls[0] and calls[1] and calls[0] != calls[1]:
         a, b = (" and ".join(map(str, sorted(found))) for found in calls)
         yield invalid("unet-calls-differ", f"Side A made {a} UNet calls and side B {b}, so it is not the same work.")
+
+
+def _of_side(name: str, verdict: Verdict) -> Verdict:
+    return dataclasses.replace(verdict, sentence=f"Side {name}: {verdict.sentence}")
+
+
+def _what_ran(pairs: Pairs, *, policy: Policy) -> Iterator[Verdict]:
+    """Judge what ran of each side: a time of something else than was asked for is no time of that side."""
+    for name, side in pairs.sides.items():
+        yield from (_of_side(name, verdict) for verdict in judge_what_ran(side, policy=policy))
 
 
 def _out_of_memory(pairs: Pairs) -> Verdict | None:
@@ -150,13 +165,14 @@ def _latency(pairs: Pairs, *, policy: Policy) -> Verdict:
     signs = f"permutation p {found.permutation_p:.2g}"
     compared = f"{what} {seconds(b)} is {above_or_below(found.ratio)} A's {seconds(a)}"
     known = f"95 % interval {percent(low)} to {percent(high)}, {plural(pairs.count, 'pair')}, {signs}"
-    effect = policy.latency_effect
+    effect, wider = policy.latency_effect, policy.why_wider(found.ratio)
     outcome, code = judge_ratio(found, policy=policy)
     sentence = {
-        "pairs-slower": f"{compared} ({known}){policy.why_small_counts}.",
-        "pairs-faster": f"{compared} ({known}){policy.why_small_counts}.",
+        "pairs-slower": f"{compared} ({known}){policy.why_small_counts}{wider}.",
+        "pairs-faster": f"{compared} ({known}){policy.why_small_counts}{wider}.",
         "pairs-small-on-cpu": f"{compared} ({known}), but {policy.why_small_passes}.",
-        "pairs-same": f"{compared}, no change of {share(effect)} ({known}).",
-        "pairs-too-noisy": f"{compared} ({known}): neither a change of {share(effect)} nor its absence is certain.",
+        "pairs-same": f"{compared}, no change of {share(effect)} ({known}){wider}.",
+        "pairs-too-noisy": f"{compared} ({known}): neither a change of {share(effect)} nor its absence is certain"
+        f"{wider}.",
     }[code]
     return Verdict(outcome, code, sentence, METRIC, b, a, a / (1 + effect), a * (1 + effect))

@@ -29,19 +29,30 @@ def judge_partitions(measurement: Measurement, stored: StoredCase | None) -> Ver
     now = _most([partitions_of(sample, case.component) for sample in measurement.samples])
     level = [session for session in stored.level(METRIC) if session.samples] if stored is not None else []
     before = _most([partitions_of(sample, case.component) for session in level for sample in session.samples])
+    lost, new = ([name for name in one if name not in other] for one, other in ((before, now), (now, before)))
+    if lost:
+        of = f" of the {_listed(lost)} graph" if now else ""
+        sentence = f"{opening(case)} partitions{of} are not known; its baseline has them."
+        return invalid("partitions-missing", sentence, metric=METRIC)
     if not now:
-        sentence = f"{opening(case)} partitions are not known; its baseline has them."
-        return invalid("partitions-missing", sentence, metric=METRIC) if before else None
+        return None
     texts = [f"{component(name)} graph runs as {_told(one)}" for name, one in now.items()]
     if not before:
         return Verdict(Outcome.NEW, "no-baseline", f"{_sentence(texts)}, which has no baseline yet.", METRIC)
     changed = {name: before[name] for name, one in now.items() if name in before and before[name] != one}
+    unknown = f"; of the {_listed(new)} graph nothing is stored yet" if new else ""
+    if unknown and not changed:
+        return Verdict(Outcome.NEW, "no-baseline", f"{_sentence(texts)}{unknown}.", METRIC)
     if not changed:
         return Verdict(Outcome.HELD, "partitions-as-before", f"{_sentence(texts)}, as in its baseline.", METRIC)
     texts += [f"in its baseline the {component(name)} graph runs as {_told(one)}" for name, one in changed.items()]
     worse = any(now[name][what] > count for name, one in changed.items() for what, count in one.items())
     outcome, code = (Outcome.REGRESSED, "more-partitions") if worse else (Outcome.IMPROVED, "fewer-partitions")
-    return Verdict(outcome, code, f"{_sentence(texts)}{since(level[-1], measurement.subject)}.", METRIC)
+    return Verdict(outcome, code, f"{_sentence(texts)}{unknown}{since(level[-1], measurement.subject)}.", METRIC)
+
+
+def _listed(names: list[str]) -> str:
+    return " and the ".join(map(component, names))
 
 
 def _sentence(texts: list[str]) -> str:

@@ -46,6 +46,8 @@ class Policy:
         max_pairs: Most pairs of an A/B; 0 means as many as `max_processes`.
         cases: Measurements that are judged in one run.
         min_effect: Smallest relative change of a latency that counts.
+        asked_effect: What was asked for, where that is under the measured spread and `min_effect` is wider; else 0.
+        spread: What the wider one rests on, in words; empty without.
         cpu_min_effect: The same on a CPU, if that is larger.
         confidence: One-sided confidence of either end of an interval, all looks at one measurement together.
         run_error_rate: Most false alarms per run: of many cases each gets an equal part of it.
@@ -83,6 +85,8 @@ class Policy:
     max_pairs: int = 0
     cases: int = 1
     min_effect: float = 0.02
+    asked_effect: float = 0.0
+    spread: str = ""
     cpu_min_effect: float = 0.30
     confidence: float = 0.99
     run_error_rate: float = 0.05
@@ -128,6 +132,28 @@ class Policy:
     def why_small_counts(self) -> str:
         """Why a change counts that no CPU could tell without its self-test; empty elsewhere."""
         return f"; it counts from {share(self.latency_effect)} on: {self.self_test}" if self.self_test_passed else ""
+
+    def never_under(self, effect: float, *, because: str) -> Policy:
+        """Return a policy whose smallest effect is at least this one.
+
+        Args:
+            effect: A relative change.
+            because: What it rests on.
+        """
+        if effect <= self.min_effect:
+            return self
+        return replace(self, min_effect=effect, asked_effect=self.min_effect, spread=because)
+
+    def why_wider(self, ratio: float) -> str:
+        """Return why a change counts from a larger one on than was asked for; empty where it would not count anyway.
+
+        Args:
+            ratio: How many times as long it takes.
+        """
+        if not self.spread or max(ratio, 1 / ratio) <= 1 + self.asked_effect:
+            return ""
+        counts, asked = share(self.min_effect), share(self.asked_effect)
+        return f"; on this GPU a change counts from {counts} on, and not from {asked}: {self.spread}"
 
     @property
     def error_rate(self) -> float:

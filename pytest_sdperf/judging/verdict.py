@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Literal
 
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.artifacts import judge_build_time, judge_size, judge_warm_start
 from pytest_sdperf.judging.fitness import Differences, unfit
-from pytest_sdperf.judging.graph import Counts, judge_graphs
+from pytest_sdperf.judging.graph import judge_graphs
 from pytest_sdperf.judging.kernels import judge_kernels
 from pytest_sdperf.judging.latency import judge_latency
 from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
@@ -29,7 +29,6 @@ def judge(
     *,
     policy: Policy,
     differences: Differences = MappingProxyType({}),
-    targets: Mapping[str, Counts] = MappingProxyType({}),
 ) -> tuple[Verdict, ...]:
     """Judge every metric of a measurement against its stored case.
 
@@ -38,7 +37,6 @@ def judge(
         stored: What is stored under the same key; None if nothing is.
         policy: How strictly.
         differences: Machine keys in which the stored machine differs from this one (`health.differing_keys`).
-        targets: Component -> `domain::op_type` -> nodes that the torch module allows; see GAP.
 
     Returns:
         One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, `counts` per
@@ -60,7 +58,7 @@ def judge(
             ]
             verdicts += [judge_kernels(measurement, stored, policy=policy), judge_partitions(measurement, stored)]
     if not measurement.out_of_memory or measurement.counts:
-        verdicts += judge_graphs(measurement, stored, policy=policy, targets=targets)
+        verdicts += judge_graphs(measurement, stored, policy=policy)
     given = tuple(verdict for verdict in verdicts if verdict is not None)
     return given or (_nothing(measurement),)
 

@@ -72,6 +72,16 @@ def readings(**moments: Health | None) -> dict[str, dict[str, Any]]:
     }
 
 
+def clocks_locked(taken: Mapping[str, Mapping[str, Any]]) -> bool | None:
+    """Return whether a setting held the clocks of a device down while it was busy; None where nobody could tell.
+
+    Args:
+        taken: What `readings` returned.
+    """
+    told: bool | None = taken.get("during", {}).get("clocks_locked")
+    return told
+
+
 def machine_differences(stored: Mapping[str, Any], current: Mapping[str, Any]) -> tuple[str, ...]:
     """Say in what the machine of a baseline differs from this one, a sentence for each key; the driver apart.
 

@@ -105,6 +105,12 @@ class StateWatch:
 
     def _watch(self) -> None:
         while True:
-            self.seen = self._probe.health(self._device)
+            self.seen = _with_lock(self._probe.health(self._device), self.seen)
             if self._over.wait(STATE_INTERVAL_S):
                 return
+
+
+def _with_lock(now: Health, before: Health | None) -> Health:
+    """Return a reading that remembers what an earlier one saw of locked clocks: a device that idles shows nothing."""
+    known = [one.clocks_locked for one in (now, before) if one is not None and one.clocks_locked is not None]
+    return dataclasses.replace(now, clocks_locked=any(known) if known else None)

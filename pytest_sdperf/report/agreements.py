@@ -79,10 +79,9 @@ def _not_looked_at(agreements: Sequence[Agreement]) -> Iterator[str]:
 
 
 def _rows(report: CaseReport, *, batch: bool) -> Iterator[Row]:
-    tensors = [one for one in report.agreements if one.metric == RELATIVE_L2]
-    metrics = [one for one in report.agreements if one.metric != RELATIVE_L2]
-    for agreement in tensors:
+    for agreement in (one for one in report.agreements if one.metric == RELATIVE_L2):
         row = _row(report, agreement, batch=batch)
+        metrics = [one for one in report.agreements if one.metric != RELATIVE_L2 and one.side == agreement.side]
         if agreement.level == IMAGE and metrics:
             row = _with_metrics(row, metrics)
         yield row
@@ -97,7 +96,7 @@ def _with_metrics(row: Row, metrics: Sequence[Agreement]) -> Row:
 
 
 def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> Row:
-    case, level = report.case, agreement.level
+    case, level = (report.other or report.case) if agreement.side == "B" else report.case, agreement.level
     what = case.component if level in ("component", case.component) else f"{case.component} {level}"
     if level == DRIFT:
         what = f"{what} to {agreement.floating}"
@@ -106,7 +105,7 @@ def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> Row:
     finite = math.isfinite(agreement.error) and agreement.limit > 0
     used = share(agreement.error / agreement.limit) if finite else "-"
     numbers = (f"{agreement.error:.2e}", f"{agreement.limit:.2e}", used)
-    label = case_label(case, what, batch=batch)
+    label = case_label(case, what, batch=batch, side=agreement.side)
     if agreement.passed:
         return Row(label, numbers, (), _images(agreement))
     return Row(label, numbers, ("red",), _failing(agreement))

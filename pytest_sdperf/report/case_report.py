@@ -38,6 +38,7 @@ class CaseReport:
         replays: What it answered when it was loaded once and called again and again.
         interleaving: Its times while its resolutions took turns; None where they did not.
         located: Where a disagreement begins; None where nobody had to look.
+        other: What side B of an A/B is, where the outputs of both were compared with a reference.
     """
 
     nodeid: str
@@ -56,11 +57,19 @@ class CaseReport:
     replays: tuple[Replay, ...] = ()
     interleaving: Interleaving | None = None
     located: Located | None = None
+    other: Case | None = None
 
     @property
     def measured(self) -> bool:
         """Whether the test came to measure something."""
         return self.measurement is not None or self.pairs is not None
+
+    @property
+    def measurements(self) -> Mapping[str, Measurement]:
+        """Side -> what was measured of it; a measurement that no side stands beside has an empty name."""
+        if self.pairs is not None:
+            return self.pairs.sides
+        return {} if self.measurement is None else {"": self.measurement}
 
     @property
     def outcome(self) -> Outcome | None:
@@ -89,6 +98,7 @@ class CaseReport:
             pairs=Pairs.from_json(pairs) if pairs else None,
             semantics=Semantics.from_json(semantics) if semantics else None,
             located=Located.from_json(located) if located else None,
+            other=Case.from_json(data["other"]) if data.get("other") else None,
             agreements=tuple(Agreement.from_json(agreement) for agreement in data.get("agreements", ())),
             verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
             counts=data.get("counts", {}),

@@ -29,19 +29,20 @@ class Row:
     details: str = ""
 
 
-def case_label(case: Case, what: str, *, batch: bool) -> str:
+def case_label(case: Case, what: str, *, batch: bool, side: str = "") -> str:
     """Return how a row calls a case.
 
     Args:
         case: The case.
         what: What of it the row is about, such as its component.
         batch: Whether the batch size belongs to the label.
+        side: Of an A/B; empty for none.
     """
     options = ",".join(f"{name}={value}" for name, value in case.engine_options)
     engine = f"{case.engine}:{options}" if options else case.engine
     fuser = f" ({case.fuser})" if case.fuser else ""
     size = f" batch {case.batch_size}" if batch else ""
-    return f"{INDENT}{case.model} {what} {case.optimization}{fuser} {engine}{size}"
+    return f"{INDENT}{side and f'{side}: '}{case.model} {what} {case.optimization}{fuser} {engine}{size}"
 
 
 def batches_differ(cases: Iterable[Case]) -> bool:

@@ -16,9 +16,10 @@ _COLUMNS = ("TFLOP", "floor", "latency", "reached")
 
 def floor_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield one row per case whose floor is known, and why that of others is not; nothing on a CPU."""
-    measured = [report.measurement for report in reports if report.measurement is not None]
+    sides = [(side, measurement) for report in reports for side, measurement in report.measurements.items()]
+    measured = [measurement for _, measurement in sides]
     several = batches_differ(measurement.case for measurement in measured)
-    rows = [row for measurement in measured for row in _rows(measurement, batch=several)]
+    rows = [row for side, measurement in sides for row in _rows(measurement, batch=several, side=side)]
     if rows:
         yield from column_lines("floor", _COLUMNS, rows, width=width)
         yield from wrapped(_legend(measured), width=width, first=INDENT, rest=INDENT)
@@ -35,13 +36,15 @@ def reached(measurement: Measurement) -> float | None:
     return floor.share(measurement.latency_s)
 
 
-def _rows(measurement: Measurement, *, batch: bool) -> Iterator[Row]:
+def _rows(measurement: Measurement, *, batch: bool, side: str) -> Iterator[Row]:
     floor, part = measurement.floor, reached(measurement)
     if floor is None or part is None:
         return
     latency_s, case = measurement.latency_s, measurement.case
     numbers = (digits(floor.flops / 1e12), seconds(floor.seconds), seconds(latency_s), share(part))
-    yield Row(case_label(case, case.component, batch=batch), numbers, ("red",) if latency_s < floor.bound_s else ())
+    yield Row(
+        case_label(case, case.component, batch=batch, side=side), numbers, ("red",) if latency_s < floor.bound_s else ()
+    )
 
 
 def _legend(measured: Sequence[Measurement]) -> str:

@@ -59,21 +59,24 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     open_metrics = {v.metric for report in reports for v in report.verdicts if v.outcome is Outcome.INCONCLUSIVE}
     judged = {verdict.metric for report in reports for verdict in report.verdicts}
     if run.pairs or (judged and judged <= NEVER_STORED):
-        return _without_baseline(open_metrics, run)
+        return _without_baseline(reports, open_metrics, run)
     return _onwards(reports, open_metrics, run)
 
 
-def _without_baseline(open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
+def _without_baseline(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
     """Return what follows where nothing that was judged is ever stored."""
     if not open_metrics:
-        return _keep(run)
+        return _keep(reports, run)
     if run.pairs or INTERLEAVING in open_metrics:
         return "measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24")
     return _again(open_metrics, run)
 
 
-def _keep(run: RunInfo) -> tuple[str, str]:
+def _keep(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
+    """Return what becomes of results that are as they were; only what was measured can be judged again."""
     file = next((word.partition("=")[2] for word in run.command.split() if word.startswith(JSON)), "")
+    if file and not any(report.measured for report in reports):
+        return "see what else these options collect", f"{run.command} --collect-only -q"
     if file:
         return "judge these results again, on any machine", f"sdperf gate {file} --gpu={run.slug}"
     return "keep these results in a file", _with(run.command, f"{JSON[0]}results.json")
@@ -102,7 +105,7 @@ def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo
         missing = SESSIONS_FOR_SPREAD - run.sessions
         why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
         return why.replace("mores", "more"), _with(run.command, UPDATE)
-    return _keep(run)
+    return _keep(reports, run)
 
 
 def _again(metrics: set[str], run: RunInfo) -> tuple[str, str]:

@@ -29,15 +29,20 @@ _NAMED, _LONGEST_NAME = 2, 60
 
 
 def what_ran_lines(reports: Iterable[CaseReport], *, width: int, every: bool) -> Iterator[Line]:
-    """Yield a paragraph per measured case, of the last process.
+    """Yield a paragraph per measured case, and side of an A/B, of the last process.
 
     Args:
         reports: Of the run.
         width: Columns of the terminal.
         every: Also of cases in which everything ran as it should.
     """
-    measured = [(report.case, _sample(report)) for report in reports if every or _is_wrong(report)]
-    texts = [(_label(case), "; ".join(_told(sample, case.component))) for case, sample in measured if sample]
+    texts = [
+        (_label(measurement.case, side), "; ".join(_told(measurement.samples[-1], measurement.case.component)))
+        for report in reports
+        if every or _is_wrong(report)
+        for side, measurement in report.measurements.items()
+        if measurement.samples
+    ]
     told = [f"{label}: {text}" for label, text in texts if text]
     if told:
         yield Line("what ran", ("bold",))
@@ -45,17 +50,13 @@ def what_ran_lines(reports: Iterable[CaseReport], *, width: int, every: bool) ->
         yield from wrapped(text, width=width, first=_INDENT, rest=_INDENT * 2)
 
 
-def _sample(report: CaseReport) -> Sample | None:
-    return report.measurement.samples[-1] if report.measurement is not None and report.measurement.samples else None
-
-
 def _is_wrong(report: CaseReport) -> bool:
     return any(verdict.metric in GATES and verdict.outcome not in _FINE for verdict in report.verdicts)
 
 
-def _label(case: Case) -> str:
+def _label(case: Case, side: str) -> str:
     engine = engine_label(case.engine, case.engine_options)
-    return f"{case.model} {case.component} {case.optimization} {engine} batch {case.batch_size}"
+    return f"{side and f'{side}: '}{case.model} {case.component} {case.optimization} {engine} batch {case.batch_size}"
 
 
 def _told(sample: Sample, component: str) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pytest_sdperf.acceptance import accept as acceptance
 from pytest_sdperf.acceptance.counts import counts_to_keep
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
+from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.faults import known
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.run_status import run_status
@@ -116,7 +117,7 @@ def _keep_counts(results: Results, session: Session) -> tuple[str, ...]:
     if not settings.update_baselines:
         return ()
     found = counts_to_keep(results.reports, reason=settings.reason)
-    return fusions.record(session.fusions_file, found) if found else ()
+    return fusions.record(session.fusions_file, found, lock_dir=settings.state_dir / "locks") if found else ()
 
 
 def summary_lines(
@@ -130,11 +131,16 @@ def summary_lines(
         yield from (Line(text) for text in results.written)
         return
     yield from unused_lines(_unused(results, session), rule=session.run.settings.unused_baselines)
+    tables: tuple[published.Published, ...] = ()
+    try:
+        tables = published.beside_baselines(session.run.settings.baselines)
+    except BaselineError as error:  # nothing is judged by them, so what was measured is told all the same
+        yield Line(f"no published number is shown: {error}", ("yellow",))
     yield from report_lines(
         results.reports,
         run_info(results, session, command=command),
         width=width,
-        published=published.load(published.folder(), published.own_folder(session.run.settings.baselines)),
+        published=tables,
         written=results.written,
         verbose=verbose,
     )

@@ -159,5 +159,5 @@ def gate_lines(gated: Gated, *, path: Path, results: Path, width: int) -> Iterat
         gated.reports,
         run.against(gated.baseline, gated.reports, path=str(path)),
         width=width,
-        published=published.load(published.folder(), published.own_folder(path.parent)),
+        published=published.beside_baselines(path.parent),
     )

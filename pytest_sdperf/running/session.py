@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_sdperf import ladder
-from pytest_sdperf.baselines import fusions
+from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.building.builder import Builder
@@ -36,7 +36,7 @@ from pytest_sdperf.processes.process import environment
 from pytest_sdperf.running.run import Run
 from pytest_sdperf.running.unfinished import Conditions, Unfinished, conditions_of
 from pytest_sdperf.selection.other_case import OtherCase
-from pytest_sdperf.selftest.limits import shown_for, with_limit
+from pytest_sdperf.selftest.limits import by_self_tests
 from pytest_sdperf.selftest.records import Archive, SelfTests
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.tolerances import Override
@@ -227,7 +227,7 @@ class Session:
         return library_versions("onnxruntime")["onnxruntime"]
 
     def check_files(self) -> None:
-        """Read what this run will be judged by, so that a damaged file ends it before its first test.
+        """Read what this run will be judged by or shown beside: a damaged file ends it before its first test.
 
         Raises:
             BaselineError: A file is there but cannot be trusted.
@@ -236,6 +236,7 @@ class Session:
         _ = self._self_tested
         for path in fusions.files_for(self.fusions_file.parent, self._onnxruntime).values():
             fusions.read(path)
+        published.beside_baselines(self.run.settings.baselines)
 
     @functools.cached_property
     def unfinished(self) -> Unfinished:
@@ -270,15 +271,15 @@ class Session:
         stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
         return more_processes(measurement, stored, policy=policy, differences=differences)
 
-    def policy(self, case: Case, overrides: Iterable[Override] = ()) -> Policy:
-        """Return how strictly this run judges a case, with tolerances of its own.
+    def policy(self, case: Case, overrides: Iterable[Override] = (), *, pairs: bool = False) -> Policy:
+        """Return how strictly this run judges a case, with tolerances of its own; `pairs` where it is timed in turns.
 
-        On a CPU the self-tests of the machine may allow a lower limit than the usual one.
+        Self-tests of the machine may allow a lower limit on a CPU, and ask for a higher one on a GPU.
         """
         run, kind = self.run, self.run.device().kind
         policy = Policy.of(run.settings, device_kind=kind, overrides=overrides, cases=self.cases)
-        tested = self._self_tested.values() if policy.on_cpu else ()
-        return with_limit(policy, shown_for(case, tested, pairs=run.settings.other is not None))
+        pairs = pairs or run.settings.other is not None
+        return by_self_tests(policy, case, self._self_tested.values(), pairs=pairs)
 
     @functools.cached_property
     def _self_tested(self) -> Mapping[str, SelfTests]:

@@ -7,6 +7,8 @@ from enum import Enum
 
 TIMED_FIXTURES = frozenset({"bench", "interleave"})
 EXECUTING_FIXTURES = TIMED_FIXTURES | {"runner", "agree", "drift", "pictures", "replay"}
+# Of an A/B they look at both sides.
+TWO_SIDED_FIXTURES = frozenset({"bench", "agree"})
 ENGINE_FIXTURES = EXECUTING_FIXTURES | {"engine"}
 CASE_FIXTURES = ENGINE_FIXTURES | {"case", "model", "build"}
 DEVICE_FIXTURES = ENGINE_FIXTURES | {"device"}

@@ -1,4 +1,4 @@
-"""From which change on a CPU may fail: what its self-test has shown to be told apart there."""
+"""From which change on a time may fail: what the self-tests of a machine have shown to be told apart there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.selftest.comparisons import PAIRS, Rule
 from pytest_sdperf.selftest.records import Row, SelfTests
 from pytest_sdperf.selftest.schedule import CPU_EFFECTS
+from pytest_sdperf.selftest.spread import spread_by, with_spread
 from pytest_sdperf.units import plural, share
 from pytest_sdperf.values import Case
 
@@ -59,6 +60,23 @@ def kind_of(case: Case) -> tuple[object, ...]:
     return case.engine, case.engine_options, case.component == PIPELINE
 
 
+def by_self_tests(policy: Policy, case: Case, tested: Iterable[SelfTests], *, pairs: bool) -> Policy:
+    """Return a policy with what the self-tests of a machine have shown.
+
+    On a CPU that is the lowest limit that they allow, on a GPU a smallest effect that is not under their spread.
+
+    Args:
+        policy: As it was asked for.
+        case: What is judged.
+        tested: Self-tests of this very machine.
+        pairs: Whether it is judged in pairs, and not by a baseline.
+    """
+    if policy.on_cpu:
+        return with_limit(policy, shown_for(case, tested, pairs=pairs))
+    speaking = _speaking(case, tested)
+    return with_spread(policy, (spread_by(one, processes=policy.processes, pairs=pairs) for one in speaking))
+
+
 def shown_for(case: Case, tested: Iterable[SelfTests], *, pairs: bool) -> Shown | None:
     """Return the lowest limit that the self-tests of a machine allow for a case; None if they allow none.
 
@@ -67,11 +85,15 @@ def shown_for(case: Case, tested: Iterable[SelfTests], *, pairs: bool) -> Shown 
         tested: Self-tests of this very machine.
         pairs: Whether it is judged in pairs, and not by a baseline.
     """
-    speaking = [one for one in tested if kind_of(one.case) == kind_of(case)]
-    own = [one for one in speaking if one.case == case]
-    found = [shown_by(one, pairs=pairs) for one in own or speaking]
+    found = [shown_by(one, pairs=pairs) for one in _speaking(case, tested)]
     # Without one of its own, the self-test that allows least speaks for a case.
     return max(filter(None, found), key=lambda one: one.limit) if found and all(found) else None
+
+
+def _speaking(case: Case, tested: Iterable[SelfTests]) -> list[SelfTests]:
+    """Return the self-tests that speak for a case: its own, or else those of its kind."""
+    alike = [one for one in tested if kind_of(one.case) == kind_of(case)]
+    return [one for one in alike if one.case == case] or alike
 
 
 def shown_by(tested: SelfTests, *, pairs: bool) -> Shown | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from pytest_sdperf.baselines import strict_json
 from pytest_sdperf.baselines.files import locked, pretty, write_checked
 from pytest_sdperf.baselines.stored import Machine
 from pytest_sdperf.errors import BaselineError
@@ -124,7 +124,7 @@ def read(path: Path) -> SelfTestFile | None:
         BaselineError: It cannot be read, or is not such a file.
     """
     try:
-        found = msgspec.convert(json.loads(path.read_text(encoding="utf-8")), SelfTestFile, strict=True)
+        found = msgspec.convert(strict_json.parse(path.read_text(encoding="utf-8")), SelfTestFile, strict=True)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:  # what msgspec raises is a ValueError

@@ -48,6 +48,11 @@ class Pairs:
         """Number of whole pairs."""
         return min(len(self.a.samples), len(self.b.samples))
 
+    @property
+    def sides(self) -> Mapping[str, Measurement]:
+        """Both measurements by the names of their sides."""
+        return {"A": self.a, "B": self.b}
+
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Pairs:
         """Rebuild pairs from JSON data."""

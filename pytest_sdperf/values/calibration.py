@@ -48,13 +48,31 @@ def slowdown(before: Iterable[Calibration | None], now: Calibration | None) -> S
     """Compare a device with itself; None where nothing can be compared.
 
     Args:
-        before: Of the stored sessions; those of another floating type do not count.
+        before: Of the stored sessions; those of another floating type, or by another library or version of it, do not
+            count: a product that became slower with its library says nothing about the device.
         now: Of this session.
     """
-    known = [one for one in before if one is not None and now is not None and one.floating == now.floating]
+    known = [one for one in before if one is not None and now is not None and _alike(one, now)]
     if now is None or not known:
         return None
     return Slowdown(
         statistics.median(one.flops_per_s for one in known) / now.flops_per_s,
         statistics.median(one.bytes_per_s for one in known) / now.bytes_per_s,
     )
+
+
+def others(before: Iterable[Calibration | None], now: Calibration | None) -> tuple[str, ...]:
+    """Return by which other libraries a device was calibrated before, where none of it compares with now.
+
+    Args:
+        before: Of the stored sessions.
+        now: Of this session.
+    """
+    known = [one for one in before if one is not None]
+    if now is None or any(_alike(one, now) for one in known):
+        return ()
+    return tuple(dict.fromkeys(one.by for one in known if one.by != now.by))
+
+
+def _alike(one: Calibration, other: Calibration) -> bool:
+    return (one.floating, one.by) == (other.floating, other.by)

@@ -49,6 +49,7 @@ class Agreement:
         told: What that was seen by, as sentences.
         steps: Every step, in order; empty for other levels.
         roundings: How many roundings of the initial latents the yardstick is the largest error of.
+        side: Of an A/B, whose outputs these are: `A` or `B`; empty for none.
     """
 
     level: str
@@ -65,6 +66,7 @@ class Agreement:
     told: str = ""
     steps: tuple[Step, ...] = ()
     roundings: int = 1
+    side: str = ""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Agreement:

@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from sample_values import CASE, case, failed, kernels, measurement, sample_with
+from sample_values import CASE, case, failed, kernels, measurement, sample_with, waited
 
 from pytest_sdperf.acceptance.accept import Origin, accept, keep_candidates, measurement_of, session_of
 from pytest_sdperf.acceptance.candidates import candidates_file
@@ -270,6 +270,19 @@ def test_the_last_line_says_what_to_do(desk):
     done = desk.accept(desk.report(measurement()))
     assert done.lines[-1].startswith("written to ")
     assert done.lines[-1].endswith("t4.json; review it as a diff before you commit it")
+
+
+def test_a_session_that_other_programs_disturbed_is_no_part_of_the_level_once_it_was_measured_again(desk):
+    desk.accept(desk.report(waited(measurement(20, 20, 20.1), 0.5)))
+    again = desk.report(waited(measurement(10, 10, 10.1), 0.0))
+    assert [one.code for one in again.verdicts if one.metric == "latency"] == ["baseline-shared"]
+    assert desk.accept(again).accepted == (CASE.key,)
+    assert desk.stored().last.changed == ("latency",)
+    assert [one.samples[0].median_s for one in desk.stored().level("latency")] == [0.010]
+    (latency,) = (
+        one for one in desk.report(waited(measurement(20, 20, 20.1), 0.0)).verdicts if one.metric == "latency"
+    )
+    assert (latency.expected, latency.code) == (pytest.approx(0.010), "latency-above-interval")
 
 
 def test_nothing_to_accept_writes_nothing(desk):

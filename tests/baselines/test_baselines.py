@@ -96,6 +96,7 @@ SESSIONS = st.builds(
     counts=st.just({"unet": {"::Conv": 3}}),
     reason=st.sampled_from(["", "a larger model, ölig"]),
     calibration=st.none() | st.builds(Calibration, TIMES, TIMES, st.just("float16"), st.just("torch 2.13.0")),
+    clocks_locked=st.none() | st.booleans(),
 )
 STORED = st.builds(
     StoredCase, case=st.just(CASE), anchor=SESSIONS, sessions=st.lists(SESSIONS, min_size=1, max_size=3).map(tuple)
@@ -113,7 +114,7 @@ def test_every_session_survives_the_file(path, of_case):
 def test_a_file_from_before_a_field_was_added_is_read(path):
     data = json.loads(to_text(BASELINE))
     for one in (stored_case(data)["anchor"], *stored_case(data)["sessions"]):
-        del one["calibration"]
+        del one["calibration"], one["clocks_locked"]
         for sample in one["samples"]:
             del sample["peaks_bytes"]
     plant(path, json.dumps(data))

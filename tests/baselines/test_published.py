@@ -210,5 +210,24 @@ def test_a_bad_file_that_is_not_json(tmp_path):
     )
 
 
+def test_a_name_that_occurs_twice_in_a_file(tmp_path):
+    (tmp_path / "x.json").write_text('{"schema": 1, "schema": 1}')
+    with pytest.raises(BaselineError) as caught:
+        published.load(tmp_path)
+    assert str(caught.value) == (
+        f"published table {tmp_path / 'x.json'} is not valid: the name 'schema' occurs twice in one object. Correct it "
+        f"against its source."
+    )
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    (tmp_path / "x.json").mkdir()
+    with pytest.raises(BaselineError) as caught:
+        published.load(tmp_path)
+    assert str(caught.value) == (
+        f"cannot read published table {tmp_path / 'x.json'}: Is a directory. Make it readable."
+    )
+
+
 def test_no_folder_is_no_table(tmp_path):
     assert published.load(tmp_path / "nowhere") == ()

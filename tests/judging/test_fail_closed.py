@@ -151,3 +151,51 @@ def test_a_test_that_may_fail_is_no_reason_to_fail_later(project, pytester):
     course = json.loads((pytester.path / "results.json").read_text(encoding="utf-8"))["course"]
     assert [name.partition("[")[0] for name in course["expected_failures"]] == ["test_mine.py::test_speed"]
     assert result.ret == 0
+
+
+TABLE = "base/published/mine.json"
+ELSEWHERE = ["--sdperf-baselines=base"]
+
+
+def test_a_damaged_published_table_ends_a_run_before_its_first_test(project, pytester):
+    (pytester.path / "base/published").mkdir(parents=True)
+    (pytester.path / TABLE).write_text("{")
+    result = project(ONE, *ELSEWHERE)
+    result.assert_outcomes()
+    assert result.ret == 4
+    assert _line(result, "ERROR: published table") == (
+        f"ERROR: published table {pytester.path / TABLE} is not valid: line 1, column 2: Expecting property name "
+        f"enclosed in double quotes. Correct it against its source."
+    )
+
+
+def test_what_was_measured_is_told_though_a_published_table_was_damaged_meanwhile(project, pytester):
+    harm = 'from pathlib import Path\n\n        Path("base/published").mkdir(parents=True)'
+    damaging = ONE.replace("bench(runner)", f'bench(runner)\n        {harm}\n        Path("{TABLE}").write_text("{{")')
+    result = project(damaging, *ELSEWHERE)
+    result.assert_outcomes(passed=1)
+    assert result.ret == 0
+    assert _line(result, "no published number") == (
+        f"no published number is shown: published table {pytester.path / TABLE} is not valid: line 1, column 2: "
+        f"Expecting property name enclosed in double quotes. Correct it against its source."
+    )
+    assert "verdicts of 1 case: 1 NEW" in result.outlines
+
+
+def test_a_damaged_baseline_ends_a_run_that_only_names_it_too(project, pytester):
+    """The report of a run that compares says how many cases are stored, though it is judged by none."""
+    (pytester.path / "base").mkdir()
+    (pytester.path / "base" / "toy-cpu.json").write_text("{")
+    result = project(ONE.replace("bench", "agree"), *ELSEWHERE)
+    result.assert_outcomes()
+    assert result.ret == 4
+    assert _line(result, "ERROR: baseline file") == (
+        f"ERROR: baseline file {pytester.path}/base/toy-cpu.json is not valid JSON: line 1, column 2: Expecting "
+        f"property name enclosed in double quotes. Nothing was written to it. Restore it from version control (git "
+        f"checkout -- toy-cpu.json), or move it away and record it again with --sdperf-update-baselines."
+    )
+
+
+def _line(result, beginning):
+    (line,) = (line for line in (*result.outlines, *result.errlines) if line.startswith(beginning))
+    return line

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from sample_values import case, failed, measurement, samples
+from sample_values import case, failed, kernels, measurement, samples
 
 from pytest_sdperf.judging.pairs import judge_pairs, more_pairs
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.stats.pairs import Pairs
 from pytest_sdperf.values import to_json
+from pytest_sdperf.values.floor import Floor
 from pytest_sdperf.values.outcomes import Outcome
 
 GPU = Policy(max_processes=12)
@@ -152,6 +153,73 @@ def test_memory_is_compared_too(fields, policy, outcome, code, sentence):
     _, verdict, *_ = judge_pairs(pairs(*sides), policy=policy)
     assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, sentence)
     assert (verdict.metric, verdict.details) == ("first-run-memory", ())
+
+
+REPLAYED = {"cuda_graph": {"requested": True, "replayed": True, "changed_inputs": True}}
+ONE_BY_ONE = {"cuda_graph": {"requested": True, "replayed": False}}
+STALE = {"cuda_graph": {"requested": True, "replayed": True, "changed_inputs": False}}
+PLACED = {
+    "providers": ["CUDAExecutionProvider"],
+    "placement": {"CUDAExecutionProvider": 8},
+    "cpu_nodes": [],
+    "cpu_node_count": 0,
+    "memcpy_nodes": 0,
+}
+ON_CPU = {**PLACED, "cpu_nodes": ["Resize r"], "cpu_node_count": 1}
+FLASH = {"attention": "flash", "kernels": kernels(attention_flash=32)}
+MATH = {"attention": "flash", "kernels": kernels(attention_math=32)}
+NO_KERNEL = "the CUDA provider has no kernel for that at its types, attributes or opset."
+LAUNCHED = "its kernels are launched one by one."
+
+
+def with_facts(of, facts):
+    return dataclasses.replace(of, samples=tuple(dataclasses.replace(one, facts=facts) for one in of.samples))
+
+
+@pytest.mark.parametrize(
+    ("fine", "wrong", "found", "sentence"),
+    [
+        (REPLAYED, ONE_BY_ONE, (INVALID, "cuda-graph", "graph-not-replayed"),
+         f"Side {{}}: A CUDA graph was asked for, but the UNet replays none: {LAUNCHED}"),
+        (REPLAYED, STALE, (INVALID, "cuda-graph", "graph-stale"),
+         "Side {}: The CUDA graph of the UNet gives wrong answers: its answers are those of other inputs."),
+        (PLACED, ON_CPU, (REGRESSED, "placement", "cpu-nodes"),
+         f"Side {{}}: 1 node of the UNet graph runs on the CPU: Resize r; {NO_KERNEL}"),
+        (FLASH, MATH, (INVALID, "attention", "attention-absent"),
+         "Side {}: The attention 'flash' that was asked for did not run: there ran attention-math 32."),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("side", ["A", "B"])
+def test_what_ran_of_either_side_is_judged_however_fast_it_is(side, fine, wrong, found, sentence):
+    a, b = (measurement(time, time, source="device") for time in (10.0, 8.0))
+    facts = (wrong, fine) if side == "A" else (fine, wrong)
+    faster, *_, one, two = judge_pairs(pairs(with_facts(a, facts[0]), with_facts(b, facts[1])), policy=GPU)
+    assert (faster.code, one.metric, two.metric) == ("pairs-faster", found[1], found[1])
+    bad, good = (one, two) if side == "A" else (two, one)
+    assert (bad.outcome, bad.metric, bad.code) == found
+    assert bad.sentence == sentence.format(side)
+    assert good.outcome is HELD
+    assert good.sentence.startswith(f"Side {'B' if side == 'A' else 'A'}: ")
+
+
+def test_a_side_below_the_physical_floor_is_no_improvement():
+    floor = Floor(1e12, 1e11, 1e9, 0.009, "data sheet", 0.009)
+    a, b = (measurement(time, time, source="device", floor=floor) for time in (10.0, 8.0))
+    (verdict,) = judge_pairs(pairs(a, b), policy=GPU)
+    assert (verdict.outcome, verdict.code) == (INVALID, "below-floor")
+    assert verdict.sentence == (
+        "Side B: UNet latency 8.00 ms is below the physical floor of 9.00 ms: this device cannot do 1.00 TFLOP and "
+        "read 1.00 GB in less. Likely causes: fewer steps than asked for, guidance left out, outputs taken from a "
+        "cache, a lower precision than named, or times taken before the device had finished."
+    )
+
+
+def test_the_side_that_did_not_run_out_of_memory_is_judged_all_the_same():
+    one = measurement(8.0, source="device")
+    fits, stale = judge_pairs(pairs(OOM, with_facts(one, STALE)), policy=GPU)
+    assert (fits.code, stale.code) == ("number-instead-of-oom", "graph-stale")
+    below = dataclasses.replace(one, floor=Floor(1e12, 1e11, 1e9, 0.009, "data sheet", 0.009))
+    assert [verdict.code for verdict in judge_pairs(pairs(OOM, below), policy=GPU)] == ["below-floor"]
 
 
 def test_a_cpu_that_cannot_tell_memory_is_judged_by_time_alone():

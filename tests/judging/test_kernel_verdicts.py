@@ -157,6 +157,36 @@ def test_partitions(obtained, known, outcome, code, sentence):
     assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, sentence)
 
 
+WHOLE = "The UNet graph runs as 1 engine and 0 nodes on the CPU"
+DECODER = "VAE decoder graph runs as 3 engines and 1 node on the CPU"
+
+
+@pytest.mark.parametrize(
+    ("obtained", "known", "outcome", "code", "sentence"),
+    [
+        (["unet"], ["unet", "vae_decoder"], Outcome.INVALID, "partitions-missing",
+         "UNet partitions of the VAE decoder graph are not known; its baseline has them."),
+        ([], ["unet", "vae_decoder"], Outcome.INVALID, "partitions-missing",
+         "UNet partitions are not known; its baseline has them."),
+        (["unet", "vae_decoder"], ["unet"], Outcome.NEW, "no-baseline",
+         f"{WHOLE}; {DECODER}; of the VAE decoder graph nothing is stored yet."),
+        (["unet", "vae_decoder"], ["grown", "text_encoder"], Outcome.INVALID, "partitions-missing",
+         "UNet partitions of the text encoder graph are not known; its baseline has them."),
+        (["unet", "vae_decoder"], ["grown"], Outcome.IMPROVED, "fewer-partitions",
+         (f"{WHOLE}; {DECODER}; in its baseline the UNet graph runs as 2 engines and 2 nodes on the CPU; of the VAE "
+         "decoder graph nothing is stored yet.")),
+    ],
+)  # fmt: skip
+def test_a_component_that_is_known_on_one_side_alone(obtained, known, outcome, code, sentence):
+    numbers = {"unet": (1, 0), "grown": (2, 2), "vae_decoder": (3, 1), "text_encoder": (1, 0)}
+    one, other = (
+        {"components": {name.replace("grown", "unet"): partitions(*numbers[name]) for name in names} or {"unet": {}}}
+        for names in (obtained, known)
+    )
+    verdict = judge_partitions(now(one, one), before(other))
+    assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, sentence)
+
+
 def test_engines_without_partitions_have_no_such_verdict():
     assert judge_partitions(now({}), None) is None
 

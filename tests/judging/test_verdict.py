@@ -51,8 +51,8 @@ def floor(bound_ms):
     return Floor(1.6065e12, 2.5e11, 1.72e9, seconds=bound_ms / 800, basis="measured", bound_s=bound_ms / 1000)
 
 
-def rates(tflops, terabytes=3.0):
-    return Calibration(tflops * 1e12, terabytes * 1e12, "float16", "torch 2.13.0")
+def rates(tflops, terabytes=3.0, by="torch 2.13.0"):
+    return Calibration(tflops * 1e12, terabytes * 1e12, "float16", by)
 
 
 def allocated(measured, mb):
@@ -64,6 +64,7 @@ def allocated(measured, mb):
 
 
 CARD = rates(780)
+CARD_BEFORE = rates(780, by="torch 2.11.0")
 BOOKED = stored(allocated(session(), 2000))
 # metric, measurement, stored case, policy -> outcome and code of that metric's verdict
 TABLE = [
@@ -191,6 +192,10 @@ TABLE = [
     ("latency", measurement(13, 13, 13.1, calibration=rates(770)), stored(session(calibration=CARD)), GPU,
      REGRESSED, "latency-above-interval"),
     ("latency", measurement(13, 13, 13.1, calibration=rates(600)), stored(), GPU, REGRESSED, "latency-above-interval"),
+    ("latency", measurement(13, 13, 13.1, calibration=rates(600)), stored(session(calibration=CARD_BEFORE)), GPU,
+     REGRESSED, "latency-above-interval"),
+    ("latency", measurement(13, 13, 13.1, calibration=rates(600)),
+     stored(session(calibration=CARD_BEFORE), session(calibration=CARD)), GPU, INVALID, "card-slower"),
     ("latency", measurement(13, 13, 13.1), stored(session(calibration=CARD)), GPU, REGRESSED,
      "latency-above-interval"),
     ("latency", measurement(20, 20, 20, calibration=rates(390)), stored(session(calibration=CARD)), CPU, REGRESSED,
@@ -270,22 +275,6 @@ def test_another_machine_is_never_compared(differences, code, sentence, before):
     assert (verdict.outcome, verdict.code, verdict.sentence) == (INVALID, code, sentence)
 
 
-TARGETS = {"unet": {"com.microsoft::SkipLayerNormalization": 48}}
-
-
-def test_gap_is_no_worse_than_stored_but_below_what_is_possible():
-    verdicts = judge(measurement(), stored(), policy=GPU, targets=TARGETS)
-    assert [(v.outcome, v.code) for v in verdicts if v.metric == "counts"] == [(GAP, "below-target")]
-
-
-def test_a_gap_hides_neither_a_regression_nor_a_missing_baseline():
-    lost = measurement(counts={"unet": {**COUNTS["unet"], "com.microsoft::SkipLayerNormalization": 30}})
-    assert worst(judge(lost, stored(), policy=GPU, targets=TARGETS)) is REGRESSED
-    new = judge(measurement(), None, policy=FAIL_NEW, targets=TARGETS)
-    assert {verdict.outcome for verdict in new} == {NEW}
-    assert delivery(new, policy=FAIL_NEW) == "fail"
-
-
 def test_a_build_without_an_engine_is_judged_by_its_graph_alone():
     build = Measurement(case(engine=""), (), counts=COUNTS)
     before = stored(session(), of=case(engine=""))
@@ -334,6 +323,14 @@ SENTENCES = [
     (measurement(20, 20, 20, calibration=rates(390, 3.15)), stored(session(10, 10, 10, calibration=rates(780))), CPU,
      (f"UNet latency 20.0 ms is 100 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); the processor itself "
      "needs 100 % more time for a matrix product and 4.8 % less time for a copy.")),
+    (measurement(13, 13, 13, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), GPU,
+     (f"UNet latency 13.0 ms is 30 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); whether the card itself "
+     "has changed is not known: torch 2.11.0 calibrated it then, and torch 2.13.0 now.")),
+    (measurement(20, 20, 20, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), CPU,
+     (f"UNet latency 20.0 ms is 100 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}); whether the processor "
+     "itself has changed is not known: torch 2.11.0 calibrated it then, and torch 2.13.0 now.")),
+    (measurement(10, 10, 10, calibration=rates(600)), stored(session(10, 10, 10, calibration=CARD_BEFORE)), GPU,
+     f"UNet latency 10.0 ms is equal to its baseline of 10.0 ms (held up to 10.2 ms {ONE})."),
     (measurement(1, 1, 1, floor=floor(1.62)), None, GPU,
      ("UNet latency 1.00 ms is below the physical floor of 1.62 ms: this device cannot do 1.61 TFLOP and read 1.72 GB "
      "in less. Likely causes: fewer steps than asked for, guidance left out, outputs taken from a cache, a lower "

@@ -6,6 +6,7 @@ from sample_values import case, failed, measurement
 
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.floors import floor_lines
+from pytest_sdperf.stats.pairs import Pairs
 from pytest_sdperf.values.calibration import Calibration
 from pytest_sdperf.values.floor import Floor
 
@@ -35,6 +36,17 @@ def test_each_case_says_how_much_of_the_possible_speed_it_reaches():
         ("  floor: the least time on this device if every product, convolution and attention ran at the rates", ()),
         ("  measured on it (780 TFLOP/s, 2,990 GB/s) and all else cost nothing; reached: the share of that", ()),
         ("  speed", ()),
+    ]
+
+
+def test_each_side_of_an_ab_has_its_own_row():
+    one, half = case(**GPU), case(**{**GPU, "optimization": "fp32"})
+    sides = Pairs(*(measurement(ms, ms, case=of, floor=floor()) for ms, of in ((7.03, one), (14.0, half))))
+    texts = [text for text, _ in lines(CaseReport("a test", one, pairs=sides))]
+    assert texts[:3] == [
+        "floor                                  TFLOP     floor   latency   reached",
+        "  A: sd15 unet fp16 (ort) ort-cuda      1.61   2.27 ms   7.03 ms    32.3 %",
+        "  B: sd15 unet fp32 (ort) ort-cuda      1.61   2.27 ms   14.0 ms    16.2 %",
     ]
 
 

@@ -284,9 +284,18 @@ def test_what_was_not_timed_is_no_session_of_a_baseline():
     assert judged(Outcome.HELD, metric="fusion").startswith("next, keep these results in a file:")
 
 
-def judged(*outcomes, metric="latency", **run):
-    reports = [CaseReport("t", case(), verdicts=(Verdict(outcome, "c", "S.", metric),)) for outcome in outcomes]
+def judged(*outcomes, metric="latency", measured=True, **run):
+    of = measurement() if measured else None
+    reports = [CaseReport("t", case(), of, verdicts=(Verdict(outcome, "c", "S.", metric),)) for outcome in outcomes]
     return text(next_lines(reports, dataclasses.replace(RUN, **{"command": "pytest suites", **run}), width=80))
+
+
+@pytest.mark.parametrize("metric", ["fusions", "replay"])
+def test_results_of_a_run_that_measured_nothing_cannot_be_judged_again(metric):
+    run = {"command": "pytest suites --json=mine.json", "slug": "", "sessions": 3}
+    assert judged(Outcome.HELD, metric=metric, measured=False, **run) == (
+        "next, see what else these options collect:\npytest suites --json=mine.json --collect-only -q"
+    )
 
 
 @pytest.mark.parametrize(

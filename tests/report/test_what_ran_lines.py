@@ -6,11 +6,13 @@ import dataclasses
 
 from sample_values import CASE, kernels, measurement, sample_with
 
+from pytest_sdperf.judging.pairs import judge_pairs
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.what_ran import what_ran_lines
 from pytest_sdperf.sampling.kernels import NONE_ON_CPU
+from pytest_sdperf.stats.pairs import Pairs
 
 GPU = dataclasses.replace(CASE, engine="ort-cuda", engine_options=(("cuda_graph", "on"),), optimization="bias-add")
 FACTS = {
@@ -63,6 +65,24 @@ def test_a_case_in_which_a_gate_failed_is_shown_in_any_case():
         "  sd15-thin unet bias-add ort-cuda:cuda_graph=on batch 1: 1,573 nodes on CUDA; 1 Memcpy node; CUDA",
         "    graph not seen; WRONG answers to changed inputs; attention flash asked for; kernels not",
         "    available: torch is missing",
+    ]
+
+
+def test_both_sides_of_an_ab_are_told_where_a_gate_failed_on_one():
+    lost = {**FACTS, "cuda_graph": {"requested": True, "replayed": False}}
+    plain = dataclasses.replace(GPU, engine_options=())
+    a, b = (
+        dataclasses.replace(measurement(case=case), samples=(sample_with(**facts),) * 2)
+        for case, facts in ((plain, {"placement": FACTS["placement"]}), (GPU, lost))
+    )
+    pairs = Pairs(a, b)
+    found = CaseReport("test_it", plain, verdicts=judge_pairs(pairs, policy=Policy(max_processes=2)), pairs=pairs)
+    assert lines(found, every=False) == [
+        "what ran",
+        "  A: sd15-thin unet bias-add ort-cuda batch 1: 1,573 nodes on CUDA",
+        "  B: sd15-thin unet bias-add ort-cuda:cuda_graph=on batch 1: 1,573 nodes on CUDA; CUDA graph not",
+        "    replayed; right answers to changed inputs; 240 kernels: attention-cudnn 32, gemm 184, other 24;",
+        "    10 % of their time is in kernels of no known kind, such as acme_kernel",
     ]
 
 

@@ -91,18 +91,24 @@ def test_no_private_name_is_stored(archive, tmp_path):
     assert not archive().own.exists()
 
 
-def test_a_damaged_file_is_named_and_never_overwritten(archive):
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("{", "line 1, column 2: Expecting property name enclosed in double quotes"),
+        ('{"schema": 1, "schema": 1}', "the name 'schema' occurs twice in one object"),
+    ],
+)
+def test_a_damaged_file_is_named_and_never_overwritten(archive, text, why):
     archive().own.parent.mkdir(parents=True)
-    archive().own.write_text("{", encoding="utf-8")
+    archive().own.write_text(text, encoding="utf-8")
     for action in (archive().cases, lambda: archive().keep(drawn_case(drawn_run()))):
         with pytest.raises(BaselineError) as raised:
             action()
         assert str(raised.value) == (
-            f"file of self-tests {archive().own} is not valid: Expecting property name enclosed in double quotes: line "
-            f"1 column 2 (char 1). Nothing was written to it. Restore it from version control, or move it away and "
-            f"type --sdperf-selftest again."
+            f"file of self-tests {archive().own} is not valid: {why}. Nothing was written to it. Restore it from "
+            f"version control, or move it away and type --sdperf-selftest again."
         )
-    assert archive().own.read_text(encoding="utf-8") == "{"
+    assert archive().own.read_text(encoding="utf-8") == text
 
 
 def test_a_file_of_another_schema(archive):

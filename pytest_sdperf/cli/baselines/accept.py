@@ -72,7 +72,8 @@ def _of_files(chosen: argparse.Namespace, places: Places) -> Iterator[Acceptance
             yield _accept(reports, origin, chosen, places)
         counts = counts_to_keep(reports, reason=chosen.reason)
         if counts and saved.run.fusions:
-            lines = fusions.record(places.baselines / "fusions" / saved.run.fusions, counts)
+            path = places.baselines / "fusions" / saved.run.fusions
+            lines = fusions.record(path, counts, lock_dir=places.state / "locks")
             yield Acceptance(lines, tuple(counts), {})
 
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.checking.agreement import floating_of, plain_runner
-from pytest_sdperf.comparing.tensors import relative_l2
-from pytest_sdperf.files.arrays import at_most_two_values, load_arrays, not_finite
+from pytest_sdperf.comparing.tensors import relative_l2, yardstick_of
+from pytest_sdperf.files.arrays import at_most_two_values, load_arrays
 from pytest_sdperf.locating import reproductions
 from pytest_sdperf.locating.question import Question, torch_outputs
+from pytest_sdperf.tracing.insides import CALL, FILE, READ, plain_not_finite
 from pytest_sdperf.values.located import Located, Spot
-from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
+from pytest_sdperf.yardsticks import REFERENCE, limit
 
 if TYPE_CHECKING:
     import numpy as np
 
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
-READ, CALL = "<", "#"  # after the path of a module: the number of what it read, and of its call
 _COMPILED = (
     "Nobody can look inside what {engine} compiled as one. The same module without it, on these inputs, is the "
     "yardstick and right: what the compiler makes of it is to blame."
@@ -66,9 +65,12 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
     runner, floating = question.runner, floating_of(question.runner)
     answer = runner.task("run", {**runner.arguments(question.inputs), "inside": True})
     found, component = FirstWrong(), runner.case.component
+    outputs = torch_outputs(question, (REFERENCE[floating], floating), inside=True)
+    of_torch = [outputs[name] for name in (REFERENCE[floating], floating)]
+    if (where := plain_not_finite(*of_torch)) is not None:
+        return Located(component, "plain", spot=where)
     if answer["inside"]:
-        paths = torch_outputs(question, (REFERENCE[floating], floating), inside=True)
-        exact, plain = (load_arrays(paths[name].parent / "inside.npz") for name in (REFERENCE[floating], floating))
+        exact, plain = (load_arrays(path.parent / FILE) for path in of_torch)
         found = first_wrong(load_arrays(Path(answer["inside"])), exact, plain, floating=floating)
         located = found_in(found, component)
         if found.spot is None:
@@ -155,9 +157,6 @@ def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str) -> 
         path, _, number = name.partition(READ)
         if number and at_most_two_values(exact[name]):
             continue  # a mask: what stands for minus infinity differs with the type
-        yardstick = max(relative_l2(plain[name], exact[name]), HALF_UNIT[floating])
-        error = math.inf if not_finite(array) else relative_l2(array, exact[name])
-        yield (
-            name,
-            Spot(f"input {number}" if number else "", "", "", path.partition(CALL)[0], error, FACTOR * yardstick),
-        )
+        largest = limit(yardstick_of([plain[name]], exact[name], floating=floating))
+        value, error = f"input {number}" if number else "", relative_l2(array, exact[name])
+        yield name, Spot(value, "", "", path.partition(CALL)[0], error, largest)

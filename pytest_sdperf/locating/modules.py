@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,10 @@ _AROUND = (
     "Each of its modules gives the right thing, the outermost one too: what is wrong is made around them, by what the "
     "engine does with what they read or gave."
 )
+_NOT_COMPARED = (
+    "Where it goes wrong cannot be told: what its outermost module gave was compared with nothing, because plain torch "
+    "has nothing like it, or nothing finite."
+)
 _UNCUT = "No files that show it were made: {why}, so it cannot be built without the code around it."
 _OTHERS = "Its weights are not those of the reference: {names} ({count} in all)."
 _SHOWN = 3
@@ -45,6 +50,7 @@ class FirstWrong:
         inputs: What the module read.
         last: The last module before it that agrees.
         places: How many were compared.
+        whole: Whether what the outermost module gave was.
     """
 
     spot: Spot | None = None
@@ -52,6 +58,7 @@ class FirstWrong:
     inputs: tuple[Spot, ...] = ()
     last: Spot | None = None
     places: int = 0
+    whole: bool = True
 
 
 def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
@@ -107,7 +114,7 @@ def _cut(
 def found_in(found: FirstWrong, component: str) -> Located:
     """Return what `first_wrong` found as it is reported."""
     if found.spot is None:
-        return Located(component, "hidden", places=found.places, told=_AROUND)
+        return Located(component, "hidden", places=found.places, told=_AROUND if found.whole else _NOT_COMPARED)
     return Located(component, "module", found.spot, found.inputs, found.last, places=found.places)
 
 
@@ -125,7 +132,7 @@ def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str
     """
     spots = dict(_spots(obtained, exact, plain, floating=floating))
     given = {name: spot for name, spot in spots.items() if READ not in name}
-    last = None
+    last, outermost = None, next((name for name in reversed(obtained) if READ not in name), "")
     for name, spot in given.items():
         # What is wrong inside a module is wrong in all that hold it; a small one may be unlucky alone.
         around = {path: other for path, other in given.items() if spot.path.startswith(f"{other.path}.")}
@@ -138,7 +145,7 @@ def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str
             return FirstWrong(given[first], calls, tuple(reads[first]), last, len(given))
         if not _beyond(spot):
             last = spot
-    return FirstWrong(last=last, places=len(given))
+    return FirstWrong(last=last, places=len(given), whole=outermost in given)
 
 
 def _beyond(spot: Spot) -> bool:
@@ -158,5 +165,7 @@ def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str) -> 
         if number and at_most_two_values(exact[name]):
             continue  # a mask: what stands for minus infinity differs with the type
         largest = limit(yardstick_of([plain[name]], exact[name], floating=floating))
+        if not math.isfinite(largest):
+            continue  # plain torch is not finite there: it says nothing about others
         value, error = f"input {number}" if number else "", relative_l2(array, exact[name])
         yield name, Spot(value, "", "", path.partition(CALL)[0], error, largest)

@@ -70,6 +70,25 @@ def test_nothing_is_wrong():
     )
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_where_plain_torch_is_not_finite_inside_nothing_is_said(bad):
+    """Neither that a module is wrong, nor that it is the last one that agrees."""
+    plain = {**PLAIN, "net.0.act": PLAIN["net.0.act"] * bad, "net.0.act#2": PLAIN["net.0.act#2"] * bad}
+    broken = {**obtained("net.1", "net"), "net.0.act": np.full(64, bad), "net.0.act#2": EXACT["net.0.act#2"]}
+    found = first_wrong(broken, EXACT, plain, floating="float32")
+    assert (found.spot.path, found.last.path, found.places) == ("net.1", "net.0", 4)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_where_the_outermost_module_was_compared_with_nothing_nothing_is_called_right(bad):
+    found = first_wrong(obtained("net"), EXACT, {**PLAIN, "net": PLAIN["net"] * bad}, floating="float32")
+    assert (found.spot, found.whole) == (None, False)
+    assert found_in(found, "unet").told == (
+        "Where it goes wrong cannot be told: what its outermost module gave was compared with nothing, because plain "
+        "torch has nothing like it, or nothing finite."
+    )
+
+
 def test_not_finite():
     broken = {**obtained("net.1", "net"), "net.0": np.full(64, np.nan), "net": np.full(64, np.nan)}
     spot = first_wrong(broken, EXACT, PLAIN, floating="float16").spot

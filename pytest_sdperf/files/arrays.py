@@ -25,13 +25,13 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Path:
     """
     import numpy as np
 
-    # `np.savez` has `allow_pickle` from numpy 2.2 on; before, an array of that name would be written.
     for name, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise ValueError(
                 f"array {name!r} has the dtype {np.asarray(array).dtype}, which only pickle could write, and nothing "
                 f"is pickled. Allowed are numbers: give it a dtype such as float32, array.astype('float32')."
             )
+    # `np.savez` takes `allow_pickle` from numpy 2.2 on; before, an array of that name would be written.
     np.savez(path, **arrays)
     return path
 

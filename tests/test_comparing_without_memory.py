@@ -8,13 +8,14 @@ from pytest_sdperf.checking import precision, semantics
 from pytest_sdperf.errors import OutOfMemoryError
 
 ASKED = ("--sdperf-component=pipeline", "--sdperf-engine=torch", "--sdperf-optimization=fp32")
-SAID = "INCONCLUSIVE: Memory ran out, so nothing was compared: CUDA out of memory. Tried to allocate 2.00 GiB."
+ERROR = "CUDA out of memory. Tried to allocate 2.00 GiB."
+SAID = f"INCONCLUSIVE: Memory ran out, so nothing was compared: {ERROR} [out-of-memory]"
 
 
 @pytest.fixture(autouse=True)
 def no_memory(monkeypatch):
     def run_out(*given, **named):
-        raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        raise OutOfMemoryError(ERROR)
 
     monkeypatch.setattr(semantics, "look", run_out)
     monkeypatch.setattr(precision, "torch_drift", run_out)
@@ -37,4 +38,5 @@ def test_it_fails_where_that_is_asked_for(run):
     result = run("--sdperf-fail-on=inconclusive")
     result.assert_outcomes(failed=1)
     assert SAID in result.outlines
+    assert not [line for line in result.outlines if "another exception" in line]
     assert result.ret == 11

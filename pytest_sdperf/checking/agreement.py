@@ -47,9 +47,11 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
     if by_torch(runner):
         wanted = _wanted(runner, floating)
         exact, rough, by, remark = wanted[REFERENCE[floating]], wanted[floating], "torch", ""
+        say = functools.partial(_saying, remark, reference=REFERENCE[floating])
     else:
         exact, rough, remark = graph_reference.graph_reference(runner, floating)
         by = graph_reference.BY
+        say = functools.partial(_saying, remark, reference=graph_reference.REFERENCE)
     advice = remedies(runner.case, upcasts=_upcasts(runner)) if runner.floating == "float16" else {}
     if runner.is_pipeline:
         obtained = runner.outputs()
@@ -58,20 +60,22 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
             return compare_request(obtained, exact, plain=plain, floating=floating, by=by, remedies=advice)
 
         others = functools.partial(other_roundings, runner, floating)
-        return _saying(remark, judged_by_several(compare_with(rough), others, compare_with))
+        return say(judged_by_several(compare_with(rough), others, compare_with))
     agreement = compare(runner.outputs(), exact, plain=rough, level="component", floating=floating)
     told = "" if math.isfinite(agreement.error + agreement.limit) else advice.get(runner.case.component, "")
-    return _saying(remark, (dataclasses.replace(agreement, by=by, told=told),))
+    return say([dataclasses.replace(agreement, by=by, told=told)])
 
 
-def _saying(remark: str, agreements: Sequence[Agreement]) -> tuple[Agreement, ...]:
-    """Return agreements; those that are beyond a limit say what is to be known of it, too."""
-    return tuple(
-        one
-        if one.passed or not math.isfinite(one.error)
-        else dataclasses.replace(one, told=" ".join(filter(None, [one.told, remark])))
-        for one in agreements
-    )
+def _saying(remark: str, agreements: Sequence[Agreement], *, reference: str) -> tuple[Agreement, ...]:
+    """Return agreements with the type of their reference; those beyond a limit say what is to be known of it, too."""
+
+    def said(one: Agreement) -> Agreement:
+        beyond = math.isfinite(one.error) and not one.passed
+        return dataclasses.replace(
+            one, reference=reference, told=" ".join(filter(None, [one.told, remark if beyond else ""]))
+        )
+
+    return tuple(map(said, agreements))
 
 
 def _wanted(runner: CaseRunner, floating: str) -> dict[str, Arrays]:

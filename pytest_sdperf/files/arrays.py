@@ -32,7 +32,8 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Path:
                 f"is pickled. Allowed are numbers: give it a dtype such as float32, array.astype('float32')."
             )
     # `np.savez` takes `allow_pickle` from numpy 2.2 on; before, an array of that name would be written.
-    np.savez(path, **arrays)
+    named: Mapping[str, Any] = arrays
+    np.savez(path, **named)
     return path
 
 

@@ -132,7 +132,7 @@ def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str
     """
     spots = dict(_spots(obtained, exact, plain, floating=floating))
     given = {name: spot for name, spot in spots.items() if READ not in name}
-    last, outermost = None, next((name for name in reversed(obtained) if READ not in name), "")
+    last, outermost = None, next((name for name in reversed(list(obtained)) if READ not in name), "")
     for name, spot in given.items():
         # What is wrong inside a module is wrong in all that hold it; a small one may be unlucky alone.
         around = {path: other for path, other in given.items() if spot.path.startswith(f"{other.path}.")}

@@ -87,7 +87,8 @@ def _pool(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Pool | Loc
         return Located(component, "plain", spot=where)
     outputs = [load_arrays(path) for path in of_torch] or [{}, {}]
     if arguments["graphs"]:
-        pool = reference.pool_of_graphs(*map(Path, arguments["graphs"]), inputs, **how)
+        raw, plain = map(Path, arguments["graphs"])
+        pool = reference.pool_of_graphs(raw, plain, inputs, **how)
         wrong = reference.wrong_reference(pool, *outputs, floating=arguments["floating"])
         if wrong is not None:
             return Located(component, "export", spot=wrong)

@@ -126,7 +126,7 @@ def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
     text = "\n".join(lines)
     if how == "skip":
         pytest.skip(text)
-    raise VerdictFailed(text, pytrace=False)
+    raise VerdictFailed(text, pytrace=False) from None  # it says it all
 
 
 @contextlib.contextmanager
@@ -140,21 +140,16 @@ def comparing(recorder: Recorder, policy: Policy, *, metric: str) -> Iterator[No
         policy: Says whether INCONCLUSIVE fails.
         metric: Of the verdict.
     """
-    ended: NoReferenceError | OutOfMemoryError | None = None
     try:
         yield
-    except (NoReferenceError, OutOfMemoryError) as error:
-        ended = error
-    # Out here, so that what is said of it is all that is shown.
-    if ended is None:
-        return
-    if isinstance(ended, NoReferenceError):
-        pytest.skip(str(ended))
-    text = f"Memory ran out, so nothing was compared: {ended}"
-    verdicts = [Verdict(Outcome.INCONCLUSIVE, "out-of-memory", text, metric)]
-    recorder.verdicts(verdicts)
-    deliver(verdicts, policy)
-    raise ended
+    except NoReferenceError as error:
+        pytest.skip(str(error))
+    except OutOfMemoryError as error:
+        sentence = f"Memory ran out, so nothing was compared: {error}"
+        verdicts = [Verdict(Outcome.INCONCLUSIVE, "out-of-memory", sentence, metric)]
+        recorder.verdicts(verdicts)
+        deliver(verdicts, policy)
+        raise
 
 
 def deliver_agreements(agreements: Sequence[Agreement], located: Located | None = None) -> None:

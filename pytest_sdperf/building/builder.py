@@ -12,7 +12,7 @@ from pytest_sdperf import ladder
 from pytest_sdperf.building import steps
 from pytest_sdperf.building.cache import Cache, Entry, content_key
 from pytest_sdperf.building.expectations import total_counts, total_sites
-from pytest_sdperf.building.fingerprint import library_versions, source_hash
+from pytest_sdperf.building.fingerprint import library_versions, modules_of, source_hash
 from pytest_sdperf.building.given import Given
 from pytest_sdperf.building.weights_source import Drawn, Folder, Nothing, find_source
 from pytest_sdperf.building.work import WorkCounter
@@ -141,9 +141,9 @@ class Builder:
         """
         model = self._catalog.models.get(model_name)
         parts = {
-            "encoders": [model.config(name) for name in model.components if name.startswith("text_encoder")],
+            "encoders": [steps.identity(model, one) for one in model.components if one.startswith("text_encoder")],
             "source": self.given.tokenizers() if self.given else self._source(model).parts(),
-            "code": source_hash("pytest_sdperf.tasks.tokenizers", type(model).__module__),
+            "code": source_hash("pytest_sdperf.tasks.tokenizers"),
         }
         folder = str(self.given.folder.path) if self.given else self._source(model).arguments()["folder"]
         arguments = {"model": model.name, "folder": folder}
@@ -237,7 +237,7 @@ class Builder:
             **arguments,
             "export": exported.digest,
             "options": list(fuse_ort.ort_options(rungs, self._catalog)) if fuser == "ort" else [],
-            "code": source_hash(FUSERS[fuser], *steps.modules(map(self._catalog.optimizations.get, rungs))),
+            "code": source_hash(FUSERS[fuser], *modules_of(*map(self._catalog.optimizations.get, rungs))),
             "versions": library_versions(*steps.FUSE_LIBRARIES[fuser]),
         }
         arguments["source"] = str(exported.path / export.FILE)
@@ -256,10 +256,8 @@ class Builder:
     def _expectations(self, model: Model) -> Entry:
         rungs = self._catalog.optimizations
         parts = {
-            "components": {component: model.config(component) for component in model.components},
-            "code": source_hash(
-                "pytest_sdperf.tasks.expect", type(model).__module__, *steps.modules(rungs.items().values())
-            ),
+            "components": {component: steps.identity(model, component) for component in model.components},
+            "code": source_hash("pytest_sdperf.tasks.expect", *modules_of(*rungs.items().values())),
             "rungs": list(rungs.names),
             "versions": library_versions(*steps.MODULE_LIBRARIES),
         }

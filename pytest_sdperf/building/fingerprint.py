@@ -9,8 +9,10 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import re
+import sys
 from pathlib import Path
 
+_OWN = "pytest_sdperf"
 # These rooms hold types and messages: they never change the bytes of an artifact.
 _NEUTRAL = frozenset(
     f"pytest_sdperf.{name}"
@@ -20,8 +22,18 @@ _VERSION = re.compile(r"^(?:__version__|version)\s*(?::\s*\w+\s*)?=\s*[\"']([^\"
 _VERSION_FILES = ("__init__.py", "version.py", "_version.py", "release.py")
 
 
+def modules_of(*things: object) -> list[str]:
+    """Return the modules of the classes of things, and of all classes that these derive from.
+
+    What a thing does may be written down in any of them, whichever package it belongs to.
+    """
+    kinds = [kind for thing in things for kind in type(thing).__mro__]
+    names = dict.fromkeys(kind.__module__ for kind in kinds)
+    return [name for name in names if name.partition(".")[0] not in sys.stdlib_module_names]
+
+
 def source_hash(*modules: str) -> str:
-    """Return a hash of the source of modules and of everything that they import from their own top-level package.
+    """Return a hash of the source of modules and of everything that they import from their package or from this one.
 
     Args:
         modules: Dotted names; a package stands for its `__init__`.
@@ -33,7 +45,8 @@ def source_hash(*modules: str) -> str:
         if path is not None:
             text = path.read_text(encoding="utf-8")
             seen[name] = hashlib.sha256(text.encode()).hexdigest()
-            waiting.extend(_imported(text, name.partition(".")[0]))
+            parent = name if path.name == "__init__.py" else name.rpartition(".")[0]
+            waiting.extend(_imported(text, name.partition(".")[0], parent))
     return hashlib.sha256(repr(sorted(seen.items())).encode()).hexdigest()[:32]
 
 
@@ -48,15 +61,21 @@ def _source_of(name: str) -> Path | None:
 
 
 @functools.lru_cache(maxsize=1024)
-def _imported(text: str, package: str) -> tuple[str, ...]:
-    """Return the modules of `package` that a source text may import: `from a import b` may mean `a.b` or `a`."""
+def _imported(text: str, package: str, parent: str) -> tuple[str, ...]:
+    """Return the modules of `package` and of this one that a source text may import.
+
+    `from a import b` may mean `a.b` or `a`, and a leading dot stands for `parent`.
+    """
     found: list[str] = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return tuple(name for name in found if name.partition(".")[0] == package and name != package)
+        elif isinstance(node, ast.ImportFrom):
+            above = parent.split(".")[: len(parent.split(".")) + 1 - node.level] if node.level else []
+            source = ".".join(filter(None, [*above, node.module]))
+            found += [source, *(f"{source}.{alias.name}" for alias in node.names)]
+    followed = {package, _OWN}
+    return tuple(name for name in found if name.partition(".")[0] in followed and name not in followed)
 
 
 def library_versions(*names: str) -> dict[str, str]:

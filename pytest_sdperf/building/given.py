@@ -8,9 +8,9 @@ from typing import Any
 
 from pytest_sdperf import ladder
 from pytest_sdperf.building.cache import Entry
-from pytest_sdperf.building.fingerprint import library_versions, source_hash
+from pytest_sdperf.building.fingerprint import library_versions, modules_of, source_hash
 from pytest_sdperf.building.interface import fit
-from pytest_sdperf.building.steps import exact_names, modules, onnx_build
+from pytest_sdperf.building.steps import exact_names, onnx_build
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import PIPELINE, component_floating, parts_of
 from pytest_sdperf.contracts import Model
@@ -125,7 +125,7 @@ class Given:
         parts = {
             **arguments,
             "files": graph.digest,
-            "code": source_hash(_SURVEY, "pytest_sdperf.fusing.survey", *modules(things)),
+            "code": source_hash(_SURVEY, "pytest_sdperf.fusing.survey", *modules_of(*things)),
             "versions": library_versions("onnx_ir", "numpy"),
         }
         owners = [self.catalog.optimizations.owner(rung) for rung in rungs]

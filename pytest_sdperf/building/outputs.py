@@ -33,7 +33,8 @@ def cached_outputs(cache: Cache, keys: Mapping[str, str], compute: Compute) -> d
 
     def entry(name: str) -> Path:
         def make(folder: Path) -> dict[str, Any]:
-            shutil.move((made or compute([name]))[name], folder / _FILE)
+            # What was there may have been removed since: another process prunes the same cache.
+            shutil.move(made.get(name) or compute([name])[name], folder / _FILE)
             return {}
 
         return cache.get_or_make(keys[name], make).path

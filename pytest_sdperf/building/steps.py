@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_sdperf.building.cache import Entry
-from pytest_sdperf.building.fingerprint import source_hash
+from pytest_sdperf.building.fingerprint import modules_of, source_hash
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
 from pytest_sdperf.settings import Selection
@@ -23,6 +23,9 @@ FUSE_LIBRARIES = {
     "native": ("onnx_ir", "onnx", "numpy", "ml_dtypes", "onnxruntime"),
     "ort": ("onnxruntime", "onnx", "onnx_ir", "numpy", "sympy"),
 }
+
+# Defaults of a request, and where weights come from: no component depends on them, and every model has them.
+_OF_EVERY_MODEL = frozenset(Model.__annotations__)
 
 
 @contextlib.contextmanager
@@ -42,22 +45,55 @@ def as_part_of_building(step: str) -> Iterator[None]:
 
 def identity(model: Model, component: str) -> dict[str, Any]:
     """Return what identifies a component without its weights, for a cache key."""
+    held = _held(model, component)
     return {
         "component": component,
         "config": model.config(component),
-        "model_code": source_hash(type(model).__module__),
+        "class": _dotted(type(model)),
+        "fields": {name: _plain(value) for name, value in held.items()},
+        "model_code": source_hash(*modules_of(model, *held.values())),
     }
+
+
+def _held(model: Model, component: str) -> dict[str, Any]:
+    """Return what a model object holds for a component beside what every model says; nothing if it is no dataclass.
+
+    Of what it holds for each component it is what it holds for this one.
+    """
+    thing: Any = model
+    fields = dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ()
+    held = {field.name: getattr(model, field.name) for field in fields if field.name not in _OF_EVERY_MODEL}
+    return {
+        name: value[component] if isinstance(value, Mapping) and component in value else value
+        for name, value in held.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON data that differs where the value does."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"class": _dotted(type(value)), **fields}
+    if isinstance(value, Mapping):
+        return [[_plain(key), _plain(one)] for key, one in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(repr, value))
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    text = repr(value)
+    return _dotted(type(value)) if " at 0x" in text else text  # an address is another one in every run
+
+
+def _dotted(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def kept_ops(selection: Selection, component: str, floating: str) -> list[str]:
     """Return the operators of a component that stay float32 in a build of a narrower type."""
     named = selection.fp32_ops_of(component) if floating != "float32" else ()
     return [op.partition(":")[2] for op in named]
-
-
-def modules(things: Iterable[object]) -> list[str]:
-    """Return the modules in which the classes of these things are defined."""
-    return [type(thing).__module__ for thing in things]
 
 
 def exact_names(model: Model, component: str, workload: Workload) -> list[str]:

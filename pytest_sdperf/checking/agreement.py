@@ -12,11 +12,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.building.cache import content_key
-from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.building.outputs import Compute, cached_outputs
 from pytest_sdperf.checking import graph_reference
 from pytest_sdperf.checking.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.checking.reference_keys import reference_keys
 from pytest_sdperf.comparing.remedies import remedies
 from pytest_sdperf.comparing.request import compare_request
 from pytest_sdperf.comparing.roundings import judged_by_several
@@ -28,6 +27,8 @@ from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import roundings
 from pytest_sdperf.values.outcomes import Agreement
 from pytest_sdperf.yardsticks import REFERENCE
+
+TORCH_CODE = "pytest_sdperf.engines.torch_eager"
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,10 +46,12 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
     floating = floating_of(runner)
     if by_torch(runner):
         wanted = _wanted(runner, floating)
-        exact, rough, by = wanted[REFERENCE[floating]], wanted[floating], "torch"
+        exact, rough, by, remark = wanted[REFERENCE[floating]], wanted[floating], "torch", ""
+        say = functools.partial(_saying, remark, reference=REFERENCE[floating])
     else:
-        exact, rough = graph_reference.graph_reference(runner, floating)
+        exact, rough, remark = graph_reference.graph_reference(runner, floating)
         by = graph_reference.BY
+        say = functools.partial(_saying, remark, reference=graph_reference.REFERENCE)
     advice = remedies(runner.case, upcasts=_upcasts(runner)) if runner.floating == "float16" else {}
     if runner.is_pipeline:
         obtained = runner.outputs()
@@ -57,10 +60,22 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
             return compare_request(obtained, exact, plain=plain, floating=floating, by=by, remedies=advice)
 
         others = functools.partial(other_roundings, runner, floating)
-        return judged_by_several(compare_with(rough), others, compare_with)
+        return say(judged_by_several(compare_with(rough), others, compare_with))
     agreement = compare(runner.outputs(), exact, plain=rough, level="component", floating=floating)
     told = "" if math.isfinite(agreement.error + agreement.limit) else advice.get(runner.case.component, "")
-    return (dataclasses.replace(agreement, by=by, told=told),)
+    return say([dataclasses.replace(agreement, by=by, told=told)])
+
+
+def _saying(remark: str, agreements: Sequence[Agreement], *, reference: str) -> tuple[Agreement, ...]:
+    """Return agreements with the type of their reference; those beyond a limit say what is to be known of it, too."""
+
+    def said(one: Agreement) -> Agreement:
+        beyond = math.isfinite(one.error) and not one.passed
+        return dataclasses.replace(
+            one, reference=reference, told=" ".join(filter(None, [one.told, remark if beyond else ""]))
+        )
+
+    return tuple(map(said, agreements))
 
 
 def _wanted(runner: CaseRunner, floating: str) -> dict[str, Arrays]:
@@ -142,31 +157,12 @@ def _computing(runner: CaseRunner, floatings: Sequence[str]) -> tuple[Mapping[st
         runner.workbench.say(f"computing references of {case.model} {case.component}: {roundings.in_words(missing)}")
         return plain.task("run", {**plain.arguments(), "floatings": list(missing)}, module="reference")
 
-    task = "pytest_sdperf.tasks.reference"
-    return {floating: reference_key(plain, task, {"floating": floating}) for floating in floatings}, compute
+    variants = {floating: {"floating": floating} for floating in floatings}
+    return reference_keys(plain, variants, code=("pytest_sdperf.tasks.reference", TORCH_CODE)), compute
 
 
 def plain_runner(runner: CaseRunner) -> CaseRunner:
     """Return what executes the same case with plain torch in float32."""
     case = dataclasses.replace(runner.case, engine="torch", engine_options=(), optimization="fp32")
     case = dataclasses.replace(case, fuser="", exporter="", opset=0, shapes="", fp32_ops="")
-    return dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"), plant="")
-
-
-def reference_key(plain: CaseRunner, task: str, more: Mapping[str, Any]) -> str:
-    """Return the key of what plain torch computes for a case.
-
-    Args:
-        plain: What `plain_runner` returned.
-        task: Dotted name of the task that computes it.
-        more: What else decides the result.
-    """
-    parts = {
-        "case": plain.case.key,
-        "builds": {name: build.key for name, build in plain.builds().items()},
-        **more,
-        "device": plain.workbench.device.name,
-        "code": source_hash(task, "pytest_sdperf.engines.torch_eager"),
-        "versions": library_versions("torch", "diffusers", "transformers"),
-    }
-    return f"reference-{content_key(parts)}"
+    return runner.as_reference(case, EngineRequest(label="torch", engine="torch"))

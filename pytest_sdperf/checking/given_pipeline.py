@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.building.cache import content_key
-from pytest_sdperf.building.fingerprint import library_versions, source_hash
+from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.catalog import Registrar
+from pytest_sdperf.checking.reference_keys import reference_keys
 from pytest_sdperf.executing.runner import PROMPT, CaseRunner
 from pytest_sdperf.executing.workbench import Workbench
 from pytest_sdperf.settings import EngineRequest, PipelineFactory
@@ -126,6 +127,11 @@ class GivenPipelineRunner(CaseRunner):
         """Return nothing: no part of the pipeline is built."""
         return {}
 
+    def fed(self) -> dict[str, Any]:
+        """Return what it is given; its identity, which is part of the case, tells the rest."""
+        asked = {name: self.shared[name] for name in ("prompt", "seed")}
+        return {**asked, "watermark": self.description.watermark}
+
     def arguments(
         self,
         inputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
@@ -141,7 +147,7 @@ class GivenPipelineRunner(CaseRunner):
 
     def reference_keys(self, floatings: Sequence[str]) -> dict[str, str]:
         """Return the keys in the cache of what plain diffusers makes of the same weights, by floating type."""
-        return {floating: self._reference_key(floating) for floating in floatings}
+        return self._keys({floating: self._variant(floating) for floating in floatings})
 
     def compute_references(self, floatings: Sequence[str]) -> dict[str, Any]:
         """Let plain diffusers make them.
@@ -171,7 +177,7 @@ class GivenPipelineRunner(CaseRunner):
 
     def answer_key(self, floating: str, calls: Sequence[Any]) -> str:
         """Return the key in the cache of what plain diffusers answers to calls."""
-        return self._reference_key(floating, calls=calls)
+        return self._keys({floating: {**self._variant(floating), "calls": calls}})[floating]
 
     def _floatings(self, floating: str) -> dict[str, str]:
         own, floating = dict(self.description.floating), parse(floating)[0]
@@ -186,18 +192,11 @@ class GivenPipelineRunner(CaseRunner):
 
         return self.workbench.cache.get_or_make(f"plain-pipeline-{content_key(parts)}", make).path
 
-    def _reference_key(self, floating: str, *, calls: Sequence[Any] = ()) -> str:
-        parts = {
-            **({"calls": calls} if calls else {}),
-            "case": self.case.key,
-            "floatings": self._floatings(floating),
-            "rounding": parse(floating)[1],
-            "watermark": self.description.watermark,
-            "device": self.workbench.device.name,
-            "code": source_hash(PLAIN),
-            "versions": library_versions("torch", "diffusers", "transformers"),
-        }
-        return f"reference-{content_key(parts)}"
+    def _variant(self, floating: str) -> dict[str, Any]:
+        return {"floatings": self._floatings(floating), "rounding": parse(floating)[1]}
+
+    def _keys(self, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+        return reference_keys(self, variants, code=(PLAIN,))
 
     def _task(self, function: str, module: str = "") -> str:
         return f"{f'pytest_sdperf.tasks.{module}' if module else TASKS}:{function}"

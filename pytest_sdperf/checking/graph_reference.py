@@ -2,43 +2,48 @@
 
 The reference is that export in ONNX Runtime, every optimization off. The yardstick is the error of the same export in
 the build's own floating type: converted to float16, nothing fused; for float32, with every optimization on, which
-computes the same in another order.
+computes the same in another order. What that moves beyond the rounding of float32 is no yardstick (`as_rounding`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import shutil
-from collections.abc import Mapping
-from pathlib import Path
+import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf import ladder
-from pytest_sdperf.building.cache import content_key
-from pytest_sdperf.building.fingerprint import library_versions, source_hash
+from pytest_sdperf.building.outputs import cached_outputs
+from pytest_sdperf.checking.reference_keys import TORCH, reference_keys
+from pytest_sdperf.comparing.tensors import relative_l2
+from pytest_sdperf.components import IMAGE, LATENTS
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.executing.runner import CaseRunner
-from pytest_sdperf.files.arrays import load_arrays
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import Build
 from pytest_sdperf.values.roundings import OTHERS
+from pytest_sdperf.yardsticks import MOST_ROUNDING
 
 if TYPE_CHECKING:
     import numpy as np
 
-    Arrays = Mapping[str, np.ndarray[Any, Any]]
+    Array = np.ndarray[Any, Any]
+    Arrays = Mapping[str, Array]
 
 BY = "onnxruntime"
 REFERENCE = "float32"
 
 
-def graph_reference(runner: CaseRunner, floating: str) -> tuple[Arrays, Arrays]:
+def graph_reference(runner: CaseRunner, floating: str) -> tuple[Arrays, Arrays, str]:
     """Return the outputs of the reference and of the yardstick; from the cache if they are there.
 
     Args:
         runner: A case of a given graph.
         floating: In which it is compared: `float32` or `float16`.
+
+    Returns:
+        Both, and what is to be said of the yardstick where the limit is beyond it, as a sentence; mostly empty.
 
     Raises:
         NoReferenceError: There is no reference either.
@@ -50,21 +55,67 @@ def graph_reference(runner: CaseRunner, floating: str) -> tuple[Arrays, Arrays]:
             f"--sdperf-weights=FOLDER with the torch weights that they were exported from, or {ONNX_REFERENCE}=FOLDER "
             f"with a float32 export of them."
         )
-    return _outputs(runner, "float32", {}, optimizations="off"), _yardstick(runner, floating)
+    exact = _outputs(runner, "float32", {}, optimizations="off")
+    return exact, *_yardstick(runner, floating, exact)
 
 
 def other_roundings(runner: CaseRunner, floating: str) -> list[Arrays]:
     """Return what the yardstick of a request computes when its initial latents are rounded otherwise."""
-    return [_yardstick(runner, floating, rounding=number) for number in range(1, OTHERS + 1)]
+    exact = _outputs(runner, "float32", {}, optimizations="off")
+    return [_yardstick(runner, floating, exact, rounding=number)[0] for number in range(1, OTHERS + 1)]
 
 
-def _yardstick(runner: CaseRunner, floating: str, *, rounding: int = 0) -> Arrays:
+def _yardstick(runner: CaseRunner, floating: str, exact: Arrays, *, rounding: int = 0) -> tuple[Arrays, str]:
     given = runner.workbench.builder.given
     assert given is not None
     # A component may be wider than the others of its pipeline, and one that is taken as it is has its own type.
     own = {name: given.floating(runner.model, name, runner.case.optimization) for name in runner.components}
-    optimizations = "all" if floating == "float32" else "off"
-    return _outputs(runner, floating, own, optimizations=optimizations, rounding=rounding)
+    if floating != "float32":
+        return _outputs(runner, floating, own, optimizations="off", rounding=rounding), ""
+    # The build is mostly run with the same optimizations: what is wrong with these must not excuse itself.
+    rough = _outputs(runner, floating, own, optimizations="all", rounding=rounding)
+    return as_rounding(rough, exact, names=(LATENTS, IMAGE) if runner.is_pipeline else tuple(exact))
+
+
+def as_rounding(rough: Arrays, exact: Arrays, *, names: Sequence[str]) -> tuple[Arrays, str]:
+    """Return a float32 yardstick with no larger errors than rounding can have, and what is to be said of it.
+
+    Args:
+        rough: Outputs of the float32 graph with every optimization on.
+        exact: The same with every optimization off.
+        names: Outputs that are compared; of the latents every step has an error of its own.
+    """
+    nearer, farthest = dict(rough), 0.0
+    for name in names:
+        steps = name == LATENTS
+        if name not in rough or name not in exact or rough[name].shape != exact[name].shape:
+            continue
+        pairs = zip(rough[name], exact[name], strict=True) if steps else [(rough[name], exact[name])]
+        found = [(one, other, relative_l2(one, other)) for one, other in pairs]
+        far = [distance for _, _, distance in found if MOST_ROUNDING < distance < math.inf]
+        if far:
+            farthest = max(farthest, *far)
+            moved = [_moved(one, other, distance) for one, other, distance in found]
+            nearer[name] = _stacked(moved) if steps else moved[0]
+    told = (
+        f"{BY} itself moves the float32 reference by up to {farthest:.2e} when it optimizes its graph. That is no "
+        f"rounding of float32: no more than {MOST_ROUNDING:.2e} of it counts."
+    )
+    return nearer, told if farthest else ""
+
+
+def _moved(one: Array, other: Array, distance: float) -> Array:
+    """Return an array as far from another one as rounding may take it, in the direction in which it is farther."""
+    if not MOST_ROUNDING < distance < math.inf:
+        return one
+    moved: Array = other + (one.astype("float64") - other) * (MOST_ROUNDING / distance)
+    return moved.astype(one.dtype)
+
+
+def _stacked(steps: Sequence[Array]) -> Array:
+    import numpy as np
+
+    return np.stack(steps)
 
 
 def _outputs(
@@ -72,36 +123,28 @@ def _outputs(
 ) -> Arrays:
     on_gpu = runner.workbench.device.kind == "cuda"
     engine = "ort-cuda" if on_gpu else "ort-cpu"
-    options = {"graph_optimizations": optimizations}
+    options = (("graph_optimizations", optimizations),)
     case = dataclasses.replace(
-        runner.case,
-        engine=engine,
-        engine_options=tuple(options.items()),
-        optimization=ladder.AS_IS,
-        fuser="",
-        weights="",
+        runner.case, engine=engine, engine_options=options, optimization=ladder.AS_IS, fuser="", weights=""
     )
-    plain = dataclasses.replace(runner, case=case, request=EngineRequest(engine, engine, tuple(options.items())))
+    plain = runner.as_reference(case, EngineRequest(engine, engine, options))
     builds = {name: _build(runner, name, own.get(name, floating)) for name in runner.components}
-    parts = {
-        "case": case.key,
-        "builds": {name: build.key for name, build in builds.items()},
-        "device": runner.workbench.device.name,
-        "code": source_hash("pytest_sdperf.tasks.reference", f"pytest_sdperf.engines.{engine.replace('-', '_')}"),
-        "versions": library_versions("onnxruntime", "torch"),
-        "rounding": rounding,
-    }
 
-    def make(folder: Path) -> dict[str, Any]:
+    def compute(names: Sequence[str]) -> dict[str, Any]:
         runner.workbench.say(f"computing the {floating} reference of {case.model} {case.component} from its graph")
         arguments = plain.arguments(builds=builds)
         if runner.is_pipeline:
             arguments |= {"floating": floating, "rounding": rounding}
-        shutil.move(plain.task("run", arguments)["outputs"], folder / "outputs.npz")
-        return {}
+        return {name: plain.task("run", arguments)["outputs"] for name in names}
 
-    entry = runner.workbench.cache.get_or_make(f"reference-{content_key(parts)}", make)
-    return load_arrays(entry.path / "outputs.npz")
+    keys = reference_keys(
+        plain,
+        {floating: {"floating": floating, "rounding": rounding}},
+        code=("pytest_sdperf.tasks.reference", f"pytest_sdperf.engines.{engine.replace('-', '_')}"),
+        libraries=("onnxruntime", *TORCH),
+        builds=builds,
+    )
+    return cached_outputs(runner.workbench.cache, keys, compute)[floating]
 
 
 def _build(runner: CaseRunner, component: str, floating: str) -> Build:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.building.outputs import cached_outputs
-from pytest_sdperf.checking.agreement import by_torch, plain_runner, reference_key
+from pytest_sdperf.checking.agreement import TORCH_CODE, by_torch, plain_runner
+from pytest_sdperf.checking.reference_keys import reference_keys
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.files.arrays import load_arrays
@@ -88,5 +89,5 @@ def _reference(runner: CaseRunner, scenes: Sequence[Scene]) -> Images:
         arguments = {**plain.arguments(), "prompts": captions}
         return {_FOLDER: plain.task("draw", arguments)["outputs"]}
 
-    keys = {_FOLDER: reference_key(plain, _TASK, {"prompts": captions})}
+    keys = reference_keys(plain, {_FOLDER: {"prompts": captions}}, code=(_TASK, TORCH_CODE))
     return cached_outputs(runner.workbench.cache, keys, compute)[_FOLDER][_FOLDER]

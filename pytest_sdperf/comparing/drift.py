@@ -10,18 +10,17 @@ by a seventh of it. What goes beyond is no rounding: a value that left the range
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.comparing.ranges import origin_of, story
 from pytest_sdperf.comparing.steps import agreement_of
-from pytest_sdperf.comparing.tensors import relative_l2
+from pytest_sdperf.comparing.tensors import yardstick_of
 from pytest_sdperf.components import IMAGE, LATENTS
 from pytest_sdperf.files.arrays import not_finite
 from pytest_sdperf.pictures.similarity import errors
 from pytest_sdperf.values.outcomes import Agreement, Step
-from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
+from pytest_sdperf.yardsticks import HALF_UNIT, limit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +61,7 @@ def drift_of_engine(half: Arrays, single: Arrays, *, plain: tuple[Arrays, Arrays
     """
     own = _errors(half[LATENTS], single[LATENTS], floating=floating)
     steps = [
-        Step(error, yardstick, FACTOR * yardstick)
+        Step(error, yardstick, limit(yardstick))
         for error, yardstick in zip(own, _errors(plain[0][LATENTS], plain[1][LATENTS], floating=floating), strict=True)
     ]
     return _agreement(steps, half, single, floating=floating, by="torch")
@@ -70,10 +69,7 @@ def drift_of_engine(half: Arrays, single: Arrays, *, plain: tuple[Arrays, Arrays
 
 def _errors(obtained: Array, reference: Array, *, floating: str) -> list[float]:
     """Return the distance of every step, no smaller than rounding the reference itself would make it."""
-    return [
-        math.inf if not_finite(one) else max(relative_l2(one, other), HALF_UNIT[floating])
-        for one, other in zip(obtained, reference, strict=True)
-    ]
+    return [yardstick_of([one], other, floating=floating) for one, other in zip(obtained, reference, strict=True)]
 
 
 def _agreement(steps: list[Step], half: Arrays, single: Arrays, *, floating: str, by: str) -> Agreement:

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.comparing.tensors import RELATIVE_L2, relative_l2
-from pytest_sdperf.files.arrays import not_finite
+from pytest_sdperf.comparing.tensors import RELATIVE_L2, relative_l2, yardstick_of
 from pytest_sdperf.values.outcomes import Agreement, Step
-from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
+from pytest_sdperf.yardsticks import REFERENCE, limit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,9 +29,8 @@ def compare_steps(obtained: Array, reference: Array, *, plain: Array, floating: 
         return agreement_of([], floating=floating, culprit=_other_shape(obtained, reference))
     steps = []
     for one, exact, rough in zip(obtained, reference, plain, strict=True):
-        yardstick = max(relative_l2(rough, exact), HALF_UNIT[floating])
-        error = math.inf if not_finite(one) else relative_l2(one, exact)
-        steps.append(Step(error, yardstick, FACTOR * yardstick))
+        yardstick = yardstick_of([rough], exact, floating=floating)
+        steps.append(Step(relative_l2(one, exact), yardstick, limit(yardstick)))
     return agreement_of(steps, floating=floating)
 
 

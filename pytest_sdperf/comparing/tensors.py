@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.files.arrays import not_finite
 from pytest_sdperf.values.outcomes import Agreement
-from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
+from pytest_sdperf.yardsticks import REFERENCE, limit, relative, yardstick
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,12 +46,21 @@ def share_of_limit(agreement: Agreement) -> float:
 
 
 def relative_l2(obtained: Array, reference: Array) -> float:
-    """Return |obtained - reference| / |reference| in the 2-norm; infinite against a reference of zeros."""
+    """Return |obtained - reference| / |reference| in the 2-norm; infinite where a value of them is not finite.
+
+    Against a reference of zeros it is infinite, too.
+    """
     import numpy as np
 
     wanted = reference.astype(np.float64)
-    norm = float(np.linalg.norm(wanted))
-    return float(np.linalg.norm(obtained.astype(np.float64) - wanted)) / norm if norm else math.inf
+    with np.errstate(invalid="ignore"):  # infinite less infinite
+        gap = obtained.astype(np.float64) - wanted
+    return relative(float(np.linalg.norm(gap)), float(np.linalg.norm(wanted)))
+
+
+def yardstick_of(plain: Sequence[Array], reference: Array, *, floating: str) -> float:
+    """Return the error of plain torch in `floating`, the largest of one rounding or several (`yardsticks`)."""
+    return yardstick(*(relative_l2(one, reference) for one in plain), floating=floating)
 
 
 def _compare_one(
@@ -59,7 +68,7 @@ def _compare_one(
 ) -> Agreement:
     import numpy as np
 
-    yardstick = max(relative_l2(plain, reference), HALF_UNIT[floating])
+    own = yardstick_of([plain], reference, floating=floating)
     error, culprit, details, recognised = math.inf, "", {}, ""
     if obtained is None:
         culprit = f"output {name!r} is missing"
@@ -78,8 +87,8 @@ def _compare_one(
         level=level,
         metric=RELATIVE_L2,
         error=error,
-        yardstick=yardstick,
-        limit=FACTOR * yardstick,
+        yardstick=own,
+        limit=limit(own),
         floating=floating,
         reference=REFERENCE[floating],
         culprit=culprit,

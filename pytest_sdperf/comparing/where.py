@@ -14,6 +14,7 @@ _WHAT = {
     "engine": "The {component} goes wrong at {spot}",
     "module": "The {component} goes wrong at {spot}",
     "spread": "The {component} first leaves its limit at {spot}",
+    "plain": "In plain torch itself the {component} goes wrong at {spot}",
 }
 _WHY = {
     "graph": "By its definition it gives something else than the reference: the graph is wrong, whatever runs it.",
@@ -22,6 +23,8 @@ _WHY = {
     "engine": "Its definition gives something else for what it read: the engine computes it wrong.",
     "module": "",
     "spread": "It gives what its definition gives for what it read: no single node is wrong, errors add up before it.",
+    "plain": "The reference has numbers there, which this floating type cannot hold: of what follows nothing can be "
+    "called right, whatever the engine.",
 }
 
 
@@ -69,7 +72,7 @@ def _error(spot: Spot) -> str:
 def _inputs(located: Located) -> str:
     """Say whether what was read there agreed."""
     if not located.inputs:
-        return "What it reads could not be seen." if located.kind not in ("graph", "export") else ""
+        return "What it reads could not be seen." if located.kind not in ("graph", "export", "plain") else ""
     wrong = [one for one in located.inputs if one.error > one.limit]
     if wrong:
         worst = max(wrong, key=lambda one: one.error / one.limit)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.building.cache import Cache, Entry, content_key
-from pytest_sdperf.building.fingerprint import source_hash
+from pytest_sdperf.building.fingerprint import modules_of, source_hash
 from pytest_sdperf.building.steps import step_of
 from pytest_sdperf.contracts import Engine
 from pytest_sdperf.device import Device
@@ -79,7 +79,7 @@ class Compilations:
             "python": str(request.python or ""),
             "env": dict(request.env),
             "versions": self._versions_of(engine, start),
-            "code": source_hash(type(engine).__module__),
+            "code": source_hash(*modules_of(engine)),
             "device": {"slug": self.device.slug, "driver": to_json(self.device.machine.get("driver"))},
         }
         key = f"compile-{content_key(parts)}"

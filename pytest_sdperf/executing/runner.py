@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pytest_sdperf import ladder
 from pytest_sdperf.building.builder import Builder
@@ -17,7 +17,7 @@ from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.executing.workbench import Workbench
 from pytest_sdperf.faults import planting
-from pytest_sdperf.files.arrays import load_arrays, save_arrays
+from pytest_sdperf.files.arrays import digest_of, load_arrays, save_arrays
 from pytest_sdperf.labels import in_words
 from pytest_sdperf.machine.device_choice import worker_environment
 from pytest_sdperf.processes import process
@@ -119,9 +119,26 @@ class CaseRunner:
         """Return the build of every component that the case executes."""
         return {component: self.build(component) for component in self.components}
 
+    def as_reference(self, case: Case, request: EngineRequest) -> Self:
+        """Return what executes another case that this one is compared with: no fault is ever planted into it."""
+        return dataclasses.replace(self, case=case, request=request, plant="")
+
     def inputs(self, *, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         """Return the seeded inputs of a component: float32 and int64 arrays by name."""
         return dict(self.model.example(self.case.component, self.case.workload, seed=seed))
+
+    def fed(self) -> dict[str, Any]:
+        """Return what decides the outputs beside the builds, as JSON data: it identifies what a request is given."""
+        if not self.is_pipeline:
+            return {"inputs": digest_of(self.inputs())}
+        request, model = self._request(), self.model
+        tokenizers = Path(request["tokenizers"]).name  # its key in the cache
+        steps = {"scheduler": model.config("scheduler"), "guidance_scale": model.guidance_scale}
+        return {**request, **steps, "tokenizers": tokenizers}
+
+    def _request(self) -> dict[str, Any]:
+        tokenizers = str(self.workbench.builder.tokenizers(self.case.model))
+        return {"tokenizers": tokenizers, "prompt": PROMPT, "seed": 0}
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]] | None = None) -> dict[str, np.ndarray[Any, Any]]:
         """Execute the case once in a fresh process and return its outputs.
@@ -192,13 +209,7 @@ class CaseRunner:
                 part.update(find(self.engine, shared, component, request=self.request, start=start))
         shared |= planting.of_task(self.plant)
         if self.is_pipeline:
-            return {
-                **shared,
-                "tokenizers": str(self.workbench.builder.tokenizers(self.case.model)),
-                "prompt": PROMPT,
-                "floating": self.floating,
-                "seed": 0,
-            }
+            return {**shared, **self._request(), "floating": self.floating}
         file = self.workbench.new_folder("inputs") / "inputs.npz"
         return {**shared, "inputs": str(save_arrays(file, self.inputs() if inputs is None else inputs))}
 

@@ -130,7 +130,7 @@ def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
     text = "\n".join(lines)
     if how == "skip":
         pytest.skip(text)
-    raise VerdictFailed(text, pytrace=False)
+    raise VerdictFailed(text, pytrace=False) from None  # it says it all
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ _HELD: Mapping[Check, str] = {
     "batch": "images-apart",
     "resolutions": "resolutions-served",
 }
+_NO_YARDSTICK = "no-yardstick"
 
 Found = tuple[Outcome, str, str]
 
@@ -93,7 +94,8 @@ def _stale(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
 def _wrong(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
     for answer in replay.answers:
         if not answer.passed and not answer.stale:
-            yield Outcome.REGRESSED, _WRONG[replay.check], _wrong_answer(replay, case, answer)
+            code = _WRONG[replay.check] if math.isfinite(answer.limit) else _NO_YARDSTICK
+            yield Outcome.REGRESSED, code, _wrong_answer(replay, case, answer)
 
 
 def _wrong_answer(replay: Replay, case: Case, answer: Answer) -> str:
@@ -117,7 +119,7 @@ def _wrong_answer(replay: Replay, case: Case, answer: Answer) -> str:
 def _different(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
     for number, spread in enumerate(replay.spreads):
         if not spread.passed:
-            code = _code(replay, number)
+            code = _code(replay, number) if math.isfinite(spread.limit) else _NO_YARDSTICK
             yield Outcome.REGRESSED, code, f"{opening(case)}, {_spread(spread)}{_meaning(code)}."
         elif replay.exact and not spread.equal:
             sentence = (

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf import ladder
+from pytest_sdperf.building.cache import content_key
+from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.checking.agreement import by_torch, floating_of
 from pytest_sdperf.comparing.tensors import compare
 from pytest_sdperf.executing.runner import CaseRunner
@@ -106,13 +108,19 @@ def _inside(question: Question, build: Build, *, share: int) -> dict[str, Any]:
     """Return what the engine of a case computes inside: `obtained`, an npz file, and how many inner `values`."""
     runner, component = question.runner, question.runner.case.component
     told = _own_task(runner, "reveal", {"graph": str(build.path), "share": share})
-    probe = dataclasses.replace(build, path=Path(told["path"]))
+    probe = _probe(build, Path(told["path"]), share=share)
     arguments = {**runner.arguments(question.inputs, builds={component: probe}), "inside": True}
     part = arguments["components"][component]
     if _CUDA_GRAPH in part["options"]:
         part["options"] = {**part["options"], _CUDA_GRAPH: "off"}  # its outputs have fixed places
     answer = runner.task("run", arguments)
     return {"obtained": answer["outputs"], "recipe": answer["recipe"], "values": told["values"]}
+
+
+def _probe(build: Build, path: Path, *, share: int) -> Build:
+    """Return the build of a graph that tells its inner values: compiled, it is another one than that of the case."""
+    parts = {"build": build.key, "share": share, "code": source_hash("pytest_sdperf.tracing.section")}
+    return dataclasses.replace(build, key=f"inside-{content_key(parts)}", path=path)
 
 
 def _references(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
@@ -222,7 +230,7 @@ def _by_modules(
     if export.spot is None or located.spot is None:
         return located, answer
     kind = "export" if located.kind == "graph" else located.kind
-    return dataclasses.replace(located, kind=kind, told=_wrong_export(export.spot)), answer
+    return dataclasses.replace(located, kind=kind).saying(_wrong_export(export.spot)), answer
 
 
 def _wrong_export(spot: Spot) -> str:

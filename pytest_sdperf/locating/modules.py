@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.checking.agreement import floating_of, plain_runner
-from pytest_sdperf.comparing.tensors import relative_l2
-from pytest_sdperf.files.arrays import at_most_two_values, load_arrays, not_finite
+from pytest_sdperf.comparing.tensors import relative_l2, yardstick_of
+from pytest_sdperf.files.arrays import at_most_two_values, load_arrays
 from pytest_sdperf.locating import reproductions
 from pytest_sdperf.locating.question import Question, torch_outputs
+from pytest_sdperf.tracing.insides import CALL, FILE, READ, plain_not_finite
 from pytest_sdperf.values.located import Located, Spot
-from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
+from pytest_sdperf.yardsticks import REFERENCE, limit
 
 if TYPE_CHECKING:
     import numpy as np
 
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
-READ, CALL = "<", "#"  # after the path of a module: the number of what it read, and of its call
 _COMPILED = (
     "Nobody can look inside what {engine} compiled as one. The same module without it, on these inputs, is the "
     "yardstick and right: what the compiler makes of it is to blame."
@@ -29,6 +29,10 @@ _COMPILED = (
 _AROUND = (
     "Each of its modules gives the right thing, the outermost one too: what is wrong is made around them, by what the "
     "engine does with what they read or gave."
+)
+_NOT_COMPARED = (
+    "Where it goes wrong cannot be told: what its outermost module gave was compared with nothing, because plain torch "
+    "has nothing like it, or nothing finite."
 )
 _UNCUT = "No files that show it were made: {why}, so it cannot be built without the code around it."
 _OTHERS = "Its weights are not those of the reference: {names} ({count} in all)."
@@ -46,6 +50,7 @@ class FirstWrong:
         inputs: What the module read.
         last: The last module before it that agrees.
         places: How many were compared.
+        whole: Whether what the outermost module gave was.
     """
 
     spot: Spot | None = None
@@ -53,6 +58,7 @@ class FirstWrong:
     inputs: tuple[Spot, ...] = ()
     last: Spot | None = None
     places: int = 0
+    whole: bool = True
 
 
 def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
@@ -66,9 +72,12 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
     runner, floating = question.runner, floating_of(question.runner)
     answer = runner.task("run", {**runner.arguments(question.inputs), "inside": True})
     found, component = FirstWrong(), runner.case.component
+    outputs = torch_outputs(question, (REFERENCE[floating], floating), inside=True)
+    of_torch = [outputs[name] for name in (REFERENCE[floating], floating)]
+    if (where := plain_not_finite(*of_torch)) is not None:
+        return Located(component, "plain", spot=where)
     if answer["inside"]:
-        paths = torch_outputs(question, (REFERENCE[floating], floating), inside=True)
-        exact, plain = (load_arrays(paths[name].parent / "inside.npz") for name in (REFERENCE[floating], floating))
+        exact, plain = (load_arrays(path.parent / FILE) for path in of_torch)
         found = first_wrong(load_arrays(Path(answer["inside"])), exact, plain, floating=floating)
         located = found_in(found, component)
         if found.spot is None:
@@ -105,7 +114,7 @@ def _cut(
 def found_in(found: FirstWrong, component: str) -> Located:
     """Return what `first_wrong` found as it is reported."""
     if found.spot is None:
-        return Located(component, "hidden", places=found.places, told=_AROUND)
+        return Located(component, "hidden", places=found.places, told=_AROUND if found.whole else _NOT_COMPARED)
     return Located(component, "module", found.spot, found.inputs, found.last, places=found.places)
 
 
@@ -123,7 +132,7 @@ def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str
     """
     spots = dict(_spots(obtained, exact, plain, floating=floating))
     given = {name: spot for name, spot in spots.items() if READ not in name}
-    last = None
+    last, outermost = None, next((name for name in reversed(list(obtained)) if READ not in name), "")
     for name, spot in given.items():
         # What is wrong inside a module is wrong in all that hold it; a small one may be unlucky alone.
         around = {path: other for path, other in given.items() if spot.path.startswith(f"{other.path}.")}
@@ -136,7 +145,7 @@ def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str
             return FirstWrong(given[first], calls, tuple(reads[first]), last, len(given))
         if not _beyond(spot):
             last = spot
-    return FirstWrong(last=last, places=len(given))
+    return FirstWrong(last=last, places=len(given), whole=outermost in given)
 
 
 def _beyond(spot: Spot) -> bool:
@@ -155,9 +164,8 @@ def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str) -> 
         path, _, number = name.partition(READ)
         if number and at_most_two_values(exact[name]):
             continue  # a mask: what stands for minus infinity differs with the type
-        yardstick = max(relative_l2(plain[name], exact[name]), HALF_UNIT[floating])
-        error = math.inf if not_finite(array) else relative_l2(array, exact[name])
-        yield (
-            name,
-            Spot(f"input {number}" if number else "", "", "", path.partition(CALL)[0], error, FACTOR * yardstick),
-        )
+        largest = limit(yardstick_of([plain[name]], exact[name], floating=floating))
+        if not math.isfinite(largest):
+            continue  # plain torch is not finite there: it says nothing about others
+        value, error = f"input {number}" if number else "", relative_l2(array, exact[name])
+        yield name, Spot(value, "", "", path.partition(CALL)[0], error, largest)

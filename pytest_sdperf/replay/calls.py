@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.building.outputs import Compute, cached_outputs
-from pytest_sdperf.checking.agreement import by_torch, floating_of, plain_runner, reference_key
+from pytest_sdperf.checking.agreement import TORCH_CODE, by_torch, floating_of, plain_runner
 from pytest_sdperf.checking.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.checking.reference_keys import reference_keys
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.executing.runner import PROMPT, CaseRunner
 from pytest_sdperf.files.arrays import load_arrays, save_arrays
@@ -200,11 +201,11 @@ def _of_module(runner: CaseRunner, asked: Asked) -> tuple[Mapping[str, str], Com
             jobs[name] = {"floating": floating, "calls": arguments.pop("calls")}
         return plain.task("reference", {**arguments, "jobs": jobs}, module="replay")
 
-    keys = {
-        name: reference_key(plain, _TASK, {"floating": floating, "calls": [to_json(call) for call in group]})
+    variants = {
+        name: {"floating": floating, "calls": [to_json(call) for call in group]}
         for name, (group, floating) in asked.items()
     }
-    return keys, compute
+    return reference_keys(plain, variants, code=(_TASK, TORCH_CODE)), compute
 
 
 def _of_own(runner: CaseRunner, asked: Asked) -> tuple[Mapping[str, str], Compute]:

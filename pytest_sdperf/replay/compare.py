@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.comparing.tensors import compare, relative_l2, share_of_limit
+from pytest_sdperf.comparing.tensors import compare, relative_l2, share_of_limit, yardstick_of
 from pytest_sdperf.files.arrays import not_finite
 from pytest_sdperf.values.replays import Answer, Spread
-from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
+from pytest_sdperf.yardsticks import limit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,7 @@ def limits_of(exact: Arrays, rough: Sequence[Arrays], *, floating: str) -> dict[
         floating: The floating type that is tested.
     """
     return {
-        name: FACTOR * max(HALF_UNIT[floating], *(relative_l2(one[name], array) for one in rough))
+        name: limit(yardstick_of([one[name] for one in rough], array, floating=floating))
         for name, array in exact.items()
     }
 
@@ -78,20 +78,23 @@ def answer_of(call: str, obtained: Arrays, exact: Arrays, rough: Sequence[Arrays
 
 def is_indistinct(one: Arrays, other: Arrays, limits: Mapping[str, float]) -> bool:
     """Whether two answers of torch are so near to each other that neither could be told from the other."""
-    return all(_distance(other[name], one[name]) <= NEARER * limit for name, limit in limits.items())
+    finite = all(map(math.isfinite, limits.values()))  # else nothing is known of it
+    return finite and all(_distance(other[name], one[name]) <= NEARER * limit for name, limit in limits.items())
 
 
 def with_stale(answer: Answer, obtained: Arrays, earlier: Arrays, limits: Mapping[str, float], *, call: str) -> Answer:
     """Return a wrong answer that says so where it is the one to an earlier call."""
-    if answer.passed or any(_distance(obtained.get(name), earlier[name]) > limit for name, limit in limits.items()):
+    if answer.passed or not all(map(math.isfinite, limits.values())):
+        return answer
+    if any(_distance(obtained.get(name), earlier[name]) > limit for name, limit in limits.items()):
         return answer
     return dataclasses.replace(answer, stale=call)
 
 
 def _distance(obtained: Array | None, first: Array) -> float:
-    if obtained is None or obtained.shape != first.shape or not_finite(first) or not_finite(obtained):
+    if obtained is None or obtained.shape != first.shape:
         return math.inf
-    if _same(obtained, first):
+    if _same(obtained, first) and not not_finite(first):
         return 0.0
     return relative_l2(obtained, first)
 

@@ -22,7 +22,7 @@ from pytest_sdperf import clock
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import pretty, write_atomically
 from pytest_sdperf.building.cache import content_key
-from pytest_sdperf.building.fingerprint import source_hash
+from pytest_sdperf.building.fingerprint import modules_of, source_hash
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.sampling.timing import TimingPlan
 from pytest_sdperf.settings import EngineRequest, Settings
@@ -158,7 +158,7 @@ def conditions_of(
         "environment": environment,
         "interpreter": str(request.python or sys.executable),
         "set of installed packages": _installed(request.python or Path(sys.executable)),
-        "version of the code": source_hash(*_TASKS, type(engine).__module__, type(model).__module__),
+        "version of the code": source_hash(*_TASKS, *modules_of(engine, model)),
     }
     return {name: content_key({name: value}) for name, value in parts.items()}
 

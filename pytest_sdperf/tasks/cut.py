@@ -117,8 +117,8 @@ def _write(
     import torch
 
     from pytest_sdperf.tracing import cut_module
-    from pytest_sdperf.tracing.pool import distance
-    from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
+    from pytest_sdperf.tracing.distances import limit_of
+    from pytest_sdperf.yardsticks import REFERENCE
 
     wide = getattr(torch, REFERENCE[floating])
     tensors = call.written()[1]
@@ -131,7 +131,7 @@ def _write(
                 (copy.deepcopy(calculated).to(wide), call.with_tensors(wider)),
             )
         )
-    limit = FACTOR * max(distance(plain, exact), HALF_UNIT[floating])
+    limit = limit_of(plain, exact, floating=floating)
     buffers = dict(loaded.named_buffers())
     weights = {**dict(loaded.named_parameters()), **buffers}
     cut_module.write(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.files.arrays import load_arrays
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.values import to_json
+
+if TYPE_CHECKING:
+    from pytest_sdperf.tracing.pool import Pool
+    from pytest_sdperf.values.located import Located
 
 _DRAWS = 3  # sets of random numbers that are tried in place of weights
 
@@ -60,16 +64,9 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     inputs = load_arrays(Path(arguments["inputs"]))
     obtained = load_arrays(Path(arguments["obtained"])) if arguments["obtained"] else {}
     context.say(f"comparing the {component} with its reference, node by node")
-    outputs = [load_arrays(Path(arguments[name])) if arguments[name] else {} for name in ("expected", "rough")]
-    if arguments["graphs"]:
-        raw, plain = map(Path, arguments["graphs"])
-        pool = reference.pool_of_graphs(raw, plain, inputs, floating=floating, device=device)
-        wrong = reference.wrong_reference(pool, *outputs, floating=floating)
-        if wrong is not None:
-            return {"located": to_json(Located(component, "export", spot=wrong)), "files": []}
-    else:
-        beside = [load_arrays(Path(arguments[name]).parent / "inside.npz") for name in ("expected", "rough")]
-        pool = reference.pool_of_modules(*beside, *outputs, floating=floating, device=device)
+    pool = _pool(arguments, inputs)
+    if isinstance(pool, Located):
+        return {"located": to_json(pool), "files": []}
     graph = reference.load(Path(arguments["graph"])).graph
     walk = Walk(graph, pool, inputs, wide=reference.wide_type(floating), device=device)
     suspect = search.wrong_in_graph(walk, obtained, floating=floating) or search.wrong_in_engine(
@@ -77,6 +74,32 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     )
     files = list(_files(walk, suspect, obtained, arguments, context.out_dir))
     return {"located": to_json(search.located(suspect, component)), "files": files}
+
+
+def _pool(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Pool | Located:
+    """Return the values of a reference, or what is found before a build is looked at."""
+    from pytest_sdperf.tracing import insides, reference
+    from pytest_sdperf.values.located import Located
+
+    how, component = {name: arguments[name] for name in ("floating", "device")}, arguments["component"]
+    of_torch = [Path(arguments[name]) for name in ("expected", "rough") if arguments[name]]
+    if of_torch and (where := insides.plain_not_finite(*of_torch)) is not None:
+        return Located(component, "plain", spot=where)
+    outputs = [load_arrays(path) for path in of_torch] or [{}, {}]
+    if arguments["graphs"]:
+        raw, plain = map(Path, arguments["graphs"])
+        pool = reference.pool_of_graphs(raw, plain, inputs, **how)
+        wrong = reference.wrong_reference(pool, *outputs, floating=arguments["floating"])
+        if wrong is not None:
+            return Located(component, "export", spot=wrong)
+        where = reference.plain_not_finite(pool)
+        if where is None:
+            return pool
+        if not of_torch:
+            return Located(component, "plain", spot=where)
+    # An attention of torch is finite where its parts, one by one, are not.
+    inside = (load_arrays(path.parent / insides.FILE) for path in of_torch)
+    return reference.pool_of_modules(*inside, *outputs, **how)
 
 
 def _files(walk: Any, suspect: Any, obtained: Any, arguments: Mapping[str, Any], folder: Path) -> Iterator[Any]:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 import torch
 
 from pytest_sdperf.tracing.definitions import Tensor
-from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
+from pytest_sdperf.tracing.distances import distance, leaves_range, yardstick_of
+from pytest_sdperf.yardsticks import limit
 
 # Orders of the axes in which another graph may keep a value; it may also see it in another shape.
 _ORDERS = {
@@ -56,7 +57,21 @@ class Place:
     @property
     def limit(self) -> float:
         """Largest error that passes here."""
-        return FACTOR * self.yardstick
+        return limit(self.yardstick)
+
+
+@dataclasses.dataclass(frozen=True)
+class Gap:
+    """A value of the reference that is no yardstick: plain torch is not finite there, and the reference is.
+
+    Attributes:
+        name, path, role, exposed: As of a `Place`.
+    """
+
+    name: str
+    path: str
+    role: str
+    exposed: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,17 +97,6 @@ class Found:
         return self.place.plain.permute(self.order).reshape(like.shape).to(like.dtype)
 
 
-def distance(obtained: Tensor, reference: Tensor) -> float:
-    """Return |obtained - reference| / |reference|, of flat tensors or of one shape; infinite where one is not finite.
-
-    `comparing.tensors.relative_l2` on tensors, which may be on a GPU.
-    """
-    wanted = reference.double()
-    norm = float(wanted.norm())
-    found = float((obtained.double() - wanted).norm()) / norm if norm else math.inf
-    return found if math.isfinite(found) else math.inf
-
-
 def is_masked(tensor: Tensor) -> bool:
     """Whether a mask was added: the numbers that it left are lost beside those that stand for minus infinity."""
     sizes = tensor.abs()
@@ -101,7 +105,12 @@ def is_masked(tensor: Tensor) -> bool:
 
 
 class Pool:
-    """The values of a reference."""
+    """The values of a reference.
+
+    Attributes:
+        places: What others are compared with, in order.
+        gaps: Where plain torch is not finite, in order.
+    """
 
     def __init__(self, floating: str) -> None:
         """Begin without any.
@@ -109,21 +118,25 @@ class Pool:
         Args:
             floating: The type that is tested: nothing can be nearer than its rounding.
         """
-        self._floor = HALF_UNIT[floating]
+        self._floating = floating
         self._vectors: dict[int, Tensor] = {}
         self._found: dict[int, list[tuple[Place, tuple[int, ...]]]] = {}
         self._projections: dict[int, list[Tensor]] = {}
         self._stacked: dict[int, Tensor] = {}
         self.places: list[Place] = []
+        self.gaps: list[Gap] = []
 
     def add(self, name: str, path: str, exact: Tensor, plain: Tensor, *, role: str = "", exposed: bool = False) -> None:
         """Take a value; one that holds nothing to be recognised by is left out."""
         size = exact.numel()
         if size < 2 or size > LARGEST or plain.numel() != size or not exact.is_floating_point():
             return
+        if leaves_range(plain.reshape(exact.shape), exact):
+            self.gaps.append(Gap(name, path, role, exposed))
+            return
         if is_masked(exact):
             return
-        yardstick = max(distance(plain.reshape(exact.shape), exact), self._floor)
+        yardstick = yardstick_of(plain.reshape(exact.shape), exact, floating=self._floating)
         if not math.isfinite(float(exact.double().norm())) or not bool(exact.any()):
             return
         place = Place(name, path, role, exact, plain.reshape(exact.shape), yardstick, exposed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from pytest_sdperf.fusing import dtypes, tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.computer import Computer, compute
 from pytest_sdperf.tracing.definitions import Tensor
-from pytest_sdperf.tracing.pool import LARGEST, Pool, distance
+from pytest_sdperf.tracing.distances import distance, limit_of
+from pytest_sdperf.tracing.pool import LARGEST, Pool
 from pytest_sdperf.values.located import Spot
-from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT, REFERENCE
+from pytest_sdperf.yardsticks import REFERENCE
 
 Arrays = Mapping[str, np.ndarray]
 # They hold what their input holds, and a pool finds a value in whatever shape and order.
@@ -95,11 +97,19 @@ def wrong_reference(pool: Pool, expected: Arrays, rough: Arrays, *, floating: st
         if not place.exposed or place.name not in expected:
             continue
         wanted = torch.from_numpy(expected[place.name])
-        yardstick = max(distance(torch.from_numpy(rough[place.name]), wanted), HALF_UNIT[floating])
+        largest = limit_of(torch.from_numpy(rough[place.name]), wanted, floating=floating)
         error = distance(place.exact.cpu(), wanted)
-        if error > FACTOR * yardstick:
-            return Spot(place.name, "", "", place.path, error, FACTOR * yardstick)
+        if error > largest:
+            return Spot(place.name, "", "", place.path, error, largest)
     return None
+
+
+def plain_not_finite(pool: Pool) -> Spot | None:
+    """Return where plain torch is first not finite, if that leaves an output without a yardstick; else None."""
+    if not any(gap.exposed for gap in pool.gaps):
+        return None
+    first = pool.gaps[0]
+    return Spot(first.name, "", first.role, first.path, math.inf, math.inf)
 
 
 def load(path: Path) -> ir.Model:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import torch
 
+from pytest_sdperf.files.arrays import save_arrays
 from pytest_sdperf.tracing.redrawn import numbers_like
 from pytest_sdperf.tracing.search import Arrays, Suspect, by_definition
 from pytest_sdperf.tracing.section import SUBGRAPH, boundary, cut, weights_of
@@ -104,8 +105,8 @@ def write(folder: Path, source: Path, suspect: Suspect, content: Mapping[str, An
     folder.mkdir(parents=True, exist_ok=True)
     model = cut(source, suspect.nodes, inputs=content["inputs"], weights=content["weights"], output=suspect.value)
     onnx.save(model, folder / SUBGRAPH)
-    np.savez(folder / INPUTS, allow_pickle=False, **content["inputs"])
-    np.savez(folder / EXPECTED, allow_pickle=False, expected=content["expected"])
+    save_arrays(folder / INPUTS, content["inputs"])
+    save_arrays(folder / EXPECTED, {"expected": content["expected"]})
     config = "".join(
         f"options.add_session_config_entry({key!r}, {value!r})\n" for key, value in session["config"].items()
     )

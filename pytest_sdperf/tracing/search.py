@@ -13,14 +13,18 @@ import torch
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.computer import Computer
 from pytest_sdperf.tracing.definitions import Tensor
-from pytest_sdperf.tracing.pool import distance, is_masked
+from pytest_sdperf.tracing.distances import distance, limit_of
+from pytest_sdperf.tracing.pool import is_masked
 from pytest_sdperf.tracing.reference import wide_type
 from pytest_sdperf.tracing.section import boundary, nodes_between
 from pytest_sdperf.tracing.walk import Walk
 from pytest_sdperf.values.located import Located, Spot
-from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
 
 Arrays = Mapping[str, np.ndarray]
+_NO_LIMIT = (
+    "The first value beyond its limit is {value}. Computed from what its node really read, plain torch is not finite "
+    "there: nobody can tell whether the node is wrong or what it reads."
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -36,6 +40,7 @@ class Suspect:
         last: The last value before it that agrees.
         more: Other nodes that are wrong by themselves.
         places: How many values were compared.
+        told: Why nothing can be said, as a sentence; empty where something is.
     """
 
     kind: str
@@ -46,6 +51,7 @@ class Suspect:
     last: Spot | None = None
     more: int = 0
     places: int = 0
+    told: str = ""
 
 
 def located(suspect: Suspect, component: str) -> Located:
@@ -59,6 +65,7 @@ def located(suspect: Suspect, component: str) -> Located:
         section=tuple(node.name or str(node.outputs[0].name) for node in suspect.nodes),
         more=suspect.more,
         places=suspect.places,
+        told=suspect.told,
     )
 
 
@@ -105,13 +112,55 @@ def wrong_in_engine(walk: Walk, obtained: Arrays, *, floating: str, device: str)
     seen = _Seen(walk, obtained, floating=floating)
     value = seen.first_beyond()
     if value is None:
-        return Suspect("vanished", places=seen.places)
+        untold = _untold(walk, seen.found, obtained)
+        return Suspect("hidden" if untold else "vanished", places=seen.places, told=untold)
     agreeing = {one for one, (error, limit) in seen.found.items() if error <= limit}
     nodes = nodes_between(value, {*_known(walk, []), *agreeing})
     inputs = tuple(filter(None, (seen.spot(one) for one in boundary(nodes))))
     itself = _local(walk, nodes, value, obtained, floating=floating, device=device)
+    if itself is not None and not math.isfinite(itself[1]):
+        return Suspect("hidden", places=seen.places, told=_NO_LIMIT.format(value=value.name))
     kind = "spread" if itself is not None and itself[0] <= itself[1] else "engine"
     return Suspect(kind, value, nodes, seen.spot(value), inputs, seen.last_before(nodes[0]), 0, seen.places)
+
+
+def _untold(walk: Walk, found: Mapping[ir.Value, tuple[float, float]], obtained: Arrays) -> str:
+    """Say which output was compared with nothing, and why; empty where each was compared."""
+    for node in walk.nodes:
+        for value in node.outputs:
+            array = obtained.get(str(value.name))
+            whole = array is not None and array.dtype.kind in "iub"
+            if value.is_graph_output() and value not in found and not whole:
+                why = _why_not_compared(walk, value, array)
+                return f"Where it goes wrong cannot be told: its output {value.name} was compared with nothing. {why}"
+    return ""
+
+
+def _why_not_compared(walk: Walk, value: ir.Value, array: np.ndarray | None) -> str:
+    exact, plain = walk.exact.get(value), walk.plain.get(value)
+    if exact is None or plain is None:
+        node = _first_unknown(walk, value)
+        op = f"{node.domain}::{node.op_type}".removeprefix("::")
+        return f"It comes from {op} {node.name}, of which no definition was written down."
+    if array is None:
+        return "The engine gave nothing of that name."
+    if array.shape != tuple(exact.shape):
+        return f"It has shape {array.shape}, and by its definition {tuple(exact.shape)}."
+    if not bool(plain.isfinite().all()):
+        return "Plain torch is not finite there."
+    return "By its definition it is one number, zeros or a mask, which tell nothing."
+
+
+def _first_unknown(walk: Walk, value: ir.Value) -> ir.Node:
+    """Return the first node before a value, or its own, whose results nobody knows."""
+    before, unknown = {value}, value.producer()
+    for node in reversed(walk.nodes):
+        if before.intersection(node.outputs):
+            before.update(one for one in node.inputs if one is not None)
+            known = (walk.exact.get(one) is not None and walk.plain.get(one) is not None for one in node.outputs)
+            unknown = unknown if any(known) else node
+    assert unknown is not None
+    return unknown
 
 
 def _local(
@@ -160,7 +209,7 @@ def by_definition(
             return None
         results.append(made)
     exact, plain = results
-    return exact.cpu(), FACTOR * max(distance(plain, exact), HALF_UNIT[floating])
+    return exact.cpu(), limit_of(plain, exact, floating=floating)
 
 
 class _Seen:
@@ -177,8 +226,9 @@ class _Seen:
                 array = torch.from_numpy(obtained[str(value.name)])
                 telling = exact.numel() > 1 and bool(exact.any()) and not is_masked(exact)
                 if array.is_floating_point() and array.shape == exact.shape and telling:
-                    yardstick = max(distance(plain, exact), HALF_UNIT[floating])
-                    self.found[value] = distance(array.to(exact.device), exact), FACTOR * yardstick
+                    limit = limit_of(plain, exact, floating=floating)
+                    if math.isfinite(limit):
+                        self.found[value] = distance(array.to(exact.device), exact), limit
 
     @property
     def places(self) -> int:

@@ -17,8 +17,9 @@ import torch
 
 from pytest_sdperf.tracing.computer import Computer, Tensors
 from pytest_sdperf.tracing.definitions import Tensor
+from pytest_sdperf.tracing.distances import distance
 from pytest_sdperf.tracing.likeness import is_telling, kind, plausible
-from pytest_sdperf.tracing.pool import Found, Pool, distance
+from pytest_sdperf.tracing.pool import Found, Pool
 
 # How many nodes after a corrected value are computed to see whether it was the right correction.
 _TRIED_NODES = 10

@@ -55,7 +55,8 @@ class Located:
         kind: `graph` (the build's graph is wrong: by its definition a node gives something else than the reference),
             `engine` (a node gives something else than its definition), `module` (a module of a torch engine does),
             `spread` (no single place: errors add up), `vanished` (gone as soon as somebody looks inside), `export`
-            (the exported graph is wrong before anything is optimized) or `hidden` (nobody can look inside).
+            (the exported graph is wrong before anything is optimized), `plain` (plain torch itself is not finite in the
+            type that is tested, so nothing can be called right) or `hidden` (nobody can look inside).
         spot: The first value that is wrong; None where none was found.
         inputs: What its node, or the nodes of `section`, read.
         last: The last value before it that agrees.

@@ -3,10 +3,12 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import sys
+from pathlib import Path
 
 import pytest
+from overflowing_models import Loud
 
-from pytest_sdperf.building.fingerprint import library_versions, source_hash
+from pytest_sdperf.building.fingerprint import library_versions, modules_of, source_hash
 
 
 @pytest.fixture
@@ -34,6 +36,52 @@ def test_hash_follows_imports_inside_the_package(package, module, changes):
     with (package / f"{module}.py").open("a") as file:
         file.write("# changed\n")
     assert (source_hash("acme_pkg.top") != before) is changes
+
+
+@pytest.fixture
+def derived(package, tmp_path):
+    """A class of one package that derives from one of another, and uses this project."""
+    other = tmp_path / "other_pkg"
+    (other / "deep").mkdir(parents=True)
+    for name, text in {
+        "__init__": "",
+        "mine": "from acme_pkg.base import Base\nfrom .deep import near\nclass Mine(Base): pass\n",
+        "deep/__init__": "from ..beside import thing\n",
+        "deep/near": "import pytest_sdperf.models._components\n",
+        "beside": "thing = 1\n",
+    }.items():
+        (other / f"{name}.py").write_text(text)
+    (package / "base.py").write_text("from acme_pkg.low import thing\nclass Base: pass\n")
+    importlib.invalidate_caches()
+    yield importlib.import_module("other_pkg.mine").Mine()
+    for name in [name for name in sys.modules if name.startswith("other_pkg")]:
+        del sys.modules[name]
+
+
+def test_a_thing_is_made_of_its_class_and_of_all_that_it_derives_from(derived):
+    assert modules_of(derived, 1, "text") == ["other_pkg.mine", "acme_pkg.base"]
+    assert modules_of(Loud("a", {}, {}))[:2] == ["overflowing_models", "pytest_sdperf.models._stable_diffusion"]
+
+
+@pytest.mark.parametrize(
+    "file", ["acme_pkg/base", "acme_pkg/low", "other_pkg/mine", "other_pkg/deep/__init__", "other_pkg/deep/near",
+             "other_pkg/beside"],
+)  # fmt: skip
+def test_every_package_that_it_derives_from_counts_and_imports_with_dots(derived, tmp_path, file):
+    before = source_hash(*modules_of(derived))
+    with (tmp_path / f"{file}.py").open("a") as text:
+        text.write("# changed\n")
+    assert source_hash(*modules_of(derived)) != before
+
+
+def test_what_it_uses_of_this_project_counts(derived, monkeypatch):
+    before, read = source_hash(*modules_of(derived)), Path.read_text
+
+    def changed(path, *args, **named):
+        return read(path, *args, **named) + ("# changed\n" if path.name == "_components.py" else "")
+
+    monkeypatch.setattr(Path, "read_text", changed)
+    assert source_hash(*modules_of(derived)) != before
 
 
 def test_rooms_that_hold_types_only_do_not_count():

@@ -102,3 +102,16 @@ def test_the_limit_of_an_engine_scales_with_torch(size, seed):
 
     assert drift(1.0)
     assert not drift(3.0)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("which", [0, 1])
+def test_where_torch_is_not_finite_nothing_says_how_far_an_engine_may_drift(bad, which):
+    plain = [outputs(1e-3, 3), outputs(1e-6)]
+    plain[which]["step_latents"][1:] = bad
+    found = drift_of_engine(outputs(1e-3, 4), SINGLE, plain=tuple(plain), floating="float16")
+    assert [step.passed for step in found.steps] == [True, False, False]
+    assert sentences(found) == (
+        "From step 2 of 3 on nothing says how far float16 may drift: what plain torch drifts by is not finite there. "
+        f"The drift was {', '.join(f'{step.error:.2e} after step {n}' for n, step in enumerate(found.steps, 1))}."
+    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.comparing.tensors import compare, relative_l2
+from pytest_sdperf.comparing.tensors import compare, relative_l2, yardstick_of
 from pytest_sdperf.comparing.words import sentences
 from pytest_sdperf.yardsticks import FACTOR, HALF_UNIT
 
@@ -79,6 +80,15 @@ def test_where_torch_itself_overflows_nothing_passes(plain):
         "The component has no yardstick: plain torch float16 is not finite on these weights and inputs, so nothing "
         "can be called right in this precision."
     )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_on_either_side_is_infinitely_far_away(bad):
+    broken = np.where(REFERENCE > 2, bad, REFERENCE)
+    assert relative_l2(broken, REFERENCE) == relative_l2(REFERENCE, broken) == relative_l2(broken, broken) == math.inf
+    assert relative_l2(REFERENCE, REFERENCE * 0) == math.inf
+    assert yardstick_of([REFERENCE, broken], REFERENCE, floating="float16") == math.inf
+    assert yardstick_of([broken, REFERENCE], REFERENCE, floating="float16") == math.inf
 
 
 def test_a_reference_of_zeros_passes_nothing():

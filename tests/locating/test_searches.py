@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +14,7 @@ from pytest_sdperf.locating import graphs, locate
 from pytest_sdperf.locating.question import Question
 from pytest_sdperf.machine import host_memory
 from pytest_sdperf.settings import Settings
+from pytest_sdperf.values import Build
 from pytest_sdperf.values.located import Located, Spot
 
 
@@ -84,6 +86,14 @@ def test_what_does_not_fit_into_memory_is_said(monkeypatch, changes, told):
     )
 
 
+def test_what_is_looked_into_is_another_build_for_those_that_compile():
+    build = Build("fuse-native-0123", "onnx", Path("model.onnx"), "float32")
+    probes = [graphs._probe(build, Path("inside.onnx"), share=share) for share in (1, 8, 8)]
+    assert len({build.key, *(one.key for one in probes)}) == 3
+    assert probes[1] == probes[2]
+    assert {(one.path, one.floating) for one in probes} == {(Path("inside.onnx"), "float32")}
+
+
 def test_a_fault_that_vanishes_is_one_of_onnxruntime():
     assert graphs._gone(64, 8) == graphs._gone(64, 1).replace("its 64", "64 of its")
     assert graphs._gone(512, 1) == (
@@ -118,7 +128,7 @@ def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
     assert said == ["looking again with random weights failed: the worker was killed by SIGKILL"]
 
 
-@pytest.mark.parametrize("kind", ["engine", "spread", "vanished", "hidden", "export"])
+@pytest.mark.parametrize("kind", ["engine", "spread", "vanished", "hidden", "plain", "export"])
 def test_only_a_wrong_graph_is_made_again(kind):
     """A graph that somebody gave is no export that could be repeated."""
     runner = SimpleNamespace(workbench=SimpleNamespace(builder=SimpleNamespace(given=object())))

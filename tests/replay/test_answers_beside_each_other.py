@@ -69,6 +69,28 @@ def test_of_several_roundings_the_farthest_counts():
     assert not answer_of("B", obtained, exact, rough[:1], floating="float32").passed
 
 
+@pytest.mark.parametrize("floating", ["float16", "float32"])
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_where_torch_is_not_finite_in_any_rounding_there_is_no_limit(floating, place, bad):
+    """An engine that stays finite there is told neither that it is right nor whose its answer is."""
+    rough = [{"out": RIGHT.copy()}, {"out": RIGHT.copy()}]
+    rough[place]["out"][0, 0] = bad
+    limits = limits_of({"out": RIGHT}, rough, floating=floating)
+    assert limits == {"out": math.inf}
+    assert not spread_of("calls", [{"out": RIGHT}, {"out": RIGHT}], limits).passed
+    answer = answer_of("B", {"out": RIGHT}, {"out": RIGHT}, rough, floating=floating)
+    assert (answer.limit, answer.passed) == (math.inf, False)
+    assert with_stale(answer, {"out": RIGHT}, {"out": -RIGHT}, limits, call="A").stale == ""
+    assert not is_indistinct({"out": RIGHT}, {"out": RIGHT}, limits)
+
+
+def test_equal_answers_that_are_not_finite_never_pass():
+    broken = {"out": RIGHT * np.float32(np.nan)}
+    found = spread_of("calls", [broken, broken], LIMITS)
+    assert (found.largest, found.passed, found.equal) == (math.inf, False, True)
+
+
 def test_a_wrong_answer_says_whose_it_is():
     exact, other = {"out": RIGHT}, {"out": RIGHT[:, ::-1].copy()}
     answer = answer_of("B", exact, other, [other], floating="float32")

@@ -138,7 +138,7 @@ def answering(replay, **changes):
             Outcome.REGRESSED,
             (
                 "UNet answer to another prompt and seed has no yardstick: plain torch float32 is not finite there, so "
-                "nothing can be called right. [answer-wrong]"
+                "nothing can be called right. [no-yardstick]"
             ),
         ),
         (
@@ -184,7 +184,12 @@ def answering(replay, **changes):
         (
             apart(REPEATS, 0, limit=math.inf),
             Outcome.REGRESSED,
-            "UNet, 2 equal calls: there is no yardstick, because plain torch is not finite. [not-repeated]",
+            "UNet, 2 equal calls: there is no yardstick, because plain torch is not finite. [no-yardstick]",
+        ),
+        (
+            apart(BATCH, 0, limit=math.inf),
+            Outcome.REGRESSED,
+            "UNet, row 1 of 8, and alone: there is no yardstick, because plain torch is not finite. [no-yardstick]",
         ),
         (
             apart(BATCH, 0, largest=1e-4),

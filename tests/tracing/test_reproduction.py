@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 
@@ -12,12 +13,13 @@ import pytest
 import torch
 
 from pytest_sdperf.files.arrays import load_arrays
-from pytest_sdperf.tracing import reproduction
+from pytest_sdperf.tracing import reproduction, search
 from pytest_sdperf.tracing.pool import Pool
-from pytest_sdperf.tracing.reference import load
-from pytest_sdperf.tracing.search import wrong_in_engine, wrong_in_graph
+from pytest_sdperf.tracing.reference import load, plain_not_finite
+from pytest_sdperf.tracing.search import located, wrong_in_engine, wrong_in_graph
 from pytest_sdperf.tracing.section import inner_values, reveal
 from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.values.located import Spot
 
 RANDOM = np.random.default_rng(0)
 INPUTS = {"x": RANDOM.standard_normal((4, 16, 32)).astype(np.float32)}
@@ -105,6 +107,80 @@ def test_an_activation_that_an_engine_approximates(graph, tmp_path):
 def test_an_engine_that_is_right(graph, tmp_path):
     _, _, suspect = engine_fault(graph, tmp_path, {})
     assert (suspect.kind, suspect.spot, suspect.places) == ("vanished", None, 3)
+
+
+def test_an_output_that_was_compared_with_nothing_is_not_called_right(graph, tmp_path):
+    walk = walk_along(graph)
+    walk.faults.clear()
+    obtained = compute(graph, tmp_path / "probe", {})
+    begin = "Where it goes wrong cannot be told: its output y was compared with nothing. "
+    own = {name: array for name, array in obtained.items() if name != "y"}
+    shorter = dict(own, y=obtained["y"][:2])
+    for seen, why in (
+        (own, "The engine gave nothing of that name."),
+        (shorter, "It has shape (2, 16, 8), and by its definition (4, 16, 8)."),
+    ):
+        suspect = wrong_in_engine(walk, seen, **HOW)
+        assert (suspect.kind, suspect.value, suspect.told) == ("hidden", None, begin + why)
+
+
+def test_an_operator_without_a_definition_is_named_and_nothing_blamed(graph, tmp_path):
+    model = ir.load(graph)
+    last = next(node for node in model.graph if node.name == "last")
+    last.domain, last.op_type = "acme", "Secret"
+    walk = Walk(model.graph, Pool("float32"), INPUTS, wide=torch.float64, device="cpu")
+    walk.faults.clear()
+    suspect = wrong_in_engine(walk, compute(graph, tmp_path / "probe", {}), **HOW)
+    assert (suspect.kind, suspect.value, suspect.places) == ("hidden", None, 2)
+    assert located(suspect, "unet").told == (
+        "Where it goes wrong cannot be told: its output y was compared with nothing. It comes from acme::Secret last, "
+        "of which no definition was written down."
+    )
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_where_plain_torch_is_not_finite_nothing_is_compared(graph, tmp_path, bad):
+    """Neither an engine that is not finite either is right there, nor one that is finite is wrong."""
+    walk = walk_along(graph)
+    walk.faults.clear()
+    for value in [one for one in walk.plain if one.name in ("b", "y")]:
+        walk.plain[value] = torch.full_like(walk.plain[value], bad)
+    obtained = compute(graph, tmp_path / "probe", {})
+    for seen in (obtained, {name: array * np.float32(np.nan) for name, array in obtained.items() if name != "a"}):
+        suspect = wrong_in_engine(walk, seen, **HOW)
+        assert (suspect.kind, suspect.value) == ("hidden", None)
+        assert suspect.told == (
+            "Where it goes wrong cannot be told: its output y was compared with nothing. Plain torch is not finite "
+            "there."
+        )
+
+
+def test_where_the_node_alone_is_not_finite_neither_it_nor_what_it_reads_is_blamed(graph, tmp_path, monkeypatch):
+    walk = walk_along(graph)
+    walk.faults.clear()
+    obtained = compute(graph, tmp_path / "probe", APPROXIMATE)
+    made = search.by_definition
+    monkeypatch.setattr(search, "by_definition", lambda *given, **how: (made(*given, **how)[0], math.inf))
+    suspect = wrong_in_engine(walk, obtained, **HOW)
+    assert (suspect.kind, suspect.value) == ("hidden", None)
+    assert suspect.told == (
+        "The first value beyond its limit is b. Computed from what its node really read, plain torch is not finite "
+        "there: nobody can tell whether the node is wrong or what it reads."
+    )
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_place_without_a_yardstick_is_a_gap_and_holds_nothing(bad):
+    pool, exact = Pool("float16"), torch.from_numpy(RANDOM.standard_normal((4, 8)))
+    broken, mask = exact.half(), torch.tensor([[0.0, -3.0e38]] * 4)
+    broken[0, 0] = bad
+    pool.add("mask", "net.mask", mask, mask.half(), role="Where")
+    pool.add("inner", "net.0", exact, broken, role="MatMul")
+    assert plain_not_finite(pool) is None
+    pool.add("out", "", exact, broken, exposed=True)
+    assert [gap.name for gap in pool.gaps] == ["inner", "out"]
+    assert pool.find(exact) is None
+    assert plain_not_finite(pool) == Spot("inner", "", "MatMul", "net.0", math.inf, math.inf)
 
 
 def test_errors_that_come_from_before(graph, tmp_path):

@@ -1,0 +1,31 @@
+"""Tensors against tensors, wherever they are: `comparing.tensors` for torch."""
+
+from __future__ import annotations
+
+from pytest_sdperf.files.arrays import MINUS_INFINITY
+from pytest_sdperf.tracing.definitions import Tensor
+from pytest_sdperf.yardsticks import limit, relative, yardstick
+
+
+def distance(obtained: Tensor, reference: Tensor) -> float:
+    """Return |obtained - reference| / |reference|, of flat tensors or of one shape; infinite where one is not finite.
+
+    Against a reference of zeros it is infinite, too.
+    """
+    wanted = reference.double()
+    return relative(float((obtained.double() - wanted).norm()), float(wanted.norm()))
+
+
+def yardstick_of(plain: Tensor, reference: Tensor, *, floating: str) -> float:
+    """Return the error of plain torch in `floating` (`yardsticks`)."""
+    return yardstick(distance(plain, reference), floating=floating)
+
+
+def limit_of(plain: Tensor, reference: Tensor, *, floating: str) -> float:
+    """Return the largest error that passes; infinite where plain torch is not finite."""
+    return limit(yardstick_of(plain, reference, floating=floating))
+
+
+def leaves_range(plain: Tensor, exact: Tensor) -> bool:
+    """Whether one tensor holds values that are not finite where another one, of its shape, holds numbers."""
+    return bool((~plain.isfinite() & (exact.abs() < MINUS_INFINITY)).any())

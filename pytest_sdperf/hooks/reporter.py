@@ -15,7 +15,8 @@ from pytest_sdperf.running.conclusion import conclude, summary_lines
 from pytest_sdperf.running.preparation import Needs, prepare
 from pytest_sdperf.running.run_results import Results
 from pytest_sdperf.running.session import session_of
-from pytest_sdperf.selection.items import case_of, fixtures_of, is_skipped, narrows
+from pytest_sdperf.selection.items import case_of, is_skipped, narrows
+from pytest_sdperf.selection.purposes import measures, purpose_of
 
 NAME = "sdperf-reporter"
 _COLLECTION = "sdperf_collection"
@@ -53,7 +54,7 @@ class Reporter:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember the tests that are about to measure, once it is known that they can."""
-        benches = [item for item in session.items if case_of(item) and "bench" in fixtures_of(item)]
+        benches = list(filter(measures, session.items))
         self._results.collected = session_of(self._config).collected
         if not self._config.option.collectonly:
             self._results.benches = {item.nodeid: case for item in benches if (case := case_of(item))}
@@ -141,9 +142,7 @@ def needs_of(items: Iterable[pytest.Item]) -> list[Needs]:
     """Return what the tests that will run need to have built."""
     needs = []
     for item in items:
-        case, fixtures = case_of(item), fixtures_of(item)
-        if case is not None and not is_skipped(item) and fixtures & {"build", "runner"}:
-            names = ("agree", "drift", "expected_counts", "replay")
-            agrees, drifts, counts, replays = (name in fixtures for name in names)
-            needs.append(Needs(case, agrees=agrees, drifts=drifts, counts=counts, replays=replays))
+        case, purpose = case_of(item), purpose_of(item)
+        if case is not None and not is_skipped(item) and (purpose.builds or purpose.executes):
+            needs.append(Needs(case, purpose.looks))
     return needs

@@ -17,16 +17,20 @@ from pytest_sdperf.device import Device
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.executing.runner import CaseRunner, rungs_of
 from pytest_sdperf.executing.workbench import Workbench
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.measuring.measure import MOST_WAITING, timing_plan
 from pytest_sdperf.options.weights_identity import NONE, OWN, RANDOM
 from pytest_sdperf.planning import estimates
 from pytest_sdperf.planning.builds import Builds, Place, Step
 from pytest_sdperf.planning.cost import Cost
-from pytest_sdperf.planning.estimates import Speed
+from pytest_sdperf.planning.estimates import Speed, start_seconds
 from pytest_sdperf.planning.figures import Figure, estimate, total
 from pytest_sdperf.planning.known import Known
-from pytest_sdperf.planning.wanted import AGREEMENT, COUNTS, PICTURES, RUN, SPEED, Wanted
+from pytest_sdperf.planning.repeated import Repeated
+from pytest_sdperf.planning.wanted import Wanted
+from pytest_sdperf.replay import resolutions
 from pytest_sdperf.running.session import Session
+from pytest_sdperf.selection.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, PICTURES, REPLAY, RUN, SPEED, TURNS
 from pytest_sdperf.values import Case
 from pytest_sdperf.yardsticks import REFERENCE
 
@@ -126,10 +130,13 @@ class Estimator:
         parts = {
             SPEED: lambda: self._measuring(wanted.case, engine),
             AGREEMENT: lambda: self._comparing(wanted.case, engine, steps),
+            DRIFT: lambda: self._drifting(wanted.case, engine, steps),
+            REPLAY: lambda: self._replaying(wanted.case, engine, steps),
             PICTURES: lambda: self._drawing(wanted.case, engine),
+            TURNS: lambda: self._taking_turns(wanted.case, engine),
             RUN: lambda: self._calling(wanted.case, engine),
         }
-        found = [parts[test]() for test in wanted.tests if test in parts]
+        found = [parts[test]() for test in wanted.tests if test not in {COUNTS, BUILD}]
         return _sum([*found, self._compiling(wanted.case, engine)]) if found else Figure()
 
     def _compiling(self, case: Case, engine: Engine) -> Figure | None:
@@ -150,12 +157,12 @@ class Estimator:
         if one is None:
             return None
         # They start side by side, as many as may wait.
-        starts = math.ceil(settings.processes / MOST_WAITING) * _start_s(case, engine)
+        starts = math.ceil(settings.processes / MOST_WAITING) * start_seconds(case, engine)
         return replace(one, value=one.value * settings.processes + starts)
 
     def _calling(self, case: Case, engine: Engine) -> Figure | None:
         one = self._known.first_seconds(case) or self._estimated(estimates.first_seconds, case, engine)
-        return None if one is None else replace(one, value=one.value + _start_s(case, engine))
+        return None if one is None else replace(one, value=one.value + start_seconds(case, engine))
 
     def _estimated(self, seconds: Callable[..., float], case: Case, engine: Engine) -> Figure | None:
         floating, model = self._floating(case, engine), self._model(case)
@@ -169,12 +176,35 @@ class Estimator:
         calling = Figure() if self.session.has_outputs(case) else self._calling(case, engine)
         return _sum((calling, self._references(case, engine, steps)))
 
+    def _drifting(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+        """Return what a comparison costs, and the same case once more, in single precision."""
+        return _sum((self._comparing(case, engine, steps), self._calling(case, engine)))
+
+    def _replaying(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+        """Return what repeated calls cost, and torch's answers; the other checks of a replay make fewer of them."""
+        seconds = self._repeated(case, engine).replay_seconds(self.session.run.settings.repeats)
+        answers = self._references(case, engine, steps)
+        return None if seconds is None else _sum((estimate(seconds), answers))
+
+    def _taking_turns(self, case: Case, engine: Engine) -> Figure | None:
+        settings, kind = self.session.run.settings, self._speed.kind
+        if case.component == PIPELINE or (kind == "cpu" and not settings.max_processes):
+            return Figure()  # skipped; its text says why
+        sizes = settings.resolutions or resolutions.usual_of(self._model(case).height or case.height)
+        pairs = Policy.of(settings, device_kind=kind).pair_looks.counts[0]
+        seconds = self._repeated(case, engine).turns_seconds(sizes, pairs=pairs)
+        return None if seconds is None else estimate(seconds)
+
+    def _repeated(self, case: Case, engine: Engine) -> Repeated:
+        floating = self._floating(case, engine)
+        return Repeated(case, self._model(case), self._speed, floating, start_seconds(case, engine))
+
     def _drawing(self, case: Case, engine: Engine) -> Figure | None:
         """Return what the pictures of a case cost, and those of plain torch once for every engine."""
         prompts = self.session.run.settings.prompts or semantics.DEFAULT_PROMPTS[self._speed.kind]
         plain = replace(case, batch_size=min(prompts, semantics.REFERENCE_BATCH))
         place = ("pictures", plain.model, plain.workload, plain.weights)
-        sides = [(case, self._floating(case, engine), _start_s(case, engine))]
+        sides = [(case, self._floating(case, engine), start_seconds(case, engine))]
         if place not in self._claimed:
             sides.append((plain, "float32", estimates.TORCH_START_S))
         self._claimed.add(place)
@@ -249,11 +279,6 @@ class Estimator:
         floating = self._floating(case, engine)
         needed = estimates.gpu_bytes(case, self._model(case), floating=floating, fused=fused)
         return None if needed is None else estimate(needed)
-
-
-def _start_s(case: Case, engine: Engine) -> float:
-    torch = engine.consumes == "module" or case.component == PIPELINE
-    return estimates.TORCH_START_S if torch else estimates.START_S
 
 
 def _sum(figures: Iterable[Figure | None]) -> Figure | None:

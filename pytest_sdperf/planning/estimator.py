@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from pytest_sdperf import ladder
-from pytest_sdperf.building.inventory import Inventory
 from pytest_sdperf.checking import agreement, semantics
 from pytest_sdperf.components import PIPELINE, component_floating
 from pytest_sdperf.contracts import Engine, Model
@@ -19,9 +18,8 @@ from pytest_sdperf.executing.runner import CaseRunner, rungs_of
 from pytest_sdperf.executing.workbench import Workbench
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.measuring.measure import MOST_WAITING, timing_plan
-from pytest_sdperf.options.weights_identity import NONE, OWN, RANDOM
 from pytest_sdperf.planning import estimates
-from pytest_sdperf.planning.builds import Builds, Place, Step
+from pytest_sdperf.planning.builds import Place, Step, builds_of_run
 from pytest_sdperf.planning.cost import Cost
 from pytest_sdperf.planning.estimates import Speed, start_seconds
 from pytest_sdperf.planning.figures import Figure, estimate, total
@@ -50,11 +48,8 @@ class Estimator:
         self.device = _found(session)
         self._claimed: set[Place] = set()
         run = session.run
-        settings, weights = run.settings, run.settings.selection.weights
-        self._inventory = Inventory(settings.cache_dir, size_bytes=settings.cache_size_bytes)
-        self._builder = session.new_builder(self._inventory, say=_silent)
-        blind = weights not in {OWN, RANDOM, NONE} and not Path(weights).is_dir()
-        self._builds = Builds(self._builder, self._inventory, run.catalog, blind=blind)
+        settings, self._builds = run.settings, builds_of_run(session)
+        self._builder = self._builds.builder
         slug = self.device.slug if self.device else settings.gpu
         self._speed = Speed.of(run.device_kind, slug, cores=session.cores)
         self._known = Known.of(session.baseline, state_dir=settings.state_dir, slug=slug) if self.device else Known()
@@ -261,7 +256,7 @@ class Estimator:
             device=self.device,
             probe=run.probe(),
             builder=self._builder,
-            cache=self._inventory,
+            cache=self._builds.inventory,
             folder=Path(),
             say=_silent,
         )

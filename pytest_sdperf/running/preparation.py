@@ -121,7 +121,11 @@ def _builds(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...]
 
 
 def _build(session: Session, case: Case, component: str) -> Step:
-    return lambda: session.build(case, component)
+    def step() -> None:
+        with session.holds.about(case):
+            session.build(case, component)
+
+    return step
 
 
 def _counts(session: Session, case: Case) -> Step:
@@ -188,7 +192,8 @@ def _run(session: Session, case: Case) -> Step:
         if not agreement.is_comparable(session.runner(case)):
             return
         session.say(f"running {in_words(case)}")
-        session.runner(case).run_ahead()
+        with session.holds.about(case):
+            session.runner(case).run_ahead()
 
     return step
 

@@ -10,6 +10,7 @@ import pytest
 from door_toys import toy_catalog
 from sample_values import case
 
+from pytest_sdperf.building.holds import Holds
 from pytest_sdperf.checking import agreement
 from pytest_sdperf.replay import ahead
 from pytest_sdperf.running import preparation
@@ -24,6 +25,7 @@ class Recorder:
     def __init__(self, kind: str = "cpu", *, in_process: bool = False, fails: str = "") -> None:
         self.run = SimpleNamespace(settings=Settings(in_process=in_process), device_kind=kind, catalog=toy_catalog())
         self.cores, self.shared, self._fails = 2, False, fails
+        self.holds = Holds(self.run.catalog)
         self.log: list[tuple[str, str, bool]] = []
         self.builder = SimpleNamespace(expected_counts=lambda model, component, rung: self.note("counts", component))
         self._lock = threading.Lock()

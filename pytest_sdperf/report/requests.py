@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from pytest_sdperf.components import BETWEEN, PIPELINE
+from pytest_sdperf.judging.host_waits import host_waits_of
 from pytest_sdperf.judging.stages import Stage, stages_of
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
@@ -63,12 +64,15 @@ def _stage_cells(stages: Mapping[str, Stage]) -> tuple[str, ...]:
 
 
 def _details(measurement: Measurement, stages: Mapping[str, Stage]) -> str:
-    """Say which component has a call far slower than the others, or why nothing is known of its stages."""
+    """Say for what the host waits in every step, and which component has a call far slower than its others."""
+    waits = host_waits_of(measurement.samples[-1])
+    told = [f"the host waits for its GPU: {waits.told}"] if waits is not None and waits.rate >= 1 else []
     if not stages:
-        return next((why for one in measurement.samples if (why := one.facts.get("stages_not_available"))), "")
-    slow = [
+        why = next((why for one in measurement.samples if (why := one.facts.get("stages_not_available"))), "")
+        return "; ".join([*told, *filter(None, [why])])
+    told += [
         f"the slowest of {stage.calls} {name} calls takes {seconds(stage.slowest_s)}"
         for name, stage in stages.items()
         if stage.calls > 2 and stage.slowest_s > _STANDS_OUT * stage.call_s
     ]
-    return "; ".join(slow)
+    return "; ".join(told)

@@ -17,7 +17,7 @@ from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_o
 from pytest_sdperf.sampling.timing import TimingPlan, take_sample
 from pytest_sdperf.schedulers import scheduler_name
 from pytest_sdperf.settings import PipelineFactory
-from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks import TaskContext, _what_ran
 from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.tasks._made_pipeline import SUPPORTED, made_pipeline, plain_class, unwrapped
 from pytest_sdperf.tasks._plain_twin import identity, plain_pipeline_class, plain_twin
@@ -140,6 +140,9 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
             with observed_parts(pipeline, stages.timed):
                 stages.watch(request)
             facts |= stages.facts
+            facts |= _what_ran.of_given_request(
+                call, unet_calls=unet_calls[0], arguments=arguments, folder=context.out_dir
+            )
     return {
         "sample": to_json(
             dataclasses.replace(sample, load_s=load_s, facts={**sample.facts, **facts}, unet_calls=unet_calls[0])

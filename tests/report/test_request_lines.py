@@ -50,6 +50,19 @@ def test_a_call_that_stands_out_is_named():
     assert text(report(stages_s=slow))[2] == "    the slowest of 50 unet calls takes 500 ms"
 
 
+def test_a_host_that_waits_in_every_step_is_told():
+    def details(synchronizations, **facts):
+        waits = {"synchronizations": synchronizations, "copies": 50, "unet_calls": 50}
+        return text(report(host_waits=waits, **facts))[2]
+
+    assert details(100, stages_s=STAGES) == (
+        "    the host waits for its GPU: 100 synchronizations and 50 copies to the host in 50 UNet calls,"
+    )
+    assert details(1).startswith("    the host waits for its GPU: 1 synchronization and 50 copies")
+    fewer = {"synchronizations": 3, "copies": 1, "unet_calls": 50}
+    assert text(report(host_waits=fewer, stages_s=STAGES))[2] == LEGEND[0]
+
+
 def test_without_stages_there_are_dashes_and_the_reason():
     why = "the watched request failed: RuntimeError: no room"
     lines = text(report("onediff", 3000.0), report("torch", stages_not_available=why, batch_size=1))

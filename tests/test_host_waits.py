@@ -14,6 +14,7 @@ from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.values.outcomes import Outcome
 
 PIPELINE = case(component="pipeline")
+OPENING = "Pipeline makes the host wait for its GPU:"
 
 
 def seen(*waits, calls=50, copies=0):
@@ -41,7 +42,7 @@ def test_without_a_baseline_it_is_said():
         Outcome.NEW,
         "no-baseline",
         (
-            "Pipeline makes the host wait for its GPU: 100 synchronizations and 50 copies to the host in 50 UNet calls, "
+            f"{OPENING} 100 synchronizations and 50 copies to the host in 50 UNet calls, "
             "3.00 per call; that has no baseline yet."
         ),
         3.0,
@@ -55,7 +56,7 @@ def test_more_than_before_is_red():
         Outcome.REGRESSED,
         "more-waits",
         (
-            "Pipeline makes the host wait for its GPU: 100 synchronizations and 50 copies to the host in 50 UNet calls, "
+            f"{OPENING} 100 synchronizations and 50 copies to the host in 50 UNet calls, "
             "3.00 per call; its baseline: no synchronization and no copy to the host in 50 UNet calls; since then: torch "
             "2.12.0 -> 2.13.0."
         ),
@@ -70,7 +71,7 @@ def test_fewer_is_better():
         Outcome.IMPROVED,
         "fewer-waits",
         (
-            "Pipeline makes the host wait for its GPU: 1 synchronization and 0 copies to the host in 50 UNet calls, 0.02 "
+            f"{OPENING} 1 synchronization and 0 copies to the host in 50 UNet calls, 0.02 "
             "per call; its baseline: 50 synchronizations and 0 copies to the host in 50 UNet calls, 1.00 per call."
         ),
     )

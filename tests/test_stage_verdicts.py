@@ -94,6 +94,10 @@ def test_where_nobody_watched_nothing_is_said():
     assert told(slower(), BEFORE) == (Outcome.REGRESSED, ())
 
 
+def test_watched_requests_that_became_faster_do_not_explain_a_latency_that_became_slower():
+    assert told(with_stages(slower(), request(unet=0.001)), BEFORE) == (Outcome.REGRESSED, ())
+
+
 def test_a_request_that_held_needs_no_explanation():
     held = with_stages(measurement(case=PIPELINE), request(decoder=0.008))
     assert told(held, BEFORE) == (Outcome.HELD, ())

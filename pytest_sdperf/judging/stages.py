@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +51,7 @@ def stage_changes(measurement: Measurement, stored: Sequence[Session]) -> tuple[
         stored: The sessions that it is compared with.
 
     Returns:
-        Nothing where nobody watched a request, now or before, or where its stages changed as little as can be told.
+        Nothing where nobody watched a request, now or before, or where the watched ones did not change as the latency.
     """
     now = stages_of(measurement.samples)
     known = [found for session in stored if (found := stages_of(session.samples))]
@@ -62,7 +61,9 @@ def stage_changes(measurement: Measurement, stored: Sequence[Session]) -> tuple[
     names.sort(key=lambda name: name == BETWEEN)
     before = {name: statistics.median(_seconds(found, name) for found in known) for name in names}
     change = {name: _seconds(now, name) - before[name] for name in names}
-    whole = sum(change.values()) or math.inf
+    whole = sum(change.values())
+    if whole * _latency_change(measurement, stored) <= 0:
+        return ()
     blamed = sorted((name for name in names if change[name] / whole >= _SHARE), key=lambda name: -abs(change[name]))
     if not blamed:
         return ()
@@ -70,6 +71,11 @@ def stage_changes(measurement: Measurement, stored: Sequence[Session]) -> tuple[
             for name in blamed]  # fmt: skip
     rest = [told_of(name) for name in names if name not in blamed]
     return (f"in one watched request {', '.join(told)}{'; as before: ' if rest else ''}{', '.join(rest)}",)
+
+
+def _latency_change(measurement: Measurement, stored: Sequence[Session]) -> float:
+    medians = [statistics.median(sample.median_s for sample in one.samples) for one in stored if one.samples]
+    return measurement.latency_s - statistics.median(medians)
 
 
 def told_of(name: str) -> str:

@@ -57,8 +57,8 @@ def test_more_than_before_is_red():
         "more-waits",
         (
             f"{OPENING} 100 synchronizations and 50 copies to the host in 50 UNet calls, "
-            "3.00 per call; its baseline: no synchronization and no copy to the host in 50 UNet calls; since then: torch "
-            "2.12.0 -> 2.13.0."
+            "3.00 per call; its baseline: no synchronization and no copy to the host in 50 UNet calls; since then: "
+            "torch 2.12.0 -> 2.13.0."
         ),
         3.0,
         0.0,

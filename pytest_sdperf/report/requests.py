@@ -35,9 +35,10 @@ def request_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line
 
 
 def _is_request(measurement: Measurement) -> bool:
-    """Whether it has a time that can be a request's; another verdict says what is wrong with one that cannot."""
+    """Whether a request was watched beside a time that can be one's; a verdict says what is wrong with other times."""
     samples = measurement.samples
-    usable = bool(samples) and all(one.iterations_s for one in samples) and measurement.latency_s > 0
+    watched = any({"stages_s", "stages_not_available"} & {*sample.facts} for sample in samples)
+    usable = all(one.iterations_s for one in samples) and measurement.latency_s > 0 if watched else False
     return measurement.case.component == PIPELINE and usable
 
 

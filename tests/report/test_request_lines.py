@@ -58,22 +58,23 @@ def test_a_host_that_waits_in_every_step_is_told():
     assert details(100, stages_s=STAGES) == (
         "    the host waits for its GPU: 100 synchronizations and 50 copies to the host in 50 UNet calls,"
     )
-    assert details(1).startswith("    the host waits for its GPU: 1 synchronization and 50 copies")
+    assert details(1, stages_s=STAGES).startswith("    the host waits for its GPU: 1 synchronization and 50 copies")
     fewer = {"synchronizations": 3, "copies": 1, "unet_calls": 50}
     assert text(report(host_waits=fewer, stages_s=STAGES))[2] == LEGEND[0]
 
 
-def test_without_stages_there_are_dashes_and_the_reason():
+def test_where_watching_failed_there_are_dashes_and_the_reason():
     why = "the watched request failed: RuntimeError: no room"
-    lines = text(report("onediff", 3000.0), report("torch", stages_not_available=why, batch_size=1))
+    lines = text(report("onediff", 3000.0, stages_s=STAGES), report("torch", stages_not_available=why, batch_size=1))
     assert lines[1:4] == [
-        "  sd15 pipeline fp16 (ort) onediff batch 4         80         -         -         -         -         -",
-        "  sd15 pipeline fp16 (ort) torch batch 1         30.0         -         -         -         -         -",
+        "  sd15 pipeline fp16 (ort) onediff batch 4         80.0      25.0   20.0 ms   36.0 ms   41.0 ms    200 ms",
+        "  sd15 pipeline fp16 (ort) torch batch 1           30.0         -         -         -         -         -",
         f"    {why}",
     ]
 
 
-def test_what_was_not_measured_has_no_row():
+def test_what_was_not_watched_or_not_measured_has_no_row():
     of = case(component="pipeline")
     assert text(CaseReport("x", of, failed("oom", "no room", case=of)), CaseReport("y", of)) == []
-    assert text(report(ms=0.0)) == []
+    assert text(report()) == []
+    assert text(report(ms=0.0, stages_s=STAGES)) == []

@@ -37,10 +37,10 @@ def told(now, *before):
 
 
 def slower(*times_ms):
-    return measurement(*(times_ms or (16, 16, 16.1)), case=PIPELINE)
+    return measurement(*(times_ms or (16, 16, 16.1)), case=PIPELINE, calls=3)
 
 
-BEFORE = with_stages(session(), request())
+BEFORE = with_stages(session(calls=3), request())
 
 
 def test_the_stage_that_takes_longer_is_named_and_the_others_are_as_before():
@@ -90,7 +90,7 @@ def test_what_became_faster_is_named_too():
 
 
 def test_where_nobody_watched_nothing_is_said():
-    assert told(with_stages(slower(), request(decoder=0.008)), session()) == (Outcome.REGRESSED, ())
+    assert told(with_stages(slower(), request(decoder=0.008)), session(calls=3)) == (Outcome.REGRESSED, ())
     assert told(slower(), BEFORE) == (Outcome.REGRESSED, ())
 
 
@@ -99,12 +99,12 @@ def test_watched_requests_that_became_faster_do_not_explain_a_latency_that_becam
 
 
 def test_a_request_that_held_needs_no_explanation():
-    held = with_stages(measurement(case=PIPELINE), request(decoder=0.008))
+    held = with_stages(measurement(case=PIPELINE, calls=3), request(decoder=0.008))
     assert told(held, BEFORE) == (Outcome.HELD, ())
 
 
 def test_of_several_processes_the_middle_one_counts():
-    measured = with_stages(measurement(case=PIPELINE), *(request(unet=unet) for unet in (0.002, 0.9, 0.003)))
+    measured = with_stages(measurement(case=PIPELINE, calls=3), *(request(unet=unet) for unet in (0.002, 0.9, 0.003)))
     unet = stages_of(measured.samples)["unet"]
     assert (unet.calls, unet.call_s) == (3, 0.003)
     assert unet.whole_s == pytest.approx(0.009)
@@ -116,7 +116,7 @@ requests = st.dictionaries(st.sampled_from(["text_encoder", "unet", "vae_decoder
 
 @given(requests, requests)
 def test_whatever_the_stages_are_each_is_named_once(now, before):
-    outcome, lines = told(with_stages(slower(), now), with_stages(session(), before))
+    outcome, lines = told(with_stages(slower(), now), with_stages(session(calls=3), before))
     assert outcome is Outcome.REGRESSED
     for line in lines:
         blamed, _, rest = line.partition("; as before: ")

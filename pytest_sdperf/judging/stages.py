@@ -38,8 +38,8 @@ def stages_of(samples: Iterable[Sample]) -> Mapping[str, Stage]:
     Of several processes each number is the middle one.
     """
     seen = [found for sample in samples if (found := sample.facts.get("stages_s"))]
-    names = dict.fromkeys(name for found in seen for name in found if name != BETWEEN)
-    order = [*names, *({BETWEEN} if seen else ())]
+    names = dict.fromkeys(name for found in seen for name, calls in found.items() if calls)
+    order = sorted(names, key=lambda name: name == BETWEEN)
     return {name: _stage([found[name] for found in seen if found.get(name)]) for name in order}
 
 

@@ -53,14 +53,15 @@ def _stage_cells(stages: Mapping[str, Stage]) -> tuple[str, ...]:
     if not stages:
         return ("-",) * (len(_COLUMNS) - 1)
     encoders_s = [stage.whole_s for name, stage in stages.items() if name.startswith("text_encoder")]
-    unet, decoder, rest_s = stages.get("unet"), stages.get("vae_decoder"), stages[BETWEEN].whole_s
+    unet, decoder, between = (stages.get(name) for name in ("unet", "vae_decoder", BETWEEN))
+    rest_s = between.whole_s if between is not None else 0.0
     looping_s = unet.whole_s + rest_s if unet is not None else 0.0
     return (
         digits(unet.calls / looping_s) if unet is not None and looping_s > 0 else "-",
         seconds(sum(encoders_s)) if encoders_s else "-",
         seconds(unet.call_s) if unet is not None else "-",
         seconds(decoder.whole_s) if decoder is not None else "-",
-        seconds(rest_s),
+        seconds(rest_s) if between is not None else "-",
     )
 
 

@@ -68,9 +68,9 @@ def test_where_watching_failed_there_are_dashes_and_the_reason():
     lines = text(report("onediff", 3000.0, stages_s=STAGES), report("torch", stages_not_available=why, batch_size=1))
     assert lines[1:6] == [
         "  sd15 pipeline fp16 (ort) onediff batch 4",
-        "                                             80.0      25.0   20.0 ms   36.0 ms   41.0 ms    200 ms",
+        "                                              80.0      25.0   20.0 ms   36.0 ms   41.0 ms    200 ms",
         "  sd15 pipeline fp16 (ort) torch batch 1",
-        "                                             30.0         -         -         -         -         -",
+        "                                              30.0         -         -         -         -         -",
         f"    {why}",
     ]
 

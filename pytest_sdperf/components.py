@@ -7,6 +7,7 @@ from pytest_sdperf.contracts import Model
 PIPELINE = "pipeline"
 # Outputs of a request, by name: the decoded images, and the latents after every UNet call.
 IMAGE, LATENTS = "image", "step_latents"
+BETWEEN = "between"  # what a request does beside the calls of its components
 RANGE = "range."  # begins the name of an output that tells how large those of a component were
 
 

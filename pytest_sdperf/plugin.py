@@ -21,15 +21,8 @@ from pytest_sdperf.report.unused import asked_axes
 from pytest_sdperf.running import composition, registration, run
 from pytest_sdperf.running import session as sdperf_session
 from pytest_sdperf.running.output_files import check_outputs
-from pytest_sdperf.selection.axes import (
-    CASE_FIXTURES,
-    DEVICE_FIXTURES,
-    EXECUTING_FIXTURES,
-    TIMED_FIXTURES,
-    TWO_SIDED_FIXTURES,
-    Axes,
-)
-from pytest_sdperf.selection.items import case_of, fixtures_of, is_skipped, narrows, uses_our_case, uses_our_device
+from pytest_sdperf.selection.items import case_of, is_skipped, narrows, uses_our_case, uses_our_device
+from pytest_sdperf.selection.purposes import axes_of, measures, of_fixtures, purpose_of
 from pytest_sdperf.tolerances import check_used, overrides_of
 from pytest_sdperf.values import Case
 
@@ -91,8 +84,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     selector = run.run_of(metafunc.config).selector
     try:
         marks = read_marks(metafunc.definition.iter_markers(MARKER))
-        axes = Axes.of(CASE_FIXTURES.intersection(metafunc.fixturenames))
-        choices = selector.choose(axes, marks, timed=bool(TIMED_FIXTURES.intersection(metafunc.fixturenames)))
+        names = metafunc.fixturenames
+        choices = selector.choose(axes_of(names), marks, timed=of_fixtures(names).timed)
         choices = planting.collected(run.run_of(metafunc.config).settings.plant, choices)
     except SdperfError as error:
         # Alone: pytest would print the traceback of an error that this one comes from.
@@ -105,7 +98,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
     """Let pytest-benchmark see that our tests are benchmarks."""
-    benches = [item for item in items if case_of(item) and "bench" in fixtures_of(item)]
+    benches = list(filter(measures, items))
     # Before anything is deselected.
     sdperf_session.session_of(config).collected = tuple(filter(None, map(case_of, benches)))
     if benchmark_bridge.is_active(config):
@@ -124,18 +117,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     this = run.run_of(session.config)
     if this.settings.plan:
         return  # what is not here is planned all the same
-    needy = [item for item in ours if not is_skipped(item) and DEVICE_FIXTURES.intersection(fixtures_of(item))]
-    benches = [item for item in needy if "bench" in fixtures_of(item)]
+    needy = [item for item in ours if not is_skipped(item) and purpose_of(item).needs_device]
+    benches = [item for item in needy if purpose_of(item).measures]
     shared = sdperf_session.session_of(session.config)
     shared.cases = max(len(benches), 1)
     try:
         check_outputs(shared.run.settings)
-        this.check_weights([item.nodeid for item in needy if EXECUTING_FIXTURES.intersection(fixtures_of(item))])
+        this.check_weights([item.nodeid for item in needy if purpose_of(item).executes])
         if needy:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)
         measured = [case for case in map(case_of, benches) if case]
-        two_sided = [item for item in needy if TWO_SIDED_FIXTURES.intersection(fixtures_of(item))]
+        two_sided = [item for item in needy if purpose_of(item).two_sided]
         this.check_other_side(case for case in map(case_of, two_sided) if case)
         for case in filter(None, map(case_of, needy)):
             shared.completed(case)

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf import cli
+from pytest_sdperf import cli, fixtures
 from pytest_sdperf.options.flags import OPTIONS
 from pytest_sdperf.options.marks import Marks
-from pytest_sdperf.selection.axes import CASE_FIXTURES, DEVICE_FIXTURES
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -105,7 +104,7 @@ def test_the_manual_explains_every_argument_of_the_marker(axis: str) -> None:
     assert f"`{axis}`" in (ROOT / "docs" / "fixtures.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", sorted(CASE_FIXTURES | DEVICE_FIXTURES | {"expected_counts", "fused"}))
+@pytest.mark.parametrize("name", sorted(fixtures.__all__))
 def test_the_manual_explains_every_fixture(name: str) -> None:
     assert f"`{name}`" in (ROOT / "docs" / "fixtures.md").read_text(encoding="utf-8")
 

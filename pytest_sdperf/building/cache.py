@@ -14,15 +14,16 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pytest_sdperf import clock
 from pytest_sdperf.building.key_locks import KeyLocks
-from pytest_sdperf.building.manifest import MANIFEST, manifest_of, verify
+from pytest_sdperf.building.manifest import MANIFEST, manifest_of, used_s, verify
 from pytest_sdperf.building.uses import Uses
+from pytest_sdperf.errors import CacheError
 from pytest_sdperf.files.disk import disk_errors, folder_bytes
 from pytest_sdperf.values.artifact import UNKNOWN, Built
 
@@ -106,11 +107,12 @@ class Cache:
         size_bytes: int,
         say: Callable[[str], None] = lambda text: None,
         built: Built = UNKNOWN,
+        note: Callable[[str], None] = lambda key: None,
     ) -> None:
         self.folder = folder
         self.size_bytes = size_bytes
         self._built = built  # by this run
-        self._say = say
+        self._say, self._note = say, note  # a line of progress; every key that is asked for
         self._entries = folder / "entries"
         self._locks = KeyLocks(folder / "locks", say=say)
         self._uses = Uses(folder / "uses")
@@ -126,6 +128,7 @@ class Cache:
         Raises:
             CacheError: The folder cannot be written, or the disk is full.
         """
+        self._note(key)
         used = self._in_use.get(key)
         if used is not None and used.path.is_dir():
             return self._use(used)
@@ -146,6 +149,14 @@ class Cache:
             self.prune(self.size_bytes, spare_recent=True)
         return entry
 
+    def release(self, keys: Iterable[str]) -> None:
+        """Let entries go that this process needs no longer: they may be removed, and perhaps are at once."""
+        gone = [key for key in keys if self._in_use.pop(key, None) is not None]
+        if gone:
+            with contextlib.suppress(OSError, CacheError):  # what cannot be written to cannot be pruned
+                self._uses.remove(gone)
+                self.prune(self.size_bytes, spare_recent=True)
+
     def has(self, key: str) -> bool:
         """Whether an entry is there and whole; another process may still remove it."""
         return key in self._in_use or self._read(key) is not None
@@ -159,14 +170,15 @@ class Cache:
         found = self._by_age()
         return Info(self.folder, len(found), sum(folder_bytes(path) for path in found), tuple(p.name for p in found))
 
-    def prune(self, size_bytes: int, *, spare_recent: bool = False) -> tuple[str, ...]:
+    def prune(self, size_bytes: int, *, spare_recent: bool = False, spare: Collection[str] = ()) -> tuple[str, ...]:
         """Remove the least recently used entries until at most `size_bytes` remain; return the removed keys.
 
         An entry that a running process uses or builds stays. What ended processes left is removed.
 
         Args:
             size_bytes: What may stay.
-            spare_recent: Keep what was used within the last `RECENT_S`, too.
+            spare_recent: Keep what others used within the last `RECENT_S`, too.
+            spare: Keep these, too.
 
         Raises:
             CacheError: The folder cannot be written.
@@ -176,11 +188,12 @@ class Cache:
             sizes = {path: folder_bytes(path) for path in self._by_age()}
             total = sum(sizes.values())
             with self._uses.door():
-                kept = self._uses.held()
+                kept = self._uses.held().union(spare)
                 for path, size in sizes.items():
-                    if total <= size_bytes or (spare_recent and clock.wall_s() - _used_s(path) < RECENT_S):
+                    if total <= size_bytes:
                         break
-                    aside = None if path.name in kept else self._aside_unless_locked(path.name)
+                    stays = path.name in kept or (spare_recent and self._is_recent(path))
+                    aside = None if stays else self._aside_unless_locked(path.name)
                     if aside is not None:
                         removed[path.name] = aside
                         total -= size
@@ -193,8 +206,13 @@ class Cache:
         self._in_use[entry.key] = dataclasses.replace(entry, made=False)
         # A cache on a read-only disk still serves what it holds; only its ages stand still.
         with contextlib.suppress(OSError):
+            before_s = 0.0 if entry.made else used_s(entry.path)
             os.utime(entry.path / MANIFEST)
+            self._uses.touched(entry.key, before_s=before_s, now_s=used_s(entry.path))
         return entry
+
+    def _is_recent(self, path: Path) -> bool:
+        return clock.wall_s() - self._uses.by_others_s(path.name, used_s(path)) < RECENT_S
 
     def _read(self, key: str, *, silent: bool = False, hashed: bool = True) -> Entry | None:
         path = self._entries / key
@@ -241,7 +259,7 @@ class Cache:
         if not self._entries.is_dir():
             return []
         found = [path for path in self._entries.iterdir() if (path / MANIFEST).is_file() and ".new-" not in path.name]
-        return sorted(found, key=lambda path: (_used_s(path), path.name))
+        return sorted(found, key=lambda path: (used_s(path), path.name))
 
     def _aside_unless_locked(self, key: str) -> Path | None:
         with self._locks.if_free(key) as mine:
@@ -267,10 +285,3 @@ class Cache:
                     shutil.rmtree(left_over, ignore_errors=True)
                 if not (self._entries / key).exists():
                     self._locks.forget(key)
-
-
-def _used_s(path: Path) -> float:
-    """Return when an entry was used last, in seconds since 1970; 0 if it is gone."""
-    with contextlib.suppress(OSError):
-        return (path / MANIFEST).stat().st_mtime
-    return 0.0

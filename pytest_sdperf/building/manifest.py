@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping
@@ -51,3 +52,10 @@ def verify(folder: Path, *, hashed: bool) -> tuple[str, dict[str, Any]]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{MANIFEST}: {type(error).__name__}", {}
     return "", manifest
+
+
+def used_s(folder: Path) -> float:
+    """Return when an entry was used last, in seconds since 1970; 0 if it is gone."""
+    with contextlib.suppress(OSError):
+        return (folder / MANIFEST).stat().st_mtime
+    return 0.0

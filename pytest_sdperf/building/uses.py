@@ -11,7 +11,7 @@ import os
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import filelock
@@ -27,6 +27,7 @@ class Uses:
         self._folder = folder
         self._own: Path | None = None
         self._keys: set[str] = set()
+        self._ages: dict[str, tuple[float, float]] = {}
         self._thread = threading.Lock()
 
     def add(self, key: str) -> None:
@@ -43,6 +44,30 @@ class Uses:
                 self._own = self._begin()
             with self._own.with_suffix(_KEYS).open("a", encoding="utf-8") as file:
                 file.write(f"{key}\n")
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Announce that this user needs entries no longer.
+
+        Raises:
+            OSError: The folder cannot be written.
+        """
+        gone = self._keys.intersection(keys)
+        if not gone or self._own is None:
+            return
+        with self.door():
+            self._keys -= gone
+            text = "".join(f"{key}\n" for key in sorted(self._keys))
+            self._own.with_suffix(_KEYS).write_text(text, encoding="utf-8")
+
+    def touched(self, key: str, *, before_s: float, now_s: float) -> None:
+        """Remember that this user set the age of an entry, and which one it had from others."""
+        known_s, own_s = self._ages.get(key, (before_s, -1.0))
+        self._ages[key] = (known_s if before_s == own_s else before_s, now_s)
+
+    def by_others_s(self, key: str, used_s: float) -> float:
+        """Return when others used an entry last, by its age: what this user did to that is nobody's use any more."""
+        before_s, own_s = self._ages.get(key, (used_s, -1.0))
+        return before_s if used_s == own_s else used_s
 
     @contextlib.contextmanager
     def door(self) -> Iterator[None]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 import pytest
 
-from pytest_sdperf.errors import SdperfError, WorkerError
+from pytest_sdperf.errors import CacheError, SdperfError, WorkerError
 from pytest_sdperf.hooks import time_budget
 from pytest_sdperf.hooks.delivery import Recorder, attach, out_of_time, recorded
+from pytest_sdperf.planning.builds import builds_of_run
+from pytest_sdperf.planning.space import space_of
 from pytest_sdperf.running.conclusion import conclude, summary_lines
 from pytest_sdperf.running.preparation import Needs, prepare
 from pytest_sdperf.running.run_results import Results
-from pytest_sdperf.running.session import session_of
-from pytest_sdperf.selection.items import case_of, fixtures_of, is_skipped, narrows
+from pytest_sdperf.running.session import Session, session_of
+from pytest_sdperf.selection.items import case_of, is_skipped, narrows
+from pytest_sdperf.selection.purposes import measures, purpose_of
 
 NAME = "sdperf-reporter"
 _COLLECTION = "sdperf_collection"
@@ -53,7 +57,7 @@ class Reporter:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Remember the tests that are about to measure, once it is known that they can."""
-        benches = [item for item in session.items if case_of(item) and "bench" in fixtures_of(item)]
+        benches = list(filter(measures, session.items))
         self._results.collected = session_of(self._config).collected
         if not self._config.option.collectonly:
             self._results.benches = {item.nodeid: case for item in benches if (case := case_of(item))}
@@ -67,7 +71,23 @@ class Reporter:
         distributed = self._is_worker or self._config.getoption("dist", "no") != "no"
         if not distributed and not self._config.option.collectonly and not session.testsfailed:
             needs = needs_of(time_budget.within(self._config, session.items))
-            prepare(session_of(self._config), needs, going_on=lambda: time_budget.time_is_left(self._config))
+            shared = session_of(self._config)
+            shared.holds.expect(filter(None, map(case_of, session.items)))
+            fitting = what_fits(shared, needs)
+            prepare(shared, fitting, going_on=lambda: time_budget.time_is_left(self._config))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Let builds go that no test to come needs: a disk need not hold those of all cases at once."""
+        case, shared = case_of(item), session_of(self._config)
+        if case is None or self._is_worker:
+            return (yield)  # a worker of pytest-xdist does not know which tests are its own
+        with shared.holds.about(case):
+            done = yield
+        free = shared.holds.finished(case)
+        if free:
+            shared.cache.release(free)
+        return done
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -137,13 +157,25 @@ class Reporter:
             terminalreporter.write_line(f"ERROR: {self._problem}", red=True)
 
 
+def what_fits(session: Session, needs: Sequence[Needs]) -> Sequence[Needs]:
+    """Return what is built ahead: everything, unless the disk or the limit of the cache is too small for that."""
+    if session.run.settings.in_process or not needs:
+        return needs
+    space = space_of((need.case for need in needs), builds_of_run(session), session.run)
+    if space.is_tight:
+        session.say(space.told(session.run.settings.cache_dir))
+    session.cache.size_bytes = int(space.keep_bytes)
+    if session.cache.info().size_bytes > space.begin_bytes:
+        with contextlib.suppress(CacheError):  # the first test that needs the cache says so
+            session.cache.prune(int(space.begin_bytes), spare_recent=True, spare=space.needed)
+    return [need for need in needs if need.case in space.ahead]
+
+
 def needs_of(items: Iterable[pytest.Item]) -> list[Needs]:
     """Return what the tests that will run need to have built."""
     needs = []
     for item in items:
-        case, fixtures = case_of(item), fixtures_of(item)
-        if case is not None and not is_skipped(item) and fixtures & {"build", "runner"}:
-            names = ("agree", "drift", "expected_counts", "replay")
-            agrees, drifts, counts, replays = (name in fixtures for name in names)
-            needs.append(Needs(case, agrees=agrees, drifts=drifts, counts=counts, replays=replays))
+        case, purpose = case_of(item), purpose_of(item)
+        if case is not None and not is_skipped(item) and (purpose.builds or purpose.executes):
+            needs.append(Needs(case, purpose.looks))
     return needs

@@ -18,7 +18,8 @@ from pytest_sdperf.measuring.selftest import Measured, measure_selftest
 from pytest_sdperf.report.line import Line
 from pytest_sdperf.report.selftest import selftest_lines
 from pytest_sdperf.running.session import Session, session_of
-from pytest_sdperf.selection.items import case_of, fixtures_of, is_skipped
+from pytest_sdperf.selection.items import case_of, is_skipped
+from pytest_sdperf.selection.purposes import measures
 from pytest_sdperf.selftest.findings import shortfalls
 from pytest_sdperf.selftest.limits import InForce, shown_for, with_limit
 from pytest_sdperf.selftest.records import Archive, SelfTestRun, SelfTests, with_run
@@ -161,9 +162,7 @@ def case_under_test(items: Sequence[pytest.Item]) -> Case:
     Raises:
         OptionError: No test that measures is selected.
     """
-    cases = [
-        case for item in items if "bench" in fixtures_of(item) and not is_skipped(item) and (case := case_of(item))
-    ]
+    cases = [case for item in items if measures(item) and not is_skipped(item) and (case := case_of(item))]
     if not cases:
         raise OptionError(
             "--sdperf-selftest measures the case of a test, and none is selected that measures on this machine. Type "

@@ -10,6 +10,7 @@ from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.judging.blame import kernel_changes
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.stages import stage_changes
 from pytest_sdperf.judging.waiting import waiting
 from pytest_sdperf.judging.words import component, opening, since
 from pytest_sdperf.stats.bounds import Interval, predict, reach
@@ -158,7 +159,8 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
         slower = ratio > 1
         outcome, code = (Outcome.REGRESSED, "above") if slower else (Outcome.IMPROVED, "below")
         sentence = f"{compared} ({beyond}){changes}{policy.why_small_counts}."
-        blamed = kernel_changes(measurement, stored.level(METRIC))
+        level = stored.level(METRIC)
+        blamed = (*stage_changes(measurement, level), *kernel_changes(measurement, level))
         return dataclasses.replace(verdict(outcome, f"latency-{code}-interval", sentence), details=blamed)
     if change > interval.ratio and change > needed:
         why = f"after {plural(len(measurement.samples), 'process', 'processes')} that is not certain yet"

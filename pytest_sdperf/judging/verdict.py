@@ -10,6 +10,7 @@ from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.artifacts import judge_build_time, judge_size, judge_warm_start
 from pytest_sdperf.judging.fitness import Differences, unfit
 from pytest_sdperf.judging.graph import judge_graphs
+from pytest_sdperf.judging.host_waits import judge_host_waits
 from pytest_sdperf.judging.kernels import judge_kernels
 from pytest_sdperf.judging.latency import judge_latency
 from pytest_sdperf.judging.memory import METRICS as MEMORY_METRICS
@@ -40,9 +41,10 @@ def judge(
 
     Returns:
         One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, `counts` per
-        graph, `kernels`, `partitions`, `build-time`, `warm-start`, `artifact-size`, and those of `what_ran`); a metric
-        that the case cannot have (no graph, no memory reading on this CPU, nothing built in this run) has none. One
-        INVALID verdict with the metric `measurement` when nothing about it can be judged. Never empty.
+        graph, `kernels`, `partitions`, `host-waits`, `build-time`, `warm-start`, `artifact-size`, and those of
+        `what_ran`); a metric that the case cannot have (no graph, no memory reading on this CPU, nothing built in this
+        run) has none. One INVALID verdict with the metric `measurement` when nothing about it can be judged. Never
+        empty.
     """
     problem = unfit(measurement, stored, policy=policy, differences=differences)
     if problem is not None:
@@ -57,6 +59,7 @@ def judge(
                 gate(measurement, stored, policy=policy) for gate in (judge_build_time, judge_warm_start, judge_size)
             ]
             verdicts += [judge_kernels(measurement, stored, policy=policy), judge_partitions(measurement, stored)]
+            verdicts.append(judge_host_waits(measurement, stored))
     if not measurement.out_of_memory or measurement.counts:
         verdicts += judge_graphs(measurement, stored, policy=policy)
     given = tuple(verdict for verdict in verdicts if verdict is not None)

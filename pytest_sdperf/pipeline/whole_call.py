@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.pipeline.text_to_image import OnStep, draw_noise, rounded_otherwise
@@ -13,6 +14,8 @@ from pytest_sdperf.values import Workload
 
 if TYPE_CHECKING:
     import torch
+
+Observe = Callable[[Callable[[], Any]], Any]
 
 GUIDANCE_SCALE = 7.5
 _CALLBACK = "callback_on_step_end"  # diffusers' own name
@@ -124,23 +127,55 @@ def images_of(answer: Any) -> torch.Tensor:
 
 @contextlib.contextmanager
 def counted_calls(module: Any) -> Iterator[list[None]]:
-    """Count the calls of a module, compiled or not, in a list that grows by one with each.
+    """Count the calls of a module, compiled or not, in a list that grows by one with each."""
+    calls = list[None]()
+
+    def count(call: Callable[[], Any]) -> Any:
+        calls.append(None)
+        return call()
+
+    with observed_calls(module, count):
+        yield calls
+
+
+@contextlib.contextmanager
+def observed_calls(module: Any, observe: Observe) -> Iterator[None]:
+    """Let `observe` make every call of a module, compiled or not.
 
     Hooks would do it too, but a compiled module is compiled anew where it gets some.
     """
-    kind, calls = type(module), list[None]()
+    kind = type(module)
     own, original = vars(kind).get("__call__"), kind.__call__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self is module:
-            calls.append(None)
+            return observe(lambda: original(self, *args, **kwargs))
         return original(self, *args, **kwargs)
 
     kind.__call__ = call
     try:
-        yield calls
+        yield
     finally:
         if own is None:
             del kind.__call__
         else:
             kind.__call__ = own
+
+
+@contextlib.contextmanager
+def observed_parts(pipeline: Any, observe: Callable[[str, Callable[[], Any]], Any]) -> Iterator[None]:
+    """Let `observe` make every call of a part that has weights, by the name of its component.
+
+    An autoencoder is asked to `decode`, which may be a compiled function of its own.
+    """
+    with contextlib.ExitStack() as stack:
+        for name in ("text_encoder", "text_encoder_2", "unet"):
+            part = getattr(pipeline, name, None)
+            if part is not None:
+                stack.enter_context(observed_calls(part, functools.partial(observe, name)))
+        own, decode = vars(pipeline.vae), pipeline.vae.decode
+        before = {"decode": own["decode"]} if "decode" in own else {}
+        stack.callback(own.update, before)
+        stack.callback(own.pop, "decode")  # the last one comes first
+        own["decode"] = lambda *args, **kwargs: observe("vae_decoder", lambda: decode(*args, **kwargs))
+        yield

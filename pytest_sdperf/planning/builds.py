@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pytest_sdperf import ladder
 from pytest_sdperf.building.builder import Builder
@@ -14,9 +15,10 @@ from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.components import component_floating, parts_of
 from pytest_sdperf.contracts import Engine
 from pytest_sdperf.executing.runner import build_of, rungs_of
-from pytest_sdperf.options.weights_identity import NONE
+from pytest_sdperf.options.weights_identity import NONE, OWN, RANDOM
 from pytest_sdperf.planning.estimates import step_bytes, step_seconds
 from pytest_sdperf.planning.figures import Figure, estimate
+from pytest_sdperf.running.session import Session
 from pytest_sdperf.values import Case
 
 RECORDED = "measured here"
@@ -39,6 +41,16 @@ class Step:
     entry: Entry | None
     seconds: Figure | None
     size: Figure | None
+
+
+def builds_of_run(session: Session) -> Builds:
+    """Return what finds the steps of the cases of a run; nothing is built."""
+    run = session.run
+    settings, weights = run.settings, run.settings.selection.weights
+    inventory = Inventory(settings.cache_dir, size_bytes=settings.cache_size_bytes)
+    builder = session.new_builder(inventory, say=lambda text: None)
+    blind = weights not in {OWN, RANDOM, NONE} and not Path(weights).is_dir()
+    return Builds(builder, inventory, run.catalog, blind=blind)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_sdperf.components import PIPELINE, component_floating, parts_of
-from pytest_sdperf.contracts import Model
+from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.machine.gpu_facts import GpuFacts, load_gpus, to_slug
 from pytest_sdperf.sampling.timing import TimingPlan
@@ -114,6 +114,11 @@ def process_seconds(plan: TimingPlan, call_s: float, *, weights_bytes: float, sp
     warm = 0 if plan.warmup_s == 0 else min(3, max(1, math.ceil(plan.warmup_s / call_s)))
     timed = min(plan.max_iterations, max(plan.min_iterations, math.ceil(plan.timed_s / call_s)))
     return first_seconds(call_s, weights_bytes=weights_bytes, speed=speed) + (1 + warm + timed) * call_s
+
+
+def start_seconds(case: Case, engine: Engine) -> float:
+    """Return how long a process takes until it can load."""
+    return TORCH_START_S if engine.consumes == "module" or case.component == PIPELINE else START_S
 
 
 def first_seconds(call_s: float, *, weights_bytes: float, speed: Speed) -> float:

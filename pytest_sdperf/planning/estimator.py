@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from pytest_sdperf import ladder
-from pytest_sdperf.building.inventory import Inventory
 from pytest_sdperf.checking import agreement, semantics
 from pytest_sdperf.components import PIPELINE, component_floating
 from pytest_sdperf.contracts import Engine, Model
@@ -17,16 +16,19 @@ from pytest_sdperf.device import Device
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.executing.runner import CaseRunner, rungs_of
 from pytest_sdperf.executing.workbench import Workbench
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.measuring.measure import MOST_WAITING, timing_plan
-from pytest_sdperf.options.weights_identity import NONE, OWN, RANDOM
 from pytest_sdperf.planning import estimates
-from pytest_sdperf.planning.builds import Builds, Place, Step
+from pytest_sdperf.planning.builds import Place, Step, builds_of_run
 from pytest_sdperf.planning.cost import Cost
-from pytest_sdperf.planning.estimates import Speed
+from pytest_sdperf.planning.estimates import Speed, start_seconds
 from pytest_sdperf.planning.figures import Figure, estimate, total
 from pytest_sdperf.planning.known import Known
-from pytest_sdperf.planning.wanted import AGREEMENT, COUNTS, PICTURES, RUN, SPEED, Wanted
+from pytest_sdperf.planning.repeated import Repeated
+from pytest_sdperf.planning.wanted import Wanted
+from pytest_sdperf.replay import resolutions
 from pytest_sdperf.running.session import Session
+from pytest_sdperf.selection.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, PICTURES, REPLAY, RUN, SPEED, TURNS
 from pytest_sdperf.values import Case
 from pytest_sdperf.yardsticks import REFERENCE
 
@@ -46,11 +48,8 @@ class Estimator:
         self.device = _found(session)
         self._claimed: set[Place] = set()
         run = session.run
-        settings, weights = run.settings, run.settings.selection.weights
-        self._inventory = Inventory(settings.cache_dir, size_bytes=settings.cache_size_bytes)
-        self._builder = session.new_builder(self._inventory, say=_silent)
-        blind = weights not in {OWN, RANDOM, NONE} and not Path(weights).is_dir()
-        self._builds = Builds(self._builder, self._inventory, run.catalog, blind=blind)
+        settings, self._builds = run.settings, builds_of_run(session)
+        self._builder = self._builds.builder
         slug = self.device.slug if self.device else settings.gpu
         self._speed = Speed.of(run.device_kind, slug, cores=session.cores)
         self._known = Known.of(session.baseline, state_dir=settings.state_dir, slug=slug) if self.device else Known()
@@ -126,10 +125,13 @@ class Estimator:
         parts = {
             SPEED: lambda: self._measuring(wanted.case, engine),
             AGREEMENT: lambda: self._comparing(wanted.case, engine, steps),
+            DRIFT: lambda: self._drifting(wanted.case, engine, steps),
+            REPLAY: lambda: self._replaying(wanted.case, engine, steps),
             PICTURES: lambda: self._drawing(wanted.case, engine),
+            TURNS: lambda: self._taking_turns(wanted.case, engine),
             RUN: lambda: self._calling(wanted.case, engine),
         }
-        found = [parts[test]() for test in wanted.tests if test in parts]
+        found = [parts[test]() for test in wanted.tests if test not in {COUNTS, BUILD}]
         return _sum([*found, self._compiling(wanted.case, engine)]) if found else Figure()
 
     def _compiling(self, case: Case, engine: Engine) -> Figure | None:
@@ -150,12 +152,12 @@ class Estimator:
         if one is None:
             return None
         # They start side by side, as many as may wait.
-        starts = math.ceil(settings.processes / MOST_WAITING) * _start_s(case, engine)
+        starts = math.ceil(settings.processes / MOST_WAITING) * start_seconds(case, engine)
         return replace(one, value=one.value * settings.processes + starts)
 
     def _calling(self, case: Case, engine: Engine) -> Figure | None:
         one = self._known.first_seconds(case) or self._estimated(estimates.first_seconds, case, engine)
-        return None if one is None else replace(one, value=one.value + _start_s(case, engine))
+        return None if one is None else replace(one, value=one.value + start_seconds(case, engine))
 
     def _estimated(self, seconds: Callable[..., float], case: Case, engine: Engine) -> Figure | None:
         floating, model = self._floating(case, engine), self._model(case)
@@ -169,12 +171,35 @@ class Estimator:
         calling = Figure() if self.session.has_outputs(case) else self._calling(case, engine)
         return _sum((calling, self._references(case, engine, steps)))
 
+    def _drifting(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+        """Return what a comparison costs, and the same case once more, in single precision."""
+        return _sum((self._comparing(case, engine, steps), self._calling(case, engine)))
+
+    def _replaying(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+        """Return what repeated calls cost, and torch's answers; the other checks of a replay make fewer of them."""
+        seconds = self._repeated(case, engine).replay_seconds(self.session.run.settings.repeats)
+        answers = self._references(case, engine, steps)
+        return None if seconds is None else _sum((estimate(seconds), answers))
+
+    def _taking_turns(self, case: Case, engine: Engine) -> Figure | None:
+        settings, kind = self.session.run.settings, self._speed.kind
+        if case.component == PIPELINE or (kind == "cpu" and not settings.max_processes):
+            return Figure()  # skipped; its text says why
+        sizes = settings.resolutions or resolutions.usual_of(self._model(case).height or case.height)
+        pairs = Policy.of(settings, device_kind=kind).pair_looks.counts[0]
+        seconds = self._repeated(case, engine).turns_seconds(sizes, pairs=pairs)
+        return None if seconds is None else estimate(seconds)
+
+    def _repeated(self, case: Case, engine: Engine) -> Repeated:
+        floating = self._floating(case, engine)
+        return Repeated(case, self._model(case), self._speed, floating, start_seconds(case, engine))
+
     def _drawing(self, case: Case, engine: Engine) -> Figure | None:
         """Return what the pictures of a case cost, and those of plain torch once for every engine."""
         prompts = self.session.run.settings.prompts or semantics.DEFAULT_PROMPTS[self._speed.kind]
         plain = replace(case, batch_size=min(prompts, semantics.REFERENCE_BATCH))
         place = ("pictures", plain.model, plain.workload, plain.weights)
-        sides = [(case, self._floating(case, engine), _start_s(case, engine))]
+        sides = [(case, self._floating(case, engine), start_seconds(case, engine))]
         if place not in self._claimed:
             sides.append((plain, "float32", estimates.TORCH_START_S))
         self._claimed.add(place)
@@ -231,7 +256,7 @@ class Estimator:
             device=self.device,
             probe=run.probe(),
             builder=self._builder,
-            cache=self._inventory,
+            cache=self._builds.inventory,
             folder=Path(),
             say=_silent,
         )
@@ -249,11 +274,6 @@ class Estimator:
         floating = self._floating(case, engine)
         needed = estimates.gpu_bytes(case, self._model(case), floating=floating, fused=fused)
         return None if needed is None else estimate(needed)
-
-
-def _start_s(case: Case, engine: Engine) -> float:
-    torch = engine.consumes == "module" or case.component == PIPELINE
-    return estimates.TORCH_START_S if torch else estimates.START_S
 
 
 def _sum(figures: Iterable[Figure | None]) -> Figure | None:

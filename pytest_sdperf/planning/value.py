@@ -7,7 +7,8 @@ from enum import IntEnum
 from typing import TypeVar
 
 from pytest_sdperf import ladder
-from pytest_sdperf.planning.wanted import SPEED, Wanted
+from pytest_sdperf.planning.wanted import Wanted
+from pytest_sdperf.selection.purposes import SPEED, TURNS
 from pytest_sdperf.values import Case
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ def by_value(wanted: Iterable[tuple[T, Wanted]], rungs: Sequence[str]) -> list[T
         rungs: The ladder, lowest rung first.
     """
     pairs = list(wanted)
-    timed = [one.case for _, one in pairs if SPEED in one.tests]
+    timed = [one.case for _, one in pairs if _is_timed(one)]
     main = timed[0].batch_size if timed else 0
     most: dict[tuple[object, ...], int] = {}
     for case in timed:
@@ -42,7 +43,7 @@ def by_value(wanted: Iterable[tuple[T, Wanted]], rungs: Sequence[str]) -> list[T
 
     def value(pair: tuple[T, Wanted]) -> Value:
         one = pair[1]
-        if SPEED not in one.tests:
+        if not _is_timed(one):
             return Value.CORRECT
         last = _height(one.case, rungs) == most[_row(one.case)]
         if one.case.batch_size == main:
@@ -50,6 +51,10 @@ def by_value(wanted: Iterable[tuple[T, Wanted]], rungs: Sequence[str]) -> list[T
         return Value.LAST_RUNG if last else Value.OTHER
 
     return [thing for thing, _ in sorted(pairs, key=value)]
+
+
+def _is_timed(wanted: Wanted) -> bool:
+    return not {SPEED, TURNS}.isdisjoint(wanted.tests)
 
 
 def _row(case: Case) -> tuple[object, ...]:

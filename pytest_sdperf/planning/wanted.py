@@ -7,18 +7,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pytest_sdperf.selection.items import case_of, fixtures_of, is_skipped, uses_our_case
+from pytest_sdperf.selection.items import case_of, is_skipped, uses_our_case
+from pytest_sdperf.selection.purposes import purpose_of
 from pytest_sdperf.values import Case
-
-COUNTS, AGREEMENT, PICTURES, SPEED, RUN, BUILD = "counts", "agreement", "pictures", "speed", "run", "build"
-_FIXTURES = {
-    "expected_counts": COUNTS,
-    "agree": AGREEMENT,
-    "drift": AGREEMENT,
-    "replay": AGREEMENT,
-    "pictures": PICTURES,
-    "bench": SPEED,
-}
 
 
 @dataclass(frozen=True)
@@ -28,7 +19,7 @@ class Wanted:
     Attributes:
         id: The case as test ids spell it.
         case: The case.
-        tests: Some of `counts`, `agreement`, `pictures`, `speed`, `run` and `build`.
+        tests: What they find out, `run` or `build`: see `pytest_sdperf.selection.purposes`.
     """
 
     id: str
@@ -42,7 +33,7 @@ def wanted_of(item: pytest.Item) -> Wanted | None:
     if case is None or is_skipped(item):
         return None
     callspec = item.callspec  # type: ignore[attr-defined]  # a test of a case is parametrized
-    return Wanted(str(callspec.id), case, _tests(fixtures_of(item)))
+    return Wanted(str(callspec.id), case, purpose_of(item).told)
 
 
 def reason_of_skip(item: pytest.Item) -> str:
@@ -61,10 +52,3 @@ def merged(wanted: Iterable[Wanted]) -> list[Wanted]:
         tests = tuple(dict.fromkeys((*before.tests, *one.tests)))
         found[one.case] = replace(before, tests=tests)
     return list(found.values())
-
-
-def _tests(fixtures: frozenset[str]) -> tuple[str, ...]:
-    tests = tuple(test for fixture, test in _FIXTURES.items() if fixture in fixtures)
-    if tests:
-        return tests
-    return (RUN,) if "runner" in fixtures else (BUILD,)

@@ -34,9 +34,14 @@ def sizes_of(runner: CaseRunner, named: Sequence[tuple[int, int]] = ()) -> list[
     A model of less than 512 pixels has them in its own proportion, rounded up to what its UNet can halve.
     """
     side = runner.model.height or runner.case.height  # a pipeline of the user's own knows its size by itself
-    scale = min(1.0, side / USUAL[0][0])
-    sizes = named or [(_up(width * scale), _up(height * scale)) for width, height in USUAL]
+    sizes = named or usual_of(side)
     return [dataclasses.replace(runner.case.workload, width=width, height=height) for width, height in sizes]
+
+
+def usual_of(side: int) -> list[tuple[int, int]]:
+    """Return width and height of the usual resolutions of a model whose own images are `side` pixels high."""
+    scale = min(1.0, side / USUAL[0][0])
+    return [(_up(width * scale), _up(height * scale)) for width, height in USUAL]
 
 
 def _up(pixels: float) -> int:

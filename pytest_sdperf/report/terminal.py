@@ -18,6 +18,7 @@ from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.pairs import pair_lines
 from pytest_sdperf.report.planted import planted_lines
 from pytest_sdperf.report.replays import replay_lines
+from pytest_sdperf.report.requests import request_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.semantics import semantics_lines
 from pytest_sdperf.report.tables import table_lines
@@ -53,6 +54,7 @@ def report_lines(
         batches = {report.case.batch_size for report in mine if report.case.component == "pipeline"}
         matches = beside(published, family=run.family, model=model, batch_sizes=batches)
         yield from _section(table_lines(mine, matches, width=width))
+    yield from _section(request_lines(reports, width=width))
     yield from _section(pair_lines(reports, width=width))
     yield from _section(taken_over_lines(reports, width=width))
     yield from _section(turn_lines(reports, width=width))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pytest_sdperf.judging import kernels, partitions, what_ran
+from pytest_sdperf.judging import host_waits, kernels, partitions, what_ran
 from pytest_sdperf.labels import engine_label
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import Line, wrapped
@@ -22,6 +22,7 @@ GATES = (
     what_ran.INPUTS,
     kernels.METRIC,
     partitions.METRIC,
+    host_waits.METRIC,
 )
 _FINE = (Outcome.HELD, Outcome.NEW, Outcome.IMPROVED)
 _INDENT = "  "
@@ -66,6 +67,9 @@ def _told(sample: Sample, component: str) -> Iterator[str]:
         if told:
             yield f"{name}: {told}" if len(parts) > 1 else told
     yield from _kernels(sample.facts)
+    waits = host_waits.host_waits_of(sample)
+    if waits is not None:
+        yield f"the host waits: {waits.told}"
 
 
 def _of_component(facts: Mapping[str, Any]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.replay import ahead
 from pytest_sdperf.replay.calls import Call
 from pytest_sdperf.running.session import Session
+from pytest_sdperf.selection.purposes import AGREEMENT, COUNTS, DRIFT, REPLAY
 from pytest_sdperf.values import Case
 from pytest_sdperf.yardsticks import REFERENCE
 
@@ -43,17 +44,11 @@ class Needs:
 
     Attributes:
         case: The case.
-        agrees: Whether a test compares it with references.
-        drifts: Whether a test compares it with single precision.
-        counts: Whether a test compares its operators with derived counts.
-        replays: Whether a test compares answers to further calls with torch's.
+        looks: What they find out: see `pytest_sdperf.selection.purposes`.
     """
 
     case: Case
-    agrees: bool = False
-    drifts: bool = False
-    counts: bool = False
-    replays: bool = False
+    looks: frozenset[str] = frozenset()
 
 
 def lanes(session: Session, needs: Sequence[Needs]) -> int:
@@ -120,13 +115,17 @@ def _builds(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...]
             export = (case.exporter, str(case.opset), case.shapes, str(shapes_only(case.workload)))
             key = (case.optimization, case.fuser)
             found.setdefault((case.model, name, *export), {}).setdefault(key, _build(session, case, name))
-        if need.counts:
+        if COUNTS in need.looks:
             found.setdefault((case.model, "counts"), {})["counts"] = _counts(session, case)
     return {place: list(steps.values()) for place, steps in found.items()}
 
 
 def _build(session: Session, case: Case, component: str) -> Step:
-    return lambda: session.build(case, component)
+    def step() -> None:
+        with session.holds.about(case):
+            session.build(case, component)
+
+    return step
 
 
 def _counts(session: Session, case: Case) -> Step:
@@ -158,7 +157,7 @@ def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, 
 def _answers(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
     """Return one step per component: it computes what torch answers to the calls of the tests that replay a case."""
     wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, Sequence[Call]], dict[str, None]]] = {}
-    for need in filter(lambda need: need.replays, needs):
+    for need in filter(lambda need: REPLAY in need.looks, needs):
         case = need.case
         with contextlib.suppress(SdperfError):  # its test says why
             runner = session.runner(case)
@@ -176,8 +175,8 @@ def _answers(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...
 
 def _floatings(need: Needs, runner: CaseRunner) -> tuple[str, ...]:
     """Return the floating types in which torch runs for the tests of one case."""
-    drifting = precision.floatings_of(runner) if need.drifts else ()
-    if not need.agrees:
+    drifting = precision.floatings_of(runner) if DRIFT in need.looks else ()
+    if AGREEMENT not in need.looks:
         return drifting
     floating = agreement.floating_of(runner)
     return (REFERENCE[floating], floating, *drifting)
@@ -185,7 +184,7 @@ def _floatings(need: Needs, runner: CaseRunner) -> tuple[str, ...]:
 
 def _runs(session: Session, needs: Sequence[Needs]) -> list[Step]:
     """Return the one run that each comparison with a reference needs."""
-    return [_run(session, need.case) for need in needs if need.agrees]
+    return [_run(session, need.case) for need in needs if AGREEMENT in need.looks]
 
 
 def _run(session: Session, case: Case) -> Step:
@@ -193,7 +192,8 @@ def _run(session: Session, case: Case) -> Step:
         if not agreement.is_comparable(session.runner(case)):
             return
         session.say(f"running {in_words(case)}")
-        session.runner(case).run_ahead()
+        with session.holds.about(case):
+            session.runner(case).run_ahead()
 
     return step
 

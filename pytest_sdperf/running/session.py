@@ -20,6 +20,7 @@ from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.fingerprint import library_versions
+from pytest_sdperf.building.holds import Holds
 from pytest_sdperf.building.planted import PlantedBuilder
 from pytest_sdperf.checking.given_pipeline import GivenPipeline
 from pytest_sdperf.components import PIPELINE
@@ -61,6 +62,7 @@ class Session:
         run: What was asked, what is registered, and the device.
         cases: Number of tests that will measure: of many verdicts each may be wrong less often.
         collected: Cases of the tests that these options collect to measure, before anything is deselected.
+        holds: What the tests to come need of the cache.
     """
 
     def __init__(self, run: Run, *, say: Callable[[str], None]) -> None:
@@ -68,6 +70,7 @@ class Session:
         self.say = say
         self.cases = 1
         self.collected: tuple[Case, ...] = ()
+        self.holds = Holds(run.catalog)
         self._runners: dict[Case, CaseRunner] = {}
         self._calibrated: list[Calibration | None] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
@@ -75,8 +78,9 @@ class Session:
     @functools.cached_property
     def cache(self) -> Cache:
         """Artifacts and references."""
-        settings = self.run.settings
-        return Cache(settings.cache_dir, size_bytes=settings.cache_size_bytes, say=self.say, built=self.run.built)
+        settings, note = self.run.settings, self.holds.note
+        size_bytes, built = settings.cache_size_bytes, self.run.built
+        return Cache(settings.cache_dir, size_bytes=size_bytes, say=self.say, built=built, note=note)
 
     @functools.cached_property
     def builder(self) -> Builder:
@@ -111,8 +115,7 @@ class Session:
     @contextlib.contextmanager
     def sharing_cores(self, processes: int) -> Iterator[None]:
         """Give each of `processes` processes its share of the cores: thread pools that overlap spin on each other."""
-        before = os.environ.get("OMP_NUM_THREADS", "")
-        share = max(1, self.cores // processes)
+        before, share = os.environ.get("OMP_NUM_THREADS", ""), max(1, self.cores // processes)
         threads = min(share, int(before)) if before.isdigit() else share
         with environment({"OMP_NUM_THREADS": str(threads)} if processes > 1 else {}):
             yield
@@ -121,8 +124,7 @@ class Session:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
         engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
         builder = self.planted or self.builder
-        rungs = rungs_of(builder, case, self.run.catalog)
-        return build_of(builder, case, component, engine=engine, rungs=rungs)
+        return build_of(builder, case, component, engine=engine, rungs=rungs_of(builder, case, self.run.catalog))
 
     @functools.cached_property
     def workbench(self) -> Workbench:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,11 @@ _MOVED = {"gpu_memcpy": "copy", "gpu_memset": "memset"}
 _LAUNCH = re.compile(r"^(cuda|cu|hip)\w*Launch\w*Kernel")
 # cudaGraphLaunch, cuGraphLaunch_v2, hipGraphLaunch
 _REPLAY = re.compile(r"^(cuda|cu|hip)GraphLaunch")
+# What makes the host wait: cudaStreamSynchronize, cudaDeviceSynchronize, hipEventSynchronize
+_WAIT = re.compile(r"^(cuda|hip)(Stream|Device|Event)Synchronize")
+# Memcpy DtoH (Device -> Pageable), CopyDeviceToHost
+_TO_HOST = re.compile(r"DtoH|DeviceToHost")
+_HOST = {"replays": _REPLAY, "launches": _LAUNCH, "waits": _WAIT}
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,8 @@ class Activity:
         slowest: The kernels that take most: `name`, `kind`, `count` and `seconds` of each.
         replays: Launches of captured graphs.
         launches: Kernels that the host launched one by one.
+        synchronizations: Times at which the host waited for the device, less the one that ends each call.
+        copies_to_host: Copies from the device to the host.
         unseen: Why nothing is known; empty where something is.
     """
 
@@ -45,6 +53,8 @@ class Activity:
     slowest: tuple[Mapping[str, Any], ...] = ()
     replays: int = 0
     launches: int = 0
+    synchronizations: int = 0
+    copies_to_host: int = 0
     unseen: str = ""
 
 
@@ -100,20 +110,21 @@ def summed(events: Iterable[Mapping[str, Any]], *, calls: int) -> Activity:
         calls: How many calls they are from.
     """
     named: dict[tuple[str, str], list[float]] = {}
-    replays = launches = 0
+    counted: Counter[str] = Counter()
     for event in events:
         category, name = event.get("cat"), str(event.get("name", ""))
         if category in _ON_DEVICE:
             kind = _MOVED.get(category) or kind_of(name)
             named.setdefault((kind, name[:LONGEST_NAME]), []).append(event.get("dur", 0) / 1e6)
-        elif _REPLAY.match(name):
-            replays += 1
-        elif _LAUNCH.match(name):
-            launches += 1
+            counted["to_host"] += category == "gpu_memcpy" and bool(_TO_HOST.search(name))
+        else:
+            counted.update(what for what, pattern in _HOST.items() if pattern.match(name))
+    # Each call is ended by one of ours, and the profiler ends with one of its own.
+    counted["waits"] = max(0, counted["waits"] - calls - 1)
+    per_call = {what: round(counted[what] / calls) for what in ("to_host", *_HOST)}
+    replays, launches = per_call["replays"], per_call["launches"]
     if not named:
-        return Activity(
-            replays=round(replays / calls), launches=round(launches / calls), unseen="torch's profiler saw no kernel"
-        )
+        return Activity(replays=replays, launches=launches, unseen="torch's profiler saw no kernel")
     seconds: dict[str, list[float]] = {}
     for (kind, _), each in named.items():
         seconds.setdefault(kind, []).extend(each)
@@ -123,8 +134,10 @@ def summed(events: Iterable[Mapping[str, Any]], *, calls: int) -> Activity:
         kernels={kind: _sum(seconds[kind], calls) for kind in ordered},
         others=tuple(name for kind, name in slowest if kind == OTHER)[:NAMES_KEPT],
         slowest=tuple({"name": one[1], "kind": one[0], **_sum(named[one], calls)} for one in slowest[:NAMES_KEPT]),
-        replays=round(replays / calls),
-        launches=round(launches / calls),
+        replays=replays,
+        launches=launches,
+        synchronizations=per_call["waits"],
+        copies_to_host=per_call["to_host"],
     )
 
 

@@ -36,7 +36,7 @@ def of_component(
     # Watching comes last: see `profiling`.
     activity = watched(call, device_kind=arguments["device_kind"], folder=folder)
     replayed = activity.replays >= 1 and activity.launches <= MOST_LAUNCHES
-    return {**_with_graph({**facts, **answered}, activity, replayed=replayed), **_kernels(activity)}
+    return {**_with_graph({**facts, **answered}, activity, replayed=replayed), **_seen(activity)}
 
 
 def of_request(
@@ -67,7 +67,12 @@ def of_request(
     graphs = [name for name in parts if _requested(own[name])]
     replayed = activity.replays >= sum(unet_calls if name == "unet" else 1 for name in graphs)
     components = {name: _with_graph(known, activity, replayed=replayed) for name, known in answered.items()}
-    return {**facts, **components["unet"], "components": components, **_kernels(activity)}
+    return {**facts, **components["unet"], "components": components, **_seen(activity, unet_calls)}
+
+
+def of_given_request(call: Callable[[], None], *, unet_calls: int, arguments: Facts, folder: Path) -> dict[str, Any]:
+    """Return what ran in one request to a pipeline that the user's own code made. Arguments as for `of_request`."""
+    return _seen(watched(call, device_kind=arguments["device_kind"], folder=folder, calls=1), unet_calls)
 
 
 def _requested(facts: Facts) -> bool:
@@ -106,8 +111,10 @@ def _with_graph(facts: Facts, activity: Activity, *, replayed: bool) -> dict[str
     return {**facts, "cuda_graph": graph}
 
 
-def _kernels(activity: Activity) -> dict[str, Any]:
+def _seen(activity: Activity, unet_calls: int = 0) -> dict[str, Any]:
     if activity.unseen:
         return {"kernels_not_available": activity.unseen}
-    facts = {"kernels": dict(activity.kernels), "kernels_slowest": [dict(one) for one in activity.slowest]}
+    waits = {"synchronizations": activity.synchronizations, "copies": activity.copies_to_host, "unet_calls": unet_calls}
+    facts: dict[str, Any] = {"host_waits": waits, "kernels": dict(activity.kernels)}
+    facts["kernels_slowest"] = [dict(one) for one in activity.slowest]
     return {**facts, **({"kernels_other": list(activity.others)} if activity.others else {})}

@@ -13,14 +13,15 @@ from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.components import IMAGE
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.files.arrays import save_arrays
-from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of
+from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of, observed_parts
 from pytest_sdperf.sampling.timing import TimingPlan, take_sample
 from pytest_sdperf.schedulers import scheduler_name
 from pytest_sdperf.settings import PipelineFactory
-from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks import TaskContext, _what_ran
 from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.tasks._made_pipeline import SUPPORTED, made_pipeline, plain_class, unwrapped
 from pytest_sdperf.tasks._plain_twin import identity, plain_pipeline_class, plain_twin
+from pytest_sdperf.tasks._stages import Stages
 from pytest_sdperf.values import Workload, to_json
 
 
@@ -134,6 +135,14 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
         plan = TimingPlan(**arguments["plan"])
         sample = take_sample(call, plan, listener=context.listener, on_cpu=on_cpu)
         facts = _facts(pipeline, arguments)
+        if not plan.slowdowns:  # a self-test is about the times alone
+            stages = Stages(on_cpu=on_cpu)
+            with observed_parts(pipeline, stages.timed):
+                stages.watch(request)
+            facts |= stages.facts
+            facts |= _what_ran.of_given_request(
+                call, unet_calls=unet_calls[0], arguments=arguments, folder=context.out_dir
+            )
     return {
         "sample": to_json(
             dataclasses.replace(sample, load_s=load_s, facts={**sample.facts, **facts}, unet_calls=unet_calls[0])

@@ -228,6 +228,69 @@ def test_a_cache_that_shrinks_by_itself_spares_what_was_used_a_moment_ago(tmp_pa
     assert cache.prune(0) == ("recent",)
 
 
+def test_what_is_let_go_makes_room_at_once_and_is_built_again_where_it_is_needed(tmp_path):
+    cache, _ = _cache(tmp_path, 500_000)
+    for key in ("a", "b"):
+        cache.get_or_make(key, _write(bytes(400_000)))
+    assert set(cache.info().keys) == {"a", "b"}  # in use: a limit removes nothing that somebody loads
+    cache.release(["a", "never asked for"])
+    assert set(cache.info().keys) == {"b"}
+    assert cache.get_or_make("a", _write(bytes(400_000))).made
+
+
+def test_what_is_let_go_stays_while_there_is_room(tmp_path):
+    cache, _ = _cache(tmp_path)
+    cache.get_or_make("a", _write(b"1"))
+    cache.release(["a"])
+    assert not cache.get_or_make("a", _never).made
+
+
+def test_what_is_let_go_stays_while_another_process_uses_it(tmp_path, another_process):
+    cache, _ = _cache(tmp_path, 0)
+    for key in ("used", "own"):
+        cache.get_or_make(key, _write(b"1"))
+    cache.release(["used", "own"])
+    assert cache.info().keys == ("used",)
+
+
+def test_what_others_used_a_moment_ago_stays_though_this_process_let_it_go(tmp_path):
+    """Where a file system keeps no locks, only its age tells that another process loads an entry."""
+    others, _ = _cache(tmp_path)
+    made_by_others = others.get_or_make("a", _write(b"1")).path
+    others.release(["a"])
+    cache, _ = _cache(tmp_path, 0)
+    cache.get_or_make("a", _never)
+    cache.get_or_make("b", _write(b"1"))
+    own = cache.get_or_make("c", _write(b"1")).path
+    later_s = time.time() + 1
+    os.utime(own / "manifest.json", (later_s, later_s))  # as another process does that loads it
+    cache.release(["a", "b", "c"])
+    assert set(cache.info().keys) == {"a", "c"}
+    os.utime(made_by_others / "manifest.json", (1000, 1000))
+    cache.get_or_make("d", _write(b"1"))
+    assert set(cache.info().keys) == {"c", "d"}
+
+
+def test_a_cache_that_became_read_only_lets_go_without_a_word(tmp_path, monkeypatch):
+    cache, _ = _cache(tmp_path, 1)
+    cache.get_or_make("a", _write(b"1"))
+
+    def refuse(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(cache._uses, "remove", refuse)
+    cache.release(["a"])
+    assert cache.info().keys == ("a",)
+
+
+def test_a_cache_tells_every_key_that_is_asked_for(tmp_path):
+    asked = []
+    cache = Cache(tmp_path, size_bytes=10**9, note=asked.append)
+    for key in ("a", "b", "a"):
+        cache.get_or_make(key, _write(b"1"))
+    assert asked == ["a", "b", "a"]
+
+
 def test_a_lock_file_that_is_removed_while_others_wait_still_lets_one_build(tmp_path):
     cache, _ = _cache(tmp_path)
     locks = KeyLocks(tmp_path / "locks", say=lambda text: None)

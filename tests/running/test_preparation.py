@@ -10,10 +10,12 @@ import pytest
 from door_toys import toy_catalog
 from sample_values import case
 
+from pytest_sdperf.building.holds import Holds
 from pytest_sdperf.checking import agreement
 from pytest_sdperf.replay import ahead
 from pytest_sdperf.running import preparation
 from pytest_sdperf.running.preparation import Needs, prepare
+from pytest_sdperf.selection.purposes import AGREEMENT, COUNTS, REPLAY
 from pytest_sdperf.settings import Settings
 
 
@@ -23,6 +25,7 @@ class Recorder:
     def __init__(self, kind: str = "cpu", *, in_process: bool = False, fails: str = "") -> None:
         self.run = SimpleNamespace(settings=Settings(in_process=in_process), device_kind=kind, catalog=toy_catalog())
         self.cores, self.shared, self._fails = 2, False, fails
+        self.holds = Holds(self.run.catalog)
         self.log: list[tuple[str, str, bool]] = []
         self.builder = SimpleNamespace(expected_counts=lambda model, component, rung: self.note("counts", component))
         self._lock = threading.Lock()
@@ -66,7 +69,7 @@ def prepared(monkeypatch, session, *needs, steps=100):
 
 
 UNET, TEXT = (case(model="sd15-thin", component=name, engine="ort-cpu") for name in ("unet", "text_encoder"))
-NEEDS = (Needs(TEXT, agrees=True), Needs(UNET, agrees=True, counts=True))
+NEEDS = (Needs(TEXT, frozenset({AGREEMENT})), Needs(UNET, frozenset({AGREEMENT, COUNTS})))
 
 
 def test_on_a_cpu_what_takes_longest_comes_first_and_runs_follow_with_every_core(monkeypatch):
@@ -147,7 +150,7 @@ def test_what_torch_answers_to_further_calls_is_computed_ahead_once_per_componen
     )
     monkeypatch.setattr(ahead, "answer", lambda runner, asked, floatings: answered.append((asked, floatings)))
     cases = [case(engine="torch", optimization="fp32"), case(optimization="fp32"), case(optimization="fp16")]
-    prepare(session, [Needs(one, replays=True) for one in cases])
+    prepare(session, [Needs(one, frozenset({REPLAY})) for one in cases])
     assert answered == [({"repeats": ["A", "B"], "batch": ["C"]}, ("float64", "float32", "float16"))]
 
 
@@ -155,5 +158,5 @@ def test_on_a_gpu_further_calls_are_answered_when_they_are_needed(monkeypatch):
     answered = []
     monkeypatch.setattr(ahead, "calls_of", lambda runner, sizes: {"repeats": []})
     monkeypatch.setattr(ahead, "answer", lambda *arguments: answered.append(arguments))
-    prepare(Recorder("cuda"), [Needs(case(), replays=True)])
+    prepare(Recorder("cuda"), [Needs(case(), frozenset({REPLAY}))])
     assert answered == []

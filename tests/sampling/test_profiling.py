@@ -75,6 +75,47 @@ def test_calls_of_the_runtime(category, name, replays, launches):
     assert activity.unseen == "torch's profiler saw no kernel"
 
 
+OWN = event("cuda_runtime", "cudaDeviceSynchronize")
+TO_HOST = event("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 1.0)
+
+
+@pytest.mark.parametrize(
+    "name", ["cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize", "hipStreamSynchronize"]
+)
+def test_what_makes_the_host_wait_is_counted_without_our_own(gpu, tmp_path, name):
+    waits = [event("cuda_runtime", name)] * 2
+    activity = seen(gpu, tmp_path, *launched(GEMM), *waits, TO_HOST, OWN)
+    assert (activity.synchronizations, activity.copies_to_host) == (2, 1)
+    assert activity.kernels["copy"]["count"] == 1
+
+
+def test_a_call_that_waits_for_nothing_has_our_own_synchronization_alone(gpu, tmp_path):
+    activity = seen(gpu, tmp_path, *launched(GEMM), OWN)
+    assert (activity.synchronizations, activity.copies_to_host) == (0, 0)
+    ended = summed([*launched(GEMM), OWN, OWN], calls=1)  # the profiler ends with one of its own
+    assert ended.synchronizations == 0
+
+
+@pytest.mark.parametrize(
+    ("category", "name"),
+    [
+        ("gpu_memcpy", "Memcpy DtoD (Device -> Device)"),
+        ("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)"),
+        ("cuda_runtime", "cudaStreamWaitEvent"),
+        ("cuda_runtime", "cudaEventRecord"),
+        ("cuda_sync", "Stream Synchronize"),
+        ("kernel", "cudaStreamSynchronize"),
+    ],
+)
+def test_what_no_host_waits_for(category, name):
+    activity = summed([*launched(GEMM), *[event(category, name)] * 9], calls=1)
+    assert (activity.synchronizations, activity.copies_to_host) == (0, 0)
+
+
+def test_a_copy_of_hip_is_told_by_its_own_name():
+    assert summed([event("gpu_memcpy", "CopyDeviceToHost")], calls=1).copies_to_host == 1
+
+
 def test_the_longest_unknown_names_are_kept(gpu, tmp_path):
     kernels = [event("kernel", f"acme_{number}", float(number)) for number in range(9)]
     assert seen(gpu, tmp_path, *kernels).others == ("acme_8", "acme_7", "acme_6", "acme_5", "acme_4")

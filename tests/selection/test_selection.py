@@ -15,6 +15,7 @@ from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.selection.axes import Axes
+from pytest_sdperf.selection.purposes import axes_of
 from pytest_sdperf.selection.selector import Choice, Selector
 from pytest_sdperf.settings import EngineRequest, Selection
 from pytest_sdperf.values import Case
@@ -47,7 +48,7 @@ def skips(choices):
     ],
 )
 def test_the_fixtures_of_a_test_say_which_axes_it_has(fixtures, axes):
-    assert Axes.of(fixtures) is axes
+    assert axes_of(fixtures) is axes
 
 
 def test_a_cpu_runs_the_thin_model_on_torch_and_onnxruntime():

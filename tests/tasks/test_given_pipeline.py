@@ -170,6 +170,14 @@ def test_measuring_counts_calls_once_and_says_what_ran(context):
     sample = given_pipeline.measure(job("make", plan=plan), context)["sample"]
     assert sample["unet_calls"] == 3
     assert len(sample["iterations_s"]) == 1
+    stages = sample["facts"]["stages_s"]
+    assert {name: len(calls) for name, calls in stages.items()} == {
+        "text_encoder": 2,
+        "unet": 3,
+        "vae_decoder": 1,
+        "between": 1,
+    }
+    assert all(seconds > 0 for calls in stages.values() for seconds in calls)
     settings = dict(sample["facts"]["settings"])
     assert len(settings.pop("own_factories:make")) == 12
     assert settings == {

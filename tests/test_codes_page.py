@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf.outcomes import Outcome
+from pytest_sdperf.values.outcomes import Outcome
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "codes.md").read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 VERSION = pytest_sdperf.__version__
 SCRIPTS = "Scripts" if os.name == "nt" else "bin"
-SHIPPED = ("fusions", "published")  # folders of baselines/
+SHIPPED = ("fusions", "measured", "published")  # folders of baselines/
 HEAVY = ("torch", "onnx", "onnxruntime", "diffusers", "transformers", "scipy", "amdsmi", "pynvml")
 
 

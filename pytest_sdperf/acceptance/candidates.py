@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
+from pytest_sdperf.acceptance.refusals import refusals
+from pytest_sdperf.acceptance.sessions import Origin, session_of
+from pytest_sdperf.acceptance.terms import Terms
 from pytest_sdperf.baselines.files import rounded, update
-from pytest_sdperf.baselines.stored import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of
+from pytest_sdperf.baselines.stored import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of, read
 from pytest_sdperf.machine.health import differing_keys
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.gates import concerns, failed_gates
 from pytest_sdperf.values import Case
+from pytest_sdperf.values.outcomes import Outcome
 
 
 def candidates_file(state_dir: Path, slug: str) -> Path:
@@ -42,28 +48,110 @@ def keep_newest(stored: StoredCase, count: int) -> StoredCase:
     return msgspec.structs.replace(stored, sessions=stored.sessions[-count:])
 
 
-def keep(state_dir: Path, slug: str, *, machine: Machine, sessions: Iterable[tuple[Case, Session]]) -> None:
+def keep_candidates(
+    reports: Iterable[CaseReport], *, origin: Origin, state_dir: Path, accepted: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Keep results that have no baseline, or differ from it, until somebody accepts them; return their keys.
+
+    A candidate goes where a later run measured its case and nothing is to be accepted of that, and where a check fails
+    on its build. What is INVALID for another driver alone is a candidate: it can be the start of a new level.
+
+    Args:
+        reports: Of one run.
+        origin: Where and when.
+        state_dir: Folder of candidates and locks.
+        accepted: Keys of what is in the baseline already.
+
+    Raises:
+        BaselineError: The file of candidates is damaged or cannot be written.
+    """
+    reports = tuple(reports)
+    refused = refusals(reports, Terms(reason="not asked for yet"), any_driver=True)
+    measured = {report.case.key: report for report in reports if report.measurement is not None}
+    kept = {
+        key: (report.case, _judged_session(report, origin))
+        for key, report in measured.items()
+        if key not in refused and key not in accepted and report.outcome is not Outcome.HELD
+    }
+    gates = [case for case, _ in failed_gates(reports)]
+    gone = measured.keys() - kept.keys()
+    keep(
+        state_dir,
+        origin.slug,
+        machine=origin.machine,
+        sessions=kept.values(),
+        withdrawn=lambda case: case.key in gone or any(concerns(gate, case) for gate in gates),
+    )
+    return tuple(kept)
+
+
+def withdraw(reports: Iterable[CaseReport], *, state_dir: Path) -> None:
+    """Drop the candidates of every device whose build a check failed on, in a run that measured nothing.
+
+    Raises:
+        BaselineError: A file of candidates is damaged or cannot be written.
+    """
+    gates = [case for case, _ in failed_gates(reports)]
+    for path in sorted((state_dir / "candidates").glob("*.json")) if gates else ():
+        present = read(path)
+        cases = present.cases if present is not None else {}
+        concerned = [key for key, one in cases.items() if any(concerns(gate, one.case) for gate in gates)]
+        drop(state_dir, path.stem, keys=concerned)
+
+
+def _judged_session(report: CaseReport, origin: Origin) -> Session:
+    """Return a measurement as a session that knows how strictly its run judged it."""
+    assert report.measurement is not None
+    session = session_of(report.measurement, origin, verdicts=report.verdicts)
+    policy = msgspec.UNSET if report.policy is None else msgspec.to_builtins(report.policy)
+    return msgspec.structs.replace(session, policy=policy)
+
+
+def keep(
+    state_dir: Path,
+    slug: str,
+    *,
+    machine: Machine,
+    sessions: Iterable[tuple[Case, Session]],
+    withdrawn: Callable[[Case], bool],
+) -> None:
     """Add results to the candidates of a device. Those of another machine state (a driver, a power limit) are dropped.
+
+    Args:
+        state_dir: Folder of candidates and locks.
+        slug: Of the device.
+        machine: Keys of its machine.
+        sessions: What is added.
+        withdrawn: Whether older candidates of a case are dropped.
 
     Raises:
         BaselineError: The file is damaged or cannot be written.
     """
-    added = tuple(sessions)
+    added, path = tuple(sessions), candidates_file(state_dir, slug)
 
     def change(present: Baseline | None) -> Baseline:
         if present is None or differing_keys(present.machine, machine):
+            if present is not None and not added:
+                return present
             present = Baseline(machine=dict(machine))
-        cases = dict(present.cases)
+        cases = {key: stored for key, stored in present.cases.items() if not withdrawn(stored.case)}
         for case, session in added:
-            cases[case.key] = with_session(cases.get(case.key), case, session)
+            cases[case.key] = _newest_last(with_session(cases.get(case.key), case, session), session)
         return Baseline(machine=present.machine, cases=cases)
 
-    if added:
-        update(candidates_file(state_dir, slug), change, lock_dir=state_dir / "locks")
+    if added or path.exists():
+        update(path, change, lock_dir=state_dir / "locks")
+
+
+def _newest_last(stored: StoredCase, session: Session) -> StoredCase:
+    """Return a candidate whose newest session is this one, also if its samples were kept before."""
+    there = held(stored, session)
+    earlier = tuple(one for one in stored.sessions if one is not there)
+    return msgspec.structs.replace(stored, sessions=(*earlier, session)) if there is not None else stored
 
 
 def drop(state_dir: Path, slug: str, *, keys: Iterable[str]) -> None:
-    """Forget candidates that have been accepted.
+    """Forget candidates: they have been accepted, or never shall be.
 
     Raises:
         BaselineError: The file is damaged or cannot be written.

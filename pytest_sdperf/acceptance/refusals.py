@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pytest_sdperf.acceptance.terms import Terms
+from pytest_sdperf.judging.fitness import DRIVER_CHANGED
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import concerns, failed_gates
 from pytest_sdperf.values.outcomes import Outcome
 
 
-def refusals(reports: Iterable[CaseReport], *, reason: str, option: str = "--sdperf-reason") -> dict[str, str]:
+def refusals(reports: Iterable[CaseReport], terms: Terms, *, any_driver: bool = False) -> dict[str, str]:
     """Return why results must not be accepted, by case key.
 
     A case is refused if it is INVALID, if it REGRESSED and no reason is given, or if a gate failed on what it was
@@ -17,8 +19,8 @@ def refusals(reports: Iterable[CaseReport], *, reason: str, option: str = "--sdp
 
     Args:
         reports: Of one run.
-        reason: Why a regression is accepted; empty where nobody said.
-        option: What gives it, where these are accepted.
+        terms: How they may be accepted.
+        any_driver: Whether what is INVALID for another driver alone is none of these.
     """
     reports = tuple(reports)
     gates = failed_gates(reports)
@@ -26,20 +28,20 @@ def refusals(reports: Iterable[CaseReport], *, reason: str, option: str = "--sdp
     for report in reports:
         if report.measurement is None:
             continue
-        why = _own_refusal(report, reason=reason, option=option)
+        why = _own_refusal(report, terms, any_driver=any_driver)
         why = why or next((why for gate, why in gates if concerns(gate, report.case)), "")
         if why:
             refused.setdefault(report.case.key, why)
     return refused
 
 
-def _own_refusal(report: CaseReport, *, reason: str, option: str) -> str:
+def _own_refusal(report: CaseReport, terms: Terms, *, any_driver: bool) -> str:
     for verdict in report.verdicts:
-        if verdict.outcome is Outcome.INVALID:
+        if verdict.outcome is Outcome.INVALID and not (any_driver and verdict.code == DRIVER_CHANGED):
             return f"INVALID: {verdict.sentence}"
     if not report.verdicts:
         return "it was not judged"
     for verdict in report.verdicts:
-        if verdict.outcome is Outcome.REGRESSED and not reason.strip():
-            return f'REGRESSED: {verdict.sentence} If that is meant, add {option}="why it is acceptable".'
+        if verdict.outcome is Outcome.REGRESSED and not terms.has_reason:
+            return f'REGRESSED: {verdict.sentence} If that is meant, add {terms.reason_option}="why it is acceptable".'
     return ""

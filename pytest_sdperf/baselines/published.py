@@ -113,11 +113,12 @@ class Published(_Strict, frozen=True):
 
 @dataclass(frozen=True)
 class Match:
-    """A published row that may stand beside a measurement."""
+    """A row that may stand beside a measurement, and what kind of row it is."""
 
     source: Document
     table: Table
     row: Row
+    kind: str = "published"
 
 
 def folder() -> Path:

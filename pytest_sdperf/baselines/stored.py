@@ -19,6 +19,7 @@ from pytest_sdperf.values.calibration import Calibration
 
 SCHEMA = 1
 SESSIONS_KEPT = 10
+DRIVER = "driver"
 
 Machine = Mapping[str, str | int | float | None]
 
@@ -39,6 +40,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         reason: Why a regression was accepted.
         calibration: What the device itself did on that day; None if nobody measured it.
         clocks_locked: Whether a setting held the clocks of a GPU down; None where nobody could tell.
+        driver: Under which it was measured, where that is not the one of its file.
+        policy: How strictly its run judged it. Only a candidate has it: it is judged by it once more.
     """
 
     date: str
@@ -53,6 +56,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reason: str = ""
     calibration: Calibration | None = None
     clocks_locked: bool | None = None
+    driver: str | int | float | msgspec.UnsetType | None = msgspec.UNSET
+    policy: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def out_of_memory(self) -> bool:
@@ -101,7 +106,13 @@ def stored_of(
 ) -> tuple[StoredCase | None, dict[str, tuple[Any, Any]]]:
     """Return what is stored of a case, and the machine keys in which that machine differs from another one."""
     stored = baseline.cases.get(case.key) if baseline else None
-    return stored, differing_keys(baseline.machine, machine) if baseline and stored else {}
+    return stored, differing_keys(machine_of(baseline, stored.last), machine) if baseline and stored else {}
+
+
+def machine_of(baseline: Baseline, session: Session) -> Machine:
+    """Return the machine keys of a session: those of its file, under the driver of its own."""
+    own = {} if session.driver is msgspec.UNSET else {DRIVER: session.driver}
+    return {**baseline.machine, **own}
 
 
 def file_of(folder: Path, slug: str) -> Path:

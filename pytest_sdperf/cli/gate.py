@@ -7,9 +7,9 @@ import shutil
 from collections.abc import Generator
 from pathlib import Path
 
-from pytest_sdperf.baselines.stored import file_of, read
+from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.cli.command import Commands
-from pytest_sdperf.cli.project import folders
+from pytest_sdperf.cli.project import ELSEWHERE, folders
 from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.parsing import among
 from pytest_sdperf.report.results import read_results
@@ -46,10 +46,12 @@ def gate_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
         fail_on = among(Answer(chosen.fail_on, "--fail-on"), "verdict of fail-on", FAIL_ON)
     saved = read_results(chosen.results)
     check_device(saved, chosen.gpu, path=chosen.results)
-    path = file_of(chosen.baselines or folders().baselines, saved.run.slug)
+    project = folders(unreadable=ELSEWHERE)
+    own, registered = chosen.baselines or project.baselines, project.registered
+    sources = Sources.of_device(own, registered, slug=saved.run.slug, machine=saved.run.machine)
     policy = stricter(saved.policy, missing=chosen.missing_baseline, unused=chosen.unused_baselines, fail_on=fail_on)
-    gated = judge_saved(saved, read(path) if saved.run.slug else None, policy=policy)
+    gated = judge_saved(saved, sources, policy=policy)
     width = shutil.get_terminal_size().columns
-    for line in gate_lines(gated, path=path, results=chosen.results, width=width):
+    for line in gate_lines(gated, results=chosen.results, width=width):
         yield line.text
     return gated.status

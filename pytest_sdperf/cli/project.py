@@ -11,6 +11,13 @@ from pytest_sdperf.errors import OptionError
 from pytest_sdperf.options.answers import read_answers
 from pytest_sdperf.options.folders import baselines_folder, cache_folder, state_folder
 from pytest_sdperf.options.profiles import read_project
+from pytest_sdperf.running.registration import fill_catalog
+
+NAME_THEM = "Correct it, or name the folders of this command with its own options; see --help."
+ELSEWHERE = (
+    "It may register folders of baselines. Correct it, or type this command in a folder that has none, and name the "
+    "folders with its own options; see --help."
+)
 
 
 @dataclass(frozen=True)
@@ -21,15 +28,20 @@ class Folders:
         cache: Built models.
         baselines: Baseline files.
         state: What this machine measured and nobody has accepted yet.
+        registered: Folders of baselines that plug-ins registered, in that order.
     """
 
     cache: Path
     baselines: Path
     state: Path
+    registered: tuple[Path, ...] = ()
 
 
-def folders() -> Folders:
+def folders(*, unreadable: str = NAME_THEM) -> Folders:
     """Return the folders of a run in this folder: pytest reads its configuration, and stops there.
+
+    Args:
+        unreadable: What to do where pytest cannot read it.
 
     Raises:
         OptionError: pytest cannot read it; it has printed why.
@@ -39,8 +51,7 @@ def folders() -> Folders:
     status = pytest.main(["-p", "sdperf"], plugins=[asked])
     if asked.folders is None:
         raise OptionError(
-            f"pytest cannot read the configuration of this folder (exit status {int(status)}). Correct it, or name the "
-            "folders of this command with its own options; see --help."
+            f"pytest cannot read the configuration of this folder (exit status {int(status)}). {unreadable}"
         )
     return asked.folders
 
@@ -59,5 +70,6 @@ class _Asked:
             cache=cache_folder(answers, **places),
             baselines=baselines_folder(answers, **places),
             state=state_folder(answers, **places),
+            registered=tuple(fill_catalog(config.pluginmanager).baseline_folders),
         )
         return 0

@@ -102,7 +102,7 @@ FAULTS = (
         "The driver was updated since the baseline was recorded.",
         other_driver,
         "The baseline was recorded under another driver: driver was ... and is 580.65.06; a driver is not what is "
-        "tested, so the baseline has to be recorded anew under this one.",
+        'tested. To start anew under this one, type: sdperf baselines accept --re-anchor --reason="new driver".',
         "driver-changed",
     ),
     _machine(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_sdperf.baselines.stored import StoredCase
+from pytest_sdperf.baselines.stored import DRIVER, StoredCase
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, opening
 from pytest_sdperf.machine.health import clocks_locked
@@ -16,7 +16,7 @@ from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 Differences = Mapping[str, tuple[Any, Any]]
 
-DRIVER = "driver"
+DRIVER_CHANGED = "driver-changed"
 TAIL_LINES = 5
 
 
@@ -67,9 +67,9 @@ def _other_machine(differences: Differences) -> Verdict:
     listed = ", ".join(f"{key} was {_told(old)} and is {_told(new)}" for key, (old, new) in sorted(differences.items()))
     if set(differences) == {DRIVER}:
         return invalid(
-            "driver-changed",
-            f"The baseline was recorded under another driver: {listed}; a driver is not what is tested, so the "
-            f"baseline has to be recorded anew under this one.",
+            DRIVER_CHANGED,
+            f"The baseline was recorded under another driver: {listed}; a driver is not what is tested. To start anew "
+            f'under this one, type: sdperf baselines accept --re-anchor --reason="new driver".',
         )
     return invalid("machine-changed", f"The baseline was recorded on another machine: {listed}.")
 

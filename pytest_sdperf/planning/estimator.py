@@ -52,7 +52,8 @@ class Estimator:
         self._builder = self._builds.builder
         slug = self.device.slug if self.device else settings.gpu
         self._speed = Speed.of(run.device_kind, slug, cores=session.cores)
-        self._known = Known.of(session.baseline, state_dir=settings.state_dir, slug=slug) if self.device else Known()
+        stored = session.sources.baseline if self.device else None
+        self._known = Known.of(stored, state_dir=settings.state_dir, slug=slug) if self.device else Known()
 
     @property
     def memory_bytes(self) -> float | None:

@@ -18,7 +18,7 @@ def header_lines(run: RunInfo, *, width: int) -> Iterator[Line]:
         yield from labelled("engines", "; ".join(_engine(*item) for item in sorted(run.engines.items())), width=width)
     if run.device:
         yield from labelled("baselines", _baselines(run), width=width)
-    if run.baseline_cases and not run.pairs:
+    if run.is_compared and not run.pairs:
         yield from labelled("changed", ", ".join(run.changes) or "nothing that is recorded", width=width)
 
 
@@ -40,6 +40,9 @@ def _machine(machine: Mapping[str, str | int | float | None]) -> str:
 def _baselines(run: RunInfo) -> str:
     if run.pairs:
         return "none is used: side B of an A/B is judged by side A"
-    if not run.baseline_cases:
-        return f"{run.baselines}: none yet"
-    return f"{run.baselines}: {plural(run.baseline_cases, 'case')}, newest of {run.baseline_date[:10]}"
+    own = {run.baselines: (run.baseline_cases, run.baseline_date)}
+    return "; ".join(_file(path, *found) for path, found in {**own, **run.other_baselines}.items())
+
+
+def _file(path: str, cases: int, date: str) -> str:
+    return f"{path}: {plural(cases, 'case')}, newest of {date[:10]}" if cases else f"{path}: none yet"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.judging.artifacts import BUILD_TIME
+from pytest_sdperf.judging.fitness import DRIVER_CHANGED
 from pytest_sdperf.judging.interleaving import METRIC as INTERLEAVING
 from pytest_sdperf.judging.latency import METRIC as LATENCY
 from pytest_sdperf.judging.replay import METRICS as REPLAYS
@@ -49,6 +50,9 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
         again = ("run what failed again, once its reason is gone", _with(run.command, "--lf"))
         return again if failed else ("see what these options collect", f"{run.command} --collect-only -q")
     disagree = any(not agreement.passed for report in reports for agreement in report.agreements)
+    another_driver = _another_driver(reports, run)
+    if another_driver and not disagree and Outcome.REGRESSED not in outcomes:
+        return another_driver
     for failed, why in (
         (disagree, "look at the disagreement alone, before any time"),
         (Outcome.REGRESSED in outcomes, "measure what regressed again, alone"),
@@ -61,6 +65,15 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     if run.pairs or (judged and judged <= NEVER_STORED):
         return _without_baseline(reports, open_metrics, run)
     return _onwards(reports, open_metrics, run)
+
+
+def _another_driver(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None:
+    """Return how to start anew where nothing but the driver has made cases INVALID; None elsewhere."""
+    codes = {verdict.code for report in reports for verdict in report.verdicts if verdict.outcome is Outcome.INVALID}
+    if codes != {DRIVER_CHANGED} or run.in_process or run.interrupted:
+        return None
+    results = f" {run.results}" if run.results else ""
+    return "start anew under this driver", f'sdperf baselines accept{results} --re-anchor --reason="new driver"'
 
 
 def _without_baseline(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo) -> tuple[str, str]:

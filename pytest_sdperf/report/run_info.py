@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.stored import Baseline, StoredCase
 from pytest_sdperf.judging.words import version_changes
 from pytest_sdperf.report.case_report import CaseReport
 
@@ -22,9 +23,10 @@ class RunInfo:
         machine: Machine keys.
         devices: How many such devices measured, side by side.
         engines: Engine label -> versions by library name.
-        baselines: Path of the device's baseline file, as the user would type it.
+        baselines: Path of the device's baseline file in this project, as the user would type it.
         baseline_cases: Cases in that file.
         baseline_date: Date of its newest session; empty if there is none.
+        other_baselines: Path of each further file that judges cases -> how many, and its newest date.
         sessions: Sessions of the judged case that has fewest; 0 without a baseline.
         command: What the user typed.
         updating: Whether results are accepted in this run.
@@ -49,6 +51,7 @@ class RunInfo:
     baselines: str = "baselines"
     baseline_cases: int = 0
     baseline_date: str = ""
+    other_baselines: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     sessions: int = 0
     command: str = "pytest suites"
     updating: bool = False
@@ -68,23 +71,34 @@ class RunInfo:
         """Whether results that nobody has accepted are kept by this run."""
         return not (self.updating or self.in_process or self.results or self.interrupted or self.planted)
 
-    def against(self, baseline: Baseline | None, reports: Sequence[CaseReport], *, path: str) -> RunInfo:
-        """Return the same run with what there is to say about the baseline that judges it.
+    @property
+    def is_compared(self) -> bool:
+        """Whether anything is stored that this run could be judged by."""
+        return bool(self.baseline_cases or self.other_baselines)
+
+    def against(self, sources: Sources, reports: Sequence[CaseReport]) -> RunInfo:
+        """Return the same run with what there is to say about the baselines that judge it.
 
         Args:
-            baseline: What is stored for the device; None where nothing is.
+            sources: What is stored for the device.
             reports: Of the run.
-            path: File of the baseline, as the user would type it.
         """
-        dates = [stored.last.date for stored in baseline.cases.values()] if baseline else []
+        counted = {str(path): (len(cases), _newest(cases.values())) for path, cases in sources.counted()}
+        count, date = counted.pop(str(sources.own))
+        baseline = sources.baseline
         return dataclasses.replace(
             self,
-            baselines=path,
-            baseline_cases=len(baseline.cases) if baseline else 0,
-            baseline_date=max(dates, default=""),
+            baselines=str(sources.own),
+            baseline_cases=count,
+            baseline_date=date,
+            other_baselines=counted,
             sessions=sessions_of(reports, baseline),
             changes=changes_of(reports, baseline),
         )
+
+
+def _newest(cases: Iterable[StoredCase]) -> str:
+    return max((stored.last.date for stored in cases), default="")
 
 
 def changes_of(reports: Iterable[CaseReport], baseline: Baseline | None) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase
 from pytest_sdperf.report.artifacts import told_of
 from pytest_sdperf.units import megabytes, percent, plural, seconds
@@ -29,7 +31,7 @@ def list_lines(name: str, baseline: Baseline, *, cases: bool = True) -> Iterator
         return
     for key, stored in sorted(baseline.cases.items()):
         count = plural(len(stored.sessions), "session")
-        yield f"  {key}: {told(stored.last)}, {count}, last of {stored.last.date[:10]}"
+        yield f"  {key}: {told(stored.last)}, {count}, last of {stored.last.date[:10]}{_driver(stored.last)}"
 
 
 def show_lines(stored: StoredCase) -> Iterator[str]:
@@ -41,7 +43,7 @@ def show_lines(stored: StoredCase) -> Iterator[str]:
         commit = f", commit {session.commit}" if session.commit else ""
         changed = f", new level of {', '.join(session.changed)}" if session.changed else ""
         why = f", because {session.reason}" if session.reason else ""
-        yield f"  session of {session.date}{commit}: {told(session)}{changed}{why}"
+        yield f"  session of {session.date}{commit}: {told(session)}{changed}{_driver(session)}{why}"
         yield f"    versions: {', '.join(f'{name} {text}' for name, text in sorted(session.subject.items())) or 'none'}"
         for name, artifact in sorted(session.artifacts.items()):
             yield f"    {name}: {'; '.join(told_of(artifact))}"
@@ -90,6 +92,11 @@ def told(session: Session) -> str:
         return f"{sum(sum(counts.values()) for counts in session.counts.values()):,} nodes"
     peaks = [sample.second_run_bytes for sample in session.samples if sample.second_run_bytes]
     return seconds(latency_s(session)) + (f", {megabytes(min(peaks))}" if peaks else "")
+
+
+def _driver(session: Session) -> str:
+    """Return under which driver it was measured, where that is not the one of its file."""
+    return "" if session.driver is msgspec.UNSET else f", under driver {session.driver}"
 
 
 def _machine(machine: Machine) -> str:

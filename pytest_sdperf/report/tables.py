@@ -58,7 +58,7 @@ def table_lines(reports: Iterable[CaseReport], published: Sequence[Match] = (), 
 
     Args:
         reports: Of one model.
-        published: Rows of the same model on the same GPU family.
+        published: Rows of others, of the same model on the same GPU family.
         width: Columns of the terminal.
     """
     reports = tuple(reports)
@@ -142,7 +142,7 @@ def _published_groups(published: Sequence[Match], labels: Labels) -> Iterator[tu
             label = _published_label(match, labels)
             cells = {cell.batch_size: cells_of_published(cell, source=f"[{number}]") for cell in match.row.cells}
             rows.setdefault(label, Row(label, {})).cells.update(cells)
-        yield f"published, {table.device or table.family}{protocol}", list(rows.values())
+        yield f"{matches[0].kind}, {table.device or table.family}{protocol}", list(rows.values())
 
 
 def _published_label(match: Match, labels: Labels) -> str:

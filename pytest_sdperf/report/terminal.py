@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.baselines.published import Published, beside
+from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.judging.given import standing_lines
 from pytest_sdperf.report.agreements import agreement_lines
 from pytest_sdperf.report.artifacts import artifact_lines
@@ -21,6 +22,7 @@ from pytest_sdperf.report.replays import replay_lines
 from pytest_sdperf.report.requests import request_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.semantics import semantics_lines
+from pytest_sdperf.report.shipped import shipped_beside
 from pytest_sdperf.report.tables import table_lines
 from pytest_sdperf.report.taken_over import taken_over_lines
 from pytest_sdperf.report.tolerances import tolerance_lines
@@ -34,6 +36,7 @@ def report_lines(
     *,
     width: int,
     published: Sequence[Published] = (),
+    shipped: Sequence[Baseline] = (),
     written: Sequence[str] = (),
     verbose: bool = False,
 ) -> Iterator[Line]:
@@ -44,6 +47,7 @@ def report_lines(
         run: The run as a whole.
         width: Columns of the terminal.
         published: Published tables; rows of the same model and GPU family stand below the measured ones.
+        shipped: Baselines that come with the project; their cases stand below the published rows, likewise.
         written: What was written: to the baseline (from `acceptance.accept`), or to a file that was asked for.
         verbose: Show what ran of every case, not only where it is wrong.
     """
@@ -52,7 +56,10 @@ def report_lines(
     for model in dict.fromkeys(report.case.model for report in reports):
         mine = [report for report in reports if report.case.model == model]
         batches = {report.case.batch_size for report in mine if report.case.component == "pipeline"}
-        matches = beside(published, family=run.family, model=model, batch_sizes=batches)
+        matches = [
+            *beside(published, family=run.family, model=model, batch_sizes=batches),
+            *shipped_beside(shipped, mine, family=run.family),
+        ]
         yield from _section(table_lines(mine, matches, width=width))
     yield from _section(request_lines(reports, width=width))
     yield from _section(pair_lines(reports, width=width))

@@ -6,10 +6,13 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from pytest_sdperf import clock
-from pytest_sdperf.acceptance import accept as acceptance
+from pytest_sdperf.acceptance.accept import accept
+from pytest_sdperf.acceptance.candidates import keep_candidates, withdraw
 from pytest_sdperf.acceptance.counts import counts_to_keep
+from pytest_sdperf.acceptance.sessions import Origin
+from pytest_sdperf.acceptance.terms import Terms
 from pytest_sdperf.baselines import fusions, published
-from pytest_sdperf.baselines import stored as baselines
+from pytest_sdperf.baselines.shipped import measured
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.faults import known
 from pytest_sdperf.judging.policy import Policy
@@ -57,7 +60,7 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, st
         return status
     unused = _unused(results, session)
     measured = any(report.measurement is not None for report in results.reports)
-    accepted = (*_keep_counts(results, session), *(_keep(results, session, date) if measured else ()))
+    accepted = (*_keep_counts(results, session), *_keep(results, session, date))
     results.written = (*results.written, *accepted)
     if results.finished and measured and not (settings.in_process or settings.plant):
         session.unfinished.drop(report.case for report in results.reports)
@@ -84,30 +87,36 @@ def _unused(results: Results, session: Session) -> Unused:
     """Return the stored cases that this run did not use; without a test that measures nobody asks for a device."""
     if session.run.settings.other is not None or not results.collected:
         return Unused()
-    return unused_cases(session.baseline, results.ended, results.reports)
+    return unused_cases(session.sources.baseline, results.ended, results.reports)
 
 
 def _keep(results: Results, session: Session, date: str) -> tuple[str, ...]:
     settings = session.run.settings
     if settings.plant:
         return ()
+    if not any(report.measurement is not None for report in results.reports):
+        # Nobody may have asked for the device; but what failed here has candidates of earlier runs.
+        withdraw(results.reports, state_dir=settings.state_dir)
+        return ()
     if settings.in_process:
         return (
             "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline.",
         )
     run = session.run
-    origin = acceptance.Origin(slug=run.device().slug, machine=session.machine, date=date, commit=run.commit)
+    origin = Origin(slug=run.device().slug, machine=session.machine, date=date, commit=run.commit)
     if not settings.update_baselines:
-        acceptance.keep_candidates(results.reports, origin=origin, state_dir=settings.state_dir)
+        keep_candidates(results.reports, origin=origin, state_dir=settings.state_dir)
         return ()
-    accepted = acceptance.accept(
+    accepted = accept(
         results.reports,
         origin=origin,
-        folder=settings.baselines,
+        sources=session.sources,
         state_dir=settings.state_dir,
-        reason=settings.reason,
+        terms=Terms(reason=settings.reason),
     )
-    session.unfinished.drop(report.case for report in results.reports if report.case.key in accepted.accepted)
+    done = frozenset(accepted.accepted)
+    keep_candidates(results.reports, origin=origin, state_dir=settings.state_dir, accepted=done)
+    session.unfinished.drop(report.case for report in results.reports if report.case.key in done)
     return accepted.lines
 
 
@@ -141,6 +150,7 @@ def summary_lines(
         run_info(results, session, command=command),
         width=width,
         published=tables,
+        shipped=measured(),
         written=results.written,
         verbose=verbose,
     )
@@ -179,8 +189,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         idle=idle(session.run.rules, results.collected),
         planted=settings.plant,
     )
-    path = str(baselines.file_of(settings.baselines, device.slug))
-    return info.against(session.baseline, results.reports, path=path)
+    return info.against(session.sources, results.reports)
 
 
 def _devices(results: Results) -> int:

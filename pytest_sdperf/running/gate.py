@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_sdperf.baselines import published
-from pytest_sdperf.baselines.stored import Baseline, stored_of
+from pytest_sdperf.baselines.shipped import measured
+from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.stored import DRIVER
 from pytest_sdperf.errors import ResultsError
 from pytest_sdperf.judging.policy import Policy, fail_on_field
 from pytest_sdperf.judging.run_status import NOTHING_MEASURED, run_status
@@ -29,14 +31,14 @@ class Gated:
 
     Attributes:
         saved: As they were read.
-        baseline: What they were judged by; None where nothing is stored for the device.
+        sources: What they were judged by.
         policy: How strictly; a report has its own, where its test has.
         reports: With new verdicts.
         unused: Stored cases that the run did not use.
     """
 
     saved: SavedResults
-    baseline: Baseline | None
+    sources: Sources
     policy: Policy
     reports: tuple[CaseReport, ...]
     unused: Unused
@@ -109,24 +111,29 @@ def stricter(policy: Policy, *, missing: str | None, unused: str | None, fail_on
     return dataclasses.replace(policy, **asked, **failing)  # type: ignore[arg-type]  # each of its own type
 
 
-def judge_saved(saved: SavedResults, baseline: Baseline | None, *, policy: Policy) -> Gated:
+def judge_saved(saved: SavedResults, sources: Sources, *, policy: Policy, any_driver: bool = False) -> Gated:
     """Judge every measurement again; what a test found out in any other way stays as it was found.
 
     Args:
         saved: The results.
-        baseline: Of their device.
+        sources: What is stored for their device.
         policy: How strictly: `stricter` than, or as, the run.
+        any_driver: Whether the stored sessions may be of another driver.
     """
-    reports = tuple(_again(report, saved, baseline, policy=policy) for report in saved.reports)
+    reports = tuple(_again(report, saved, sources, policy=policy, any_driver=any_driver) for report in saved.reports)
     # The other side of an A/B judges it, and no baseline.
-    unused = Unused() if saved.run.pairs else unused_cases(baseline, saved.course, reports)
-    return Gated(saved, baseline, policy, reports, unused)
+    unused = Unused() if saved.run.pairs else unused_cases(sources.baseline, saved.course, reports)
+    return Gated(saved, sources, policy, reports, unused)
 
 
-def _again(report: CaseReport, saved: SavedResults, baseline: Baseline | None, *, policy: Policy) -> CaseReport:
+def _again(
+    report: CaseReport, saved: SavedResults, sources: Sources, *, policy: Policy, any_driver: bool
+) -> CaseReport:
     if report.measurement is None:
         return report
-    stored, differences = stored_of(baseline, report.case, saved.run.machine)
+    stored, differences = sources.stored(report.case, saved.run.machine)
+    if any_driver:
+        differences.pop(DRIVER, None)
     # What its test has of its own (a smallest effect) stays.
     own = dataclasses.replace(report.policy or policy, **{name: getattr(policy, name) for name in _strictness()})
     verdicts = judge(report.measurement, stored, policy=own, differences=differences)
@@ -139,12 +146,11 @@ def _strictness() -> tuple[str, ...]:
     return (*STRICTNESS, *map(fail_on_field, FAIL_ON))
 
 
-def gate_lines(gated: Gated, *, path: Path, results: Path, width: int) -> Iterator[Line]:
+def gate_lines(gated: Gated, *, results: Path, width: int) -> Iterator[Line]:
     """Yield the report, as the run itself would have printed it.
 
     Args:
         gated: The verdicts.
-        path: File of the baseline.
         results: File of the results.
         width: Columns of the terminal.
     """
@@ -157,7 +163,8 @@ def gate_lines(gated: Gated, *, path: Path, results: Path, width: int) -> Iterat
     run = dataclasses.replace(saved.run, updating=False, in_process=False, results=str(results))
     yield from report_lines(
         gated.reports,
-        run.against(gated.baseline, gated.reports, path=str(path)),
+        run.against(gated.sources, gated.reports),
         width=width,
-        published=published.beside_baselines(path.parent),
+        published=published.beside_baselines(gated.sources.own.parent),
+        shipped=measured(),
     )

@@ -17,6 +17,7 @@ from pytest_sdperf import ladder
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
 from pytest_sdperf.baselines.shipped import shipped_folder
+from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.fingerprint import library_versions
@@ -189,17 +190,16 @@ class Session:
         return case in self._runners and self._runners[case].has_outputs
 
     @functools.cached_property
-    def baseline(self) -> baselines.Baseline | None:
-        """The baseline of this device: the project's own, else of the first registered folder that has one.
+    def sources(self) -> Sources:
+        """What judges the cases of this device: the project's own file, then those of registered folders.
 
         Raises:
-            BaselineError: The file is there but cannot be trusted.
+            BaselineError: A file is there but cannot be trusted.
         """
+        settings, registered = self.run.settings, self.run.catalog.baseline_folders
+        reader = functools.partial(planting.read_baseline, settings.plant, read=baselines.read)
         slug = self.run.device().slug
-        folders = (self.run.settings.baselines, *self.run.catalog.baseline_folders)
-        name, read = self.run.settings.plant, baselines.read
-        found = (planting.read_baseline(name, baselines.file_of(folder, slug), read) for folder in folders)
-        return next((baseline for baseline in found if baseline is not None), None)
+        return Sources.of_device(settings.baselines, registered, slug=slug, machine=self.machine, reader=reader)
 
     def standing(self, case: Case) -> Mapping[str, Mapping[str, str]]:
         """Return component -> rung -> how it stands, of graphs that are taken as they are; empty for other cases."""
@@ -234,7 +234,7 @@ class Session:
         Raises:
             BaselineError: A file is there but cannot be trusted.
         """
-        _ = self.baseline
+        _ = self.sources
         _ = self._self_tested
         for path in fusions.files_for(self.fusions_file.parent, self._onnxruntime).values():
             fusions.read(path)
@@ -265,12 +265,12 @@ class Session:
 
     def judge(self, measurement: Measurement, *, policy: Policy) -> tuple[Verdict, ...]:
         """Judge a measurement against this device's baseline."""
-        stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
+        stored, differences = self.sources.stored(measurement.case, self.machine)
         return judge(measurement, stored, policy=policy, differences=differences)
 
     def more_processes(self, measurement: Measurement, *, policy: Policy) -> int:
         """Return how many more processes a measurement needs, while its verdict is open; 0 when it is settled."""
-        stored, differences = baselines.stored_of(self.baseline, measurement.case, self.machine)
+        stored, differences = self.sources.stored(measurement.case, self.machine)
         return more_processes(measurement, stored, policy=policy, differences=differences)
 
     def policy(self, case: Case, overrides: Iterable[Override] = (), *, pairs: bool = False) -> Policy:

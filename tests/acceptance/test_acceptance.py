@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from pathlib import Path
 
+import msgspec
 import pytest
 from sample_values import CASE, case, failed, kernels, measurement, sample_with, waited
 
-from pytest_sdperf.acceptance.accept import Origin, accept, keep_candidates, measurement_of, session_of
-from pytest_sdperf.acceptance.candidates import candidates_file
+from pytest_sdperf.acceptance.accept import accept
+from pytest_sdperf.acceptance.candidates import candidates_file, keep_candidates, withdraw
+from pytest_sdperf.acceptance.sessions import Origin, measurement_of, session_of
+from pytest_sdperf.acceptance.terms import Terms
 from pytest_sdperf.baselines.privacy import PrivacyError, identity
+from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, read
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.judging.policy import Policy
@@ -32,6 +37,7 @@ class Desk:
     folder: Path
     state: Path
     day: int = 0
+    registered: tuple[Path, ...] = ()
 
     @property
     def file(self) -> Path:
@@ -44,14 +50,21 @@ class Desk:
         baseline = read(self.file)
         return baseline.cases.get(of.key) if baseline else None
 
-    def report(self, measured, **fields) -> CaseReport:
-        verdicts = judge(measured, self.stored(measured.case), policy=POLICY)
+    def report(self, measured, *, machine=MACHINE, any_driver=False, **fields) -> CaseReport:
+        stored, differences = self.sources(machine).stored(measured.case, machine)
+        if any_driver:
+            differences.pop("driver", None)
+        verdicts = judge(measured, stored, policy=POLICY, differences=differences)
         return CaseReport(f"test_it[{measured.case.engine}]", measured.case, measured, verdicts=verdicts, **fields)
 
     def accept(self, *reports, **options):
         self.day += 1
         origin = options.pop("origin", None) or self.origin()
-        return accept(reports, origin=origin, folder=self.folder, state_dir=self.state, **options)
+        sources = self.sources(origin.machine)
+        return accept(reports, origin=origin, sources=sources, state_dir=self.state, terms=Terms(**options))
+
+    def sources(self, machine=MACHINE):
+        return Sources.of_device(self.folder, self.registered, slug="t4", machine=machine)
 
     def machine(self):
         baseline = read(self.file)
@@ -72,7 +85,7 @@ def test_a_new_case_becomes_anchor_and_first_session(desk):
     entry = desk.stored()
     assert done.accepted == (CASE.key,)
     assert done.refused == {}
-    assert done.lines[0] == f"+ {CASE.key}: 10.0 ms, 400 MB"
+    assert done.lines[0] == f"+ {CASE.key}: 10.0 ms, 400 MB, measured 2026-11-01T10:00Z"
     assert entry.sessions == (entry.anchor,)
     assert entry.anchor.date == "2026-11-01T10:00Z"
     assert entry.anchor.samples == measurement(10, 10, 10).samples
@@ -116,7 +129,7 @@ def test_a_regression_needs_a_reason_and_then_is_the_new_level(desk):
     assert len(desk.stored().sessions) == 1
 
     done = desk.accept(slower, reason="safety checker is on now")
-    assert done.lines[0] == f"~ {CASE.key}: 10.0 ms, 400 MB -> 20.0 ms, 400 MB (+100 %)"
+    assert done.lines[0] == f"~ {CASE.key}: 10.0 ms, 400 MB -> 20.0 ms, 400 MB (+100 %), measured 2026-11-03T10:00Z"
     entry = desk.stored()
     assert entry.last.reason == "safety checker is on now"
     assert entry.last.changed == ("latency",)
@@ -170,7 +183,7 @@ def test_out_of_memory_is_stored_as_a_value(desk):
     assert (desk.stored().last.failure, desk.stored().last.samples) == ("oom", ())
     assert desk.report(failed("oom", "out of memory")).outcome is Outcome.HELD
     done = desk.accept(desk.report(measurement(10, 10, 10)))
-    assert done.lines[0] == f"~ {CASE.key}: OOM -> 10.0 ms, 400 MB"
+    assert done.lines[0] == f"~ {CASE.key}: OOM -> 10.0 ms, 400 MB, measured 2026-11-02T10:00Z"
     assert desk.report(measurement(10, 10, 10)).outcome is Outcome.HELD
 
 
@@ -234,26 +247,165 @@ def test_a_test_that_failed_otherwise_is_a_gate_too(desk):
 # ------------------------------------------------------------------------------------------ files and machines
 
 
+OTHER_DRIVER = {**MACHINE, "driver": "590"}
+START_ANEW = 'To start anew under this one, type: sdperf baselines accept --re-anchor --reason="new driver"'
+
+
 def test_another_machine_is_not_mixed_into_a_file(desk):
     desk.accept(desk.report(measurement()))
     other = desk.report(measurement(case=case(engine="torch")))
     before = desk.file.read_bytes()
-    done = desk.accept(other, origin=desk.origin(machine={**MACHINE, "driver": "590"}))
+    machine = {**OTHER_DRIVER, "power_limit_w": 60}
+    done = desk.accept(other, origin=desk.origin(machine=machine), re_anchor=True, reason="another card")
     assert done.accepted == ()
     assert done.lines == (
         (
-            f"! {other.case.key}: refused, t4.json was recorded with another driver: one file holds one machine. Move "
-            f"it away and record every case anew"
+            f"! {other.case.key}: refused, t4.json was recorded with another power_limit_w: one file holds one "
+            f"machine. Move it away and record every case anew, or keep this machine in a folder of its own"
         ),
     )
     assert desk.file.read_bytes() == before
 
 
+@pytest.mark.parametrize("asked", [{}, {"re_anchor": True}, {"reason": "new driver"}])
+def test_what_was_measured_under_another_driver_is_refused_with_the_command_that_starts_anew(desk, asked):
+    desk.accept(desk.report(measurement()))
+    before = desk.file.read_bytes()
+    report = desk.report(measurement(10, 10, 10.4), machine=OTHER_DRIVER)
+    done = desk.accept(report, origin=desk.origin(machine=OTHER_DRIVER), **asked)
+    assert done.lines == (
+        (
+            f"! {CASE.key}: refused, INVALID: The baseline was recorded under another driver: driver was 580.1 and is "
+            f"590; a driver is not what is tested. {START_ANEW}."
+        ),
+    )
+    again = desk.report(measurement(10, 10, 10.4), machine=OTHER_DRIVER, any_driver=True)
+    done = desk.accept(again, origin=desk.origin(machine=OTHER_DRIVER), **asked)
+    assert done.lines == (f"! {CASE.key}: refused, it was recorded under driver 580.1, and this is 590. {START_ANEW}",)
+    assert desk.file.read_bytes() == before
+
+
+def test_another_driver_starts_a_new_level_and_keeps_what_was_before(desk):
+    torch = case(engine="torch")
+    desk.accept(desk.report(measurement(10, 10, 10)), desk.report(measurement(case=torch)))
+    report = desk.report(measurement(11, 11, 11), machine=OTHER_DRIVER, any_driver=True)
+    origin = desk.origin(machine=OTHER_DRIVER, date="2026-12-24T10:00Z")
+    done = desk.accept(report, origin=origin, re_anchor=True, reason="new driver")
+    assert done.lines[0] == (
+        f"~ {CASE.key}: 10.0 ms, 400 MB -> 11.0 ms, 400 MB (+10 %), measured 2026-12-24T10:00Z, a new level under "
+        f"driver 590"
+    )
+    entry = desk.stored()
+    assert [one.date for one in entry.sessions] == ["2026-11-01T10:00Z", "2026-12-24T10:00Z"]
+    assert entry.anchor == entry.last
+    assert (entry.last.driver, entry.last.reason) == ("590", "new driver")
+    assert {metric: len(entry.level(metric)) for metric in LEVELS} == dict.fromkeys(LEVELS, 1)
+    # The file keeps its machine; each case is as far as its last session.
+    assert desk.machine() == MACHINE
+    assert desk.report(measurement(11, 11, 11), machine=OTHER_DRIVER).outcome is Outcome.HELD
+    assert desk.report(measurement(11, 11, 11)).verdicts[0].code == "driver-changed"
+    assert desk.report(measurement(case=torch), machine=OTHER_DRIVER).verdicts[0].code == "driver-changed"
+    assert desk.report(measurement(case=torch)).outcome is Outcome.HELD
+
+
+def test_what_was_not_fit_to_be_measured_starts_no_new_level(desk):
+    desk.accept(desk.report(measurement()))
+    report = desk.report(measurement(health=("the GPU is hot",)), machine=OTHER_DRIVER, any_driver=True)
+    done = desk.accept(report, origin=desk.origin(machine=OTHER_DRIVER), re_anchor=True, reason="new driver")
+    assert done.refused == {CASE.key: "INVALID: The machine was not fit to be measured: the GPU is hot."}
+
+
+def test_a_case_that_is_new_under_another_driver_says_under_which(desk):
+    desk.accept(desk.report(measurement()))
+    torch = case(engine="torch")
+    origin = desk.origin(machine=OTHER_DRIVER)
+    assert desk.accept(desk.report(measurement(case=torch), machine=OTHER_DRIVER), origin=origin).accepted == (
+        torch.key,
+    )
+    assert desk.stored(torch).last.driver == "590"
+    assert desk.report(measurement(case=torch), machine=OTHER_DRIVER).outcome is Outcome.HELD
+    assert '"driver"' in desk.file.read_text()
+
+
+def test_going_back_to_the_first_driver_needs_no_word_about_it_in_the_session(desk):
+    desk.accept(desk.report(measurement(10, 10, 10)))
+    for number, machine in enumerate((OTHER_DRIVER, MACHINE)):
+        report = desk.report(measurement(11, 11, 11 + number / 100), machine=machine, any_driver=True)
+        desk.accept(report, origin=desk.origin(machine=machine), re_anchor=True, reason="driver")
+    assert [json.loads(desk.file.read_text())["cases"][CASE.key]["sessions"][i].get("driver") for i in range(3)] == [
+        None, "590", None,
+    ]  # fmt: skip
+    assert desk.report(measurement(11, 11, 11)).outcome is Outcome.HELD
+
+
+# --------------------------------------------------------------------------------------- files of other folders
+
+
+@pytest.fixture
+def beside(desk, tmp_path):
+    """A desk beside which a plug-in has registered a file with two cases."""
+    other = Desk(tmp_path / "acme", tmp_path / "elsewhere")
+    for times in ((10, 10, 10), (10, 10, 10.1)):
+        other.accept(*(other.report(measurement(*times, case=of)) for of in (CASE, case(engine="torch"))))
+    desk.registered = (other.folder,)
+    return desk
+
+
+def test_a_case_that_another_file_judges_begins_with_what_that_one_holds(beside):
+    report = beside.report(measurement(10, 10, 10.2))
+    assert report.outcome is Outcome.HELD
+    done = beside.accept(report, origin=beside.origin(date="2026-12-24T10:00Z"))
+    assert done.lines[0].startswith(f"~ {CASE.key}: 10.0 ms, 400 MB -> 10.0 ms, 400 MB")
+    entry = beside.stored()
+    assert [one.date[:10] for one in entry.sessions] == ["2026-11-01", "2026-11-02", "2026-12-24"]
+    assert entry.anchor == entry.sessions[0]
+
+
+def test_the_cases_that_were_not_accepted_are_judged_by_the_other_file_as_before(beside):
+    beside.accept(beside.report(measurement(10, 10, 10.2)))
+    assert list(read(beside.file).cases) == [CASE.key]
+    assert beside.report(measurement(20, 20, 20, case=case(engine="torch"))).outcome is Outcome.REGRESSED
+    assert beside.report(measurement(20, 20, 20)).outcome is Outcome.REGRESSED
+
+
+def test_the_other_file_is_never_written(beside):
+    before = (beside.registered[0] / "t4.json").read_bytes()
+    beside.accept(beside.report(measurement(20, 20, 20)), reason="larger", re_anchor=True)
+    assert (beside.registered[0] / "t4.json").read_bytes() == before
+
+
+def test_sessions_of_another_file_keep_their_driver(beside):
+    report = beside.report(measurement(11, 11, 11), machine=OTHER_DRIVER, any_driver=True)
+    beside.accept(report, origin=beside.origin(machine=OTHER_DRIVER), re_anchor=True, reason="new driver")
+    assert beside.machine() == OTHER_DRIVER
+    assert [one.driver for one in beside.stored().sessions] == ["580.1", "580.1", msgspec.UNSET]
+
+
+# -------------------------------------------------------------------------------------------------- what is meant
+
+
+def test_only_what_is_meant_is_accepted(desk):
+    torch = case(engine="torch")
+    reports = [desk.report(measurement(case=of)) for of in (CASE, torch)]
+    done = desk.accept(*reports, only="torch unet")
+    assert (done.accepted, done.refused, done.left) == ((torch.key,), {}, 1)
+    assert desk.stored() is None
+
+
+def test_only_what_is_new_is_accepted_and_what_another_file_judges_is_not_new(beside):
+    new = case(batch_size=4)
+    reports = [beside.report(measurement(20, 20, 20, case=of)) for of in (CASE, case(engine="torch"), new)]
+    done = beside.accept(*reports, new_only=True)
+    assert (done.accepted, done.refused, done.left) == ((new.key,), {}, 2)
+
+
 def test_a_machine_that_reports_slightly_other_memory_is_the_same(desk):
-    desk.accept(desk.report(measurement()), origin=desk.origin(machine={**MACHINE, "memory_bytes": 16_000_000_000}))
+    first, again = ({**MACHINE, "memory_bytes": 16_000_000_000 + more} for more in (0, 100_000))
+    desk.accept(desk.report(measurement(), machine=first), origin=desk.origin(machine=first))
     before = desk.machine()
-    again = desk.origin(machine={**MACHINE, "memory_bytes": 16_000_100_000})
-    assert desk.accept(desk.report(measurement()), origin=again).accepted == (CASE.key,)
+    assert desk.accept(desk.report(measurement(), machine=again), origin=desk.origin(machine=again)).accepted == (
+        CASE.key,
+    )
     assert desk.machine() == before
 
 
@@ -347,13 +499,82 @@ def test_candidates_of_another_machine_state_are_dropped(desk):
     assert desk.candidates() == [other.case.key]
 
 
+def test_a_run_on_another_machine_that_adds_nothing_drops_nothing(desk):
+    keep(desk, desk.report(measurement()))
+    keep(desk, desk.report(failed("crash", "x")), machine={**MACHINE, "power_limit_w": 60})
+    assert desk.candidates() == [CASE.key]
+
+
 def test_candidates_of_several_runs_add_up(desk):
     keep(desk, desk.report(measurement()))
     keep(desk, desk.report(measurement(9.9, 10.0, 10.2)))
     keep(desk, desk.report(measurement(taken_over="2026-11-27T10:00Z")))
     baseline = read(candidates_file(desk.state, "t4"))
     assert baseline is not None
-    assert len(baseline.cases[CASE.key].sessions) == 2
+    assert [one.date for one in baseline.cases[CASE.key].sessions] == ["2026-11-00T10:00Z", "2026-11-27T10:00Z"]
+
+
+def test_a_candidate_says_how_strictly_its_run_judged_it(desk):
+    policy = Policy(min_effect=0.01, on_cpu=True, self_test_passed=True, self_test="a quiet machine")
+    keep(desk, desk.report(measurement(), policy=Policy()))
+    keep(desk, desk.report(measurement(), policy=policy))
+    (kept,) = read(candidates_file(desk.state, "t4")).cases[CASE.key].sessions
+    assert msgspec.convert(kept.policy, Policy) == policy
+
+
+def test_a_baseline_does_not_say_how_strictly_it_was_judged(desk):
+    desk.accept(desk.report(measurement(), policy=Policy()))
+    assert "policy" not in desk.file.read_text()
+
+
+WORSE = Agreement("component", "relative-l2", 4e-3, 1e-3, 2e-3, "float16", "float32")
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        lambda desk: [desk.report(measurement(10, 10, 10.1))],
+        lambda desk: [desk.report(measurement(health=("hot",)))],
+        lambda desk: [desk.report(failed("crash", "x"))],
+        lambda desk: [desk.report(measurement(5, 5, 5)), CaseReport("t", CASE, agreements=(WORSE,))],
+        lambda desk: [desk.report(measurement(5, 5, 5)), CaseReport("t", case(engine=""), problem="assert 3 == 4")],
+    ],
+    ids=["held", "unfit", "crashed", "disagrees", "graph"],
+)
+def test_a_candidate_goes_once_its_case_held_or_was_refused(desk, later):
+    desk.accept(desk.report(measurement(10, 10, 10)))
+    assert keep(desk, desk.report(measurement(5, 5, 5)), desk.report(measurement(case=case(engine="torch")))) != ()
+    keep(desk, *later(desk))
+    assert CASE.key not in desk.candidates()
+
+
+def test_a_candidate_of_a_case_that_was_not_measured_again_stays(desk):
+    keep(desk, desk.report(measurement()))
+    keep(desk, desk.report(measurement(case=case(engine="torch", optimization="fp32"))))
+    assert len(desk.candidates()) == 2
+
+
+@pytest.mark.parametrize(("gate", "left"), [(case(engine=""), 0), (case(optimization="fmha"), 1)])
+def test_a_check_that_fails_alone_takes_the_candidates_of_its_build(desk, gate, left):
+    keep(desk, desk.report(measurement()))
+    withdraw([CaseReport("t", gate, problem="assert 3 == 4")], state_dir=desk.state)
+    assert len(desk.candidates()) == left
+
+
+def test_without_a_failure_nothing_is_withdrawn(desk):
+    keep(desk, desk.report(measurement()))
+    before = candidates_file(desk.state, "t4").stat().st_mtime_ns
+    withdraw([CaseReport("t", CASE)], state_dir=desk.state)
+    assert candidates_file(desk.state, "t4").stat().st_mtime_ns == before
+
+
+def test_what_was_measured_under_another_driver_is_a_candidate_of_a_new_level(desk):
+    desk.accept(desk.report(measurement()))
+    report = desk.report(measurement(11, 11, 11), machine=OTHER_DRIVER)
+    assert report.verdicts[0].code == "driver-changed"
+    assert keep(desk, report, machine=OTHER_DRIVER) == (CASE.key,)
+    other_card = {**OTHER_DRIVER, "power_limit_w": 60}
+    assert keep(desk, desk.report(measurement(11, 11, 11), machine=other_card), machine=other_card) == ()
 
 
 CPU_NODE = {

@@ -195,3 +195,33 @@ def test_of_two_published_files_of_one_name_the_projects_own_counts(tmp_path):
         assert cli.main([*arguments, f"--baselines={tmp_path / folder}"]) == 0
     folders = [published.own_folder(tmp_path / name) for name in ("shipped", "own")]
     assert [one.source.file for one in published.load(*folders)] == ["b.csv"]
+
+
+def test_files_of_one_name_are_kept_side_by_side_and_never_replace_each_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for folder, lines in (("a", LINES), ("b", LINES[:2])):
+        (tmp_path / folder).mkdir()
+        a_file(tmp_path / folder, "\n".join(lines))
+
+    def type_import(folder, *options):
+        arguments = ["baselines", "import", f"{folder}/benchmark_result.csv", "--baselines=baselines", *options]
+        return cli.main(arguments), capsys.readouterr().err
+
+    assert type_import("a", "--gpu=a100") == (0, "")
+    assert type_import("b", "--gpu=h100") == (0, "")
+    assert type_import("a", "--gpu=a100") == (0, "")
+    assert type_import("b", "--gpu=h100", "--model=sd15") == (0, "")
+    written = published.own_folder(tmp_path / "baselines")
+    names = ["benchmark_result-a100.json", "benchmark_result-h100-sd15.json", "benchmark_result-h100.json"]
+    assert sorted(path.name for path in written.iterdir()) == names
+    before = (written / names[0]).read_text()
+    assert type_import("b", "--gpu=a100") == (
+        4,
+        (
+            "ERROR: baselines/published/benchmark_result-a100.json holds other numbers already. Type "
+            "--name=benchmark_result-a100 to replace them, or another name to keep both.\n"
+        ),
+    )
+    assert (written / names[0]).read_text() == before
+    assert type_import("b", "--gpu=a100", "--name=benchmark_result-a100") == (0, "")
+    assert (written / names[0]).read_text() != before

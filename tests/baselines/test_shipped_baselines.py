@@ -1,18 +1,27 @@
-"""The baselines that this repository ships."""
+"""The baselines that come with the project: shown to everybody, and nobody's judge but that of their own pool."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import dataclasses
 
 import pytest
+from sample_values import measurement
 
 from pytest_sdperf.baselines import privacy, stored
+from pytest_sdperf.baselines.files import to_text
+from pytest_sdperf.baselines.shipped import measured, measured_folder
+from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.machine.health import differing_keys
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.terminal import report_lines
+from pytest_sdperf.settings import Settings
 from pytest_sdperf.values import Measurement, to_json
 from pytest_sdperf.values.outcomes import Outcome
 
-FILES = sorted((Path(__file__).parents[2] / "baselines").glob("*.json"))
+FILES = sorted(measured_folder().glob("*.json"))
 
 
 def test_there_is_one():
@@ -29,8 +38,66 @@ def test_each_holds_what_it_was_made_of(path):
         for session in known.sessions:
             if session.out_of_memory:
                 continue
-            measured = Measurement(
+            again = Measurement(
                 known.case, session.samples, counts=session.counts, subject=session.subject, artifacts=session.artifacts
             )
-            found = judge(measured, known, policy=Policy(processes=len(session.samples)))
+            found = judge(again, known, policy=Policy(processes=len(session.samples)))
             assert {verdict.outcome for verdict in found} == {Outcome.HELD}, [one.sentence for one in found]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_each_has_a_pool_that_nobody_is_in_by_default(path):
+    assert stored.read(path).machine["pool"] not in ("", Settings().pool)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("key", ["pool", "driver", "power_limit_w"])
+def test_it_judges_nobody_whose_machine_differs_in_one_key(tmp_path, path, key):
+    machine = stored.read(path).machine
+    other = {**machine, key: Settings().pool if key == "pool" else 1}
+    assert list(differing_keys(machine, other)) == [key]
+    assert Sources.of_device(tmp_path, slug=path.stem, machine=other) == Sources(tmp_path / path.name)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_it_judges_a_machine_of_the_pool_that_recorded_it_where_nothing_nearer_does(tmp_path, path):
+    shipped = stored.read(path)
+    sources = Sources.of_device(tmp_path, slug=path.stem, machine=shipped.machine)
+    assert (sources.own, sources.baseline) == (tmp_path / path.name, shipped)
+    known = next(iter(shipped.cases.values()))
+    own = dataclasses.replace(known.case, engine="own")
+    one = stored.StoredCase(case=own, anchor=known.anchor, sessions=known.sessions)
+    content = stored.Baseline(machine={**shipped.machine, "pool": "ours"}, cases={own.key: one})
+    (tmp_path / path.name).write_text(to_text(content), encoding="utf-8")
+    both = Sources.of_device(tmp_path, slug=path.stem, machine=shipped.machine)
+    assert both.source_of(own).path == tmp_path / path.name
+    assert both.source_of(known.case).path == path
+
+
+def test_its_cases_stand_beside_those_that_do_the_same_work_on_such_a_card():
+    shipped = stored.read(measured_folder() / "h200.json")
+    of = next(one.case for one in shipped.cases.values() if one.case.component == "unet" and one.case.batch_size == 1)
+    done = measurement(6.6, 6.7, 6.8, case=dataclasses.replace(of, engine="torch", engine_options=()))
+    report = CaseReport("a::b", done.case, done, verdicts=judge(done, None, policy=Policy()))
+    text = [
+        line.text for line in report_lines([report], RunInfo("H200", "h200", "h200"), width=160, shipped=measured())
+    ]
+    title = text.index("shipped with pytest_sdperf, unet 512x512, h200")
+    rungs = [line.split()[0] for line in text[title + 1 : title + 9]]
+    assert rungs[:3] == ["fp32", "fp16", "fmha"]
+    assert sorted(rungs) == sorted({one.case.optimization for one in shipped.cases.values()})
+    assert "  fp16         ort-cuda:cuda_graph=on" in text[title + 2]
+    assert (
+        "  [1] measured by pytest_sdperf: unet 512x512 on h200, driver 580.159.04, cublas 13.1.0, cuda 13.0, cudnn "
+        "9.19.0, onnxruntime 1.31.1, 2026-11-28"
+    ) in text
+
+
+@pytest.mark.parametrize("family", ["", "a100"])
+def test_on_another_card_nothing_of_it_is_shown(family):
+    shipped = stored.read(measured_folder() / "h200.json")
+    of = next(one.case for one in shipped.cases.values())
+    done = measurement(6.6, 6.7, 6.8, case=of)
+    report = CaseReport("a::b", of, done, verdicts=judge(done, None, policy=Policy()))
+    lines = report_lines([report], RunInfo("A card", "card", family), width=160, shipped=measured())
+    assert [line.text for line in lines if "shipped" in line.text] == []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 
 import pytest
 from sample_values import CASE, case, measurement, session, stored
 
 from pytest_sdperf import cli
-from pytest_sdperf.acceptance.accept import Origin, keep_candidates
+from pytest_sdperf.acceptance.candidates import candidates_file, keep_candidates
+from pytest_sdperf.acceptance.sessions import Origin
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.stored import Baseline, read
 from pytest_sdperf.judging.policy import Policy
@@ -26,9 +28,9 @@ SLOW = (14.9, 15.0, 15.1)
 WRONG = Agreement("component", "relative-l2", 1.0, 0.1, 0.2, "float16", "float32")
 
 
-def report(*times_ms, **fields):
+def report(*times_ms, policy=Policy(), **fields):  # noqa: B008 - it is frozen
     measured = measurement(*times_ms, **fields)
-    return CaseReport("a::b", measured.case, measured, verdicts=judge(measured, None, policy=Policy()), policy=Policy())
+    return CaseReport("a::b", measured.case, measured, verdicts=judge(measured, None, policy=policy), policy=policy)
 
 
 class User:
@@ -54,8 +56,8 @@ class User:
         saved = SavedResults(date=date, run=run, course=whole, policy=Policy(), settings={}, reports=reports)
         write_results(self.folder / name, saved)
 
-    def keeps(self, *reports):
-        origin = Origin("h200", MACHINE, "2026-11-28T09:00Z", "abc123")
+    def keeps(self, *reports, machine=MACHINE):
+        origin = Origin("h200", machine, "2026-11-28T09:00Z", "abc123")
         keep_candidates(reports, origin=origin, state_dir=self.folder / "state")
 
     def stored(self):
@@ -66,6 +68,8 @@ class User:
 @pytest.fixture
 def user(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # pytest adds to it where there is a conftest
+    monkeypatch.delitem(sys.modules, "conftest", raising=False)
     return User(tmp_path, capsys)
 
 
@@ -164,7 +168,7 @@ WRITTEN = "written to baselines/h200.json; review it as a diff before you commit
 
 def test_accept_takes_the_candidates_of_this_machine(user):
     user.keeps(report())
-    assert user.type("accept") == (0, [f"+ {CASE.key}: 10.0 ms, 400 MB", WRITTEN])
+    assert user.type("accept") == (0, [f"+ {CASE.key}: 10.0 ms, 400 MB, measured 2026-11-28T09:00Z", WRITTEN])
     (kept,) = user.stored().values()
     assert (kept.last.date, kept.last.commit, len(kept.last.samples)) == ("2026-11-28T09:00Z", "abc123", 3)
     assert user.type("accept") == (
@@ -184,7 +188,7 @@ def test_accept_takes_results_and_folders_of_them_in_the_order_of_their_dates(us
     user.saves(report(10.1, 10.2, 10.3), name="artifacts/job/b.json", date="2026-11-29T10:00Z")
     user.saves(report(), name="artifacts/c.json", date="2026-11-28T10:00Z")
     status, lines = user.type("accept", "artifacts")
-    assert (status, lines[0]) == (0, f"+ {CASE.key}: 10.0 ms, 400 MB")
+    assert (status, lines[0]) == (0, f"+ {CASE.key}: 10.0 ms, 400 MB, measured 2026-11-28T10:00Z")
     (kept,) = user.stored().values()
     assert [one.date for one in kept.sessions] == ["2026-11-28T10:00Z", "2026-11-29T10:00Z"]
     assert kept.anchor == kept.sessions[0]
@@ -237,6 +241,116 @@ def test_candidates_are_judged_by_what_is_stored_now(user):
     assert user.type("accept", "--reason=new driver")[0] == 0
 
 
+def test_a_candidate_is_judged_as_strictly_as_in_its_run(user):
+    quiet = Policy(on_cpu=True, cpu_min_effect=0.1, self_test_passed=True, self_test="a quiet machine")
+    user.stores(stored())
+    user.keeps(report(11.4, 11.5, 11.6, policy=quiet))
+    status, (line,) = user.type("accept")
+    assert status == 1
+    assert line.startswith(f"! {CASE.key}: refused, REGRESSED: UNet latency 11.5 ms is 15 % above its baseline")
+    assert len(user.stored()[CASE.key].sessions) == 1
+
+
+def test_a_candidate_with_a_tolerance_of_its_own_needs_no_reason_inside_it(user):
+    user.stores(stored())
+    user.keeps(report(11.4, 11.5, 11.6, policy=Policy(min_effect=0.3)))
+    assert user.type("accept")[0] == 0
+    assert user.stored()[CASE.key].last.reason == ""
+
+
+def test_a_candidate_of_which_nobody_said_how_strictly_it_was_judged_is_refused(user):
+    user.keeps(report())
+    path = candidates_file(user.folder / "state", "h200")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for one in content["cases"][CASE.key]["sessions"]:
+        del one["policy"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert user.type("accept") == (
+        1,
+        [
+            (
+                f"! {CASE.key}: refused, INVALID: An earlier version of pytest-sdperf kept it, and not how strictly it "
+                "was judged. Measure it again, or accept results of --sdperf-json."
+            )
+        ],
+    )
+
+
+OTHER_DRIVER = {**MACHINE, "driver": "590"}
+
+
+@pytest.mark.parametrize("of_results", [True, False])
+def test_another_driver_starts_anew_with_a_reason(user, of_results):
+    user.stores(stored(), machine={**MACHINE, "driver": "580"})
+    if of_results:
+        user.saves(report(*SLOW), run=dataclasses.replace(RUN, machine=OTHER_DRIVER))
+    else:
+        user.keeps(report(*SLOW), machine=OTHER_DRIVER)
+    given = ["results.json"] if of_results else []
+    why = (
+        "INVALID: The baseline was recorded under another driver: driver was 580 and is 590; a driver is not what is "
+        'tested. To start anew under this one, type: sdperf baselines accept --re-anchor --reason="new driver".'
+    )
+    assert user.type("accept", *given, "--reason=new driver") == (1, [f"! {CASE.key}: refused, {why}"])
+    status, lines = user.type("accept", *given, "--re-anchor", "--reason=new driver")
+    assert (status, lines[0].rpartition(", ")[2]) == (0, "a new level under driver 590")
+    kept = user.stored()[CASE.key]
+    assert (len(kept.sessions), kept.last.driver, kept.last.reason) == (2, "590", "new driver")
+    assert f"  {CASE.key}: 15.0 ms, 400 MB, 2 sessions, last of 2026-11-28, under driver 590" in user.type("list")[1]
+    assert any("under driver 590, because new driver" in line for line in user.type("show", "unet")[1])
+
+
+def test_what_a_plug_in_registered_judges_here_as_in_a_run(user):
+    (user.folder / "conftest.py").write_text(
+        "from pathlib import Path\n"
+        "def pytest_sdperf_register(catalog):\n"
+        "    catalog.add_baselines(Path(__file__).parent / 'acme')\n",
+        encoding="utf-8",
+    )
+    user.stores(stored(), stored(of=case(batch_size=4)))
+    (user.folder / "baselines").rename(user.folder / "acme")
+    user.saves(report(*SLOW))
+    status, (line,) = user.type("accept", "results.json")
+    assert (status, line.startswith(f"! {CASE.key}: refused, REGRESSED")) == (1, True)
+    assert user.type("accept", "results.json", "--reason=larger")[0] == 0
+    assert [one.date for one in user.stored()[CASE.key].sessions] == ["2026-11-20T10:00Z", "2026-11-28T10:00Z"]
+    assert list(user.stored()) == [CASE.key]
+
+
+def test_only_what_is_named_is_accepted(user):
+    other = case(batch_size=4)
+    user.keeps(report(), report(case=other))
+    status, lines = user.type("accept", "--only=unet batch_size=4")
+    assert (status, lines[1:]) == (0, [WRITTEN, "left as they were: 1"])
+    assert list(user.stored()) == [other.key]
+    assert user.type("accept")[1][0].startswith(f"+ {CASE.key}")
+
+
+def test_only_what_is_new_is_accepted(user):
+    user.stores(stored())
+    new = case(batch_size=4)
+    user.saves(report(*SLOW), report(case=new))
+    assert user.type("accept", "results.json", "--new-only") == (
+        0,
+        [f"+ {new.key}: 10.0 ms, 400 MB, measured 2026-11-28T10:00Z", WRITTEN, "left as they were: 1"],
+    )
+    assert user.type("accept", "results.json", "--new-only") == (0, ["left as they were: 2"])
+
+
+def test_words_that_no_measured_case_has_are_said(user):
+    user.saves(report())
+    assert user.type("accept", "results.json", "--only=unet bf16") == (
+        4,
+        [
+            (
+                "ERROR: no measured case has all of 'unet bf16' in its key. See `sdperf baselines list` for the keys "
+                "of candidates, and `sdperf baselines diff` for those of results."
+            )
+        ],
+    )
+    assert user.stored() == {}
+
+
 def test_another_machine_is_refused(user):
     user.stores(stored(of=case(batch_size=4)), machine={"cores": 3, "pool": "default"})
     user.saves(report())
@@ -244,9 +358,8 @@ def test_another_machine_is_refused(user):
         1,
         [
             (
-                f"! {CASE.key}: refused, h200.json was recorded with another cores: one file "
-                "holds one machine. Move it away "
-                "and record every case anew"
+                f"! {CASE.key}: refused, h200.json was recorded with another cores: one file holds one machine. Move "
+                f"it away and record every case anew, or keep this machine in a folder of its own"
             )
         ],
     )

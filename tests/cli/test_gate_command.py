@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 import pytest
 from sample_values import CASE, measurement, stored
@@ -22,6 +23,8 @@ MACHINE = {"cores": 2}
 def gate(tmp_path, monkeypatch, capsys):
     """Type `sdperf gate` in a folder with a baseline; return the exit status and what was printed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # pytest adds to it where there is a conftest
+    monkeypatch.delitem(sys.modules, "conftest", raising=False)
     (tmp_path / "baselines").mkdir()
     baseline = Baseline(machine=MACHINE, cases={CASE.key: stored()})
     (tmp_path / "baselines" / "h200.json").write_text(to_text(baseline), encoding="utf-8")
@@ -107,6 +110,31 @@ def test_a_verdict_that_there_is_not_is_answered_with_those_that_there_are(gate)
 def test_the_baselines_are_those_of_a_run_that_is_started_here(gate, tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.sdperf]\nbaselines = 'elsewhere'\n", encoding="utf-8")
     assert gate("--gpu=h200", "--missing-baseline=fail")[0] == 12
+
+
+def test_a_baseline_that_a_plug_in_registered_judges_as_in_a_run(gate, tmp_path):
+    (tmp_path / "conftest.py").write_text(
+        "from pathlib import Path\n"
+        "def pytest_sdperf_register(catalog):\n"
+        "    catalog.add_baselines(Path(__file__).parent / 'acme')\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "baselines").rename(tmp_path / "acme")
+    status, lines, _ = gate("--gpu=h200", "--baselines=baselines", times_ms=(14.9, 15.0, 15.1))
+    assert status == 1
+    told = " ".join(" ".join(lines).split())
+    assert f"baselines baselines/h200.json: none yet; {tmp_path}/acme/h200.json: 1 case, newest of 2026-11-20" in told
+
+
+def test_a_configuration_that_cannot_be_read_may_register_baselines(gate, tmp_path):
+    (tmp_path / "conftest.py").write_text("import a_module_that_nobody_has\n", encoding="utf-8")
+    status, lines, error = gate("--gpu=h200", "--baselines=baselines")
+    assert (status, lines) == (4, [])
+    assert error.splitlines()[-1] == (
+        "ERROR: pytest cannot read the configuration of this folder (exit status 4). It may register folders of "
+        "baselines. Correct it, or type this command in a folder that has none, and name the folders with its own "
+        "options; see --help."
+    )
 
 
 def test_the_device_has_to_be_named(capsys):

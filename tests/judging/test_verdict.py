@@ -256,7 +256,8 @@ def test_processes_that_call_the_unet_differently_are_not_one_measurement():
             "driver-changed",
             (
                 "The baseline was recorded under another driver: driver was 550.1 and is 580.2; a driver is not what "
-                "is tested, so the baseline has to be recorded anew under this one."
+                'is tested. To start anew under this one, type: sdperf baselines accept --re-anchor --reason="new '
+                'driver".'
             ),
         ),
         (

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sample_values import CASE, case, measurement, session, stored
 
+from pytest_sdperf.baselines.sources import Source, Sources
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.errors import ResultsError
 from pytest_sdperf.judging.policy import Policy, fail_on_field
@@ -41,9 +42,16 @@ def saved(*reports, course=WHOLE, run=RUN, policy=POLICY):
     return SavedResults(date="2026-11-28T10:00Z", run=run, course=course, policy=policy, settings={}, reports=reports)
 
 
+FILE = Path("baselines/h200.json")
+
+
+def sources(baseline):
+    return Sources(FILE, (Source(FILE, baseline),) if baseline else ())
+
+
 def status(results, baseline=BASELINE, **asked):
     policy = stricter(results.policy, **{"missing": None, "unused": None, "fail_on": None, **asked})
-    return judge_saved(results, baseline, policy=policy).status
+    return judge_saved(results, sources(baseline), policy=policy).status
 
 
 SLOW = report(14.9, 15.0, 15.1)
@@ -85,13 +93,13 @@ def test_what_the_run_was_told_counts_where_nothing_else_is_asked():
 
 @pytest.mark.parametrize(("own", "outcome"), [(Policy(), Outcome.REGRESSED), (Policy(min_effect=0.08), Outcome.HELD)])
 def test_the_smallest_effect_of_a_test_stays(own, outcome):
-    gated = judge_saved(saved(report(10.49, 10.5, 10.51, policy=own)), STEADY, policy=Policy())
+    gated = judge_saved(saved(report(10.49, 10.5, 10.51, policy=own)), sources(STEADY), policy=Policy())
     assert [verdict.outcome for verdict in gated.reports[0].verdicts if verdict.metric == "latency"] == [outcome]
 
 
 def test_verdicts_are_new_and_what_only_a_test_can_find_out_stays():
     both = dataclasses.replace(report(), verdicts=(*report().verdicts, *FUSED.verdicts))
-    (again,) = judge_saved(saved(both), BASELINE, policy=POLICY).reports
+    (again,) = judge_saved(saved(both), sources(BASELINE), policy=POLICY).reports
     fresh = judge(report().measurement, BASELINE.cases[CASE.key], policy=POLICY)
     assert again.verdicts == (*FUSED.verdicts, *fresh)
 
@@ -104,7 +112,7 @@ def test_a_stored_case_that_nothing_measures_fails_where_that_is_asked():
     assert status(results, baseline, unused="fail") == 12
     narrowed = saved(report(), course=dataclasses.replace(WHOLE, narrowed=NARROWED))
     assert status(narrowed, baseline, unused="fail") == 0
-    assert judge_saved(narrowed, baseline, policy=POLICY).unused.not_looked_for == NARROWED
+    assert judge_saved(narrowed, sources(baseline), policy=POLICY).unused.not_looked_for == NARROWED
 
 
 @pytest.mark.parametrize("name", ["h200", "h200-sxm"])
@@ -133,8 +141,8 @@ def test_every_verdict_that_may_fail_can_be_asked_for():
 def test_tolerances_of_the_run_are_listed_again():
     override = Override("latency", 0.08, "two algorithms", "[[tool.sdperf.tolerances]] 1")
     one = dataclasses.replace(report(), overrides=(override,), policy=Policy(min_effect=0.08))
-    gated = judge_saved(saved(one), None, policy=POLICY)
-    lines = gate_lines(gated, path=Path("baselines/h200.json"), results=Path("r.json"), width=100)
+    gated = judge_saved(saved(one), sources(None), policy=POLICY)
+    lines = gate_lines(gated, results=Path("r.json"), width=100)
     text = "  latency 8 % for 1 case, says [[tool.sdperf.tolerances]] 1: two algorithms"
     assert [line.text for line in lines].count(text) == 1
 
@@ -143,8 +151,7 @@ def test_the_report_is_the_one_of_a_run_and_ends_with_how_to_accept():
     lines = [
         line.text
         for line in gate_lines(
-            judge_saved(saved(report()), None, policy=POLICY),
-            path=Path("baselines/h200.json"),
+            judge_saved(saved(report()), sources(None), policy=POLICY),
             results=Path("r.json"),
             width=100,
         )
@@ -159,8 +166,8 @@ def test_the_report_is_the_one_of_a_run_and_ends_with_how_to_accept():
 
 
 def test_what_is_wrong_with_the_results_as_a_whole_is_said_first():
-    gated = judge_saved(saved(course=Course(status=2, selected=2)), None, policy=POLICY)
-    lines = list(gate_lines(gated, path=Path("h200.json"), results=Path("r.json"), width=100))
+    gated = judge_saved(saved(course=Course(status=2, selected=2)), sources(None), policy=POLICY)
+    lines = list(gate_lines(gated, results=Path("r.json"), width=100))
     assert [line.text for line in lines[1:3]] == [
         "INVALID the run ended before its last test (exit status 2 of pytest): results are missing",
         "INVALID nothing was measured: no test of the run came to it",
@@ -172,5 +179,29 @@ def test_pairs_keep_the_verdicts_of_their_run():
     pairs = CaseReport("a::speed", CASE, verdicts=(lost,))
     gone = Baseline(machine=MACHINE, cases={case(component="vae_decoder").key: stored()})
     results = saved(pairs, run=dataclasses.replace(RUN, pairs=True))
-    gated = judge_saved(results, gone, policy=Policy(unused_baselines="fail"))
+    gated = judge_saved(results, sources(gone), policy=Policy(unused_baselines="fail"))
     assert (gated.reports, gated.status, gated.unused.found) == ((pairs,), 1, {})
+
+
+def test_another_driver_is_invalid_and_the_last_line_is_the_command_that_starts_anew():
+    baseline = Baseline(machine={**MACHINE, "driver": "580"}, cases=BASELINE.cases)
+    run = dataclasses.replace(RUN, machine={**MACHINE, "driver": "590"})
+    gated = judge_saved(saved(report(), run=run), sources(baseline), policy=POLICY)
+    assert gated.status == 10
+    lines = [line.text for line in gate_lines(gated, results=Path("r.json"), width=100)]
+    assert lines[-2:] == [
+        "next, start anew under this driver:",
+        'sdperf baselines accept r.json --re-anchor --reason="new driver"',
+    ]
+
+
+def test_every_file_that_judges_is_named_with_what_it_judges():
+    new = case(batch_size=4)
+    acme = Baseline(machine=MACHINE, cases={one.key: stored(of=one) for one in (CASE, new)})
+    both = Sources(FILE, (Source(FILE, BASELINE), Source(Path("acme/h200.json"), acme)))
+    gated = judge_saved(saved(report(), report(14.9, 15.0, 15.1, case=new)), both, policy=POLICY)
+    assert [one.outcome for one in gated.reports] == [Outcome.HELD, Outcome.REGRESSED]
+    lines = [line.text for line in gate_lines(gated, results=Path("r.json"), width=120)]
+    assert lines[2] == (
+        "baselines  baselines/h200.json: 1 case, newest of 2026-11-20; acme/h200.json: 1 case, newest of 2026-11-20"
+    )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
 import pytest
 from door_toys import ToyProbe, toy_catalog
-from sample_values import CASE, case
+from sample_values import CASE, case, measurement, stored
+from sample_values import session as session_of
 
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.fusions import files_for
@@ -16,11 +18,13 @@ from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import BaselineError, EngineMissingError
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.running.run import Run
 from pytest_sdperf.running.session import Session
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.values.calibration import Calibration
+from pytest_sdperf.values.outcomes import Outcome
 
 
 @pytest.fixture
@@ -38,24 +42,47 @@ def session(tmp_path):
     session.close()
 
 
-def write(folder, cores):
-    (folder / "cpu-a-2c.json").write_text(to_text(Baseline(machine={"cores": cores}, cases={})), encoding="utf-8")
+OTHER = dataclasses.replace(CASE, batch_size=4)
+
+
+def write(folder, *cases, ms=10.0):
+    content = Baseline(machine={"pool": "default"}, cases={one.key: stored(session_of(ms), of=one) for one in cases})
+    (folder / "cpu-a-2c.json").write_text(to_text(content), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("places", "cores"),
-    [((), None), (("second",), 2), (("first", "second"), 1), (("own", "first"), 0)],
+    ("places", "judge"),
+    [((), None), (("second",), "second"), (("first", "second"), "first"), (("own", "first"), "own")],
 )
-def test_the_projects_own_baseline_wins_over_registered_folders(session, tmp_path, places, cores):
+def test_a_case_is_judged_by_the_projects_own_file_then_by_those_of_registered_folders(
+    session, tmp_path, places, judge
+):
     for place in places:
-        write(tmp_path / place, ("own", "first", "second").index(place))
-    found = session.baseline
-    assert (found.machine["cores"] if found else None) == cores
+        write(tmp_path / place, CASE)
+    source = session.sources.source_of(CASE)
+    assert (source.path.parent.name if source else None) == judge
+
+
+def test_a_case_that_the_own_file_lacks_is_judged_by_the_next_one(session, tmp_path):
+    write(tmp_path / "own", OTHER)
+    write(tmp_path / "second", CASE, OTHER, ms=20.0)
+    policy = Policy(processes=3)
+    slow = (measurement(20.0, 20.0, 20.0, case=one) for one in (CASE, OTHER))
+    found = [session.judge(one, policy=policy)[0] for one in slow]
+    assert [verdict.outcome for verdict in found] == [Outcome.HELD, Outcome.REGRESSED]
+    assert sorted(session.sources.baseline.cases) == sorted([CASE.key, OTHER.key])
+    assert session.sources.own == tmp_path / "own" / "cpu-a-2c.json"
+
+
+def test_a_folder_that_is_registered_twice_is_asked_once(session, tmp_path):
+    session.run.catalog.add_baselines(tmp_path / "own")
+    write(tmp_path / "own", CASE)
+    assert len(session.sources.files) == 1
 
 
 def test_a_damaged_file_is_not_passed_over_for_the_next(session, tmp_path):
     (tmp_path / "own" / "cpu-a-2c.json").write_text("{", encoding="utf-8")
-    write(tmp_path / "first", 1)
+    write(tmp_path / "first", CASE)
     with pytest.raises(BaselineError):
         session.check_files()
 
@@ -106,7 +133,7 @@ def test_a_user_who_asked_for_fewer_threads_gets_fewer(session, monkeypatch):
         assert os.environ["OMP_NUM_THREADS"] == "1"
 
 
-OTHER = Path("/opt/other/bin/python")
+OTHER_PYTHON = Path("/opt/other/bin/python")
 ANSWER = {"flops_per_s": 7.9e14, "bytes_per_s": 3e12, "floating": "float16", "by": "torch 2.13.0"}
 
 
@@ -117,7 +144,7 @@ def asked(session, monkeypatch, tmp_path):
     session.run.device = lambda: card
     session.run.probe = lambda: ToyProbe(card)
     session.run.catalog = toy_catalog()
-    session.run.profiles = {"ort-cpu": Profile("ort-cpu", "ort-cpu", python=OTHER)}
+    session.run.profiles = {"ort-cpu": Profile("ort-cpu", "ort-cpu", python=OTHER_PYTHON)}
     found = []
 
     def run_task(task, arguments, **how):
@@ -137,7 +164,7 @@ def test_the_device_is_calibrated_once(session, asked):
 def test_where_the_suite_has_no_torch_the_interpreter_of_the_profile_is_asked(session, asked, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", {}.get)
     session.calibration(CASE)
-    assert asked[0][2] == OTHER
+    assert asked[0][2] == OTHER_PYTHON
 
 
 def test_a_processor_is_calibrated_with_all_its_cores(session, asked, monkeypatch):

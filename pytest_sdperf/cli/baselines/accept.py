@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
-from pytest_sdperf.acceptance.accept import Acceptance, Origin, accept, measurement_of
+import msgspec
+
+from pytest_sdperf.acceptance.accept import Acceptance, accept
 from pytest_sdperf.acceptance.counts import counts_to_keep
+from pytest_sdperf.acceptance.sessions import Origin, measurement_of
+from pytest_sdperf.acceptance.terms import Terms
 from pytest_sdperf.baselines import fusions
-from pytest_sdperf.baselines.stored import Baseline, StoredCase, file_of, read, stored_of
+from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, StoredCase
 from pytest_sdperf.cli.baselines.places import Places, files_in, is_results
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.errors import ResultsError
+from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.results import SavedResults, read_results
 from pytest_sdperf.running.gate import judge_saved
+from pytest_sdperf.values.outcomes import Verdict
 
 REFUSED = 1
+LIMITS_UNKNOWN = (
+    "An earlier version of pytest-sdperf kept it, and not how strictly it was judged. Measure it again, or accept "
+    "results of --sdperf-json."
+)
 
 
 def add_to(actions: Commands) -> None:
@@ -32,8 +43,16 @@ def add_to(actions: Commands) -> None:
         metavar="RESULTS",
         help="what --sdperf-json wrote, or a folder of such files; default: the candidates of this machine",
     )
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why a regression is accepted; it is stored")
-    parser.add_argument("--re-anchor", action="store_true", help="replace the fixed points against slow drift, too")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why a regression is accepted; stored")
+    parser.add_argument(
+        "--re-anchor",
+        action="store_true",
+        help="replace the fixed points against slow drift, too; with --reason, start anew under another driver",
+    )
+    parser.add_argument(
+        "--only", default="", metavar="CASE", help="accept these alone: words of the key, as of `show`: 'unet fp16'"
+    )
+    parser.add_argument("--new-only", action="store_true", help="accept only cases that are not stored yet")
     Places.add_options(parser)
     parser.set_defaults(lines=accept_results)
 
@@ -47,16 +66,24 @@ def accept_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     """
     places = Places(chosen)
     done = _of_files(chosen, places) if chosen.results else _of_candidates(chosen, places)
-    found, refused = False, False
+    found, refused, left = False, False, 0
     for acceptance in done:
         yield from acceptance.lines
         found |= bool(acceptance.accepted or acceptance.refused)
+        left += acceptance.left
         refused |= bool(acceptance.refused)
-    if not found:
+    if left and not found and chosen.only and not chosen.new_only:
+        raise ResultsError(
+            f"no measured case has all of {chosen.only!r} in its key. See `sdperf baselines list` for the keys of "
+            f"candidates, and `sdperf baselines diff` for those of results."
+        )
+    if not (found or left):
         named = ", ".join(map(str, chosen.results))
         raise ResultsError(
             f"there is nothing to accept in {named}: nothing was measured. Give results of a run that measures."
         )
+    if left:
+        yield f"left as they were: {left}"
     return REFUSED if refused else 0
 
 
@@ -65,16 +92,29 @@ def _of_files(chosen: argparse.Namespace, places: Places) -> Iterator[Acceptance
     for path, saved in found:  # every file first: nothing is written where one of them cannot be accepted
         check_whole(saved, path)
     for _, saved in sorted(found, key=lambda one: one[1].date):
-        baseline = read(file_of(places.baselines, saved.run.slug)) if saved.run.slug else None
-        reports = judge_saved(saved, baseline, policy=saved.policy).reports
-        if saved.course.measured:
-            origin = Origin(saved.run.slug, saved.run.machine, saved.date, saved.run.commit)
-            yield _accept(reports, origin, chosen, places)
-        counts = counts_to_keep(reports, reason=chosen.reason)
-        if counts and saved.run.fusions:
-            path = places.baselines / "fusions" / saved.run.fusions
-            lines = fusions.record(path, counts, lock_dir=places.state / "locks")
-            yield Acceptance(lines, tuple(counts), {})
+        yield from _of_results(saved, chosen, places)
+
+
+def _of_results(saved: SavedResults, chosen: argparse.Namespace, places: Places) -> Iterator[Acceptance]:
+    run, terms = saved.run, _terms(chosen)
+    sources = places.sources(run.slug, run.machine)
+    reports = judge_saved(saved, sources, policy=saved.policy, any_driver=terms.re_anchor).reports
+    if saved.course.measured:
+        origin = Origin(run.slug, run.machine, saved.date, run.commit)
+        yield accept(reports, origin=origin, sources=sources, state_dir=places.state, terms=terms)
+    counts = counts_to_keep(filter(lambda report: terms.mean(report.case), reports), reason=terms.reason)
+    if not (counts and run.fusions):
+        return
+    path = places.baselines / "fusions" / run.fusions
+    if terms.new_only:
+        known = fusions.read(path)
+        counts = {key: found for key, found in counts.items() if key not in known}
+    lines = fusions.record(path, counts, lock_dir=places.state / "locks")
+    yield Acceptance(lines, tuple(counts), {})
+
+
+def _terms(chosen: argparse.Namespace) -> Terms:
+    return Terms(chosen.reason, "--reason", chosen.re_anchor, chosen.only, chosen.new_only)
 
 
 def results_in(given: Path) -> list[Path]:
@@ -130,12 +170,14 @@ def _of_candidates(chosen: argparse.Namespace, places: Places) -> Iterator[Accep
             f"there is nothing to accept: {places.candidates} holds no candidates. They appear with a run whose "
             f"results are new or have changed; results of another machine are given as a file of --sdperf-json."
         )
+    terms = _terms(chosen)
     for path, kept in files:
-        baseline = read(file_of(places.baselines, path.stem))
         # Each with the date and the commit of its own.
         for (date, commit), cases in sorted(_by_origin(kept).items()):
-            reports = [_report(stored, kept, baseline, slug=path.stem) for stored in cases]
-            yield _accept(reports, Origin(path.stem, kept.machine, date, commit), chosen, places)
+            sources = places.sources(path.stem, kept.machine)
+            reports = [_report(stored, kept.machine, sources, any_driver=terms.re_anchor) for stored in cases]
+            origin = Origin(path.stem, kept.machine, date, commit)
+            yield accept(reports, origin=origin, sources=sources, state_dir=places.state, terms=terms)
 
 
 def _by_origin(kept: Baseline) -> dict[tuple[str, str], list[StoredCase]]:
@@ -145,22 +187,16 @@ def _by_origin(kept: Baseline) -> dict[tuple[str, str], list[StoredCase]]:
     return found
 
 
-def _report(kept: StoredCase, candidates: Baseline, baseline: Baseline | None, *, slug: str) -> CaseReport:
-    """Judge a candidate by what is stored now: somebody may have accepted others in the meantime."""
+def _report(kept: StoredCase, machine: Machine, sources: Sources, *, any_driver: bool) -> CaseReport:
+    """Judge a candidate as its run did, by what is stored now: somebody may have accepted others in the meantime."""
     measurement = measurement_of(kept.last, kept.case)
-    policy = Policy(on_cpu=slug.startswith("cpu"), processes=len(measurement.samples))
-    stored, differences = stored_of(baseline, kept.case, candidates.machine)
-    verdicts = judge(measurement, stored, policy=policy, differences=differences)
+    stored, differences = sources.stored(kept.case, machine)
+    if any_driver:
+        differences.pop(DRIVER, None)
+    if kept.last.policy is msgspec.UNSET:
+        verdicts: tuple[Verdict, ...] = (invalid("limits-unknown", LIMITS_UNKNOWN),)
+        policy = None
+    else:
+        policy = msgspec.convert(kept.last.policy, Policy)
+        verdicts = judge(measurement, stored, policy=policy, differences=differences)
     return CaseReport(f"candidate of {kept.last.date}", kept.case, measurement, verdicts=verdicts, policy=policy)
-
-
-def _accept(reports: Sequence[CaseReport], origin: Origin, chosen: argparse.Namespace, places: Places) -> Acceptance:
-    return accept(
-        reports,
-        origin=origin,
-        folder=places.baselines,
-        state_dir=places.state,
-        reason=chosen.reason,
-        reason_option="--reason",
-        re_anchor=chosen.re_anchor,
-    )

@@ -13,7 +13,7 @@ from pytest_sdperf.baselines.files import pretty, write_atomically
 from pytest_sdperf.baselines.imported import About, read_foreign
 from pytest_sdperf.cli.baselines.places import Places
 from pytest_sdperf.cli.command import Commands
-from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.errors import BaselineError, OptionError
 from pytest_sdperf.units import plural
 
 
@@ -25,7 +25,7 @@ def add_to(actions: Commands) -> None:
     )
     parser.add_argument("--gpu", required=True, metavar="DEVICE", help="of the numbers: a family or a slug")
     parser.add_argument("--model", default="", metavar="NAME", help="of the numbers, where the file does not say it")
-    parser.add_argument("--name", default="", metavar="NAME", help="of the table's file; default: the name of FILE")
+    parser.add_argument("--name", default="", metavar="NAME", help="of the table's file; default: FILE-DEVICE-MODEL")
     Places.add_options(parser, state=False)
     parser.set_defaults(lines=import_file)
 
@@ -34,14 +34,19 @@ def import_file(chosen: argparse.Namespace) -> Iterator[str]:
     """Yield what was written, and where.
 
     Raises:
-        OptionError: The file cannot be understood.
+        OptionError: The file cannot be understood, or would replace another one.
         BaselineError: The table cannot be written.
         PrivacyError: It names a person, a machine or a device.
     """
     found = read_foreign(chosen.file, About(chosen.gpu, chosen.model))
     data = msgspec.to_builtins(found)
     privacy.check(data, privacy.identity())
-    path = published.own_folder(Places(chosen).baselines) / f"{chosen.name or chosen.file.stem}.json"
+    path = published.own_folder(Places(chosen).baselines) / f"{chosen.name or _usual_name(chosen)}.json"
+    if not chosen.name and path.exists() and published.read(path) != found:
+        raise OptionError(
+            f"{path} holds other numbers already. Type --name={path.stem} to replace them, or another name to keep "
+            f"both."
+        )
     try:
         write_atomically(path, pretty(data) + "\n")
     except OSError as error:
@@ -51,3 +56,8 @@ def import_file(chosen: argparse.Namespace) -> Iterator[str]:
     for table in found.tables:
         yield f"{table.name}: {plural(len(table.rows), 'row')}"
     yield f"written to {path}; shown beside measurements of {found.tables[0].family}, never used to judge them"
+
+
+def _usual_name(chosen: argparse.Namespace) -> str:
+    """Return a name that says of what the numbers are: onnxruntime always calls its file the same."""
+    return "-".join(filter(None, (chosen.file.stem, chosen.gpu, chosen.model)))

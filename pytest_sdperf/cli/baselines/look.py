@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pytest_sdperf.acceptance.accept import Origin, session_of
 from pytest_sdperf.acceptance.candidates import candidates_file
-from pytest_sdperf.baselines.stored import Session, StoredCase
+from pytest_sdperf.acceptance.sessions import Origin, session_of
+from pytest_sdperf.acceptance.terms import has_words
+from pytest_sdperf.baselines.stored import Session
 from pytest_sdperf.cli.baselines.places import Places, existing, files_in, is_results
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.errors import BaselineError
@@ -55,7 +56,7 @@ def show_cases(chosen: argparse.Namespace) -> Iterator[str]:
     """
     places, words = Places(chosen), chosen.case.split()
     stored = [case for _, baseline in files_in(places.baselines) for case in baseline.cases.values()]
-    meant = [case for case in stored if all(_has(case, word) for word in words)]
+    meant = [one for one in stored if has_words(one.case, words)]
     if not meant:
         raise BaselineError(
             f"no case of {places.baselines} has all of {chosen.case!r} in its key. See `sdperf baselines list` for the "
@@ -63,11 +64,6 @@ def show_cases(chosen: argparse.Namespace) -> Iterator[str]:
         )
     for case in meant:
         yield from show_lines(case)
-
-
-def _has(stored: StoredCase, word: str) -> bool:
-    """Whether a word is one of the key: `unet`, `component=unet`, `fp16`."""
-    return any(word in (part, part.partition("=")[2]) for part in stored.case.key.split(" "))
 
 
 def diff_files(chosen: argparse.Namespace) -> Iterator[str]:

@@ -8,8 +8,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_sdperf.baselines.stored import Baseline, read
-from pytest_sdperf.cli.project import folders
+from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.stored import Baseline, Machine, read
+from pytest_sdperf.cli.project import ELSEWHERE, Folders, folders
 from pytest_sdperf.errors import BaselineError
 
 
@@ -35,13 +36,30 @@ class Places:
     def baselines(self) -> Path:
         """Folder of the baseline files."""
         named: Path | None = self._chosen.baselines
-        return named if named is not None else folders().baselines
+        return named if named is not None else self._folders.baselines
 
     @functools.cached_property
     def state(self) -> Path:
         """Folder of candidates and locks."""
         named: Path | None = self._chosen.state_dir
-        return named if named is not None else folders().state
+        return named if named is not None else self._folders.state
+
+    @functools.cached_property
+    def _folders(self) -> Folders:
+        return folders(unreadable=ELSEWHERE)
+
+    def sources(self, slug: str, machine: Machine) -> Sources:
+        """Read what judges the cases of a device in a run that is started here, as it is now.
+
+        Args:
+            slug: Of the device.
+            machine: Keys of the machine that measured.
+
+        Raises:
+            OptionError: pytest cannot read its configuration, which may register folders of baselines.
+            BaselineError: A file cannot be trusted.
+        """
+        return Sources.of_device(self.baselines, self._folders.registered, slug=slug, machine=machine)
 
     @property
     def candidates(self) -> Path:

@@ -20,7 +20,7 @@ def folders(tmp_path):
 
 
 def store(folder, release, nodes, build=BUILD):
-    record(folder / f"onnxruntime-{release}.json", {fusion_key(build): {CONV: nodes}})
+    record(folder / f"onnxruntime-{release}.json", {fusion_key(build): {CONV: nodes}}, lock_dir=folder / "locks")
 
 
 def test_without_a_file_nothing_is_known(folders):

@@ -104,8 +104,8 @@ def test_a_damaged_file_of_an_older_release_ends_the_run_before_its_first_test(s
     with pytest.raises(BaselineError) as caught:
         session.check_files()
     assert str(caught.value) == (
-        f"file of fusion counts {path} is not valid: Expecting property name enclosed in double quotes: line 1 column "
-        f"2 (char 1). Nothing was written to it. Restore it from version control, or move it away and record it again "
+        f"file of fusion counts {path} is not valid: line 1, column 2: Expecting property name enclosed in double "
+        f"quotes. Nothing was written to it. Restore it from version control, or move it away and record it again "
         f"with --sdperf-update-baselines."
     )
 

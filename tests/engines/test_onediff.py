@@ -69,7 +69,7 @@ def test_a_whole_pipeline_is_compiled_in_one_call(tmp_path, calls, monkeypatch):
             "backend": "nexfort",
             "options": {
                 "mode": "cudagraphs:benchmark:max-autotune:low-precision:cache-all",
-                "options": onediff.PUBLISHED_OPTIONS,
+                "options": {**onediff.PUBLISHED_OPTIONS, "overrides.matmul_allow_tf32": False},
             },
             "memory_format": "channels_last",
             "parts": ["text_encoder", "unet", "vae.decoder"],
@@ -87,6 +87,16 @@ def test_a_single_component_is_a_pipeline_of_one_part(tmp_path, calls):
     assert [(call["parts"], call["options"]["mode"], call["memory_format"]) for call in calls] == [
         (["unet"], "max-autotune", "preserve_format")
     ]
+
+
+@pytest.mark.parametrize(("tf32", "allowed"), [("off", False), ("on", True)])
+def test_tf32_is_allowed_only_where_it_is_asked_for(tmp_path, calls, monkeypatch, tf32, allowed):
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", not allowed)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", not allowed)
+    with OneDiffEngine().load(request_for("unet", tmp_path, tf32=tf32)):
+        assert calls[0]["options"]["options"]["overrides.matmul_allow_tf32"] is allowed
+        assert torch.backends.cuda.matmul.allow_tf32 is allowed
+        assert torch.backends.cudnn.allow_tf32 is allowed
 
 
 def test_every_component_has_a_place_that_compile_pipe_looks_at():

@@ -73,15 +73,16 @@ class Watched(ABC):
         Raises:
             SdperfError: It gave none.
         """
+        beside: tuple[MemoryWatch | StateWatch, ...] = (*watches, self._state)
 
         def on_event(event: Event) -> None:
-            for watch in (*watches, self._state):
+            for watch in beside:
                 watch.on_event(event)
 
         try:
             return worker(on_event=on_event)
         finally:
-            for watch in (*watches, self._state):
+            for watch in beside:
                 watch.close()
 
     def states(self) -> tuple[Health, Health | None, Health]:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from pytest_sdperf.contracts import LoadRequest
-from pytest_sdperf.engines import onediff
+from pytest_sdperf.engines import _torch, onediff
 from pytest_sdperf.engines.onediff import OneDiffEngine
 from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.testing import SMALL
@@ -89,10 +89,19 @@ def test_a_single_component_is_a_pipeline_of_one_part(tmp_path, calls):
     ]
 
 
+@pytest.fixture
+def tf32_kept():
+    """Put back what is set for the whole process, which monkeypatch cannot."""
+    places = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [place.allow_tf32 for place in places]
+    yield
+    for place, allowed in zip(places, before, strict=True):
+        place.allow_tf32 = allowed
+
+
 @pytest.mark.parametrize(("tf32", "allowed"), [("off", False), ("on", True)])
-def test_tf32_is_allowed_only_where_it_is_asked_for(tmp_path, calls, monkeypatch, tf32, allowed):
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", not allowed)
-    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", not allowed)
+def test_tf32_is_allowed_only_where_it_is_asked_for(tmp_path, calls, tf32_kept, tf32, allowed):
+    _torch.set_tf32(allowed=not allowed)
     with OneDiffEngine().load(request_for("unet", tmp_path, tf32=tf32)):
         assert calls[0]["options"]["options"]["overrides.matmul_allow_tf32"] is allowed
         assert torch.backends.cuda.matmul.allow_tf32 is allowed

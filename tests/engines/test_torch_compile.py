@@ -69,10 +69,9 @@ def test_one_graph_is_compiled_and_no_more(tmp_path, monkeypatch):
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "/elsewhere"
 
 
-def test_a_compiler_that_is_switched_off_made_no_graph(tmp_path):
-    from torch._dynamo import config
-
-    with config.patch(disable=True), TorchCompileEngine().load(request_in(tmp_path)) as runner:
+def test_a_compiler_that_is_switched_off_made_no_graph(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    with TorchCompileEngine().load(request_in(tmp_path)) as runner:
         call(runner, times=2)
         assert runner.facts()["compile"] == NONE
 

@@ -113,7 +113,7 @@ def test_what_cannot_be_compiled_is_a_failure_too(log, monkeypatch):
 
 
 def test_the_device_is_read_after_compiling_and_while_it_is_busy(log, monkeypatch):
-    states = iter([Health(), Health(reasons=("It is hot.",))])
+    states = iter([Health(), *[Health(reasons=("It is hot.",))] * 2])
     monkeypatch.setattr(ToyProbe, "health", lambda probe, device: log.append("read") or next(states, Health()))
     found = taken(log, pairs=1)
     assert log[:2] == ["compiled", "read"]

@@ -12,6 +12,7 @@ work per call: on a GPU, torch at batch size 1 waits for the host, and two such 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -20,30 +21,66 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_sdperf.engines.ort_cuda import provider_options
+from pytest_sdperf.labels import in_words
+from pytest_sdperf.machine.device_choice import worker_environment
+
 HERE = Path(__file__).parent / "bare"
 PROVIDERS = {"ort-cpu": "CPUExecutionProvider", "ort-cuda": "CUDAExecutionProvider"}
+# Options of an engine that its bare loop passes on.
+PASSED = {
+    "ort-cuda": {"cuda_graph", "sdpa", "conv_search", "conv_bias", "conv_workspace", "arena", "tf32"},
+    "ort-cpu": set(),
+    "torch": set(),
+}
+
+
+def why_not(runner):
+    """Say why no bare loop does what a case does; empty if one does."""
+    component, engine = runner.case.component, runner.engine
+    if component != "unet" or engine.name not in PASSED:
+        return f"no bare loop runs the {component} on {engine.name}"
+    given = engine.all_options(dict(runner.request.options))
+    other = [
+        f"{name}={value}"
+        for name, value in given.items()
+        if value != engine.options[name].default and name not in PASSED[engine.name]
+    ]
+    return f"the bare loop has no {', '.join(other)}; leave it out of --engine" if other else ""
+
+
+def command_of(runner, folder):
+    """Return the command of the bare loop, with the files that it reads."""
+    build, inputs, engine = runner.build("unet"), folder / "inputs.npz", runner.engine
+    np.savez(inputs, **runner.inputs())
+    python, on_cpu = runner.request.python or sys.executable, runner.workbench.device.kind == "cpu"
+    if engine.name == "torch":
+        config = folder / "config.json"
+        config.write_text(json.dumps(runner.model.config("unet")), encoding="utf-8")
+        place = "cpu" if on_cpu else "cuda"
+        command = [HERE / "torch_loop.py", config, build.path, inputs, build.floating, place]
+    else:
+        given = engine.all_options(dict(runner.request.options))
+        options = provider_options(given, 0) if engine.name == "ort-cuda" else {}
+        command = [HERE / "onnxruntime_loop.py", build.path, inputs, PROVIDERS[engine.name], json.dumps(options)]
+    return [str(word) for word in (python, *command)]
 
 
 @pytest.fixture
 def bare_loop_ms(runner, tmp_path):
-    """A function that runs the bare loop in a fresh process and returns the median of its calls in milliseconds."""
-    component, engine = runner.case.component, runner.engine.name
-    if component != "unet" or engine not in (*PROVIDERS, "torch"):
-        pytest.skip(f"no bare loop runs the {component} on {engine}")
-    build, inputs = runner.build(component), tmp_path / "inputs.npz"
-    np.savez(inputs, **runner.inputs())
-    if engine == "torch":
-        config = tmp_path / "config.json"
-        config.write_text(json.dumps(runner.model.config(component)), encoding="utf-8")
-        where = "cpu" if runner.workbench.device.kind == "cpu" else "cuda"
-        command = [HERE / "torch_loop.py", config, build.path, inputs, build.floating, where]
-    else:
-        graph = dict(runner.request.options).get("cuda_graph") == "on"
-        options = json.dumps({"enable_cuda_graph": "1"} if graph else {})
-        command = [HERE / "onnxruntime_loop.py", build.path, inputs, PROVIDERS[engine], options]
+    """A function that runs the bare loop in a fresh process and returns the median of its calls in milliseconds.
+
+    It runs where and as the case does: on its device, alone, in its interpreter and environment.
+    """
+    reason = why_not(runner)
+    if reason:
+        pytest.skip(reason)
+    command, bench = command_of(runner, tmp_path), runner.workbench
+    environment = {**os.environ, **runner.request.env, **worker_environment(bench.device)}
 
     def loop() -> float:
-        done = subprocess.run([sys.executable, *map(str, command)], check=True, stdout=subprocess.PIPE, text=True)
+        with bench.turns.alone(f"a bare loop of {in_words(runner.case)}"):
+            done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
         return statistics.median(json.loads(done.stdout.splitlines()[-1]))
 
     return loop

@@ -107,7 +107,8 @@ class WorkerError(SdperfError):
     """A worker process that ended without an answer.
 
     Attributes:
-        reason: `crash`, `killed`, `timeout`, `protocol` or `error`; `refused` if it could not be started.
+        reason: `crash`, `killed`, `timeout`, `protocol` or `error`; `refused` if it could not be started, `stuck` if it
+            cannot be ended.
         tail: The last lines of the worker's stderr.
     """
 

@@ -3,9 +3,10 @@
 Run as a script: `python .../pytest_sdperf/worker.py`. Two JSON lines arrive on stdin: what the process needs to know
 from its start, and later the task; events and the answer leave as JSON lines on the stdout that the process was
 started with, while everything that libraries print goes to stderr. Between the two lines the process may load
-libraries (`preload`) and then waits, so that several of them can start side by side and run one by one. The suite need
-not be installed here: the first line names the folders of the packages that are needed, and an import hook finds just
-those, so that nothing else of the suite's environment leaks in.
+libraries (`preload`) and then waits, so that several of them can start side by side and run one by one. An event that
+says `waits` is answered by a line, too. The suite need not be installed here: the first line names the folders of the
+packages that are needed, and an import hook finds just those, so that nothing else of the suite's environment leaks
+in.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-PROTOCOL = 2
+PROTOCOL = 3
 READY = "ready"  # the event that ends a preload
+# Before this phase begins, the suite ends what it reads from the device: from here on nothing may disturb a call.
+QUIET = "warmup"
 
 
 class FolderFinder(importlib.abc.MetaPathFinder):
@@ -48,10 +51,15 @@ class FolderFinder(importlib.abc.MetaPathFinder):
 
 
 class Channel:
-    """The line to the suite: JSON objects, one per line."""
+    """The line to the suite: JSON objects, one per line.
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    Args:
+        stream: Takes them.
+        replies: Gives a line for each event that waits for one; None where nobody listens.
+    """
+
+    def __init__(self, stream: TextIO, replies: TextIO | None = None) -> None:
+        self._stream, self._replies = stream, replies
 
     def send(self, event: str, **fields: Any) -> None:
         """Send one event."""
@@ -68,8 +76,11 @@ class Channel:
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Announce the begin and the end of a phase."""
-        self.send("begin", phase=name)
+        """Announce the begin and the end of a phase; `QUIET` begins when the suite has replied, or is gone."""
+        waits = name == QUIET and self._replies is not None
+        self.send("begin", phase=name, waits=waits)
+        if waits and self._replies is not None:
+            self._replies.readline()
         yield
         self.send("end", phase=name)
 
@@ -121,7 +132,7 @@ def main() -> int:
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    channel = Channel(answers)
+    channel = Channel(answers, sys.stdin)
     start = json.loads(sys.stdin.readline())
     if start.get("protocol") != PROTOCOL:
         channel.send("answer", status="protocol", message=f"this worker speaks protocol {PROTOCOL}", protocol=PROTOCOL)

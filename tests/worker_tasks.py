@@ -24,6 +24,15 @@ def echo(arguments, context):
     return {"arguments": arguments, "python": sys.executable, "suite": "pytest" in sys.modules}
 
 
+def warm_up(arguments, context):
+    with context.listener.phase("first_run"):
+        pass
+    with context.listener.phase("warmup"):
+        begun_s = time.monotonic()
+    with context.listener.phase("timed"):
+        return {"begun_s": begun_s}
+
+
 def environment(arguments, context):
     import importlib.util
 

@@ -128,6 +128,14 @@ class Cache:
         Raises:
             CacheError: The folder cannot be written, or the disk is full.
         """
+        return self.find(key) or self.make(key, make)
+
+    def find(self, key: str) -> Entry | None:
+        """Return the entry at `key`, which this process uses from now on; None if it is absent, or damaged.
+
+        Raises:
+            CacheError: The folder cannot be read.
+        """
         self._note(key)
         used = self._in_use.get(key)
         if used is not None and used.path.is_dir():
@@ -138,12 +146,19 @@ class Cache:
             with contextlib.suppress(OSError):
                 self._uses.add(key)
             entry = self._read(key)
-            if entry is None:
-                for folder in (self.folder, self._entries):
-                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with self._locks.wait_for(key):
-                    # Another process may have built it while this one waited for the lock.
-                    entry = self._read(key, silent=True) or self._build(key, make)
+        return self._use(entry) if entry is not None else None
+
+    def make(self, key: str, make: Make) -> Entry:
+        """Build an entry that `find` did not find, unless another process has meanwhile.
+
+        Arguments and errors as for `get_or_make`.
+        """
+        with disk_errors(self.folder):
+            for folder in (self.folder, self._entries):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._locks.wait_for(key):
+                # Another process may have built it while this one waited for the lock.
+                entry = self._read(key, silent=True) or self._build(key, make)
         self._use(entry)
         if entry.made:
             self.prune(self.size_bytes, spare_recent=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_sdperf.building.cache import Cache, Entry, Make
+from pytest_sdperf.building.manifest import MANIFEST
 from pytest_sdperf.errors import SdperfError
 
 
@@ -34,6 +35,10 @@ class Inventory(Cache):
     def has(self, key: str) -> bool:
         """Whether an entry is there; its files are not read."""
         return self.peek(key) is not None
+
+    def begins(self, key: str) -> bool:
+        """Whether an entry is there whose key begins like this."""
+        return any((path / MANIFEST).is_file() for path in self._entries.glob(f"{key}*") if ".new-" not in path.name)
 
     def get_or_make(self, key: str, make: Make) -> Entry:
         """Return an entry that is there; `make` is not called.

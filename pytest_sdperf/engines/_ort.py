@@ -197,10 +197,11 @@ class OrtRunner(Runner):
 
     def facts(self) -> dict[str, Any]:
         """Return providers, threads, where the nodes are, and whether a CUDA graph was asked for."""
-        providers, placed = self._session.get_providers(), placement(self._session)
-        facts = {**self._facts, "providers": providers, "placement": placed}
-        if placed and providers[0] != CPU_PROVIDER:
-            facts |= {**cpu_nodes(self._session), "memcpy_nodes": memcpy_nodes(self._request.component)}
+        providers, (parts, why_not) = self._session.get_providers(), assignment(self._session)
+        facts = {**self._facts, "providers": providers, "placement": placement(parts)}
+        if providers[0] != CPU_PROVIDER:
+            facts["memcpy_nodes"] = memcpy_nodes(self._request.component)
+            facts |= cpu_nodes(parts) if parts else {"placement_not_available": why_not}
         if "cuda_graph" in self._request.options:
             facts["cuda_graph"] = {"requested": self._captures}
         return facts
@@ -217,31 +218,37 @@ def _extents(buffer: Any) -> tuple[int, ...]:
     return tuple(shape() if callable(shape) else shape)
 
 
-def _assigned(session: onnxruntime.InferenceSession) -> list[tuple[str, Any]]:
-    """Return each node of the graph with its execution provider, before copies between devices were put in.
+def assignment(session: onnxruntime.InferenceSession) -> tuple[list[Any], str]:
+    """Return the parts of the graph with their execution providers, before copies between devices were put in.
 
-    Empty where onnxruntime cannot tell: older versions know no such question, and newer ones answer it only for a
-    session whose options asked to remember.
+    Returns:
+        The parts, each with `ep_name` and `get_nodes()`; where there is none, why onnxruntime cannot tell: older
+        versions know no such question, and newer ones answer it only for a session whose options asked to remember.
     """
+    import onnxruntime
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
     ask = getattr(session, "get_provider_graph_assignment_info", None)
     if ask is None:
-        return []
+        return [], f"onnxruntime {onnxruntime.__version__} does not tell"
     try:
-        return [(part.ep_name, node) for part in ask() for node in part.get_nodes()]
-    except Fail:
-        return []
+        parts = list(ask())
+    except Fail as error:
+        return [], str(error)
+    return parts, "" if parts else f"onnxruntime {onnxruntime.__version__} names no node"
 
 
-def placement(session: onnxruntime.InferenceSession) -> dict[str, int]:
-    """Count the nodes that each execution provider was given; empty where onnxruntime cannot tell."""
-    return dict(Counter(provider for provider, _ in _assigned(session)))
+def placement(parts: Sequence[Any]) -> dict[str, int]:
+    """Count the nodes that each execution provider was given."""
+    nodes: Counter[str] = Counter()
+    for part in parts:
+        nodes[part.ep_name] += len(part.get_nodes())
+    return dict(nodes)
 
 
-def cpu_nodes(session: onnxruntime.InferenceSession) -> dict[str, Any]:
+def cpu_nodes(parts: Sequence[Any]) -> dict[str, Any]:
     """Return how many nodes run on the CPU, how many of them compute shapes, and some names, these last."""
-    nodes = [node for provider, node in _assigned(session) if provider == CPU_PROVIDER]
+    nodes = [node for part in parts if part.ep_name == CPU_PROVIDER for node in part.get_nodes()]
     shapes = [node for node in nodes if not node.domain and node.op_type in SHAPE_OPERATORS]
     others = [node for node in nodes if node not in shapes]
     return {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.engines import _ort
+
 if TYPE_CHECKING:
     import onnxruntime
 
@@ -18,17 +20,10 @@ def partitions(session: onnxruntime.InferenceSession, provider: str) -> dict[str
     Returns:
         `partitions` with `engines` and `cpu_nodes`; or `partitions_not_available` with the reason.
     """
-    import onnxruntime
-    from onnxruntime.capi.onnxruntime_pybind11_state import Fail
-
-    ask = getattr(session, "get_provider_graph_assignment_info", None)
-    if ask is None:
-        return {"partitions_not_available": f"onnxruntime {onnxruntime.__version__} does not tell"}
-    try:
-        parts = ask()
-    except Fail as error:
-        return {"partitions_not_available": str(error)}
+    parts, why_not = _ort.assignment(session)
+    if not parts:
+        return {"partitions_not_available": why_not}
     # A compiled part is one entry that holds all of its nodes; any other provider has an entry for each node.
     engines = sum(part.ep_name == provider for part in parts)
-    cpu_nodes = sum(len(part.get_nodes()) for part in parts if part.ep_name == "CPUExecutionProvider")
+    cpu_nodes = sum(len(part.get_nodes()) for part in parts if part.ep_name == _ort.CPU_PROVIDER)
     return {"partitions": {"engines": engines, "cpu_nodes": cpu_nodes}}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.engines._environment import variable
 
 _TRT_FLASH = "ORT_DISABLE_TRT_FLASH_ATTENTION"
 
@@ -18,12 +18,6 @@ def avoided(request: LoadRequest) -> Iterator[None]:
     Its images were black with it. ONNX Runtime takes it where its own does not serve, and reads the variable when a
     session is made.
     """
-    before = os.environ.get(_TRT_FLASH)
-    if request.model.config(request.component).get("upcast_attention"):
-        os.environ[_TRT_FLASH] = "1"
-    try:
+    overflows = request.model.config(request.component).get("upcast_attention")
+    with variable(_TRT_FLASH, "1") if overflows else nullcontext():
         yield
-    finally:
-        os.environ.pop(_TRT_FLASH, None)
-        if before is not None:
-            os.environ[_TRT_FLASH] = before

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes.util
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,10 @@ class RocmEngine(Engine):
         import onnxruntime  # noqa: F401
 
     def versions(self) -> dict[str, str]:
-        """Return the versions of onnxruntime, and of torch with the ROCm that it was built for."""
+        """Return the versions of onnxruntime, of torch with the ROCm that it was built for, and of the ROCm here."""
         import torch
 
-        return {**_ort.versions(), "torch": str(torch.__version__)}
+        return {**_ort.versions(), "torch": str(torch.__version__), **_known("rocm", _releases())}
 
 
 def session(request: LoadRequest, provider: str, options: Mapping[str, str]) -> Any:
@@ -72,6 +73,27 @@ def has_library(name: str) -> bool:
     if ctypes.util.find_library(name) is not None:
         return True
     return any(_INSTALLATIONS.glob(f"rocm*/lib/lib{name}.so*"))
+
+
+def library_versions(name: str) -> dict[str, str]:
+    """Return name -> the files that a library of ROCm may be loaded from, whose names end in its version.
+
+    Empty if it is not here. Where several installations lie side by side, all of them count.
+    """
+    files = (path.resolve().name for path in _INSTALLATIONS.glob(f"rocm*/lib/lib{name}.so*"))
+    loader = ctypes.util.find_library(name)
+    return _known(name, files) or _known(name, [loader] if loader else [])
+
+
+def _releases() -> Iterator[str]:
+    for path in _INSTALLATIONS.glob("rocm*/.info/version"):
+        with contextlib.suppress(OSError):
+            yield path.read_text(encoding="utf-8").strip()
+
+
+def _known(name: str, versions: Iterable[str]) -> dict[str, str]:
+    told = ", ".join(sorted(set(versions)))  # one installation has several names
+    return {name: told} if told else {}
 
 
 def memory(index: int) -> _ort_memory.Memory:

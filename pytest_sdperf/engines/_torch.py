@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.engines._environment import variable
 from pytest_sdperf.values import Workload
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 TF32 = EngineOption("off", "Let fp32 products and convolutions use TF32.", choices=("off", "on"))
 CHANNELS_LAST = EngineOption("off", "Keep the weights of convolutions in channels-last order.", choices=("off", "on"))
-_INDUCTOR_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class ModuleEngine(Engine):
@@ -89,16 +88,13 @@ def load_module(request: LoadRequest) -> torch.nn.Module:
 @contextlib.contextmanager
 def inductor_cache(request: LoadRequest) -> Iterator[None]:
     """Let Inductor keep what it compiles in the folder of the case, whatever the environment says."""
-    before, folder = os.environ.get(_INDUCTOR_CACHE), request.work_dir / "inductor"
-    os.environ[_INDUCTOR_CACHE] = str(folder)
-    try:
-        yield
-    finally:
-        # The next process gets links to these files, and a lock that is a link cannot be taken.
-        shutil.rmtree(folder / "locks", ignore_errors=True)
-        os.environ.pop(_INDUCTOR_CACHE)
-        if before is not None:
-            os.environ[_INDUCTOR_CACHE] = before
+    folder = request.work_dir / "inductor"
+    with variable("TORCHINDUCTOR_CACHE_DIR", str(folder)):
+        try:
+            yield
+        finally:
+            # The next process gets links to these files, and a lock that is a link cannot be taken.
+            shutil.rmtree(folder / "locks", ignore_errors=True)
 
 
 def set_tf32(*, allowed: bool) -> None:

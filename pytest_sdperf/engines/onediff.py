@@ -31,8 +31,8 @@ PUBLISHED_OPTIONS = {
     "triton.fuse_attention_allow_fp16_reduction": False,
     "inductor.optimize_linear_epilogue": False,
     "overrides.conv_benchmark": True,
-    "overrides.matmul_allow_tf32": True,
 }
+TF32_OPTION = "overrides.matmul_allow_tf32"  # they allowed it, which changes nothing in half precision
 _TORCH = ((2, 3), (2, 5))  # oldest and newest release that nexfort is built for
 _ENVIRONMENT = (
     "it needs an environment of its own, which a profile names; type: python3.11 -m venv onediff && onediff/bin/pip "
@@ -54,6 +54,7 @@ class OneDiffEngine(_torch.ModuleEngine):
         "memory_format": EngineOption(
             "channels_last", "Memory format of UNet and VAE.", choices=("channels_last", "preserve_format")
         ),
+        "tf32": _torch.TF32,
     }
     requirements = tuple(
         Requirement(module) for module in ("torch", "diffusers", "transformers", "onediff", "onediffx", "nexfort")
@@ -85,7 +86,8 @@ class OneDiffEngine(_torch.ModuleEngine):
         """Load every component and let OneDiff compile them together; the first call of each does the work."""
         first = next(iter(requests.values()))
         given = first.options
-        options = {"mode": given["mode"], "memory_format": given["memory_format"], "options": dict(PUBLISHED_OPTIONS)}
+        inner = {**PUBLISHED_OPTIONS, TF32_OPTION: given["tf32"] == "on"}
+        options = {"mode": given["mode"], "memory_format": given["memory_format"], "options": inner}
         pipe = pipeline_of({name: _load_module(request) for name, request in requests.items()})
         with _torch.inductor_cache(first):
             from onediffx import compile_pipe
@@ -124,7 +126,8 @@ def pipeline_of(modules: Mapping[str, torch.nn.Module]) -> SimpleNamespace:
 
 
 def _load_module(request: LoadRequest) -> torch.nn.Module:
-    """Load a component as it is: memory format and TF32 are among the options that nexfort gets."""
+    """Load a component as it is: its memory format is among the options that nexfort gets."""
+    _torch.set_tf32(allowed=request.options["tf32"] == "on")  # that of nexfort is for products alone
     return request.model.module(
         request.component,
         weights=request.build.path,

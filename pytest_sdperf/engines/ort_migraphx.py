@@ -45,6 +45,10 @@ class OrtMigraphxEngine(_rocm.RocmEngine):
         """Return half precision."""
         return ("fp16",)
 
+    def versions(self) -> dict[str, str]:
+        """Return the version of MIGraphX too, which comes with the system and compiles everything."""
+        return {**super().versions(), **_rocm.library_versions("migraphx"), **_rocm.library_versions("migraphx_c")}
+
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Create a session that keeps what it compiles in the folder of the request."""

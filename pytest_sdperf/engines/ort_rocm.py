@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from pytest_sdperf.contracts import EngineOption, LoadRequest, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
@@ -51,10 +53,21 @@ class OrtRocmEngine(_rocm.RocmEngine):
         }
         session = _rocm.session(request, PROVIDER, provider)
         tuning = request.work_dir / f"{request.component}-tuning.json"
-        known = tuning.is_file()
-        if known:
-            session.set_tuning_results(json.loads(tuning.read_text(encoding="utf-8")))
-        facts = {"tuning": "from before" if known else "in this process"}
+        refused = _take_over(session, tuning) if tuning.is_file() else "nothing was kept"
+        facts = {"tuning": f"in this process: {refused}" if refused else "from before"}
         yield _ort.OrtRunner(session, request, memory=_rocm.memory(request.device_index), facts=facts)
-        if not known:
+        if refused:
+            tuning.unlink(missing_ok=True)  # it may be a link to what other processes share
             tuning.write_text(json.dumps(session.get_tuning_results()), encoding="utf-8")
+
+
+def _take_over(session: Any, tuning: Path) -> str:
+    """Give a session what an earlier process found out; return why it refuses that, or nothing.
+
+    It refuses what was found with another version, card or library, and then tunes for itself.
+    """
+    try:
+        session.set_tuning_results(json.loads(tuning.read_text(encoding="utf-8")), error_on_invalid=True)
+    except (RuntimeError, ValueError) as error:
+        return f"what was kept is refused ({str(error).rstrip('.')})"
+    return ""

@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_sdperf.contracts import EngineOption, LoadRequest, Runner
 from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.engines import _ort, _ort_compilers, _ort_install, _ort_memory, _ort_nvidia, _tensorrt
+from pytest_sdperf.engines._environment import variable
+from pytest_sdperf.interpreter import pip
 
 PROVIDER = "TensorrtExecutionProvider"
-_LINKED = re.compile(rb"nvinfer(?:\.so\.|_)(\d+)")
-_KNOWN_MAJOR = 10  # that of onnxruntime-gpu 1.31
+TF32_OVERRIDE = "NVIDIA_TF32_OVERRIDE"
+_TENSORRT = re.compile(rb"nvinfer(?:\.so\.|_)(\d+)")
+_CUDA = re.compile(rb"(?:cudart|cublas)(?:\.so\.|64_)(\d\d)")  # cudart64_110.dll is of CUDA 11
+OLDEST = 10
 
 
 class OrtTrtEngine(_ort_nvidia.NvidiaOrtEngine):
@@ -27,6 +32,7 @@ class OrtTrtEngine(_ort_nvidia.NvidiaOrtEngine):
     options = {
         "cuda_graph": EngineOption("off", "Capture the run once and replay it.", choices=("off", "on")),
         "builder_level": EngineOption("3", "How long TensorRT looks for fast kernels.", choices=tuple("012345")),
+        "tf32": EngineOption("off", "Let fp32 products and convolutions use TF32.", choices=("off", "on")),
         "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
     }
     fuses = True
@@ -34,20 +40,24 @@ class OrtTrtEngine(_ort_nvidia.NvidiaOrtEngine):
 
     def missing(self, device_kind: DeviceKind = "cuda") -> str | None:
         """Ask for the build for NVIDIA GPUs, and for the release of TensorRT that it links."""
-        both = f"{self.install_command(device_kind)} && {_tensorrt.install_command(_requirement(_KNOWN_MAJOR))}"
+        both = f"{self.install_command(device_kind)} && {_tensorrt.install_command(Linked().requirement)}"
         reason = _ort_install.missing_build(PROVIDER, both)
         build = _ort_install.find_build()
         if reason is not None or build is None:
             return reason
-        major = linked_major(build.library(PROVIDER))
-        requirement = _requirement(major)
-        reason = _tensorrt.missing_release(requirement)
+        linked = linked_by(build.library(PROVIDER))
+        if linked.tensorrt < OLDEST:
+            return (
+                f"the {PROVIDER} of {build.title} links TensorRT {linked.tensorrt}, which is not supported; {OLDEST} "
+                f"and later are, so type: {pip()} install --upgrade 'onnxruntime-gpu>=1.19'"
+            )
+        reason = _tensorrt.missing_release(linked.requirement)
         release = _tensorrt.find_release()
-        if reason is not None or release is None or release.partition(".")[0] == str(major):
+        if reason is not None or release is None or release.partition(".")[0] == str(linked.tensorrt):
             return reason
         return (
-            f"TensorRT {release} is installed, and the {PROVIDER} of {build.title} links TensorRT {major} and loads "
-            f"with no other; type: {_tensorrt.install_command(requirement)}"
+            f"TensorRT {release} is installed, and the {PROVIDER} of {build.title} links TensorRT {linked.tensorrt} "
+            f"and loads with no other; type: {_tensorrt.install_command(linked.requirement)}"
         )
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
@@ -61,15 +71,18 @@ class OrtTrtEngine(_ort_nvidia.NvidiaOrtEngine):
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Create a session whose engines come from the folder of the request, or are built into it."""
-        _ort_nvidia.import_libraries()
-        _tensorrt.load_libraries()
-        index = str(request.device_index)
+        tf32 = request.options["tf32"] == "on"
         # The CUDA provider runs what TensorRT leaves, which may be attention in a given graph.
-        session = _ort_nvidia.session(
-            request, (PROVIDER, provider_options(request)), ("CUDAExecutionProvider", {"device_id": index})
-        )
-        facts = _ort_compilers.partitions(session, PROVIDER)
-        yield _ort.OrtRunner(session, request, memory=_ort_memory.cuda_memory(request.device_index), facts=facts)
+        options = {"device_id": str(request.device_index), "use_tf32": "1" if tf32 else "0"}
+        providers = (PROVIDER, provider_options(request)), ("CUDAExecutionProvider", options)
+        # This provider has no such option, and TensorRT uses TF32 unless it is forbidden in this way. The libraries
+        # keep what they read first: it has to be there before they are loaded, and stays while the session runs.
+        with variable(TF32_OVERRIDE, None if tf32 else "0"):
+            _ort_nvidia.import_libraries()
+            _tensorrt.load_libraries()
+            session = _ort_nvidia.session(request, *providers)
+            facts = _ort_compilers.partitions(session, PROVIDER)
+            yield _ort.OrtRunner(session, request, memory=_ort_memory.cuda_memory(request.device_index), facts=facts)
 
 
 def provider_options(request: LoadRequest) -> dict[str, str]:
@@ -95,12 +108,26 @@ def provider_options(request: LoadRequest) -> dict[str, str]:
     return options
 
 
-def _requirement(major: int) -> str:
-    """Return what to install for a provider that links a major version of TensorRT."""
-    return f"tensorrt-cu13<{major + 1}"
+@dataclass(frozen=True)
+class Linked:
+    """Major versions that the provider's library links; unless it says otherwise, those of onnxruntime-gpu 1.31.
+
+    Attributes:
+        tensorrt: Of TensorRT.
+        cuda: Of CUDA.
+    """
+
+    tensorrt: int = 10
+    cuda: int = 13
+
+    @property
+    def requirement(self) -> str:
+        """What to install for it."""
+        return f"tensorrt-cu{self.cuda}<{self.tensorrt + 1}"
 
 
-def linked_major(library: Path | None) -> int:
-    """Return the major version of TensorRT that the provider's library links."""
-    found = None if library is None else _LINKED.search(library.read_bytes())
-    return int(found.group(1)) if found else _KNOWN_MAJOR
+def linked_by(library: Path | None) -> Linked:
+    """Return what the provider's library links."""
+    content = b"" if library is None else library.read_bytes()
+    asked = {"tensorrt": _TENSORRT.search(content), "cuda": _CUDA.search(content)}
+    return Linked(**{name: int(found.group(1)) for name, found in asked.items() if found})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.engines import _tensorrt, _torch
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.errors import BuildError, OutOfMemoryError
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
 _REQUIREMENT = "tensorrt-cu13>=10"
+_NO_ROOM = re.compile(r"out ?of ?memory", re.IGNORECASE)
 _DTYPES = {
     "FLOAT": "float32",
     "HALF": "float16",
@@ -70,17 +73,58 @@ class TensorRtEngine(Engine):
         import tensorrt
 
         plan = request.work_dir / f"{request.component}.plan"
-        logger = tensorrt.Logger(tensorrt.Logger.WARNING)
+        logger = _logger()
         if not plan.is_file():
             _build(request, logger, plan)
         runtime = tensorrt.Runtime(logger)
-        engine = runtime.deserialize_cuda_engine(plan.read_bytes())
-        if engine is None:
-            raise BuildError(
-                f"TensorRT {tensorrt.__version__} did not load the engine of the {request.component}: see the "
-                "worker's stderr."
-            )
-        yield TensorRtRunner(engine, request)
+        engine = _given(logger, request, "load", lambda: runtime.deserialize_cuda_engine(plan.read_bytes()))
+        context = _given(logger, request, "prepare", engine.create_execution_context)
+        yield TensorRtRunner(engine, context, request, logger)
+
+
+def _logger() -> Any:
+    """Return a logger that writes to stderr, and whose `no_room` is what TensorRT last said of memory that ran out."""
+    import tensorrt
+
+    errors = (tensorrt.ILogger.Severity.INTERNAL_ERROR, tensorrt.ILogger.Severity.ERROR)
+
+    class Remembering(tensorrt.ILogger):  # type: ignore[misc]  # no types come with it
+        def __init__(self) -> None:
+            tensorrt.ILogger.__init__(self)
+            self.no_room = ""
+
+        def log(self, severity: Any, msg: str) -> None:
+            if severity in errors and _NO_ROOM.search(msg):
+                self.no_room = msg
+            if severity in (*errors, tensorrt.ILogger.Severity.WARNING):
+                sys.stderr.write(f"[TensorRT] [{severity.name}] {msg}\n")
+
+    return Remembering()
+
+
+def _given(logger: Any, request: LoadRequest, what: str, ask: Callable[[], Any]) -> Any:
+    """Return what TensorRT gives, which is None where it failed.
+
+    Args:
+        logger: Knows why.
+        request: The component.
+        what: What it is to do with the engine.
+        ask: Asks for it.
+
+    Raises:
+        OutOfMemoryError: Memory ran out.
+        BuildError: Something else was wrong.
+    """
+    import tensorrt
+
+    logger.no_room = ""  # a build that does without a kernel for lack of memory is no failure
+    found = ask()
+    if found is not None:
+        return found
+    failed = f"TensorRT {tensorrt.__version__} did not {what} the engine of the {request.component}"
+    if logger.no_room:
+        raise OutOfMemoryError(f"{failed}: {logger.no_room}")
+    raise BuildError(f"{failed}: see the worker's stderr.")
 
 
 def _build(request: LoadRequest, logger: Any, plan: Path) -> None:
@@ -88,6 +132,7 @@ def _build(request: LoadRequest, logger: Any, plan: Path) -> None:
 
     Raises:
         BuildError: TensorRT refused the graph or found no implementation.
+        OutOfMemoryError: Memory ran out.
     """
     import tensorrt
 
@@ -103,11 +148,7 @@ def _build(request: LoadRequest, logger: Any, plan: Path) -> None:
         config.clear_flag(tensorrt.BuilderFlag.TF32)
     config.set_timing_cache(config.create_timing_cache(b""), ignore_mismatch=False)
     _add_ranges(request, network, builder, config)
-    serialized = builder.build_serialized_network(network, config)
-    if serialized is None:
-        raise BuildError(
-            f"TensorRT {tensorrt.__version__} built no engine of the {request.component}: see the worker's stderr."
-        )
+    serialized = _given(logger, request, "build", lambda: builder.build_serialized_network(network, config))
     plan.with_suffix(".timing").write_bytes(config.get_timing_cache().serialize())
     plan.write_bytes(serialized)
 
@@ -128,13 +169,19 @@ def _add_ranges(request: LoadRequest, network: Any, builder: Any, config: Any) -
 class TensorRtRunner(Runner):
     """Executes an engine on tensors that stay where they are, on a stream of its own."""
 
-    def __init__(self, engine: Any, request: LoadRequest) -> None:
-        """Allocate every input and output, at the shapes of the request's workload."""
+    def __init__(self, engine: Any, context: Any, request: LoadRequest, logger: Any) -> None:
+        """Allocate every input and output, at the shapes of the request's workload.
+
+        Args:
+            engine: The loaded engine.
+            context: What executes it.
+            request: What it was loaded for.
+            logger: What TensorRT writes to.
+        """
         import tensorrt
         import torch
 
-        self._torch, self._engine = torch, engine
-        self._context = engine.create_execution_context()
+        self._torch, self._engine, self._context, self._logger = torch, engine, context, logger
         self._device = torch.device(_torch.torch_device(request))
         self._stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
         self._wants_graph = request.options["cuda_graph"] == "on"
@@ -192,8 +239,12 @@ class TensorRtRunner(Runner):
         self._execute()
 
     def _execute(self) -> None:
-        if not self._context.execute_async_v3(self._stream.cuda_stream):
-            raise RuntimeError("TensorRT did not execute the component; the last lines of the worker's stderr say why")
+        self._logger.no_room = ""
+        if self._context.execute_async_v3(self._stream.cuda_stream):
+            return
+        if self._logger.no_room:
+            raise OutOfMemoryError(f"TensorRT did not execute the component: {self._logger.no_room}")
+        raise RuntimeError("TensorRT did not execute the component; the last lines of the worker's stderr say why")
 
     def synchronize(self) -> None:
         """Wait for the outputs."""

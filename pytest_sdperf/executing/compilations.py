@@ -20,6 +20,7 @@ from pytest_sdperf.tasks._loading import WORK_DIR
 from pytest_sdperf.values import to_json
 
 _TASKS = "pytest_sdperf.tasks.compile"
+_DIGITS = 16  # of a key, for the versions of libraries
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,20 +70,8 @@ class Compilations:
             WorkerError: Compiling crashed, or took longer than `--build-timeout`.
             SdperfError: The engine refused.
         """
-        part = arguments["components"][component]
-        parts = {
-            "component": component,
-            "model": arguments["model"],
-            # No component sees the steps of a request.
-            "workload": {**arguments["workload"], "steps": 0, "scheduler": ""},
-            "part": {**part, "build": part["build"]["key"], "floating": part["build"]["floating"]},
-            "python": str(request.python or ""),
-            "env": dict(request.env),
-            "versions": self._versions_of(engine, start),
-            "code": source_hash(*modules_of(engine)),
-            "device": {"slug": self.device.slug, "driver": to_json(self.device.machine.get("driver"))},
-        }
-        key = f"compile-{content_key(parts)}"
+        versions = content_key({"versions": self._versions_of(engine, start)})
+        key = self.key_start(engine, arguments, component, request=request) + versions[:_DIGITS]
         if key in self._failed:
             raise self._failed[key]
         try:
@@ -96,15 +85,41 @@ class Compilations:
             "compilation": to_json(step_of(entry)),
         }
 
+    def key_start(self, engine: Engine, arguments: Mapping[str, Any], component: str, *, request: EngineRequest) -> str:
+        """Return how the key of a component begins: all of it but the versions, which only the libraries can tell.
+
+        Arguments as for `find`.
+        """
+        part = arguments["components"][component]
+        parts = {
+            "component": component,
+            "model": arguments["model"],
+            # No component sees the steps of a request.
+            "workload": {**arguments["workload"], "steps": 0, "scheduler": ""},
+            "part": {**part, "build": part["build"]["key"], "floating": part["build"]["floating"]},
+            "python": str(request.python or ""),
+            "env": dict(request.env),
+            "code": source_hash(*modules_of(engine)),
+            "device": {"slug": self.device.slug, "driver": to_json(self.device.machine.get("driver"))},
+        }
+        return f"compile-{content_key(parts)}"
+
     def _compile(self, key: str, arguments: Mapping[str, Any], start: Mapping[str, Any]) -> Entry:
+        what = f"compiling {arguments['model']} {arguments['component']}"
+
         def make(folder: Path) -> dict[str, Any]:
-            self.say(f"compiling {arguments['model']} {arguments['component']}")
-            with self.turns.alone_on_gpu(f"compiling {arguments['model']} {arguments['component']}"):
-                answer = self._run("run", arguments, folder, start)
+            self.say(what)
+            answer = self._run("run", arguments, folder, start)
             (folder / "stderr.txt").unlink(missing_ok=True)
             return answer
 
-        return self.cache.get_or_make(key, make)
+        entry = self.cache.find(key)
+        if entry is not None:
+            return entry
+        # The device first, and then the entry: who measures has the device already and may wait for the entry, and
+        # the other way round two runs would wait for each other for ever.
+        with self.turns.alone_on_gpu(what):
+            return self.cache.make(key, make)
 
     def _versions_of(self, engine: Engine, start: Mapping[str, Any]) -> Mapping[str, str]:
         """Ask the interpreter that will load the component, once per session."""

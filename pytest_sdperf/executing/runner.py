@@ -185,6 +185,26 @@ class CaseRunner:
         builds: Mapping[str, Build] | None = None,
     ) -> dict[str, Any]:
         """Return the arguments of the worker's task, for other builds than those of the case if they are given."""
+        shared = self._shared(builds or self.builds())
+        if self.engine.compiles:
+            find, start = self.workbench.compilations.find, self._start(shared)
+            for component, part in shared["components"].items():
+                part.update(find(self.engine, shared, component, request=self.request, start=start))
+        shared |= planting.of_task(self.plant)
+        if self.is_pipeline:
+            return {**shared, **self._request(), "floating": self.floating}
+        file = self.workbench.new_folder("inputs") / "inputs.npz"
+        return {**shared, "inputs": str(save_arrays(file, self.inputs() if inputs is None else inputs))}
+
+    def compilation_keys(self) -> tuple[str, ...]:
+        """Return how the cache's keys begin of what the engine compiles for the case; empty if it compiles nothing."""
+        if not self.engine.compiles:
+            return ()
+        shared, start = self._shared(self.builds()), self.workbench.compilations.key_start
+        return tuple(start(self.engine, shared, name, request=self.request) for name in shared["components"])
+
+    def _shared(self, builds: Mapping[str, Build]) -> dict[str, Any]:
+        """Return what every task about the case is told; what was compiled is not there yet."""
         parts = {
             component: {
                 "engine": self.request.engine,
@@ -193,9 +213,9 @@ class CaseRunner:
                 "shapes": self.case.shapes,
                 "compiled": "",
             }
-            for component, build in (builds or self.builds()).items()
+            for component, build in builds.items()
         }
-        shared = {
+        return {
             "model": self.case.model,
             "component": self.case.component,
             "components": parts,
@@ -203,15 +223,6 @@ class CaseRunner:
             "device_kind": self.workbench.device.kind,
             "device_index": 0,  # the worker sees one device only
         }
-        if self.engine.compiles:
-            find, start = self.workbench.compilations.find, self._start(shared)
-            for component, part in parts.items():
-                part.update(find(self.engine, shared, component, request=self.request, start=start))
-        shared |= planting.of_task(self.plant)
-        if self.is_pipeline:
-            return {**shared, **self._request(), "floating": self.floating}
-        file = self.workbench.new_folder("inputs") / "inputs.npz"
-        return {**shared, "inputs": str(save_arrays(file, self.inputs() if inputs is None else inputs))}
 
     def task(
         self,

@@ -13,7 +13,7 @@ from pytest_sdperf.comparing.where import sentence
 from pytest_sdperf.comparing.words import sentences
 from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError, WorkerError
 from pytest_sdperf.fusing.explain import Explanation
-from pytest_sdperf.judging.fitness import ended
+from pytest_sdperf.judging.fitness import ended, no_memory
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery
 from pytest_sdperf.report.case_report import CaseReport
@@ -149,8 +149,7 @@ def comparing(recorder: Recorder, policy: Policy, *, metric: str) -> Iterator[No
     except NoReferenceError as error:
         pytest.skip(str(error))
     except OutOfMemoryError as error:
-        sentence = f"Memory ran out, so nothing was compared: {error}"
-        verdicts = [Verdict(Outcome.INCONCLUSIVE, "out-of-memory", sentence, metric)]
+        verdicts = [no_memory(str(error), metric=metric)]
         recorder.verdicts(verdicts)
         deliver(verdicts, policy)
         raise

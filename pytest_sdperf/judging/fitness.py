@@ -49,6 +49,11 @@ def ended(failure: Failure, *, metric: str = "measurement") -> Verdict:
     return invalid(f"worker-{failure.reason}", f"{said}{quoted}", metric=metric)
 
 
+def no_memory(message: str, *, metric: str) -> Verdict:
+    """Return the verdict on a comparison that memory ran out in: what fits is judged where it is measured."""
+    return Verdict(Outcome.INCONCLUSIVE, "out-of-memory", f"Memory ran out, so nothing was compared: {message}", metric)
+
+
 def machine_not_fit(reasons: tuple[str, ...], *, metric: str = "measurement") -> Verdict:
     """Return the verdict on what was measured while the machine was not fit for it."""
     return invalid("machine-not-fit", f"The machine was not fit to be measured: {_joined(reasons)}.", metric=metric)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from statistics import geometric_mean
 
-from pytest_sdperf.judging.fitness import invalid, machine_not_fit
+from pytest_sdperf.judging.fitness import ended, invalid, machine_not_fit, no_memory
 from pytest_sdperf.judging.pairs import REPORTED, found_by, judge_ratio
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening
@@ -31,6 +31,9 @@ def judge_interleaving(found: Interleaving, case: Case, *, policy: Policy) -> Ve
     what = f"{opening(case)} latency"
     if found.health:
         return machine_not_fit(found.health, metric=METRIC)
+    if found.failure is not None:
+        no_room = found.failure.reason == "oom"
+        return no_memory(found.failure.message, metric=METRIC) if no_room else ended(found.failure, metric=METRIC)
     bad = [time for side in (found.alone_s, found.turns_s) for times in side.values() for time in times]
     if not found.pairs or not all(math.isfinite(time) and time > 0 for time in bad):
         sentence = f"{what} was not taken at every resolution, or is not above zero."

@@ -54,7 +54,7 @@ def judge(
         verdicts.append(judge_latency(measurement, stored, policy=policy))
         if not measurement.out_of_memory:
             verdicts += [judge_memory(measurement, stored, metric, policy=policy) for metric in MEMORY_METRICS]
-            verdicts += judge_what_ran(measurement, policy=policy)
+            verdicts += judge_what_ran(measurement, stored, policy=policy)
             verdicts += [
                 gate(measurement, stored, policy=policy) for gate in (judge_build_time, judge_warm_start, judge_size)
             ]

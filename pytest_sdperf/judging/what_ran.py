@@ -6,9 +6,11 @@ what it must have: nodes that leave the GPU, a compilation that breaks.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component
@@ -29,9 +31,18 @@ def parts_of(sample: Sample, name: str) -> dict[str, Facts]:
     return parts
 
 
-def judge_what_ran(measurement: Measurement, *, policy: Policy) -> tuple[Verdict, ...]:
-    """Judge what the workers found out about the case; one verdict per metric that it has, the worst of all workers."""
-    checks: tuple[Callable[[str, Facts], Verdict | None], ...] = (_placement, _cuda_graph, _compile, _inputs)
+def judge_what_ran(
+    measurement: Measurement, stored: StoredCase | None = None, *, policy: Policy
+) -> tuple[Verdict, ...]:
+    """Judge what the workers found out about the case; one verdict per metric that it has, the worst of all workers.
+
+    Args:
+        measurement: What was measured.
+        stored: What is stored of the case: what its baseline knew must be known.
+        policy: Whether it ran on a CPU, whose attention nobody can see.
+    """
+    placing = functools.partial(_placement, known=_placed_before(stored))
+    checks: tuple[Callable[[str, Facts], Verdict | None], ...] = (placing, _cuda_graph, _compile, _inputs)
     found: dict[str, Verdict] = {}
     for sample in measurement.samples:
         parts = parts_of(sample, measurement.case.component)
@@ -47,15 +58,45 @@ def _worse(one: Verdict, other: Verdict | None) -> bool:
     return other is None or one.outcome.rank > other.outcome.rank
 
 
-def _placement(name: str, facts: Facts) -> Verdict | None:
+def _placed_before(stored: StoredCase | None) -> frozenset[str]:
+    """Return the components of which the newest session of a baseline knows where every node was."""
+    if stored is None or not stored.sessions:
+        return frozenset()
+    parts = [parts_of(sample, stored.case.component) for sample in stored.last.samples]
+    return frozenset(name for one in parts for name, facts in one.items() if "cpu_node_count" in facts)
+
+
+def _placement(name: str, facts: Facts, *, known: frozenset[str]) -> Verdict | None:
     """Judge where nodes are; TensorRT and MIGraphX leave nodes to others on purpose, see `partitions`."""
     if "partitions" in facts:
         return None if facts["partitions"].get("engines") else _nothing_compiled(name, facts)
+    if "partitions_not_available" in facts:
+        what = f"Which parts of the {component(name)} graph {_provider(facts)} compiled"
+        # What the baseline knew of them is looked for by `partitions`.
+        return _not_seen("partitions", what, facts["partitions_not_available"], before=False)
+    wrong = _misplaced(name, facts)
+    if wrong is not None:
+        return wrong
+    if "placement_not_available" in facts:
+        what = f"Where the nodes of the {component(name)} graph run"
+        return _not_seen("placement", what, facts["placement_not_available"], before=name in known)
     if "cpu_node_count" not in facts:
         return None
-    copies = facts.get("memcpy_nodes")
-    on_cpu, unexpected = facts["cpu_node_count"], facts["cpu_node_count"] - facts.get("shape_node_count", 0)
-    provider = _provider(facts)
+    if facts.get("memcpy_nodes") is None:
+        what = f"Whether values of the {component(name)} graph go back and forth between CPU and GPU"
+        why = "nothing shows what ONNX Runtime said when it put Memcpy nodes in"
+        return _not_seen("memcpy", what, why, before=name in known)
+    on_cpu = facts["cpu_node_count"]
+    shapes = f", {_nodes(on_cpu)} on the CPU that only compute shapes" if on_cpu else ""
+    placed = sum(facts.get("placement", {}).values()) - on_cpu
+    sentence = f"{_nodes(placed)} of the {component(name)} graph {_run(placed)} on {_provider(facts)}{shapes}; "
+    return Verdict(Outcome.HELD, "placed-as-asked", f"{sentence}no Memcpy node.", PLACEMENT, placed)
+
+
+def _misplaced(name: str, facts: Facts) -> Verdict | None:
+    """Return the verdict on nodes that are not where they belong, as far as they are known."""
+    on_cpu, copies, provider = facts.get("cpu_node_count", 0), facts.get("memcpy_nodes"), _provider(facts)
+    unexpected = on_cpu - facts.get("shape_node_count", 0)
     if unexpected:
         sentence = (
             f"{_nodes(unexpected)} of the {component(name)} graph {_run(unexpected)} on the CPU: "
@@ -64,17 +105,21 @@ def _placement(name: str, facts: Facts) -> Verdict | None:
         )
         return Verdict(Outcome.REGRESSED, "cpu-nodes", sentence, PLACEMENT, unexpected, 0)
     if copies:
+        named = f"On the CPU are {_named(facts['cpu_nodes'], on_cpu)}; s" if on_cpu else "S"
         sentence = (
             f"ONNX Runtime put {plural(copies, 'Memcpy node')} into the {component(name)} graph: values go back and "
-            f"forth between CPU and GPU in every call. On the CPU are {_named(facts['cpu_nodes'], on_cpu)}; static "
-            f"shapes need no such computation."
+            f"forth between CPU and GPU in every call. {named}tatic shapes need no such computation."
         )
         return Verdict(Outcome.REGRESSED, "memcpy-nodes", sentence, PLACEMENT, copies, 0)
-    shapes = f", {_nodes(on_cpu)} on the CPU that only compute shapes" if on_cpu else ""
-    told = "no Memcpy node" if copies is not None else "Memcpy nodes were not counted"
-    placed = sum(facts.get("placement", {}).values()) - on_cpu
-    sentence = f"{_nodes(placed)} of the {component(name)} graph {_run(placed)} on {provider}{shapes}; {told}."
-    return Verdict(Outcome.HELD, "placed-as-asked", sentence, PLACEMENT, placed)
+    return None
+
+
+def _not_seen(code: str, what: str, why: str, *, before: bool) -> Verdict:
+    """Return the verdict on something that nobody can see; what the baseline saw must be seen again."""
+    sentence = f"{what} is not known: {why}"
+    if before:
+        return invalid(f"{code}-missing", f"{sentence}; its baseline knows it.", metric=PLACEMENT)
+    return Verdict(Outcome.INCONCLUSIVE, f"{code}-not-seen", f"{sentence}.", PLACEMENT)
 
 
 def _nothing_compiled(name: str, facts: Facts) -> Verdict:
@@ -124,13 +169,19 @@ def _compile(name: str, facts: Facts) -> Verdict | None:
     compiled = facts.get("compile")
     if compiled is None:
         return None
+    if compiled.get("graphs", 0) < 1:
+        sentence = (
+            f"torch.compile compiled nothing of the {component(name)}, which runs as plain torch: look whether "
+            f"TORCHDYNAMO_DISABLE is set."
+        )
+        return invalid("compiled-nothing", sentence, metric=COMPILE)
     counted = {
         "graph break": compiled.get("graph_breaks", 0),
         "recompilation in the timed calls": compiled.get("recompiles", 0),
         "skipped CUDA graph": compiled.get("cudagraph_skips", 0),
     }
     wrong = ", ".join(_several(count, noun) for noun, count in counted.items() if count)
-    what = f"torch.compile made {plural(compiled.get('graphs', 0), 'graph')} of the {component(name)}"
+    what = f"torch.compile made {plural(compiled['graphs'], 'graph')} of the {component(name)}"
     if not wrong:
         sentence = f"{what}: no break, no recompilation, no CUDA graph skipped."
         return Verdict(Outcome.HELD, "compiled-whole", sentence, COMPILE)

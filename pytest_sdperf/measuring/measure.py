@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pytest_sdperf.device import Health
 from pytest_sdperf.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.executing.runner import CaseRunner, Run
 from pytest_sdperf.machine import health
-from pytest_sdperf.measuring.watches import MemoryWatch, StateWatch
+from pytest_sdperf.measuring.watches import MemoryWatch, StateWatch, state_of
 from pytest_sdperf.processes.process import Event
 from pytest_sdperf.sampling.timing import TimingPlan
 from pytest_sdperf.units import plural
@@ -27,22 +29,19 @@ PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=1.0, war
 CPU_PIPELINE_PLAN = dataclasses.replace(PIPELINE_PLAN, warmup_s=0.0)
 
 
-class Recording:
-    """What the processes of one case told until now.
+class Watched(ABC):
+    """Processes of one case, one after the other: the state of their device beside them, and how one of them failed.
 
     Args:
         runner: The case.
-        builds: What they load instead of the case's own builds.
     """
 
-    def __init__(self, runner: CaseRunner, builds: Mapping[str, Build] | None = None) -> None:
-        self._runner, self._builds = runner, builds
+    def __init__(self, runner: CaseRunner) -> None:
+        self.runner = runner
         self._probe, self._device = runner.workbench.probe, runner.workbench.device
         self._state = StateWatch(self._probe, self._device)
-        self._before = self._probe.health(self._device)
-        self.samples: list[Sample] = []
+        self._before: Health | None = None
         self.failure: Failure | None = None
-        self._artifacts: dict[str, Artifact] = {}
 
     @contextlib.contextmanager
     def until_failure(self) -> Iterator[None]:
@@ -56,6 +55,72 @@ class Recording:
         except SdperfError as error:
             self.failure = Failure("refused", str(error))
 
+    @abstractmethod
+    def prepare(self) -> None:
+        """Build and compile what the processes load.
+
+        Raises:
+            SdperfError: It cannot be built.
+        """
+
+    def begin(self) -> None:
+        """Read the state of the device while none of the processes uses it."""
+        self._before = state_of(self._probe, self._device)
+
+    def ask(self, worker: Run, *watches: MemoryWatch) -> dict[str, Any]:
+        """Let one process work and return its answer; nothing is read any more when it is there.
+
+        Raises:
+            SdperfError: It gave none.
+        """
+        beside: tuple[MemoryWatch | StateWatch, ...] = (*watches, self._state)
+
+        def on_event(event: Event) -> None:
+            for watch in beside:
+                watch.on_event(event)
+
+        try:
+            return worker(on_event=on_event)
+        finally:
+            for watch in beside:
+                watch.close()
+
+    def states(self) -> tuple[Health, Health | None, Health]:
+        """Return the state of the device before, during and now."""
+        now = state_of(self._probe, self._device)
+        return self._before or now, self._state.seen, now
+
+
+def ready(*sides: Watched) -> None:
+    """Build and compile what all of them load, and only then read the state of their device.
+
+    A compiler keeps the device busy for minutes: what it slows down meanwhile slows no measurement down.
+    """
+    for side in sides:
+        with side.until_failure():
+            side.prepare()
+    for side in sides:
+        side.begin()
+
+
+class Recording(Watched):
+    """What the processes of one case told until now.
+
+    Args:
+        runner: The case.
+        builds: What they load instead of the case's own builds.
+    """
+
+    def __init__(self, runner: CaseRunner, builds: Mapping[str, Build] | None = None) -> None:
+        super().__init__(runner)
+        self._builds = builds
+        self.samples: list[Sample] = []
+        self._artifacts: dict[str, Artifact] = {}
+
+    def prepare(self) -> None:
+        """Build and compile what the processes load."""
+        _ = self.arguments
+
     @functools.cached_property
     def arguments(self) -> dict[str, Any]:
         """Arguments of the workers' task.
@@ -63,10 +128,10 @@ class Recording:
         Raises:
             SdperfError: A component cannot be built.
         """
-        self._builds = self._runner.builds() if self._builds is None else self._builds
-        arguments = self._runner.arguments(builds=self._builds)
+        self._builds = self.runner.builds() if self._builds is None else self._builds
+        arguments = self.runner.arguments(builds=self._builds)
         self._artifacts = _artifacts(self._builds, arguments)
-        return {**arguments, "plan": to_json(plan_of(self._runner))}
+        return {**arguments, "plan": to_json(plan_of(self.runner))}
 
     def take(self, worker: Run) -> None:
         """Let one process measure.
@@ -74,30 +139,20 @@ class Recording:
         Raises:
             SdperfError: It gave no sample, or timed fewer calls than it was asked for.
         """
-        watch = MemoryWatch(self._probe, self._device)
-
-        def on_event(event: Event) -> None:
-            watch.on_event(event)
-            self._state.on_event(event)
-
-        try:
-            answer = worker(on_event=on_event)
-        finally:
-            watch.close()
-            self._state.close()
-        sample = Sample.from_json(answer["sample"])
-        asked, timed = plan_of(self._runner).min_iterations, len(sample.iterations_s)
+        memory = MemoryWatch(self._probe, self._device)
+        sample = Sample.from_json(self.ask(worker, memory)["sample"])
+        asked, timed = plan_of(self.runner).min_iterations, len(sample.iterations_s)
         if timed < asked:
             raise WorkerError(
                 f"the worker timed {plural(timed, 'call')} where at least {asked} were asked for.", reason="protocol"
             )
-        self.samples.append(watch.add_to(dataclasses.replace(sample, facts=finite(sample.facts))))
+        self.samples.append(memory.add_to(dataclasses.replace(sample, facts=finite(sample.facts))))
 
     def measured(self) -> Measurement:
         """Return all of it, with the state of the machine before and now."""
-        before, during, after = self._before, self._state.seen, self._probe.health(self._device)
+        before, during, after = self.states()
         return Measurement(
-            case=self._runner.case,
+            case=self.runner.case,
             samples=tuple(self.samples),
             failure=self.failure,
             subject=subject(self.samples[-1]) if self.samples else {},
@@ -127,10 +182,12 @@ def measure(
         more: Says how many more to start, of what was measured until now; 0 ends the measurement.
     """
     recording = Recording(runner)
+    ready(recording)
     what = f"{runner.case.model} {runner.case.component}"
     while True:
-        with recording.until_failure():
-            _take(recording, runner, total=len(recording.samples) + processes, say=say)
+        if recording.failure is None:
+            with recording.until_failure():
+                _take(recording, runner, total=len(recording.samples) + processes, say=say)
         measured = recording.measured()
         processes = more(measured) if recording.failure is None else 0
         if not processes:

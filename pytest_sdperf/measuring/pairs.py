@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
 from pytest_sdperf.executing.runner import CaseRunner, Run
-from pytest_sdperf.measuring.measure import Recording
-from pytest_sdperf.stats.pairs import Pairs
+from pytest_sdperf.measuring.measure import Recording, Watched, ready
+from pytest_sdperf.stats.pairs import Pairs, order
 from pytest_sdperf.units import plural
 
 # So many wait side by side for their turn: four processes.
@@ -37,16 +38,16 @@ def measure_pairs(
         shared: Whether B loads what was built for A.
     """
     first = Recording(a)
-    sides = (first, Recording(b, builds=a.builds() if shared else None))
+    second = Recording(b, builds=a.builds() if shared else None)
+    sides = [_side("side A", first), _side("side B", second)]
+    ready(first, second)
 
     def measured() -> Pairs:
         pythons = (str(a.request.python or ""), str(b.request.python or ""))
-        return Pairs(sides[0].measured(), sides[1].measured(), pythons, shared=shared)
+        return Pairs(first.measured(), second.measured(), pythons, shared=shared)
 
     while True:
-        total = len(first.samples) + pairs
-        while len(first.samples) < total and not _failed(sides):
-            _take(sides, (a, b), count=min(PAIRS_AT_ONCE, total - len(first.samples)), total=total, say=say)
+        take_pairs(sides, "sides A and B", begun=len(first.samples), pairs=pairs, say=say)
         found = measured()
         pairs = 0 if _failed(sides) else more(found)
         if not pairs:
@@ -54,30 +55,70 @@ def measure_pairs(
         say(f"{a.case.model} {a.case.component} is not certain yet: {plural(pairs, 'pair')} more")
 
 
-def _failed(sides: Sequence[Recording]) -> bool:
-    return any(side.failure is not None for side in sides)
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """One of two sides that take turns.
+
+    Attributes:
+        name: What it is called.
+        watched: What its processes do; both sides may share one.
+        start: Starts so many processes, which wait for their turn.
+        take: Lets one of them measure.
+    """
+
+    name: str
+    watched: Watched
+    start: Callable[[int], contextlib.AbstractContextManager[Sequence[Run]]]
+    take: Callable[[Run], None]
 
 
-def _take(
-    sides: Sequence[Recording],
-    runners: Sequence[CaseRunner],
-    *,
-    count: int,
-    total: int,
-    say: Callable[[str], None],
-) -> None:
-    """Take samples of `count` pairs, the second of them in the other order."""
-    case, begun = runners[0].case, len(sides[0].samples)
+def _side(name: str, recording: Recording) -> Side:
+    def start(count: int) -> contextlib.AbstractContextManager[Sequence[Run]]:
+        return recording.runner.workers("measure", recording.arguments, count=count)
+
+    return Side(name, recording, start, recording.take)
+
+
+def _failed(sides: Sequence[Side]) -> bool:
+    return any(side.watched.failure is not None for side in sides)
+
+
+def take_pairs(sides: Sequence[Side], names: str, *, begun: int, pairs: int, say: Callable[[str], None]) -> None:
+    """Let both sides measure in turns, A B B A, each time in a fresh process.
+
+    A side that fails ends it, with a `Failure`; where that happens in the first pair, the other side still has its
+    turn.
+
+    Args:
+        sides: Both, `ready`.
+        names: What they are called together.
+        begun: Pairs that were measured before.
+        pairs: How many more.
+        say: Prints one line of progress.
+    """
+    case, total = sides[0].watched.runner.case, begun + pairs
     what = f"{case.model} {case.component}"
-    say(f"starting {plural(2 * count, 'process', 'processes')} for {what}, sides A and B")
-    with contextlib.ExitStack() as stack:
-        waiting: dict[int, Iterator[Run]] = {}
-        for index, (side, runner) in enumerate(zip(sides, runners, strict=True)):
-            with side.until_failure():
-                waiting[index] = iter(stack.enter_context(runner.workers("measure", side.arguments, count=count)))
-        for number in range(begun, begun + count):
-            for index in (0, 1) if number % 2 == 0 else (1, 0):
-                if index in waiting and (number == 0 or not _failed(sides)):
-                    say(f"measuring {what}: side {'AB'[index]}, pair {number + 1} of {total}")
-                    with sides[index].until_failure():
+    for start in range(begun, total, PAIRS_AT_ONCE):
+        if start and _failed(sides):
+            return
+        numbers = range(start, min(start + PAIRS_AT_ONCE, total))
+        say(f"starting {plural(2 * len(numbers), 'process', 'processes')} for {what}, {names}")
+        with contextlib.ExitStack() as stack:
+            waiting = _waiting(sides, stack, count=len(numbers))
+            for number in numbers:
+                for index in order(number):
+                    if index not in waiting or (number and _failed(sides)):
+                        continue
+                    say(f"measuring {what}: {sides[index].name}, pair {number + 1} of {total}")
+                    with sides[index].watched.until_failure():
                         sides[index].take(next(waiting[index]))
+
+
+def _waiting(sides: Sequence[Side], stack: contextlib.ExitStack, *, count: int) -> dict[int, Iterator[Run]]:
+    """Start processes of every side that has not failed."""
+    waiting: dict[int, Iterator[Run]] = {}
+    for index, side in enumerate(sides):
+        if side.watched.failure is None:
+            with side.watched.until_failure():
+                waiting[index] = iter(stack.enter_context(side.start(count)))
+    return waiting

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from pytest_sdperf import clock
 from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.executing.runner import CaseRunner
-from pytest_sdperf.measuring.measure import MOST_WAITING, Recording, plan_of
+from pytest_sdperf.measuring.measure import MOST_WAITING, Recording, plan_of, ready
 from pytest_sdperf.selftest.records import key_of
 from pytest_sdperf.selftest.schedule import slowdowns
 from pytest_sdperf.units import plural
@@ -49,6 +49,9 @@ def measure_selftest(
         say: Prints one line of progress.
     """
     recording, seconds = Recording(runner), [0.0]
+    ready(recording)
+    if recording.failure is not None:
+        yield _measured(recording)
 
     def one_more() -> bool:
         return going_on(len(recording.samples), max(seconds[-2 * MOST_WAITING :]))

@@ -136,13 +136,22 @@ class Estimator:
         return _sum([*found, self._compiling(wanted.case, engine)]) if found else Figure()
 
     def _compiling(self, case: Case, engine: Engine) -> Figure | None:
-        """Return what a compiler takes, which works once for each case."""
+        """Return what a compiler takes, which works once for each case, and not where the cache has what it made."""
         place = ("compile", case)
-        if not engine.compiles or place in self._claimed or self.session.has_outputs(case):
+        if not engine.compiles or place in self._claimed or self.session.has_outputs(case) or self._is_compiled(case):
             return Figure()
         self._claimed.add(place)
         size = estimates.weights_bytes(case, self._model(case), floating=self._floating(case, engine))
         return None if size is None else estimate(estimates.compile_seconds(size))
+
+    def _is_compiled(self, case: Case) -> bool:
+        """Whether the cache has all that the engine compiles for a case, by whichever versions of its libraries."""
+        runner = self._runner(case)
+        try:
+            keys = runner.compilation_keys() if runner is not None else ()
+        except SdperfError:  # not built yet
+            return False
+        return bool(keys) and all(map(self._builds.inventory.begins, keys))
 
     def _measuring(self, case: Case, engine: Engine) -> Figure | None:
         settings = self.session.run.settings

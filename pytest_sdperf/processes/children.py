@@ -13,13 +13,18 @@ from pathlib import Path
 from typing import IO
 
 from pytest_sdperf import clock
+from pytest_sdperf.errors import WorkerError
 
-_END_S = 10.0
+TAIL_LINES = 12
+END_S = 10.0
+"""How long a process may take to end once it has to."""
 
 
 @contextlib.contextmanager
 def opened(command: Sequence[str], *, env: Mapping[str, str], stderr: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start a process with pipes on stdin and stdout; leaving the context ends it and its children.
+
+    One that cannot be ended is left behind, with the thread that reads what it says.
 
     Args:
         command: Program and arguments.
@@ -28,6 +33,7 @@ def opened(command: Sequence[str], *, env: Mapping[str, str], stderr: Path) -> I
 
     Raises:
         OSError: It cannot be started.
+        WorkerError: It cannot be ended.
     """
     with stderr.open("wb") as said:
         process = subprocess.Popen(  # noqa: S603 - the interpreter is the user's own choice
@@ -36,21 +42,42 @@ def opened(command: Sequence[str], *, env: Mapping[str, str], stderr: Path) -> I
     try:
         yield process
     finally:
-        kill(process)
-        for stream in (process.stdin, process.stdout):
+        ended = kill(process)
+        # Closing what a thread still reads from would wait for that thread.
+        for stream in (process.stdin, process.stdout if ended else None):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
+        if not ended:
+            raise WorkerError(
+                f"process {process.pid} was killed and did not end within {END_S:g} s: the driver of a device holds "
+                f"it, and it may still use that device",
+                reason="stuck",
+                tail=last_words(stderr),
+            )
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its children; whatever it started must not disturb the next measurement."""
+def last_words(stderr: Path) -> str:
+    """Return the last lines that a process wrote; empty if there are none."""
+    try:
+        lines = stderr.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(lines[-TAIL_LINES:])
+
+
+def kill(process: subprocess.Popen[bytes]) -> bool:
+    """End a process and its children, which must not disturb the next measurement; return whether it has ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
         else:
             _kill_tree(process)
-    process.wait()
+    try:
+        process.wait(timeout=END_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _kill_tree(process: subprocess.Popen[bytes]) -> None:
@@ -69,7 +96,7 @@ def _kill_tree(process: subprocess.Popen[bytes]) -> None:
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
-    psutil.wait_procs(children, timeout=_END_S)
+    psutil.wait_procs(children, timeout=END_S)
 
 
 class Lines:

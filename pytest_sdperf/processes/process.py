@@ -20,7 +20,6 @@ from pytest_sdperf.processes import children
 from pytest_sdperf.sampling.phases import PhaseListener
 from pytest_sdperf.tasks import TaskContext
 
-TAIL_LINES = 12
 # How often a waiting thread of GNU's OpenMP, which torch has on Linux, looks again before it gives up its core. The
 # default of 300,000 takes longer than most operators: where another program has the core of the thread that is waited
 # for, a call takes ten times as long. 10,000 loses nothing on an idle machine.
@@ -72,7 +71,7 @@ def run_task(
     Raises:
         OutOfMemoryError: Memory ran out in the task.
         SdperfError: The task refused, with its own class and text.
-        WorkerError: The process crashed, was killed, hung or did not answer.
+        WorkerError: The process crashed, was killed, hung, did not answer or cannot be ended.
         ValueError: Both `python` and `in_process`.
     """
     if in_process:
@@ -168,7 +167,13 @@ class Waiting:
             if name == "answer":
                 return dict(event)
             listen(Event(name, event.get("text") or event.get("phase", "")))
-        return _ended_without_answer(self._process.wait())
+            if event.get("waits"):
+                _send(self._process, {})
+        try:
+            status = self._process.wait(timeout=children.END_S)
+        except subprocess.TimeoutExpired:
+            return {"status": "timeout", "message": "the worker closed its output, did not end and was killed"}
+        return _ended_without_answer(status)
 
 
 @contextlib.contextmanager
@@ -222,7 +227,7 @@ def _answer(final: Mapping[str, Any], out_dir: Path) -> dict[str, Any]:
     status = final["status"]
     if status == "ok":
         return dict(final["value"])
-    tail = _tail(out_dir / "stderr.txt")
+    tail = children.last_words(out_dir / "stderr.txt")
     if status == "oom":
         raise errors.OutOfMemoryError(final["message"])
     if status == "refused":
@@ -233,14 +238,6 @@ def _answer(final: Mapping[str, Any], out_dir: Path) -> dict[str, Any]:
             error.reason, error.tail = "error", tail
         raise error
     raise errors.WorkerError(final["message"], reason=status, tail=tail)
-
-
-def _tail(path: Path) -> str:
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    return "\n".join(lines[-TAIL_LINES:])
 
 
 @contextlib.contextmanager

@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_sdperf.components import PIPELINE
-from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.executing.runner import CaseRunner, Run
 from pytest_sdperf.machine import health
-from pytest_sdperf.measuring.pairs import PAIRS_AT_ONCE
+from pytest_sdperf.measuring.measure import Watched, ready
+from pytest_sdperf.measuring.pairs import Side, take_pairs
 from pytest_sdperf.replay.calls import call_arguments
 from pytest_sdperf.replay.resolutions import calls_of
-from pytest_sdperf.units import plural
 from pytest_sdperf.values import Workload
 from pytest_sdperf.values.replays import Interleaving
 
-SIDES = ("alone", "turns")
+TITLES = {"alone": "alone", "turns": "in turns"}
+SIDES = tuple(TITLES)
 CPU_ROUNDS, GPU_ROUNDS = 5, 20
 
 
@@ -48,58 +49,70 @@ def interleave(
         pairs: How many pairs to begin with.
         more: Says how many more, of what was measured until now; 0 ends the measurement.
 
-    Raises:
-        SdperfError: A process refused, crashed, hung or ran out of memory.
+    Returns:
+        The times until now; with a `failure` where something could not be built or loaded, ran out of memory, crashed
+        or hung.
     """
-    bench = runner.workbench
-    on_cpu = bench.device.kind == "cpu"
-    calls = calls_of(runner, sizes)[: len(sizes)]
-    arguments = {**call_arguments(runner, calls), "rounds": CPU_ROUNDS if on_cpu else GPU_ROUNDS}
-    for call, told in zip(calls, arguments["calls"], strict=True):
-        told["name"] = call.name
-    times: dict[str, dict[str, list[float]]] = {side: {call.name: [] for call in calls} for side in SIDES}
-    prepared: list[Sequence[int]] = []
-    before = bench.probe.health(bench.device)
-    while pairs:
-        begun = len(next(iter(times["turns"].values())))
-        for start in range(begun, begun + pairs, PAIRS_AT_ONCE):
-            numbers = range(start, min(start + PAIRS_AT_ONCE, begun + pairs))
-            _take(runner, arguments, numbers, times=times, prepared=prepared)
-        after = bench.probe.health(bench.device)
-        found = Interleaving(
-            alone_s={name: tuple(medians) for name, medians in times["alone"].items()},
-            turns_s={name: tuple(medians) for name, medians in times["turns"].items()},
-            prepared=_counted(prepared),
-            health=health.unfit(before, after, bench.device),
+    times = _Times(runner, sizes)
+    ready(times)
+    sides = [times.side(name) for name in SIDES]
+    while True:
+        begun = len(times.medians_s["turns"])
+        take_pairs(sides, "resolutions alone and in turns", begun=begun, pairs=pairs, say=runner.workbench.say)
+        found = times.found()
+        pairs = 0 if found.health or found.failure else more(found)
+        if not pairs:
+            return found
+
+
+class _Times(Watched):
+    """What the processes of both sides told until now."""
+
+    def __init__(self, runner: CaseRunner, sizes: Sequence[Workload]) -> None:
+        super().__init__(runner)
+        self._sizes = sizes
+        self._arguments: dict[str, Any] = {}
+        self._prepared: list[Sequence[int]] = []
+        self.medians_s: dict[str, list[Mapping[str, float]]] = {side: [] for side in SIDES}
+
+    def prepare(self) -> None:
+        """Build and compile what the processes load, and draw their inputs."""
+        runner = self.runner
+        calls = calls_of(runner, self._sizes)[: len(self._sizes)]
+        rounds = CPU_ROUNDS if runner.workbench.device.kind == "cpu" else GPU_ROUNDS
+        self._arguments = {**call_arguments(runner, calls), "rounds": rounds}
+        for call, told in zip(calls, self._arguments["calls"], strict=True):
+            told["name"] = call.name
+
+    def side(self, name: str) -> Side:
+        """Return one of the sides."""
+
+        def start(count: int) -> contextlib.AbstractContextManager[Sequence[Run]]:
+            return self.runner.workers(name, self._arguments, count=count, module="interleave")
+
+        def take(worker: Run) -> None:
+            answer = self.ask(worker)
+            self.medians_s[name].append(answer["medians_s"])
+            if answer["prepared"]:
+                self._prepared.append(answer["prepared"])
+
+        return Side(f"resolutions {TITLES[name]}", self, start, take)
+
+    def found(self) -> Interleaving:
+        """Return all of it, with what is wrong with the machine."""
+        before, during, after = self.states()
+        device = self.runner.workbench.device
+        return Interleaving(
+            alone_s=_by_name(self.medians_s["alone"]),
+            turns_s=_by_name(self.medians_s["turns"]),
+            prepared=_counted(self._prepared),
+            health=health.unfit(before, after, device, during=during),
+            failure=self.failure,
         )
-        pairs = 0 if found.health else more(found)
-    return found
 
 
-def _take(
-    runner: CaseRunner,
-    arguments: Mapping[str, Any],
-    numbers: Sequence[int],
-    *,
-    times: Mapping[str, Mapping[str, list[float]]],
-    prepared: list[Sequence[int]],
-) -> None:
-    """Let the processes of some pairs measure, one after the other; every second pair is in the other order."""
-    say, what = runner.workbench.say, f"{runner.case.model} {runner.case.component}"
-    say(f"starting {plural(2 * len(numbers), 'process', 'processes')} for {what}, resolutions alone and in turns")
-    with contextlib.ExitStack() as stack:
-        waiting = {
-            side: iter(stack.enter_context(runner.workers(side, arguments, count=len(numbers), module="interleave")))
-            for side in SIDES
-        }
-        for number in numbers:
-            for side in SIDES if number % 2 == 0 else SIDES[::-1]:
-                say(f"measuring {what}: resolutions {'alone' if side == 'alone' else 'in turns'}, pair {number + 1}")
-                answer = next(waiting[side])()
-                for name, median_s in answer["medians_s"].items():
-                    times[side][name].append(median_s)
-                if answer["prepared"]:
-                    prepared.append(answer["prepared"])
+def _by_name(medians_s: Sequence[Mapping[str, float]]) -> dict[str, tuple[float, ...]]:
+    return {name: tuple(one[name] for one in medians_s) for name in (medians_s[0] if medians_s else ())}
 
 
 def _counted(prepared: Sequence[Sequence[int]]) -> dict[str, int]:

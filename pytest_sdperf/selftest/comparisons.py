@@ -15,7 +15,7 @@ from pytest_sdperf.judging.escalation import more_processes
 from pytest_sdperf.judging.latency import judge_latency
 from pytest_sdperf.judging.pairs import judge_ratio, more_pairs, ratio_of
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.stats.pairs import Pairs
+from pytest_sdperf.stats.pairs import Pairs, order
 from pytest_sdperf.values import Case, Measurement, Sample
 from pytest_sdperf.values.outcomes import Outcome
 
@@ -51,7 +51,7 @@ def by_pairs(take: Take, case: Case, *, policy: Policy) -> Judged:
     more = policy.pair_looks.counts[0]
     while True:
         for number in range(len(sides[0]), len(sides[0]) + more):
-            for side in (0, 1) if number % 2 == 0 else (1, 0):
+            for side in order(number):
                 sides[side].append(take(slowed=side == 1))
         pairs = Pairs(Measurement(case, tuple(sides[0])), Measurement(case, tuple(sides[1])))
         more = more_pairs(pairs, policy=policy)

@@ -61,6 +61,11 @@ class Pairs:
         return cls(a, b, (first, second), shared=data["shared"])
 
 
+def order(number: int) -> tuple[int, int]:
+    """Return the sides of a pair in the order in which they have their turn: A B in the first, B A in the second."""
+    return (0, 1) if number % 2 == 0 else (1, 0)
+
+
 def looks_of(most: int) -> Looks:
     """Return the looks of at most so many pairs: 2, 4, 6, 12, and from there on twice as many; always even."""
     most -= most % 2

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.clock import monotonic_s
 from pytest_sdperf.contracts import Arrays, Runner
 from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.sampling.phases import PhaseListener, Silent
 from pytest_sdperf.sampling.timing import without_collections
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import loaded_component
@@ -32,12 +33,11 @@ def alone(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         `medians_s`: name of a call -> median of its timed runs.
     """
     medians_s = {}
-    for call in arguments["calls"]:
+    for number, call in enumerate(arguments["calls"]):
         own = {**arguments, "workload": call["workload"]}
         with loaded_component(own, arguments["component"], context) as loaded:
             ask = functools.partial(_call, loaded.runner, load_arrays(Path(call["inputs"])))
-            for _ in range(WARM):
-                ask()
+            _warm_up([ask] * WARM, Silent() if number else context.listener)
             with without_collections():
                 times = [_timed(ask) for _ in range(arguments["rounds"])]
         medians_s[call["name"]] = statistics.median(times)
@@ -62,9 +62,8 @@ def turns(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             for call in arguments["calls"]
         ]
         times: dict[str, list[float]] = {name: [] for name, _, _ in calls}
-        for _ in range(WARM):
-            for _, size, inputs in calls:
-                _call(runner, inputs, size)
+        once = [functools.partial(_call, runner, inputs, size) for _, size, inputs in calls]
+        _warm_up(once * WARM, context.listener)
         before = prepared([runner])
         with without_collections():
             for _ in range(arguments["rounds"]):
@@ -74,6 +73,15 @@ def turns(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             "medians_s": {name: statistics.median(found) for name, found in times.items()},
             "prepared": [*before, *prepared([runner])],
         }
+
+
+def _warm_up(calls: Sequence[Callable[[], None]], listener: PhaseListener) -> None:
+    """Make the calls that are not timed; the suite may read the state of the device during the first of them."""
+    with listener.phase("first_run"):
+        calls[0]()
+    with listener.phase("warmup"):
+        for call in calls[1:]:
+            call()
 
 
 def _call(runner: Runner, inputs: Arrays, size: Workload | None = None) -> None:

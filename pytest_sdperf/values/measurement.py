@@ -59,8 +59,8 @@ class Failure:
     """Why a worker gave no sample.
 
     Attributes:
-        reason: `oom`, `crash`, `killed`, `timeout`, `protocol` or `error`; `refused` where the message says it all
-            (something is missing or cannot be built), and there are no last words.
+        reason: `oom`, `crash`, `killed`, `timeout`, `stuck`, `protocol` or `error`; `refused` where the message says it
+            all (something is missing or cannot be built), and there are no last words.
         message: One sentence.
         tail: The last lines of the worker's stderr.
     """

@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from pytest_sdperf.values import Failure
+
 Check = Literal["repeats", "batch", "resolutions"]
 
 
@@ -113,12 +115,14 @@ class Interleaving:
         turns_s: Resolution -> a median per process in which the resolutions took turns; the processes are pairs.
         prepared: As of a `Replay`, of the processes in which they took turns, together.
         health: Why the machine was not fit to be measured; empty when it was.
+        failure: Why a process gave no times; None if all of them did.
     """
 
     alone_s: Mapping[str, tuple[float, ...]]
     turns_s: Mapping[str, tuple[float, ...]]
     prepared: Mapping[str, int] = dataclasses.field(default_factory=dict)
     health: tuple[str, ...] = ()
+    failure: Failure | None = None
 
     @property
     def pairs(self) -> int:
@@ -131,4 +135,5 @@ class Interleaving:
         times = {
             side: {name: tuple(medians) for name, medians in data[side].items()} for side in ("alone_s", "turns_s")
         }
-        return cls(**{**data, **times, "health": tuple(data.get("health", ()))})
+        failure = Failure(**data["failure"]) if data.get("failure") else None
+        return cls(**{**data, **times, "health": tuple(data.get("health", ())), "failure": failure})

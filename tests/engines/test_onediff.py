@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from pytest_sdperf.contracts import LoadRequest
-from pytest_sdperf.engines import onediff
+from pytest_sdperf.engines import _torch, onediff
 from pytest_sdperf.engines.onediff import OneDiffEngine
 from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.testing import SMALL
@@ -69,7 +69,7 @@ def test_a_whole_pipeline_is_compiled_in_one_call(tmp_path, calls, monkeypatch):
             "backend": "nexfort",
             "options": {
                 "mode": "cudagraphs:benchmark:max-autotune:low-precision:cache-all",
-                "options": onediff.PUBLISHED_OPTIONS,
+                "options": {**onediff.PUBLISHED_OPTIONS, "overrides.matmul_allow_tf32": False},
             },
             "memory_format": "channels_last",
             "parts": ["text_encoder", "unet", "vae.decoder"],
@@ -87,6 +87,25 @@ def test_a_single_component_is_a_pipeline_of_one_part(tmp_path, calls):
     assert [(call["parts"], call["options"]["mode"], call["memory_format"]) for call in calls] == [
         (["unet"], "max-autotune", "preserve_format")
     ]
+
+
+@pytest.fixture
+def tf32_kept():
+    """Put back what is set for the whole process, which monkeypatch cannot."""
+    places = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [place.allow_tf32 for place in places]
+    yield
+    for place, allowed in zip(places, before, strict=True):
+        place.allow_tf32 = allowed
+
+
+@pytest.mark.parametrize(("tf32", "allowed"), [("off", False), ("on", True)])
+def test_tf32_is_allowed_only_where_it_is_asked_for(tmp_path, calls, tf32_kept, tf32, allowed):
+    _torch.set_tf32(allowed=not allowed)
+    with OneDiffEngine().load(request_for("unet", tmp_path, tf32=tf32)):
+        assert calls[0]["options"]["options"]["overrides.matmul_allow_tf32"] is allowed
+        assert torch.backends.cuda.matmul.allow_tf32 is allowed
+        assert torch.backends.cudnn.allow_tf32 is allowed
 
 
 def test_every_component_has_a_place_that_compile_pipe_looks_at():

@@ -20,7 +20,7 @@ from test_ort_runner import Model, expected, request_for, tensors
 
 from pytest_sdperf import builtins
 from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.engines import _ort_compilers, _ort_memory, _rocm, ort_trt
+from pytest_sdperf.engines import _ort, _ort_compilers, _ort_memory, _ort_nvidia, _rocm, ort_trt
 from pytest_sdperf.engines.ort_migraphx import OrtMigraphxEngine
 from pytest_sdperf.engines.ort_rocm import OrtRocmEngine
 from pytest_sdperf.engines.ort_trt import OrtTrtEngine
@@ -50,6 +50,7 @@ class VendorSession(FakeSession):
             name: options.get_session_config_entry(name) for name in ("session.record_ep_graph_assignment_info",)
         }
         self.environment = os.environ.get("ORT_DISABLE_TRT_FLASH_ATTENTION")
+        self.tf32 = os.environ.get("NVIDIA_TF32_OVERRIDE")
         self.tuned = []
 
     def get_providers(self):
@@ -61,8 +62,12 @@ class VendorSession(FakeSession):
             SimpleNamespace(ep_name=name, get_nodes=lambda count=count: [NODE] * count) for name, count in nodes.items()
         ]
 
+    refuses = ""
+
     def set_tuning_results(self, results, *, error_on_invalid=False):
-        self.tuned.append(results)
+        if self.refuses and error_on_invalid:
+            raise RuntimeError(self.refuses)
+        self.tuned.append([] if self.refuses else results)
 
     def get_tuning_results(self):
         return [{"ep": "ROCMExecutionProvider", "validators": {"ORT_VERSION": "1.22.2"}, "results": {"Gemm": {"n": 3}}}]
@@ -128,7 +133,7 @@ def test_tensorrt_keeps_engines_and_timings_in_the_folder_and_takes_the_precisio
                 "trt_timing_cache_path": str(tmp_path),
             },
         ),
-        ("CUDAExecutionProvider", {"device_id": "3"}),
+        ("CUDAExecutionProvider", {"device_id": "3", "use_tf32": "0"}),
         "CPUExecutionProvider",
     ]
     assert facts["partitions"] == {"engines": 1, "cpu_nodes": 2}
@@ -143,6 +148,20 @@ def test_attention_that_overflows_is_avoided_where_the_cuda_provider_may_run_it(
     _, session = loaded(OrtTrtEngine(), sessions, tmp_path)
     assert session.environment == ("1" if upcast else None)
     assert "ORT_DISABLE_TRT_FLASH_ATTENTION" not in os.environ
+
+
+@pytest.mark.parametrize(("tf32", "override"), [("off", "0"), ("on", None)])
+def test_tf32_is_forbidden_while_a_session_is_made_and_runs_unless_it_is_asked_for(
+    sessions, tmp_path, tf32, override, monkeypatch
+):
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "elsewhere")
+    engine, seen = OrtTrtEngine(), []
+    monkeypatch.setattr(_ort_nvidia, "import_libraries", lambda: seen.append(os.environ.get("NVIDIA_TF32_OVERRIDE")))
+    with engine.load(request_of(engine, tmp_path, floating="float32", tf32=tf32)):
+        seen.append(os.environ.get("NVIDIA_TF32_OVERRIDE"))
+    assert [*seen, sessions[-1].tf32] == [override] * 4
+    assert sessions[-1].given[1][1]["use_tf32"] == ("1" if tf32 == "on" else "0")
+    assert os.environ["NVIDIA_TF32_OVERRIDE"] == "elsewhere"
 
 
 def test_a_dynamic_build_names_the_shapes_of_every_input(tmp_path):
@@ -175,9 +194,46 @@ def test_rocm_tunes_always_and_hands_what_it_found_to_the_next_process(sessions,
         "ROCMExecutionProvider",
         {"device_id": "3", "tunable_op_enable": "1", "tunable_op_tuning_enable": "1", "enable_hip_graph": "0"},
     )
-    assert (facts["tuning"], session.tuned) == ("in this process", [])
+    assert (facts["tuning"], session.tuned) == ("in this process: nothing was kept", [])
     facts, session = loaded(OrtRocmEngine(), sessions, tmp_path)
     assert (facts["tuning"], session.tuned) == ("from before", [session.get_tuning_results()])
+
+
+def test_tuning_results_that_rocm_refuses_are_found_anew_and_what_others_share_stays(sessions, tmp_path, monkeypatch):
+    kept, folder = tmp_path / "kept.json", tmp_path / "mine"
+    kept.write_text("[]")
+    folder.mkdir()
+    (folder / "unet-tuning.json").symlink_to(kept)
+    monkeypatch.setattr(VendorSession, "refuses", "TuningResults validation failed: ORT_VERSION mismatch.")
+    facts, session = loaded(OrtRocmEngine(), sessions, folder)
+    assert facts["tuning"] == (
+        "in this process: what was kept is refused (TuningResults validation failed: ORT_VERSION mismatch)"
+    )
+    assert session.tuned == []
+    assert json.loads((folder / "unet-tuning.json").read_text()) == session.get_tuning_results()
+    assert kept.read_text() == "[]"
+
+
+def test_the_compiler_and_the_rocm_that_come_with_the_system_are_among_the_versions(tmp_path, monkeypatch):
+    monkeypatch.setattr(_rocm, "_INSTALLATIONS", tmp_path)
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: f"lib{name}.so.9")
+    own = {"onnxruntime", "torch"}
+    assert set(OrtRocmEngine().versions()) - set(_ort.versions()) == {"torch"}
+    assert OrtMigraphxEngine().versions()["migraphx"] == "libmigraphx.so.9"
+    library = tmp_path / "rocm-7.2.0" / "lib" / "libmigraphx.so.2015000.0.70200"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    (library.parent / "libmigraphx.so").symlink_to(library)
+    (tmp_path / "rocm-7.2.0" / ".info").mkdir()
+    (tmp_path / "rocm-7.2.0" / ".info" / "version").write_text("7.2.0-43\n")
+    (tmp_path / "rocm").symlink_to(tmp_path / "rocm-7.2.0")
+    found = OrtMigraphxEngine().versions()
+    assert {name: version for name, version in found.items() if name not in own | set(_ort.versions())} == {
+        "rocm": "7.2.0-43",
+        "migraphx": "libmigraphx.so.2015000.0.70200",
+        "migraphx_c": "libmigraphx_c.so.9",
+    }
+    assert OrtRocmEngine().versions()["rocm"] == "7.2.0-43"
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
@@ -256,6 +312,32 @@ def test_the_release_is_the_one_that_the_provider_links(site, linked, release, f
             "TensorRT 11.4.0.106 is installed, and the TensorrtExecutionProvider of onnxruntime-gpu 1.31.1 links "
             f"TensorRT 10 and loads with no other; type: {TENSORRT.format(11)}"
         )
+    )
+
+
+@pytest.mark.parametrize(
+    ("linked", "package"),
+    [
+        (b"libcudart.so.12\0libnvinfer.so.10", "tensorrt-cu12<11"),
+        (b"libcublasLt.so.13\0libcublas.so.13\0libnvinfer.so.11", "tensorrt-cu13<12"),
+        (b"cublas64_12.dll\0nvinfer_10.dll", "tensorrt-cu12<11"),
+        (b"cudart64_110.dll\0nvinfer_10.dll", "tensorrt-cu11<11"),
+        (b"", "tensorrt-cu13<11"),
+    ],
+)
+def test_tensorrt_is_asked_for_in_the_build_for_the_cuda_that_the_provider_links(site, linked, package):  # noqa: F811
+    install_gpu_build(site, linked)
+    assert OrtTrtEngine().missing("cuda") == (
+        "TensorRT is not installed; PyPI has its bindings only, so type: pip install --extra-index-url "
+        f"https://pypi.nvidia.com '{package}'"
+    )
+
+
+def test_a_provider_that_links_an_old_tensorrt_is_refused(site):  # noqa: F811
+    install_gpu_build(site, b"libnvinfer.so.8\0libcudart.so.11.0")
+    assert OrtTrtEngine().missing("cuda") == (
+        "the TensorrtExecutionProvider of onnxruntime-gpu 1.31.1 links TensorRT 8, which is not supported; 10 and "
+        "later are, so type: pip install --upgrade 'onnxruntime-gpu>=1.19'"
     )
 
 

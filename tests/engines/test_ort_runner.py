@@ -218,8 +218,10 @@ def test_placement_is_empty_where_onnxruntime_does_not_know(tmp_path):
     model = ProbeModel()
     path = str(model.build("onnx", tmp_path).path)
     forgetful = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    assert _ort.placement(forgetful) == {}
-    assert _ort.placement(FakeSession()) == {}  # as before onnxruntime had the question
+    for session in (forgetful, FakeSession()):  # the second as before onnxruntime had the question
+        parts, why_not = _ort.assignment(session)
+        assert (parts, _ort.placement(parts)) == ([], {})
+        assert why_not
 
 
 @pytest.mark.parametrize(
@@ -274,6 +276,16 @@ def test_where_nodes_are_and_what_is_copied_between_devices(said, expected, tmp_
     assert facts["cpu_nodes"] == ["Gather own", "InstanceNormalization n", "Shape s", "Gather"]
     assert (facts["cpu_node_count"], facts["shape_node_count"]) == (4, 2)
     assert facts["memcpy_nodes"] == expected
+
+
+def test_an_older_onnxruntime_tells_copies_between_devices_and_not_where_nodes_are(tmp_path, monkeypatch):
+    import onnxruntime
+
+    monkeypatch.setattr(_ort, "STDERR", tmp_path / "stderr.txt")
+    _ort.STDERR.write_text(MEMCPY.format(component="unet", count=3))
+    facts = runner_on(FakeSession()).facts()
+    assert facts["placement_not_available"] == f"onnxruntime {onnxruntime.__version__} does not tell"
+    assert (facts["memcpy_nodes"], facts["placement"], "cpu_node_count" in facts) == (3, {}, False)
 
 
 def test_onnxruntime_still_tells_memcpy_nodes_in_these_words():

@@ -19,7 +19,7 @@ import torch
 from pytest_sdperf.contracts import LoadRequest
 from pytest_sdperf.engines import _tensorrt
 from pytest_sdperf.engines.tensorrt import TensorRtEngine
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.errors import BuildError, OutOfMemoryError
 from pytest_sdperf.probe_model import WIDTH, ProbeModel
 from pytest_sdperf.testing import SMALL
 
@@ -178,8 +178,9 @@ def test_an_open_graph_gets_the_shapes_from_half_the_request_to_the_whole(tmp_pa
             "In node 3: no importer for SkipLayerNormalization",
             "TensorRT 11.4.0.106 cannot read the graph of the unet: In node 3: no importer for SkipLayerNormalization",
         ),
-        ("builds", False, "TensorRT 11.4.0.106 built no engine of the unet: see the worker's stderr."),
+        ("builds", False, "TensorRT 11.4.0.106 did not build the engine of the unet: see the worker's stderr."),
         ("loads", False, "TensorRT 11.4.0.106 did not load the engine of the unet: see the worker's stderr."),
+        ("prepares", False, "TensorRT 11.4.0.106 did not prepare the engine of the unet: see the worker's stderr."),
     ],
 )
 def test_what_tensorrt_refuses_is_said(tmp_path, what, value, message):
@@ -187,6 +188,44 @@ def test_what_tensorrt_refuses_is_said(tmp_path, what, value, message):
     with pytest.raises(BuildError) as caught, TensorRtEngine().load(request_in(tmp_path)):
         pass
     assert str(caught.value) == message
+
+
+NO_ROOM = "[executionContext.cpp::ExecutionContext::470] Error Code 2: OutOfMemory (no further information)"
+SAID = (("WARNING", "There may not be enough free memory."), ("ERROR", NO_ROOM), ("ERROR", "Error Code 10: none"))
+
+
+@pytest.mark.parametrize(("what", "verb"), [("builds", "build"), ("loads", "load"), ("prepares", "prepare")])
+def test_memory_that_runs_out_is_told_from_a_refusal(tmp_path, capsys, what, verb):
+    setattr(fake_tensorrt.STATE, what, False)
+    fake_tensorrt.STATE.says = SAID
+    with pytest.raises(OutOfMemoryError) as caught, TensorRtEngine().load(request_in(tmp_path)):
+        pass
+    assert str(caught.value) == f"TensorRT 11.4.0.106 did not {verb} the engine of the unet: {NO_ROOM}"
+    assert f"[TensorRT] [ERROR] {NO_ROOM}\n" in capsys.readouterr().err
+
+
+def test_memory_that_runs_out_in_a_call_is_told_from_another_failure(tmp_path):
+    fake_tensorrt.STATE.executes = False
+    with TensorRtEngine().load(request_in(tmp_path)) as runner:
+        runner.bind(ProbeModel().example("unet", SMALL))
+        with pytest.raises(RuntimeError) as caught:
+            runner.run()
+        assert str(caught.value) == (
+            "TensorRT did not execute the component; the last lines of the worker's stderr say why"
+        )
+        fake_tensorrt.STATE.says = SAID
+        with pytest.raises(OutOfMemoryError) as caught:
+            runner.run()
+        assert str(caught.value) == f"TensorRT did not execute the component: {NO_ROOM}"
+
+
+def test_a_kernel_that_was_left_out_for_lack_of_memory_is_no_failure(tmp_path, monkeypatch):
+    fake_tensorrt.STATE.says = SAID
+    with TensorRtEngine().load(request_in(tmp_path)):
+        pass
+    fake_tensorrt.STATE.prepares, fake_tensorrt.STATE.says = False, ()
+    with pytest.raises(BuildError), TensorRtEngine().load(request_in(tmp_path)):
+        pass
 
 
 def test_an_input_of_another_shape_is_refused(tmp_path):

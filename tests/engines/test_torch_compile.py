@@ -69,6 +69,13 @@ def test_one_graph_is_compiled_and_no_more(tmp_path, monkeypatch):
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == "/elsewhere"
 
 
+def test_a_compiler_that_is_switched_off_made_no_graph(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHDYNAMO_DISABLE", "1")
+    with TorchCompileEngine().load(request_in(tmp_path)) as runner:
+        call(runner, times=2)
+        assert runner.facts()["compile"] == NONE
+
+
 @dataclasses.dataclass
 class Restless(ProbeModel):
     """A model that looks different to the compiler from its third call on."""

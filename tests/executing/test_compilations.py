@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.building.inventory import Inventory
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.contracts import Engine
 from pytest_sdperf.device import Device
@@ -120,9 +122,9 @@ def arguments(folder, **changes):
     }
 
 
-def session(folder, *, device=CARD):
+def session(folder, *, device=CARD, run="mine", say=print):
     cache = Cache(folder / "cache", size_bytes=10**9)
-    turns = Turns(device, folder, run="mine", say=print)
+    turns = Turns(device, folder, run=run, say=say)
     return Compilations(cache, Settings(build_timeout_s=1234.0), device, lambda text: None, turns)
 
 
@@ -146,6 +148,16 @@ def test_it_is_compiled_once_within_the_build_timeout_and_found_again_by_the_nex
     second = session(tmp_path)
     assert find(second, here, tmp_path) == find(second, here, tmp_path) == first
     assert [name for name, _ in here.tasks] == ["versions", "run", "versions"]
+
+
+def test_how_the_key_begins_is_known_without_asking_any_library(here, tmp_path):
+    found, request = session(tmp_path), EngineRequest("mine", "slow")
+    start_of_key = found.key_start(here.engine, arguments(tmp_path), "unet", request=request)
+    inventory = Inventory(tmp_path / "cache", size_bytes=10**9)
+    assert (here.tasks, inventory.begins(start_of_key)) == ([], False)
+    find(found, here, tmp_path)
+    assert inventory.begins(start_of_key)
+    assert not inventory.begins(f"{start_of_key}0" if found.cache.info().keys[0][40] != "0" else f"{start_of_key}1")
 
 
 @pytest.mark.parametrize("what", ["version", "driver", "card", "build", "precision", "option", "size", "env"])
@@ -240,3 +252,28 @@ def test_a_timeout_names_the_option_that_allows_more(here, tmp_path):
         "the worker did not answer within 20 min while compiling. Allow more with --sdperf-build-timeout=TIME."
     )
     assert (caught.value.reason, caught.value.tail) == ("timeout", "building")
+
+
+def test_a_run_that_measures_and_one_that_compares_the_same_case_do_not_wait_for_each_other_for_ever(here, tmp_path):
+    """The first has the device and needs what is compiled; the second needs the same, and then the device."""
+    waits, found = threading.Event(), []
+    measuring = session(tmp_path, run="measuring")
+    comparing = session(tmp_path, run="comparing", say=lambda text: waits.set())
+
+    def compare():
+        found.append(find(comparing, here, tmp_path))
+
+    def measure():
+        with measuring.turns.alone("slow unet"):
+            second.start()
+            assert waits.wait(30)
+            found.append(find(measuring, here, tmp_path))
+
+    # Nobody joins those that wait for ever.
+    first, second = (threading.Thread(target=target, daemon=True) for target in (measure, compare))
+    first.start()
+    for thread in (first, second):
+        thread.join(30)
+    assert len(found) == 2
+    assert found[0] == found[1]
+    assert [name for name, _ in here.tasks].count("run") == 1

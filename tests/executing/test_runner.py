@@ -49,6 +49,16 @@ class Found:
         self.asked.append((engine.name, component, request.label, sorted(start)))
         return {"compiled": "/folder", "compiled_bytes": 7}
 
+    def key_start(self, engine, arguments, component, *, request):
+        assert arguments["components"][component]["compiled"] == ""
+        return f"compile-{engine.name}"
+
+
+def keys_of(runner, build):
+    return type("Built", (CaseRunner,), {"builds": lambda self: {self.case.component: build}})(
+        runner.case, runner.request, runner.workbench
+    ).compilation_keys()
+
 
 @pytest.mark.parametrize("engine", ["compiling", "ort-cpu"])
 def test_what_an_engine_compiled_is_handed_to_the_process(tmp_path, engine):
@@ -63,6 +73,7 @@ def test_what_an_engine_compiled_is_handed_to_the_process(tmp_path, engine):
     )
     runner = CaseRunner(dataclasses.replace(case(), engine="mine"), EngineRequest("mine", engine), workbench)
     build = Build("key", "onnx", Path("model.onnx"), "float16")
+    assert keys_of(runner, build) == (() if engine == "ort-cpu" else ("compile-compiling",))
     part = runner.arguments({}, builds={runner.case.component: build})["components"][runner.case.component]
     if engine == "ort-cpu":
         assert (part["compiled"], found.asked) == ("", [])

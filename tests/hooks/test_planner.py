@@ -7,6 +7,8 @@ from sample_values import case, session, stored
 
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.hooks import planner
 from pytest_sdperf.running.session import Session
 
@@ -192,17 +194,32 @@ def test_pictures_cost_a_request_per_prompt_and_those_of_torch_once(plan):
     assert costs("--sdperf-prompts=50")[0] < 0.7 * first
 
 
-def test_an_engine_that_compiles_does_so_once_for_each_case(plan, pytester):
-    pytester.makeconftest(
-        """
-        from door_toys import ToyEngine
+SLOW = """
+    from door_toys import ToyEngine
 
-        def pytest_sdperf_register(catalog):
-            slow = ToyEngine("slow", consumes="module")
-            slow.compiles = True
-            catalog.add_engine(slow)
-        """
-    )
+    def pytest_sdperf_register(catalog):
+        slow = ToyEngine("slow", consumes="module")
+        slow.compiles = True
+        catalog.add_engine(slow)
+"""
+
+
+def test_what_was_compiled_before_takes_no_time(plan, pytester, monkeypatch):
+    pytester.makeconftest(SLOW)
+    asked = ["--sdperf-engine=slow", "--sdperf-component=unet", "--sdperf-optimization=fp16", "--sdperf-cache-dir=full"]
+    monkeypatch.setattr(CaseRunner, "compilation_keys", lambda runner: ("compile-abc",))
+
+    def seconds():
+        (line,) = (line.split() for line in plan(*asked).splitlines() if line.startswith("  agreement"))
+        return float(line[2].removeprefix("~")) * {"min": 60, "s": 1}[line[3]]
+
+    before = seconds()
+    Cache(pytester.path / "full", size_bytes=10**9).get_or_make("compile-abc0123", lambda folder: {})
+    assert before - seconds() == pytest.approx(80, abs=7)
+
+
+def test_an_engine_that_compiles_does_so_once_for_each_case(plan, pytester):
+    pytester.makeconftest(SLOW)
     asked = ["--sdperf-engine=slow,torch", "--sdperf-component=unet", "--sdperf-optimization=fp16"]
     costs = [line.split()[:4] for line in plan(*asked).splitlines() if line.startswith("  agreement")]
     # The first case pays for weights and references too: 32 s and 17 s. The compiler takes 80 s, and not twice.

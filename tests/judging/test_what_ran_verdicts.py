@@ -8,6 +8,7 @@ import pytest
 from sample_values import kernels as ran
 from sample_values import measurement, sample_with
 
+from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.judging.what_ran import judge_what_ran
@@ -65,9 +66,12 @@ SHAPES = {
         ),
         (
             {"memcpy_nodes": None},
-            Outcome.HELD,
-            "placed-as-asked",
-            "1,573 nodes of the UNet graph run on CUDA; Memcpy nodes were not counted.",
+            Outcome.INCONCLUSIVE,
+            "memcpy-not-seen",
+            (
+                "Whether values of the UNet graph go back and forth between CPU and GPU is not known: nothing shows "
+                "what ONNX Runtime said when it put Memcpy nodes in."
+            ),
         ),
         (
             SHAPES,
@@ -97,6 +101,71 @@ SHAPES = {
 )
 def test_placement(facts, outcome, code, sentence):
     assert only(**{**PLACED, **facts}) == (outcome, "placement", code, sentence)
+
+
+OLD = {**CUDA, "placement": {}, "placement_not_available": "onnxruntime 1.22.0 does not tell", "memcpy_nodes": 0}
+
+
+@pytest.mark.parametrize(
+    ("facts", "outcome", "code", "sentence"),
+    [
+        (
+            OLD,
+            Outcome.INCONCLUSIVE,
+            "placement-not-seen",
+            "Where the nodes of the UNet graph run is not known: onnxruntime 1.22.0 does not tell.",
+        ),
+        (
+            {**OLD, "memcpy_nodes": 3},
+            Outcome.REGRESSED,
+            "memcpy-nodes",
+            (
+                "ONNX Runtime put 3 Memcpy nodes into the UNet graph: values go back and forth between CPU and GPU in "
+                "every call. Static shapes need no such computation."
+            ),
+        ),
+        (
+            {
+                "providers": ["TensorrtExecutionProvider"],
+                "partitions_not_available": "onnxruntime 1.22.0 does not tell",
+                "memcpy_nodes": 3,
+            },
+            Outcome.INCONCLUSIVE,
+            "partitions-not-seen",
+            "Which parts of the UNet graph Tensorrt compiled is not known: onnxruntime 1.22.0 does not tell.",
+        ),
+    ],
+)
+def test_what_an_older_onnxruntime_does_not_tell_is_not_held(facts, outcome, code, sentence):
+    assert only(**facts) == (outcome, "placement", code, sentence)
+
+
+@pytest.mark.parametrize(
+    ("facts", "code", "sentence"),
+    [
+        (
+            OLD,
+            "placement-missing",
+            (
+                "Where the nodes of the UNet graph run is not known: onnxruntime 1.22.0 does not tell; its baseline "
+                "knows it."
+            ),
+        ),
+        (
+            {**PLACED, "memcpy_nodes": None},
+            "memcpy-missing",
+            (
+                "Whether values of the UNet graph go back and forth between CPU and GPU is not known: nothing shows "
+                "what ONNX Runtime said when it put Memcpy nodes in; its baseline knows it."
+            ),
+        ),
+    ],
+)
+def test_what_the_baseline_knew_must_be_known(facts, code, sentence):
+    session = Session(date="2026-11-28 10:00", samples=(sample_with(**PLACED),))
+    stored = StoredCase(case=measurement().case, anchor=session, sessions=(session,))
+    (verdict,) = judge_what_ran(measured_with(sample_with(**facts)), stored, policy=Policy())
+    assert (verdict.outcome, verdict.code, verdict.sentence) == (Outcome.INVALID, code, sentence)
 
 
 def test_a_compiler_of_graphs_leaves_nodes_to_others_on_purpose():
@@ -179,6 +248,19 @@ def test_compile():
         "compile",
         "compiled-whole",
         "torch.compile made 1 graph of the UNet: no break, no recompilation, no CUDA graph skipped.",
+    )
+
+
+@pytest.mark.parametrize("told", [{**COMPILED, "graphs": 0}, {"graph_breaks": 0}])
+def test_a_compiler_that_compiled_nothing(told):
+    assert only(compile=told) == (
+        Outcome.INVALID,
+        "compile",
+        "compiled-nothing",
+        (
+            "torch.compile compiled nothing of the UNet, which runs as plain torch: look whether TORCHDYNAMO_DISABLE "
+            "is set."
+        ),
     )
 
 

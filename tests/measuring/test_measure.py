@@ -31,6 +31,7 @@ class Case:
         self.workbench = SimpleNamespace(device=CPU, probe=ToyProbe(CPU))
         self._answers, self._build, self._start = list(answers), build, start
         self.said: list[str] = []
+        self.log: list[str] = []
 
     def builds(self):
         if self._build:
@@ -38,6 +39,7 @@ class Case:
         return {}
 
     def arguments(self, *, builds):
+        self.log.append("compiled")
         return {"component": "unet"}
 
     @contextlib.contextmanager
@@ -48,6 +50,7 @@ class Case:
         yield [self._worker] * count
 
     def _worker(self, *, on_event):
+        self.log.append("asked")
         answer = self._answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -154,3 +157,17 @@ def test_a_process_that_times_fewer_calls_than_it_was_asked_for_gives_no_sample(
     taken = runner.measured(processes=1)
     assert taken.samples == ()
     assert taken.failure == Failure("protocol", f"the worker timed {told} where at least 5 were asked for.")
+
+
+def test_the_state_before_is_that_after_compiling(monkeypatch):
+    runner = Case(10.0)
+    monkeypatch.setattr(runner.workbench.probe, "health", lambda device: runner.log.append("read") or Health())
+    runner.measured(1)
+    assert runner.log == ["compiled", "read", "asked", "read"]
+
+
+def test_what_cannot_be_compiled_is_tried_once():
+    runner = Case()
+    runner.arguments = lambda *, builds: runner.log.append("compiling") or (_ for _ in ()).throw(BuildError("no"))
+    assert runner.measured().failure == Failure("refused", "no")
+    assert runner.log == ["compiling"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from types import SimpleNamespace
 
 import pytest
 from door_toys import ToyProbe
 from sample_values import case, sample
 
-from pytest_sdperf.device import Device
+from pytest_sdperf.device import Device, Health
 from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
 from pytest_sdperf.measuring.pairs import measure_pairs
 from pytest_sdperf.values import Failure, to_json
@@ -112,3 +113,32 @@ def test_a_side_that_cannot_start_is_a_failure_too():
     played = play(start=BuildError("no such thing"), more=lambda pairs: 2)
     assert played.log == "A"
     assert played.found.b.failure == Failure("refused", "no such thing")
+
+
+def test_the_states_before_are_those_after_both_sides_are_compiled(monkeypatch):
+    log = []
+    sides = Side("A", log, [10.0]), Side("B", log, [11.0])
+    for side in sides:
+        monkeypatch.setattr(side, "arguments", functools.partial(compiled, side, log))
+        monkeypatch.setattr(side.workbench.probe, "health", lambda device: log.append("read") or Health())
+    measure_pairs(*sides, pairs=1, say=lambda text: None)
+    assert log == ["compiled", "compiled", "read", "read", "A", "B", "read", "read"]
+
+
+def compiled(side, log, *, builds):
+    log.append("compiled")
+    return Side.arguments(side, builds=builds)
+
+
+def test_a_side_that_cannot_be_compiled_still_leaves_the_other_its_turn(monkeypatch):
+    log = []
+    sides = Side("A", log, []), Side("B", log, [11.0, 11.0])
+
+    def refuse(*, builds):
+        raise BuildError("no kernel")
+
+    monkeypatch.setattr(sides[0], "arguments", refuse)
+    found = measure_pairs(*sides, pairs=2, say=lambda text: None, more=lambda pairs: 2)
+    assert log == ["B"]
+    assert found.a.failure == Failure("refused", "no kernel")
+    assert found.b.medians_s == (0.011,)

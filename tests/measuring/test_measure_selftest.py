@@ -125,3 +125,15 @@ def test_a_process_that_was_not_slowed_is_not_one_in_which_nothing_was_found():
     assert found.measurement.failure == Failure(
         "protocol", "the worker was asked to be slower by 2%, 3%, 5%, 10%, and tells of nothing."
     )
+
+
+def test_what_cannot_be_compiled_is_the_end_of_it_and_is_told(monkeypatch):
+    runner = Processes(GPU)
+
+    def refuse(*, builds):
+        raise OutOfMemoryError("no room")
+
+    monkeypatch.setattr(runner, "arguments", refuse)
+    (found,) = measure_selftest(runner, first=0, going_on=lambda count, slowest_s: True, say=lambda text: None)
+    assert found.measurement.failure == Failure("oom", "no room")
+    assert found.measurement.samples == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -38,6 +39,60 @@ def test_answer_events_and_files_arrive_although_libraries_print(tmp_path):
     stderr = (tmp_path / "echo" / "stderr.txt").read_text(encoding="utf-8")
     assert "a library prints to stdout" in stderr
     assert "and so does its C code" in stderr
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_nothing_is_warmed_up_before_the_suite_has_ended_what_it_reads(tmp_path, in_process, monkeypatch):
+    monkeypatch.syspath_prepend(str(HERE))
+    ended_s = []
+
+    def listen(event):
+        if event == Event("begin", "warmup"):
+            time.sleep(0.3)
+            ended_s.append(time.monotonic())
+
+    answer = run("warm_up", tmp_path, in_process=in_process, on_event=listen)
+    assert answer["begun_s"] >= ended_s[0]
+
+
+def test_a_worker_goes_on_where_nobody_listens(tmp_path):
+    assert run("warm_up", tmp_path)["begun_s"] > 0
+
+
+@pytest.mark.parametrize("end", ["warm_up", "hang"])
+def test_a_process_that_cannot_be_ended_is_left_behind(tmp_path, monkeypatch, end):
+    """As where a driver holds it in the kernel: no signal arrives."""
+    left = []
+    monkeypatch.setattr(children, "END_S", 0.2)
+    monkeypatch.setattr(children, "kill", functools.partial(signal_lost, left))
+    begun_s = time.monotonic()
+    with pytest.raises(WorkerError) as caught:
+        run(end, tmp_path, timeout_s=3.0)
+    assert time.monotonic() - begun_s < 20
+    (process,) = left
+    assert str(caught.value) == (
+        f"process {process.pid} was killed and did not end within 0.2 s: the driver of a device holds it, and it may "
+        "still use that device"
+    )
+    assert caught.value.reason == "stuck"
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def signal_lost(left, process):
+    left.append(process)
+    return False
+
+
+def test_a_process_that_does_not_end_when_it_is_killed_is_waited_for_no_longer_than_that(monkeypatch):
+    monkeypatch.setattr(children, "END_S", 0.2)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    with monkeypatch.context() as lost:
+        lost.setattr(os, "killpg", lambda group, signal: None)
+        assert children.kill(process) is False
+    monkeypatch.setattr(children, "END_S", 30.0)
+    assert children.kill(process) is True
 
 
 def test_in_process_gives_the_same_answer_and_events(tmp_path, monkeypatch):
@@ -198,7 +253,7 @@ def test_a_worker_of_another_protocol_says_which_it_speaks(tmp_path, monkeypatch
     monkeypatch.setattr(worker, "PROTOCOL", 99)
     with pytest.raises(WorkerError) as caught:
         run("echo", tmp_path)
-    assert str(caught.value) == "this worker speaks protocol 2"
+    assert str(caught.value) == "this worker speaks protocol 3"
     assert caught.value.reason == "protocol"
 
 

@@ -12,7 +12,7 @@ from sample_values import case
 from pytest_sdperf.judging.interleaving import judge_interleaving, more_pairs
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.replay import judge_replay
-from pytest_sdperf.values import to_json
+from pytest_sdperf.values import Failure, to_json
 from pytest_sdperf.values.outcomes import Outcome
 from pytest_sdperf.values.replays import Answer, Interleaving, Replay, Spread
 
@@ -356,4 +356,26 @@ def test_a_replay_survives_json(replay):
 
 def test_times_in_turns_survive_json():
     found = turns(1.0, prepared={"first": 1, "later": 0})
+    assert Interleaving.from_json(json.loads(json.dumps(to_json(found)))) == found
+
+
+@pytest.mark.parametrize(
+    ("failure", "outcome", "text"),
+    [
+        (
+            Failure("crash", "the worker ended with exit status 3 and no answer", "first\nlast"),
+            Outcome.INVALID,
+            ("The worker ended with exit status 3 and no answer. Its last words:\nfirst\nlast [worker-crash]"),
+        ),
+        (
+            Failure("oom", "CUDA out of memory."),
+            Outcome.INCONCLUSIVE,
+            "Memory ran out, so nothing was compared: CUDA out of memory. [out-of-memory]",
+        ),
+    ],
+)
+def test_turns_that_a_process_did_not_finish(failure, outcome, text):
+    found = Interleaving(alone_s={}, turns_s={}, failure=failure)
+    verdict = judge_interleaving(found, CASE, policy=POLICY)
+    assert (verdict.outcome, verdict.metric, verdict.text) == (outcome, "interleaving", text)
     assert Interleaving.from_json(json.loads(json.dumps(to_json(found)))) == found

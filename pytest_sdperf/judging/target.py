@@ -31,29 +31,31 @@ def judge_against_target(
         target: The same, derived from the torch module. Operators that it does not name are not judged; of those
             with 0 none may be left.
         known: What this version of a foreign optimizer is known to reach; None for an optimizer of this project (it
-            has to reach the target), empty where nothing is stored yet.
+            has to reach the target), empty where nothing is stored yet. Of an operator that it does not name nothing
+            is known, so that none of it can be lost.
         allowed_by: What the target was derived from.
         explanation: Where the graph falls short of the target, and why: the first problems become details of the
             verdict.
 
     Returns:
         REGRESSED below what is known (or below the target, for our own), GAP at what is known but below the target,
-        NEW below the target with nothing stored, IMPROVED above, else HELD.
+        NEW below the target in what is not stored, IMPROVED above, else HELD.
     """
     what = f"The {case.component} graph of {case.model} at {case.optimization}, fused by {case.fuser},"
     if not any(target.values()):
         return _judge_unfused(what, counts)
     got = {name: counts.get(name, 0) for name in sorted(target)}
-    floor = target if known is None else {name: known.get(name, 0) for name in target}
+    floor = target if known is None else {name: known[name] for name in target if name in known}
     lost, lacking = {**_short_of(got, floor, target), **_faded(got, floor, target)}, _short_of(got, target, target)
-    more = _more(got, floor if known else target, target)
+    unknown = {name: text for name, text in lacking.items() if name not in floor}
+    more = _more(got, {**target, **floor}, target)
     expected = float(sum(target.values()))
     if lost:
         outcome, code, sentence = Outcome.REGRESSED, "operators-lost", f"{what} lost operators: {_listed(lost)}."
     elif lacking:
-        known_so = "as it is known to" if known else "and nothing is stored to compare it"
-        outcome, code = (Outcome.GAP, "below-target") if known else (Outcome.NEW, "below-target-unknown")
-        sentence = f"{what} lacks operators that its {allowed_by} allows, {known_so}: {_listed(lacking)}."
+        known_so = "and nothing is stored to compare it" if unknown else "as it is known to"
+        outcome, code = (Outcome.NEW, "below-target-unknown") if unknown else (Outcome.GAP, "below-target")
+        sentence = f"{what} lacks operators that its {allowed_by} allows, {known_so}: {_listed(unknown or lacking)}."
     elif more:
         sentence = f"{what} has more operators than known: {_listed(more)}."
         outcome, code = Outcome.IMPROVED, "more-fused"
@@ -88,7 +90,7 @@ def _judge_unfused(what: str, counts: Counts) -> Verdict:
 def _short_of(got: Counts, floor: Counts, target: Counts) -> dict[str, str]:
     """Return what there is too little of, or too much where none may be left, and how much."""
     found = {}
-    for name in got:
+    for name in floor:
         if target[name] and got[name] < floor[name]:
             found[name] = f"{short(name)} {got[name]} of {floor[name]}"
         elif not target[name] and got[name] > floor[name]:
@@ -100,10 +102,10 @@ def _faded(got: Counts, floor: Counts, target: Counts) -> dict[str, str]:
     """Return what others should have taken in, but did not: it has gone and they have not become more."""
     gone = {
         name: floor[name] - got[name]
-        for name in got
+        for name in floor
         if not target[name] and got[name] < floor[name] and not name.startswith("::")
     }
-    gained = sum(max(got[name] - floor[name], 0) for name in got if target[name])
+    gained = sum(max(got[name] - floor.get(name, 0), 0) for name in got if target[name])
     return {name: f"{short(name)} {got[name]} of {floor[name]}" for name in gone} if sum(gone.values()) > gained else {}
 
 

@@ -24,6 +24,7 @@ from pytest_sdperf.comparing.tensors import compare
 from pytest_sdperf.components import component_floating, upcasts
 from pytest_sdperf.errors import BuildError, NoReferenceError, SdperfError, WorkerError
 from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.faults import planting
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import roundings
 from pytest_sdperf.values.outcomes import Agreement
@@ -150,7 +151,8 @@ def plain_runner(runner: CaseRunner) -> CaseRunner:
     """Return what executes the same case with plain torch in float32."""
     case = dataclasses.replace(runner.case, engine="torch", engine_options=(), optimization="fp32")
     case = dataclasses.replace(case, fuser="", exporter="", opset=0, shapes="", fp32_ops="")
-    return dataclasses.replace(runner, case=case, request=EngineRequest(label="torch", engine="torch"), plant="")
+    request, plant = EngineRequest(label="torch", engine="torch"), planting.of_reference(runner.plant)
+    return dataclasses.replace(runner, case=case, request=request, plant=plant)
 
 
 def reference_key(plain: CaseRunner, task: str, more: Mapping[str, Any]) -> str:
@@ -165,6 +167,7 @@ def reference_key(plain: CaseRunner, task: str, more: Mapping[str, Any]) -> str:
         "case": plain.case.key,
         "builds": {name: build.key for name, build in plain.builds().items()},
         **more,
+        **planting.of_task(plain.plant),
         "device": plain.workbench.device.name,
         "code": source_hash(task, "pytest_sdperf.engines.torch_eager"),
         "versions": library_versions("torch", "diffusers", "transformers"),

@@ -5,9 +5,11 @@ An operator outside the ONNX domain is a fused one: an optimizer put it there in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from pytest_sdperf.baselines.stored import StoredCase
+from pytest_sdperf.graph import SILU
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, since
@@ -62,6 +64,7 @@ def _judge_graph(
     expected = sum(before.values())
     if not expected:
         return invalid("baseline-unusable", f"The baseline of the {component(name)} graph has no nodes.", metric=METRIC)
+    counts = _as_before(counts, before)
     outcome, code = _direction(counts, before, policy=policy)
     sentence = f"{what} has {plural(nodes, 'node')}, as in its baseline"
     if _listed(counts, before):
@@ -71,6 +74,17 @@ def _judge_graph(
     if outcome is Outcome.HELD and below:
         outcome, code, sentence = Outcome.GAP, "below-target", f"{sentence}; it is fused less than it could be: {below}"
     return Verdict(outcome, code, f"{sentence}.", METRIC, nodes, expected)
+
+
+def _as_before(counts: Counts, before: Counts) -> Counts:
+    """Return counts by the names of a baseline: an older one does not count norms with an activation apart."""
+    if any(name.endswith(SILU) for name in before):
+        return counts
+    named: Counter[str] = Counter()
+    for name, nodes in counts.items():
+        plain = name.removesuffix(SILU)
+        named[plain if plain in before else name] += nodes
+    return named
 
 
 def _direction(counts: Counts, before: Counts, *, policy: Policy) -> tuple[Outcome, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from pytest_sdperf.fusing.explain import Explanation, sentences, short
 from pytest_sdperf.values import Case
@@ -20,6 +21,7 @@ def judge_against_target(
     target: Counts,
     *,
     known: Counts | None,
+    most: Counts = MappingProxyType({}),
     explanation: Explanation | None = None,
     allowed_by: str = "torch module",
 ) -> Verdict:
@@ -32,7 +34,8 @@ def judge_against_target(
             with 0 none may be left.
         known: What this version of a foreign optimizer is known to reach; None for an optimizer of this project (it
             has to reach the target), empty where nothing is stored yet. Of an operator that it does not name nothing
-            is known, so that none of it can be lost.
+            is known, so that none of it can be lost; nor of one whose forms it does not tell apart.
+        most: Operators of ONNX itself -> how many may be left at most.
         allowed_by: What the target was derived from.
         explanation: Where the graph falls short of the target, and why: the first problems become details of the
             verdict.
@@ -45,8 +48,9 @@ def judge_against_target(
     if not any(target.values()):
         return _judge_unfused(what, counts)
     got = {name: counts.get(name, 0) for name in sorted(target)}
-    floor = target if known is None else {name: known[name] for name in target if name in known}
-    lost, lacking = {**_short_of(got, floor, target), **_faded(got, floor, target)}, _short_of(got, target, target)
+    floor = target if known is None else _comparable(known, target)
+    lost = {**_short_of(got, floor, target), **_faded(got, floor, target), **_over(counts, most)}
+    lacking = _short_of(got, target, target)
     unknown = {name: text for name, text in lacking.items() if name not in floor}
     more = _more(got, {**target, **floor}, target)
     expected = float(sum(target.values()))
@@ -85,6 +89,21 @@ def _judge_unfused(what: str, counts: Counts) -> Verdict:
         sentence = f"{what} must hold the exporter's operators alone, but has fused ones: {listed}."
         return Verdict(Outcome.REGRESSED, "unexpected-operators", sentence, METRIC, obtained, 0.0)
     return Verdict(Outcome.HELD, "as-derived", f"{what} holds no fused operators, as it must.", METRIC, 0.0, 0.0)
+
+
+def _comparable(known: Counts, target: Counts) -> dict[str, int]:
+    """Return what is known of the operators of a target.
+
+    Where a form of an operator is not named, the plain one was counted with it: it says nothing of either.
+    """
+    mixed = {name.partition("[")[0] for name in target if "[" in name and name not in known}
+    return {name: known[name] for name in target if name in known and name not in mixed}
+
+
+def _over(counts: Counts, most: Counts) -> dict[str, str]:
+    """Return what there is more of than may be left."""
+    over = {name: counts[name] for name, limit in most.items() if counts.get(name, 0) > limit}
+    return {name: f"{nodes} {short(name)} left (at most {most[name]})" for name, nodes in over.items()}
 
 
 def _short_of(got: Counts, floor: Counts, target: Counts) -> dict[str, str]:

@@ -9,6 +9,7 @@ from pytest_sdperf.judging.given import standing_lines
 from pytest_sdperf.report.agreements import agreement_lines
 from pytest_sdperf.report.artifacts import artifact_lines
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.fairness import fairness_lines
 from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.floors import floor_lines
 from pytest_sdperf.report.header import header_lines
@@ -53,6 +54,7 @@ def report_lines(
         batches = {report.case.batch_size for report in mine if report.case.component == "pipeline"}
         matches = beside(published, family=run.family, model=model, batch_sizes=batches)
         yield from _section(table_lines(mine, matches, width=width))
+    yield from _section(fairness_lines(reports, width=width))
     yield from _section(pair_lines(reports, width=width))
     yield from _section(taken_over_lines(reports, width=width))
     yield from _section(turn_lines(reports, width=width))

@@ -23,11 +23,17 @@ NOT_STORED = "weights-are-not-stored"
 
 # Shapes and axes. Larger ones, such as masks, may lie in the file of the weights.
 _MOST_INTEGERS = 16
+ACTIVATION = "activation"
+"""Attribute of a fused norm: 1 says that it has taken in the SiLU behind it."""
+SILU = "[silu]"
+"""The form of a norm that has."""
+
 # Whatever the build of onnxruntime: it has these for GPUs only.
 _GPU_ONLY = frozenset(
     f"com.microsoft::{name}" for name in ("BiasAdd", "BiasSplitGelu", "GroupNorm", "NhwcConv", "SkipGroupNorm")
 )
 _ATTENTION = "com.microsoft::MultiHeadAttention"
+_NORMS = frozenset(("com.microsoft::GroupNorm", "com.microsoft::SkipGroupNorm"))
 
 
 def describe(path: Path) -> dict[str, Any]:
@@ -51,7 +57,7 @@ def count_ops(path: Path) -> Counter[str]:
 
     The domain of ONNX itself is empty, also where the file spells it `ai.onnx`: `::Conv`,
     `com.microsoft::SkipLayerNormalization`. An op_type alone would confuse ONNX's Attention with Microsoft's.
-    Attention with packed inputs has a name of its own, see `counted_name`.
+    Attention with packed inputs and norms with an activation have names of their own, see `counted_name`.
     """
     import onnx
 
@@ -81,26 +87,32 @@ def _count(
         if function is not None:
             counts += _count(function.node, functions)
         else:
-            counts[counted_name(node.domain, node.op_type, [bool(name) for name in node.input])] += 1
+            activated = any(attribute.name == ACTIVATION and attribute.i == 1 for attribute in node.attribute)
+            given = [bool(name) for name in node.input]
+            counts[counted_name(node.domain, node.op_type, given, activated=activated)] += 1
         for attribute in node.attribute:
             for subgraph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
                 counts += _count(subgraph.node, functions)
     return counts
 
 
-def counted_name(domain: str, op_type: str, given: Sequence[bool]) -> str:
+def counted_name(domain: str, op_type: str, given: Sequence[bool], *, activated: bool = False) -> str:
     """Return the name under which a node is counted.
 
     An attention with packed inputs is counted apart from the plain one, and not in addition to it:
     `com.microsoft::MultiHeadAttention[packed-qkv]` has its query alone, which holds key and value too (5-D), and
-    `[packed-kv]` has no value, because its key holds it.
+    `[packed-kv]` has no value, because its key holds it. So is a norm with the SiLU behind it,
+    `com.microsoft::GroupNorm[silu]`: without it, half of the rewrite is missing.
 
     Args:
         domain: Empty or `ai.onnx` for ONNX itself.
         op_type: Type of the node.
         given: Whether each input is given; an optional one may be left out.
+        activated: Whether its attribute `activation` is 1.
     """
     name = f"{_domain(domain)}::{op_type}"
+    if name in _NORMS and activated:
+        return f"{name}{SILU}"
     query, key, value = (*given, False, False, False)[:3]
     if name != _ATTENTION or not query or value:
         return name
@@ -271,7 +283,7 @@ def without_cpu_kernel(path: Path, refusal: str) -> tuple[str, ...]:
         sorted(
             name
             for name in count_ops(path)
-            if name in _GPU_ONLY
+            if name.removesuffix(SILU) in _GPU_ONLY
             or name.startswith(f"{_ATTENTION}[")
             or (named is not None and name.rpartition("::")[2] == named.group(1))
         )

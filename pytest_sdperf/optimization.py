@@ -25,6 +25,7 @@ class Optimization(ABC):
         ort_options: Attributes of `onnxruntime.transformers.fusion_options.FusionOptions` that this rung switches on.
         takes_in: Operator of this rung -> operator of a lower rung, of which each takes in one. `domain::op[form]` is
             a form of `domain::op`: it cannot come to be where no lower rung makes the latter.
+        forms: Operator of this rung -> `domain::op[form]`: what it is counted as instead where it has taken in more.
         replaces: Operators of which this rung leaves none, where it makes any of its own.
     """
 
@@ -33,6 +34,7 @@ class Optimization(ABC):
     title: str
     ort_options: tuple[str, ...] = ()
     takes_in: Mapping[str, str] = {}
+    forms: Mapping[str, tuple[str, ...]] = {}
     replaces: tuple[str, ...] = ()
 
     def fusions(self) -> tuple[Fusion, ...]:
@@ -43,7 +45,7 @@ class Optimization(ABC):
     def operators(self) -> tuple[str, ...]:
         """The operators by which this rung is known in a graph: forms of one instead of the plain one."""
         forms = [op for op in self.takes_in if "[" in op]
-        made = [fusion.op for fusion in self.fusions()]
+        made = [op for fusion in self.fusions() for op in (fusion.op, *self.forms.get(fusion.op, ()))]
         plain = [op for op in made if not any(form.startswith(f"{op}[") for form in forms)]
         return tuple(dict.fromkeys([*forms, *plain]))
 
@@ -52,6 +54,14 @@ class Optimization(ABC):
 
         Args:
             module: A component, as `Model.module` returns it; it may be on the meta device.
+        """
+        return {}
+
+    def leaves(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Derive `domain::op_type` of ONNX -> how many this rung needs at most in the graph of `module`.
+
+        A negative number is of those that a lower rung needs, and this one does without. Where no rung of a build needs
+        any of an operator, it is not counted; by default none does.
         """
         return {}
 

@@ -35,7 +35,7 @@ def commands(jobs, name):
 def test_one_job_measures_one_judges_and_one_accepts(jobs):
     told = {name: [Path(words[0]).name for words in commands_of(job)] for name, job in jobs.items()}
     assert told["measure"] == ["python3", "pip", "pytest"]
-    assert told["gate"] == ["pip", "sdperf"]
+    assert told["gate"] == ["pip", "sdperf", "cat"]
     assert told["accept"][:3] == ["pip", "gh", "sdperf"]
     assert jobs["gate"]["needs"] == "measure"
 
@@ -58,6 +58,9 @@ def test_every_command_of_sdperf_is_one_that_it_understands(jobs):
         ("baselines", Path("baselines")),
     ]
     gate, accept = parsed
+    appended = commands_of(jobs["gate"])[-1]
+    assert appended == ["cat", str(gate.markdown), ">>", "$GITHUB_STEP_SUMMARY"]
+    assert jobs["gate"]["steps"][-1]["if"] == "always()"  # a red gate is the one that somebody reads
     assert (gate.missing_baseline, gate.unused_baselines, gate.fail_on) == ("fail", "fail", "inconclusive")
     assert (accept.results, accept.reason) == ([Path("artifacts")], "$REASON")
 

@@ -9,7 +9,15 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from pytest_sdperf.errors import BuildError
-from pytest_sdperf.graph import NOT_STORED, check_model, count_ops, counted_name, describe, graph_hash
+from pytest_sdperf.graph import (
+    NOT_STORED,
+    check_model,
+    count_ops,
+    counted_name,
+    describe,
+    graph_hash,
+    without_cpu_kernel,
+)
 
 
 def _save(path: Path, nodes, *, functions=(), initializers=(), shape=("n", 4), producer="", opsets=()) -> Path:
@@ -97,6 +105,22 @@ def test_attention_of_other_domains_has_no_forms():
     assert counted_name("", "MultiHeadAttention", [True]) == "::MultiHeadAttention"
     assert counted_name("ai.onnx", "Attention", [True]) == "::Attention"
     assert counted_name("com.microsoft", "Attention", [True]) == "com.microsoft::Attention"
+
+
+@pytest.mark.parametrize("op_type", ["GroupNorm", "SkipGroupNorm"])
+@pytest.mark.parametrize(("activation", "form"), [(1, "[silu]"), (0, ""), (None, "")])
+def test_a_norm_that_has_taken_in_its_activation_is_counted_apart(tmp_path, op_type, activation, form):
+    attributes = {} if activation is None else {"activation": activation}
+    node = helper.make_node(op_type, ["x", "g", "b"], ["y"], domain="com.microsoft", groups=1, **attributes)
+    weights = [numpy_helper.from_array(np.ones(1, dtype=np.float32), name) for name in "gb"]
+    path = _save(tmp_path / "m.onnx", [node], initializers=weights, opsets=["com.microsoft"])
+    assert count_ops(path) == {f"com.microsoft::{op_type}{form}": 1}
+    assert without_cpu_kernel(path, "") == (f"com.microsoft::{op_type}{form}",)
+
+
+def test_only_norms_have_an_activation():
+    assert counted_name("com.microsoft", "FusedConv", [True], activated=True) == "com.microsoft::FusedConv"
+    assert counted_name("", "GroupNorm", [True], activated=True) == "::GroupNorm"
 
 
 def test_the_cpu_kernel_of_attention_takes_no_packed_inputs(tmp_path):

@@ -9,8 +9,8 @@ from typing import Any
 import onnx_ir as ir
 
 from pytest_sdperf import ladder
-from pytest_sdperf.building.expectations import total_counts, total_sites
-from pytest_sdperf.graph import counted_name
+from pytest_sdperf.building.expectations import total_budgets, total_counts, total_sites
+from pytest_sdperf.fusing.counted import counted as counted_name
 from pytest_sdperf.models import sd15, sd21, sdxl
 from pytest_sdperf.optimizations import LADDER
 from pytest_sdperf.structure.sites import remove_unused
@@ -23,12 +23,25 @@ WORKLOAD = Workload(2, 128, 192, 4, "pndm")
 
 def expected(name: str, selection: str) -> tuple[Any, Any]:
     """Return what a selection of rungs must make of a graph: nodes by operator, and module paths by operator."""
-    words = name.partition("/")[2]
-    model = max((m for m in MODELS if words.startswith(f"{m}-")), key=len)
-    module = _module(model, words.removeprefix(f"{model}-").partition("-")[0])
-    rungs = [RUNGS[rung] for rung in ladder.rungs(selection, tuple(RUNGS))]
+    module, rungs = _module_of(name), _rungs(selection)
     counts = total_counts([(rung.expected(module), rung.takes_in) for rung in rungs])
     return counts, total_sites([(rung.sites(module), rung.takes_in) for rung in rungs])
+
+
+def budgets(name: str, selection: str) -> dict[str, int]:
+    """Return how many operators of ONNX a selection of rungs may leave at most: nodes by operator."""
+    module = _module_of(name)
+    return total_budgets((rung.leaves(module), {}) for rung in _rungs(selection))
+
+
+def _rungs(selection: str) -> list[Any]:
+    return [RUNGS[rung] for rung in ladder.rungs(selection, tuple(RUNGS))]
+
+
+def _module_of(name: str) -> Any:
+    words = name.partition("/")[2]
+    model = max((m for m in MODELS if words.startswith(f"{m}-")), key=len)
+    return _module(model, words.removeprefix(f"{model}-").partition("-")[0])
 
 
 @functools.cache
@@ -47,6 +60,4 @@ def _module(model: str, component: str) -> Any:
 
 def counted(model: ir.Model) -> Counter[str]:
     """Return the nodes of a graph by operator, named as in what is expected."""
-    return Counter(
-        counted_name(node.domain, node.op_type, [value is not None for value in node.inputs]) for node in model.graph
-    )
+    return Counter(map(counted_name, model.graph))

@@ -20,10 +20,15 @@ METRICS = frozenset({
     "latency_s", "median_latency_s", "memory_mb", "first_run_memory_mb", "second_run_memory_mb", "iterations_per_s",
     "end_to_end_s", "max_memory_gib", "memory_gb", "warmup_compilation_s", "warmup_cache_s",
 })  # fmt: skip
-CHANGES = frozenset({
-    "iterations_per_s_change_percent", "end_to_end_s_change_percent", "latency_change_percent",
-    "throughput_change_percent",
-})  # fmt: skip
+CHANGES = {
+    "iterations_per_s_change_percent": "iterations/s",
+    "end_to_end_s_change_percent": "latency",
+    "latency_change_percent": "latency",
+    "throughput_change_percent": "throughput",
+}
+ALIKE = {"sd1": "sd15"}
+"""Model of a source -> the one of this suite that has its architecture, and so its times."""
+_MIB_PER_GIB = 1024
 
 
 class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,6 +48,24 @@ class Cell(_Strict, frozen=True):
     batch_size: int
     values: dict[str, float]
     flags: tuple[str, ...]
+
+    @property
+    def latency_s(self) -> float | None:
+        """Seconds of a whole request, which some sources call end to end; None if the cell does not say it."""
+        return self.values.get("latency_s", self.values.get("end_to_end_s"))
+
+    @property
+    def memory_mb(self) -> float | None:
+        """Peak memory in MB of 2^20 bytes, of the second run where there are two; None if the cell does not say it."""
+        gib = self.values.get("max_memory_gib")
+        whole = self.values.get("memory_mb", None if gib is None else gib * _MIB_PER_GIB)
+        return self.values.get("second_run_memory_mb", whole)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a table has a column for what it says."""
+        first = self.values.get("first_run_memory_mb")
+        return bool(self.flags) or any(number is not None for number in (self.latency_s, self.memory_mb, first))
 
 
 class Row(_Strict, frozen=True):
@@ -181,7 +204,7 @@ def _problem(published: Published) -> str:
 
 
 def _cell_problem(cell: Cell) -> str:
-    unknown = sorted(set(cell.flags) - FLAGS) + sorted(set(cell.values) - METRICS - CHANGES)
+    unknown = sorted(set(cell.flags) - FLAGS) + sorted(set(cell.values) - METRICS - set(CHANGES))
     if unknown:
         return f"unknown flag or metric {unknown[0]!r}"
     if (OOM in cell.flags) == bool(cell.values):
@@ -196,7 +219,7 @@ def beside(published: Iterable[Published], *, family: str, model: str, batch_siz
     Args:
         published: What `load` returned.
         family: GPU family (`a100`); empty on a CPU, which matches nothing.
-        model: Model name; a thin model matches nothing.
+        model: Model name; a thin model matches nothing, and sd15 what was measured with sd1 too.
         batch_sizes: At least one of them must be in the row.
     """
     wanted = set(batch_sizes)
@@ -204,7 +227,7 @@ def beside(published: Iterable[Published], *, family: str, model: str, batch_siz
         Match(document.source, table, row)
         for document in published
         for table in document.tables
-        if family and table.family == family and table.model == model
+        if family and table.family == family and ALIKE.get(table.model, table.model) == model
         for row in table.rows
-        if any(cell.batch_size in wanted and ("latency_s" in cell.values or cell.flags) for cell in row.cells)
+        if any(cell.batch_size in wanted for cell in row.cells)
     )

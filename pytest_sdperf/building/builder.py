@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pytest_sdperf import ladder
 from pytest_sdperf.building import steps
 from pytest_sdperf.building.cache import Cache, Entry, content_key
-from pytest_sdperf.building.expectations import total_counts, total_sites
+from pytest_sdperf.building.expectations import total_budgets, total_counts, total_sites
 from pytest_sdperf.building.fingerprint import library_versions, modules_of, source_hash
 from pytest_sdperf.building.given import Given
 from pytest_sdperf.building.weights_source import Drawn, Folder, Nothing, find_source
@@ -156,34 +156,30 @@ class Builder:
         Only ops that a rung speaks of are listed; 0 means that none may be left. They are derived from the torch
         module, and where none stands for a given graph, from that graph.
         """
-        surveyed = self._surveyed(component, optimization)
-        if surveyed is not None:
-            return dict(surveyed["counts"])
-        return total_counts(self._per_rung("counts", model_name, component, optimization))
+        counts: dict[str, int] = self._expected("counts", total_counts, model_name, component, optimization)
+        return counts
+
+    def expected_budgets(self, model_name: str, component: str, optimization: str) -> Mapping[str, int]:
+        """Return `domain::op_type` of ONNX -> how many may be left at most; only a torch module tells it."""
+        budgets: dict[str, int] = self._expected("budgets", total_budgets, model_name, component, optimization)
+        return budgets
 
     def expected_sites(self, model_name: str, component: str, optimization: str) -> Mapping[str, Sequence[str]]:
         """Return `domain::op_type` -> paths of the sub-modules where `expected_counts` finds it."""
-        surveyed = self._surveyed(component, optimization)
-        if surveyed is not None:
-            return dict(surveyed["sites"])
-        return total_sites(self._per_rung("sites", model_name, component, optimization))
+        sites: dict[str, list[str]] = self._expected("sites", total_sites, model_name, component, optimization)
+        return sites
 
-    def _surveyed(self, component: str, optimization: str) -> Mapping[str, Any] | None:
-        """Return what the structure of a given graph tells; None where a torch module tells it."""
+    def _expected(self, what: str, total: Callable[[Any], Any], *build: str) -> Any:
+        """Return what the structure of a given graph tells where no torch module does, else the total of the rungs."""
+        model_name, component, optimization = build
         has_module = self._settings.selection.has_module
-        if self.given is None or not self.given.is_alone(component, optimization, has_module=has_module):
-            return None
-        return self.given.survey(component, optimization)
-
-    def _per_rung(
-        self, what: str, model_name: str, component: str, optimization: str
-    ) -> list[tuple[Any, Mapping[str, str]]]:
-        model = self._catalog.models.get(model_name)
-        rungs = ladder.rungs(optimization, self._catalog.ladder)
-        found = self._expectations(model).metadata[what]
+        if self.given is not None and self.given.is_alone(component, optimization, has_module=has_module):
+            return dict(self.given.survey(component, optimization).get(what, {}))
+        found = self._expectations(self._catalog.models.get(model_name)).metadata[what]
         if component not in found:
             raise UnknownNameError(f"component of {model_name}", component, found)
-        return [(found[component][rung], self._catalog.optimizations.get(rung).takes_in) for rung in rungs]
+        rungs = ladder.rungs(optimization, self._catalog.ladder)
+        return total((found[component][rung], self._catalog.optimizations.get(rung).takes_in) for rung in rungs)
 
     def _weights(self, model: Model, component: str) -> Entry:
         parts = {

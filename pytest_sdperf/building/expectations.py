@@ -34,6 +34,20 @@ def total_counts(rungs: Iterable[tuple[Counts, TakesIn]]) -> dict[str, int]:
     return {op: max(nodes, 0) for op, nodes in sorted(total.items())}
 
 
+def total_budgets(rungs: Iterable[tuple[Counts, TakesIn]]) -> dict[str, int]:
+    """Return `domain::op_type` -> nodes of a build that may be left at most.
+
+    Args:
+        rungs: What each rung of the build leaves (`Optimization.leaves`); what it takes in does not matter.
+    """
+    total: Counter[str] = Counter()
+    needed: set[str] = set()
+    for counts, _ in rungs:
+        total.update(counts)
+        needed.update(op for op, nodes in counts.items() if nodes > 0)
+    return {op: max(total[op], 0) for op in sorted(needed)}
+
+
 def total_sites(rungs: Iterable[tuple[Paths, TakesIn]]) -> dict[str, list[str]]:
     """Return `domain::op_type` -> module paths where a build should hold it; operators without any are left out.
 

@@ -8,6 +8,7 @@ from typing import Any
 from pytest_sdperf.building.cache import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.faults import planting
 from pytest_sdperf.values import Build
 
 TORCH = ("torch", "diffusers", "transformers")
@@ -24,18 +25,19 @@ def reference_keys(
     """Return the keys in the cache of what a runner computes for others to be compared with.
 
     Args:
-        runner: What computes it; nothing is planted into it (`CaseRunner.as_reference`).
+        runner: What computes it; nothing but a fault of libraries is planted into it (`CaseRunner.as_reference`).
         variants: Name -> what else decides what is computed under that name.
         code: Modules that compute it.
         libraries: Libraries that compute it, by import name.
         builds: Other builds than those of its case.
     """
-    if runner.plant:
+    if runner.plant != planting.of_reference(runner.plant):
         raise ValueError(f"{runner.plant} is planted into what is to be a reference; make it with as_reference()")
     parts = {
         "case": runner.case.key,
         "builds": {name: build.key for name, build in (runner.builds() if builds is None else builds).items()},
         "fed": runner.fed(),
+        **planting.of_task(runner.plant),
         "device": runner.workbench.device.name,
         "code": source_hash(*code),
         "versions": library_versions(*libraries),

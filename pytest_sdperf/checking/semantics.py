@@ -9,16 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.building.fingerprint import library_versions
 from pytest_sdperf.building.outputs import cached_outputs
 from pytest_sdperf.checking.agreement import TORCH_CODE, by_torch, plain_runner
 from pytest_sdperf.checking.reference_keys import reference_keys
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.shapes.expected import Expected, Request, expected_of
 from pytest_sdperf.shapes.scenes import Scene, prompt_scenes
 from pytest_sdperf.shapes.scoring import Score, score, shift
 from pytest_sdperf.shapes.windows import SHIFT_LIMIT, mean_window, share_window
-from pytest_sdperf.values.outcomes import Semantics, Window
+from pytest_sdperf.values.outcomes import ReferenceScores, Semantics, Window
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,29 +48,58 @@ def look(runner: CaseRunner, *, prompts: int) -> Semantics:
         )
     wanted = [score(scene, image) for scene, image in zip(scenes, _reference(runner, scenes), strict=True)]
     found = [score(scene, image) for scene, image in zip(scenes, _draw(runner, scenes), strict=True)]
-    return compare(scenes, found, wanted)
+    case = runner.case
+    stored = expected_of(Request(case.weights, case.steps, case.scheduler))
+    return compare(scenes, found, wanted, reference=compare_reference(wanted, stored) if stored else None)
 
 
-def compare(scenes: Sequence[Scene], found: Sequence[Score], wanted: Sequence[Score]) -> Semantics:
+def compare(
+    scenes: Sequence[Scene],
+    found: Sequence[Score],
+    wanted: Sequence[Score],
+    *,
+    reference: ReferenceScores | None = None,
+) -> Semantics:
     """Compare the scores of an engine with those of the reference."""
-    right = Window(
-        statistics.fmean(one.right for one in found),
-        statistics.fmean(one.right for one in wanted),
-        *share_window(sum(one.right for one in wanted), len(wanted)),
-    )
-    clear = [one.clearness for one in wanted]
-    clearness = Window(statistics.fmean(one.clearness for one in found), statistics.fmean(clear), *mean_window(clear))
+    right, clearness, moved = _windows(found, wanted)
     return Semantics(
         prompts=len(scenes),
         right=right,
         clearness=clearness,
-        shift=Window(shift(found, wanted), 0.0, 0.0, SHIFT_LIMIT),
+        shift=moved,
+        reference=reference,
         wrong=dict(Counter(attribute for one in found for attribute in one.wrong)),
         lost=tuple(
             scene.caption
             for scene, mine, theirs in zip(scenes, found, wanted, strict=True)
             if theirs.right and not mine.right
         ),
+    )
+
+
+def compare_reference(wanted: Sequence[Score], stored: Expected) -> ReferenceScores:
+    """Compare the scores of the reference with those that the same weights had when they were stored."""
+    right, clearness, moved = _windows(wanted, stored.scores[: len(wanted)])
+    return ReferenceScores(
+        right,
+        clearness,
+        moved,
+        versions=library_versions(*stored.versions),
+        stored_versions=stored.versions,
+    )
+
+
+def _windows(found: Sequence[Score], wanted: Sequence[Score]) -> tuple[Window, Window, Window]:
+    """Return share, clearness and shift of pictures in the windows that follow from those of others."""
+    clear = [one.clearness for one in wanted]
+    return (
+        Window(
+            statistics.fmean(one.right for one in found),
+            statistics.fmean(one.right for one in wanted),
+            *share_window(sum(one.right for one in wanted), len(wanted)),
+        ),
+        Window(statistics.fmean(one.clearness for one in found), statistics.fmean(clear), *mean_window(clear)),
+        Window(shift(found, wanted), 0.0, 0.0, SHIFT_LIMIT),
     )
 
 

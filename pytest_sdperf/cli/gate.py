@@ -7,13 +7,15 @@ import shutil
 from collections.abc import Generator
 from pathlib import Path
 
+from pytest_sdperf.baselines.files import write_atomically
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.cli.project import ELSEWHERE, folders
 from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.parsing import among
 from pytest_sdperf.report.results import read_results
-from pytest_sdperf.running.gate import check_device, gate_lines, judge_saved, stricter
+from pytest_sdperf.running.gate import check_device, gate_lines, gate_markdown, judge_saved, stricter
+from pytest_sdperf.running.output_files import check_file
 from pytest_sdperf.settings import FAIL_ON
 
 
@@ -36,6 +38,7 @@ def add_to(commands: Commands) -> None:
         help="a stored case that nothing measures any more; default: as the run was told",
     )
     gate.add_argument("--fail-on", metavar="NAMES", help=f"of {', '.join(FAIL_ON)}; default: as the run was told")
+    gate.add_argument("--markdown", type=Path, metavar="FILE", help="write the report as Markdown, too")
     gate.set_defaults(lines=gate_results)
 
 
@@ -44,6 +47,8 @@ def gate_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     fail_on = None
     if chosen.fail_on is not None:
         fail_on = among(Answer(chosen.fail_on, "--fail-on"), "verdict of fail-on", FAIL_ON)
+    if chosen.markdown is not None:
+        check_file("--markdown", chosen.markdown)
     saved = read_results(chosen.results)
     check_device(saved, chosen.gpu, path=chosen.results)
     project = folders(unreadable=ELSEWHERE)
@@ -51,6 +56,8 @@ def gate_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     sources = Sources.of_device(own, registered, slug=saved.run.slug, machine=saved.run.machine)
     policy = stricter(saved.policy, missing=chosen.missing_baseline, unused=chosen.unused_baselines, fail_on=fail_on)
     gated = judge_saved(saved, sources, policy=policy)
+    if chosen.markdown is not None:
+        write_atomically(chosen.markdown, gate_markdown(gated, results=chosen.results))
     width = shutil.get_terminal_size().columns
     for line in gate_lines(gated, results=chosen.results, width=width):
         yield line.text

@@ -97,6 +97,18 @@ def inductor_cache(request: LoadRequest) -> Iterator[None]:
             shutil.rmtree(folder / "locks", ignore_errors=True)
 
 
+def accumulation(request: LoadRequest) -> dict[str, str]:
+    """Return in which type torch accumulates products, as a fact; of halves on a CPU it does not say it."""
+    import torch
+
+    if request.build.floating == "float32":
+        return {"accumulation": "float32"}
+    if request.device_kind != "cuda":
+        return {}
+    half = request.build.floating == "float16" and getattr(torch.backends.cuda.matmul, "allow_fp16_accumulation", False)
+    return {"accumulation": "float16" if half else "float32"}
+
+
 def set_tf32(*, allowed: bool) -> None:
     """Allow or forbid TF32 in matrix products and convolutions alike (torch forbids one and allows the other)."""
     import torch
@@ -232,5 +244,6 @@ class TorchRunner(Runner):
         return peak
 
     def facts(self) -> dict[str, Any]:
-        """Return the number of threads on a CPU."""
-        return {"threads": str(self._torch.get_num_threads())} if self._device == "cpu" else {}
+        """Return in which type products are accumulated, where that is known, and on a CPU the number of threads."""
+        threads = {"threads": str(self._torch.get_num_threads())} if self._device == "cpu" else {}
+        return {**threads, **accumulation(self._request)}

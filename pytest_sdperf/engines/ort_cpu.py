@@ -73,4 +73,6 @@ class OrtCpuEngine(Engine):
             options.intra_op_num_threads = int(asked)
         session = _ort.create_session(request, options=options, providers=["CPUExecutionProvider"])
         facts = {"threads": asked or "one per core"}
+        if request.build.floating == "float32":  # of halves onnxruntime does not say where it computes them as floats
+            facts["accumulation"] = "float32"
         yield _ort.OrtRunner(session, request, memory=_ort_memory.OrtMemory("cpu"), facts=facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -16,6 +17,9 @@ from pytest_sdperf.model import Model
 # Value of the option -> bits of onnxruntime::contrib::attention::AttentionBackend
 # (contrib_ops/cpu/bert/attention_common.h). 0 is ONNX Runtime's own choice; where a bit cannot serve, it takes math.
 SDPA = {"auto": 0, "cudnn": 8, "flash": 1, "efficient": 2, "math": 16}
+
+# Bit 1 of its value lets cuBLAS add up products of float16 in float16 (core/providers/cuda/cuda_common.cc).
+GEMM_OPTIONS = "ORT_CUDA_GEMM_OPTIONS"
 
 
 class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
@@ -75,7 +79,18 @@ class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
         session = _ort_nvidia.session(request, ("CUDAExecutionProvider", provider))
         asked = request.options["sdpa"]
         facts = {} if asked == "auto" else {"attention": asked}
-        yield _ort.OrtRunner(session, request, memory=memory, facts=facts)
+        yield _ort.OrtRunner(session, request, memory=memory, facts={**facts, **accumulation(request)})
+
+
+def accumulation(request: LoadRequest) -> dict[str, str]:
+    """Return in which type cuBLAS accumulates products for onnxruntime, as a fact: float32 but by its variable."""
+    half = request.build.floating == "float16" and _number(os.environ.get(GEMM_OPTIONS, "0")) & 1
+    return {"accumulation": "float16" if half else "float32"}
+
+
+def _number(text: str) -> int:
+    """Return the integer that a text is; 0 for any other one, which onnxruntime refuses by itself."""
+    return int(text) if text.strip().isdecimal() else 0
 
 
 def provider_options(options: Mapping[str, str], device_index: int) -> dict[str, str]:

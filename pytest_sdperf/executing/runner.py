@@ -120,8 +120,11 @@ class CaseRunner:
         return {component: self.build(component) for component in self.components}
 
     def as_reference(self, case: Case, request: EngineRequest) -> Self:
-        """Return what executes another case that this one is compared with: no fault is ever planted into it."""
-        return dataclasses.replace(self, case=case, request=request, plant="")
+        """Return what executes another case that this one is compared with.
+
+        No fault is ever planted into it, except into the libraries that both of them load.
+        """
+        return dataclasses.replace(self, case=case, request=request, plant=planting.of_reference(self.plant))
 
     def inputs(self, *, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         """Return the seeded inputs of a component: float32 and int64 arrays by name."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
+from unittest import mock
 
 from pytest_sdperf.device import Health
 from pytest_sdperf.faults.fault import Fault, Place
-from pytest_sdperf.faults.wanted import MEASURED, ON_GPU, TEXT_ENCODER, invalid
+from pytest_sdperf.faults.wanted import MEASURED, ON_GPU, PICTURES, TEXT_ENCODER, invalid
 
 Machine = Mapping[str, Any]
 
@@ -52,6 +54,21 @@ def fewer_cores(machine: Machine) -> dict[str, Any]:
 
 def half_the_memory(machine: Machine) -> dict[str, Any]:
     return {**machine, "memory_bytes": int(machine.get("memory_bytes") or 2**30) // 2}
+
+
+@contextlib.contextmanager
+def clipping_ddim() -> Iterator[None]:
+    """Clip what DDIM predicts at every step, as its class does where a configuration says nothing."""
+    from diffusers.schedulers.scheduling_ddim import DDIMScheduler
+
+    own = DDIMScheduler.step
+
+    def step(scheduler: Any, *arguments: Any, **named: Any) -> Any:
+        scheduler.register_to_config(clip_sample=True)
+        return own(scheduler, *arguments, **named)
+
+    with mock.patch.object(DDIMScheduler, "step", step):
+        yield
 
 
 _UNFIT = "The machine was not fit to be measured: "
@@ -134,5 +151,19 @@ FAULTS = (
         "The control group allows half a core where it allowed all of them.",
         fewer_cores,
         f"{_OTHER}core_quota was ... and is 0.5, cores was # and is 1.",
+    ),
+    Fault(
+        "environment-scheduler-clips",
+        "A release of diffusers clips what DDIM predicts, whatever the configuration says: for the reference too.",
+        Place.LIBRARY,
+        clipping_ddim,
+        invalid(
+            "reference-wrong",
+            "The reference is wrong, so that what agrees with it tells nothing: torch in float32 draws # of 4 pictures "
+            "as their prompts say, where these weights drew 4 when they were stored (window # to #...); clearness # "
+            "against # (window # to #...); things ... pixels from where they were then (at most #: OUTSIDE). ...",
+            by="semantics",
+        ),
+        options=PICTURES,
     ),
 )

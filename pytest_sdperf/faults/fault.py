@@ -24,6 +24,7 @@ class Place(Enum):
     EXPORT = "the exported graph, before it is optimized"
     GRAPH = "the optimized graph"
     RUNNER = "the loaded component, in its worker process"
+    LIBRARY = "the libraries with which a worker process draws, and so into the reference as well"
     ANSWER = "what the worker process answers"
     READINGS = "the readings of the device"
     MACHINE = "what the machine says of itself"

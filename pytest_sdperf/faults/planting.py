@@ -5,6 +5,7 @@ Standard library only at import time: workers import this under foreign interpre
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import tempfile
 from collections.abc import Callable, Mapping
@@ -33,8 +34,20 @@ def builds(name: str) -> bool:
 
 def of_task(name: str) -> dict[str, str]:
     """Return what a task is told of a fault; nothing where it goes in elsewhere."""
-    inside = at(name, Place.RUNNER) or at(name, Place.ANSWER)
+    inside = any(at(name, place) for place in (Place.RUNNER, Place.LIBRARY, Place.ANSWER))
     return {ARGUMENT: name} if inside else {}
+
+
+def of_reference(name: str) -> str:
+    """Return the name of a fault that reference and engine have in common; of every other one nothing."""
+    return name if at(name, Place.LIBRARY) else ""
+
+
+def libraries(arguments: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which the libraries of this process have the fault that its task was told of."""
+    fault = at(arguments.get(ARGUMENT, ""), Place.LIBRARY)
+    context: contextlib.AbstractContextManager[None] = fault.change() if fault else contextlib.nullcontext()
+    return context
 
 
 def loaded(arguments: Mapping[str, Any], component: str, runner: Runner) -> Runner:

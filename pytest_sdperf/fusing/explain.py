@@ -14,6 +14,7 @@ from pytest_sdperf.fusing.record import Site
 Paths = Mapping[str, Sequence[str]]
 
 NO_CANDIDATE = "no candidate node was found there"
+PLAIN = "there is one there that has not taken in what follows it"
 GONE = "it was fused there, but the graph holds it no more"
 # Farther than any two paths of which one lies below the other.
 _SIBLINGS = 1000
@@ -90,14 +91,16 @@ def explain(expected: Paths, seen: Sequence[Site], counts: Mapping[str, int]) ->
         nearest = {index: own[position] for index, position in assign(paths, [one.path for one in own]).items()}
         fused = {index for index, one in nearest.items() if not one.reason}
         refusals = _refusals(op, paths, seen, {index: one for index, one in nearest.items() if one.reason})
+        plain = {one.path for one in seen if not one.reason and one.op != op and one.op == op.partition("[")[0]}
         ranked = sorted(range(len(paths)), key=lambda index: (index in fused, refusals[index][0]))
-        found += [_unfused(op, paths[i], refusals[i][1], fused=i in fused) for i in sorted(ranked[:missing])]
+        others = {i: GONE if i in fused else PLAIN if paths[i] in plain else NO_CANDIDATE for i in ranked[:missing]}
+        found += [_unfused(op, paths[i], refusals[i][1], otherwise=others[i]) for i in sorted(others)]
     return Explanation({op: tuple(paths) for op, paths in expected.items()}, tuple(found))
 
 
-def _unfused(op: str, path: str, refusal: Site | None, *, fused: bool) -> Unfused:
+def _unfused(op: str, path: str, refusal: Site | None, *, otherwise: str) -> Unfused:
     if refusal is None:
-        return Unfused(op, path, GONE if fused else NO_CANDIDATE)
+        return Unfused(op, path, otherwise)
     return Unfused(op, path, refusal.reason, refusal.op, refusal.node, refusal.op_type)
 
 

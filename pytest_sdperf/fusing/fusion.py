@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from pytest_sdperf.fusing.counted import counted
 from pytest_sdperf.fusing.fusion_graph import FusionGraph, path_of
 from pytest_sdperf.fusing.record import Site
 
@@ -78,5 +79,5 @@ def run(fusion: Fusion, graph: FusionGraph) -> list[Site]:
             continue
         fused = fusion.apply(match, graph)
         fusion.ensures(fused, graph)
-        sites.append(Site(fusion.op, path, fused.name or "", fused.op_type))
+        sites.append(Site(counted(fused), path, fused.name or "", fused.op_type))
     return sites

@@ -12,7 +12,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pytest_sdperf import graph
+from pytest_sdperf.fusing.counted import counted
 from pytest_sdperf.fusing.explain import assign
 from pytest_sdperf.fusing.fusion import Fusion
 from pytest_sdperf.fusing.fusion_graph import FusionGraph, path_of
@@ -71,7 +71,7 @@ def find_leftovers(source: ir.Model, fused: ir.Model, fusions: Sequence[Fusion])
     # Before the fusions change the source.
     paths = {value.name: path_of(node) for node in source.graph for value in node.outputs if value.name}
     there = [
-        Site(_name(node), _origin(node, paths), node.name or "", node.op_type)
+        Site(counted(node), _origin(node, paths), node.name or "", node.op_type)
         for node in fused.graph
         if node.domain or node.op_type == "LayerNormalization"
     ]
@@ -80,7 +80,7 @@ def find_leftovers(source: ir.Model, fused: ir.Model, fusions: Sequence[Fusion])
     made: dict[str, list[Origin]] = {}
     for node, origin in origins.items():
         if node.graph is not None:  # else another fusion took it in
-            made.setdefault(_name(node), []).append(origin)
+            made.setdefault(counted(node), []).append(origin)
     left = [site for op, begun in made.items() for site in _left(op, begun, there)]
     return [*there, *left, *(site for site in sites if site.reason)]
 
@@ -95,10 +95,6 @@ def _left(op: str, begun: Sequence[Origin], there: Sequence[Site]) -> list[Site]
             node, reason = (origin, LEFT) if other is None else (other, OTHER)
             found.append(Site(op, origin.path, node.node, node.op_type, reason))
     return found
-
-
-def _name(node: ir.Node) -> str:
-    return graph.counted_name(node.domain, node.op_type, [value is not None for value in node.inputs])
 
 
 def _origin(node: ir.Node, paths: Mapping[str, str]) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pytest_sdperf import graph as graphs
 from pytest_sdperf.fusing import tidy
+from pytest_sdperf.fusing.counted import counted
 from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph, path_of
 from pytest_sdperf.fusing.native import ready
@@ -72,13 +72,13 @@ def survey(model: ir.Model, rungs: Mapping[str, Optimization]) -> Survey:
         BuildError: The model holds an operator in a form that no exporter emits.
     """
     tidy.unify(model)
-    found = Survey(Counter(map(_counted, model.graph.all_nodes())))
+    found = Survey(Counter(map(counted, model.graph.all_nodes())))
     graph = ready(model)
     origins: dict[ir.Node, ir.Node] = {}
     for name, rung in rungs.items():
         found.places[name] = [place for fusion in rung.fusions() for place in _look(fusion, graph, origins)]
     for node in model.graph.all_nodes():
-        found.final.setdefault(_counted(node), []).append(path_of(node))
+        found.final.setdefault(counted(node), []).append(path_of(node))
     return found
 
 
@@ -91,7 +91,8 @@ def expected_sites(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str
     """
     wanted: dict[str, list[str]] = {}
     for rung in rungs.values():
-        ops = [*(fusion.op for fusion in rung.fusions()), *rung.takes_in, *rung.takes_in.values()]
+        made = [op for fusion in rung.fusions() for op in (fusion.op, *rung.forms.get(fusion.op, ()))]
+        ops = [*made, *rung.takes_in, *rung.takes_in.values()]
         wanted.update({op: list(found.final.get(op, ())) for op in ops})
     for op in found.present:
         if not op.startswith("::"):
@@ -153,24 +154,24 @@ def _look(fusion: Fusion, graph: FusionGraph, origins: dict[ir.Node, ir.Node]) -
     for node in list(fusion.candidates(graph)):
         if node.graph is None:
             continue  # the fusion of an earlier candidate took it in
-        path, counted, origin = path_of(node), _counted(node), origins.get(node, node)
+        path, name, origin = path_of(node), counted(node), origins.get(node, node)
         applies = _applies(fusion, node, graph)
-        op = _form(node, graph) if counted == ATTENTION == fusion.op else fusion.op
+        op = _form(node, graph) if name == ATTENTION == fusion.op else fusion.op
         try:
             match = fusion.requires(node, graph)
         except RefusalError:
             if applies:
-                places.append(Place(op, path, origin, counted, fused=False))
+                places.append(Place(op, path, origin, name, fused=False))
             continue
         fused = fusion.apply(match, graph)
         origins[fused] = origin
-        places.append(Place(_counted(fused), path, origin, counted, fused=True))
+        places.append(Place(counted(fused), path, origin, name, fused=True))
     return places
 
 
 def _applies(fusion: Fusion, node: ir.Node, graph: FusionGraph) -> bool:
     """Say whether a candidate is one of which the operator can be made at all, however it is written."""
-    if fusion.op == ATTENTION and _counted(node) == ATTENTION:
+    if fusion.op == ATTENTION and counted(node) == ATTENTION:
         causal = node.attributes.get("unidirectional")
         key, value = (_projection(operand, graph) for operand in node.inputs[1:3])
         same = key is not None and value is not None and key.inputs[0] is value.inputs[0]
@@ -196,7 +197,3 @@ def _projection(value: ir.Value | None, graph: FusionGraph) -> ir.Node | None:
     if node is None or node.domain or node.op_type not in ("MatMul", "Gemm"):
         return None
     return node if graph.is_weight(node.inputs[1], 2) and (len(node.inputs) < 3 or node.inputs[2] is None) else None
-
-
-def _counted(node: ir.Node) -> str:
-    return graphs.counted_name(node.domain, node.op_type, [value is not None for value in node.inputs])

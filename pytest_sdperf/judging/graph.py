@@ -5,9 +5,11 @@ An operator outside the ONNX domain is a fused one: an optimizer put it there in
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from pytest_sdperf.baselines.stored import StoredCase
+from pytest_sdperf.graph import SILU
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, since
@@ -52,6 +54,7 @@ def _judge_graph(name: str, counts: Counts, before: Counts | None, *, policy: Po
     expected = sum(before.values())
     if not expected:
         return invalid("baseline-unusable", f"The baseline of the {component(name)} graph has no nodes.", metric=METRIC)
+    counts = _as_before(counts, before)
     outcome, code = _direction(counts, before, policy=policy)
     sentence = f"{what} has {plural(nodes, 'node')}, as in its baseline"
     if _listed(counts, before):
@@ -59,6 +62,17 @@ def _judge_graph(name: str, counts: Counts, before: Counts | None, *, policy: Po
             f"{what} has {plural(nodes, 'node')}; its baseline has {expected:,}: {_listed(counts, before)}{changes}"
         )
     return Verdict(outcome, code, f"{sentence}.", METRIC, nodes, expected)
+
+
+def _as_before(counts: Counts, before: Counts) -> Counts:
+    """Return counts by the names of a baseline: an older one does not count norms with an activation apart."""
+    if any(name.endswith(SILU) for name in before):
+        return counts
+    named: Counter[str] = Counter()
+    for name, nodes in counts.items():
+        plain = name.removesuffix(SILU)
+        named[plain if plain in before else name] += nodes
+    return named
 
 
 def _direction(counts: Counts, before: Counts, *, policy: Policy) -> tuple[Outcome, str]:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_sdperf.units import plural
-from pytest_sdperf.values.outcomes import Outcome, Semantics, Verdict, Window
+from pytest_sdperf.values.outcomes import Outcome, ReferenceScores, Semantics, Verdict, Window
 
 METRIC = "semantics"
 _MOST_LOST = 5
 
 
 def judge_semantics(semantics: Semantics) -> Verdict:
-    """Judge the scores; what is better than its window is as wrong as what is worse: something else was drawn."""
-    right = semantics.right
+    """Judge the scores; what is better than its window is as wrong as what is worse: something else was drawn.
+
+    The reference comes first: an engine that draws with the same libraries agrees with whatever these do wrongly.
+    """
+    right, reference = semantics.right, semantics.reference
+    if reference is not None and not all(window.inside for window in reference.windows):
+        return _wrong_reference(semantics.prompts, reference)
     outcome, code, sentence = Outcome.HELD, "pictures-as-reference", _told(semantics)
     if right.low <= 0:
         outcome, code, sentence = Outcome.INCONCLUSIVE, "reference-not-understood", _no_window(semantics)
@@ -32,6 +37,44 @@ def judge_semantics(semantics: Semantics) -> Verdict:
     )
 
 
+def _wrong_reference(prompts: int, reference: ReferenceScores) -> Verdict:
+    right = reference.right
+    return Verdict(
+        Outcome.INVALID,
+        "reference-wrong",
+        f"The reference is wrong, so that what agrees with it tells nothing: {_drawn(prompts, reference)}. "
+        f"{_libraries(reference)}",
+        METRIC,
+        obtained=right.obtained,
+        expected=right.reference,
+        low=right.low,
+        high=right.high,
+    )
+
+
+def _drawn(prompts: int, reference: ReferenceScores) -> str:
+    right, clearness, shift = reference.windows
+    low, high, before = (round(value * prompts) for value in (right.low, right.high, right.reference))
+    return (
+        f"torch in float32 draws {round(right.obtained * prompts)} of {plural(prompts, 'picture')} as their prompts "
+        f"say, where these weights drew {before} when they were stored (window {low} to {high}{_mark(right)}); "
+        f"{_clear(clearness)}; things {shift.obtained:.2f} pixels from where they were then (at most "
+        f"{shift.high:g}{_mark(shift)})"
+    )
+
+
+def _libraries(reference: ReferenceScores) -> str:
+    """Say which libraries draw otherwise, and what to type."""
+    before, now = reference.stored_versions, reference.versions
+    changed = [name for name in before if now.get(name) != before[name]]
+    if not changed:
+        listed = ", ".join(f"{name} {version}" for name, version in before.items())
+        return f"The libraries are those of then ({listed}); type `sdperf doctor` to see what else is installed."
+    listed = ", ".join(f"{name} {now.get(name, 'missing')} instead of {before[name]}" for name in changed)
+    wanted = " ".join(f"{name}=={before[name].partition('+')[0]}" for name in changed)
+    return f"Now there is {listed}; to draw as then, type: pip install {wanted}"
+
+
 def _code(semantics: Semantics) -> str:
     scores = [window for window in (semantics.right, semantics.clearness) if not window.inside]
     if not scores:
@@ -48,13 +91,17 @@ def _told(semantics: Semantics) -> str:
             f"{round(right.obtained * count)} of {plural(count, 'picture')} show what their prompts say, of the "
             f"reference {reference} (window {low} to {high}{_mark(right)})"
         ),
-        (
-            f"clearness {clearness.obtained:.3f} against {clearness.reference:.3f} "
-            f"(window {clearness.low:.3f} to {clearness.high:.3f}{_mark(clearness)})"
-        ),
+        _clear(clearness),
         f"things {shift.obtained:.2f} pixels from where the reference has them (at most {shift.high:g}{_mark(shift)})",
     )
     return f"{'; '.join(texts)}."
+
+
+def _clear(clearness: Window) -> str:
+    return (
+        f"clearness {clearness.obtained:.3f} against {clearness.reference:.3f} "
+        f"(window {clearness.low:.3f} to {clearness.high:.3f}{_mark(clearness)})"
+    )
 
 
 def _mark(window: Window) -> str:

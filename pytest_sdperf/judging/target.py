@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from pytest_sdperf.baselines.fusions import Known
 from pytest_sdperf.fusing.explain import Explanation, sentences, short
@@ -21,6 +22,7 @@ def judge_against_target(
     target: Counts,
     *,
     known: Known | None,
+    most: Counts = MappingProxyType({}),
     explanation: Explanation | None = None,
     allowed_by: str = "torch module",
 ) -> Verdict:
@@ -32,32 +34,36 @@ def judge_against_target(
         target: The same, derived from the torch module. Operators that it does not name are not judged; of those
             with 0 none may be left.
         known: What this version of a foreign optimizer is known to reach, or where nothing is stored of it the newest
-            older one; None for an optimizer of this project, which has to reach the target.
+            older one; None for an optimizer of this project (it has to reach the target). Of an operator that it does
+            not name nothing is known, so that none of it can be lost; nor of one whose forms it does not tell apart.
+        most: Operators of ONNX itself -> how many may be left at most.
         allowed_by: What the target was derived from.
         explanation: Where the graph falls short of the target, and why: the first problems become details of the
             verdict.
 
     Returns:
         REGRESSED below what is known (or below the target, for our own), GAP at what is known but below the target,
-        NEW below the target with nothing stored, not even of an older release, IMPROVED above, else HELD.
+        NEW below the target in what is not stored, not even of an older release, IMPROVED above, else HELD.
     """
     what = f"The {case.component} graph of {case.model} at {case.optimization}, fused by {case.fuser},"
     if not any(target.values()):
         return _judge_unfused(what, counts)
     got = {name: counts.get(name, 0) for name in sorted(target)}
     before, older = (known.counts, known.older) if known else ({}, "")
-    floor = target if known is None else {name: before.get(name, 0) for name in target}
-    lost, lacking = {**_short_of(got, floor, target), **_faded(got, floor, target)}, _short_of(got, target, target)
-    more = _more(got, floor if before else target, target)
+    floor = target if known is None else _comparable(before, target)
+    lost = {**_short_of(got, floor, target), **_faded(got, floor, target), **_over(counts, most)}
+    lacking = _short_of(got, target, target)
+    unknown = {name: text for name, text in lacking.items() if name not in floor}
+    more = _more(got, {**target, **floor}, target)
     expected = float(sum(target.values()))
     if lost:
         by = f" that onnxruntime {older} made" if older else ""
         outcome, code, sentence = Outcome.REGRESSED, "operators-lost", f"{what} lost operators{by}: {_listed(lost)}."
     elif lacking:
         known_so = f"as onnxruntime {older} does" if older else "as it is known to"
-        known_so = known_so if before else "and nothing is stored to compare it"
-        outcome, code = (Outcome.GAP, "below-target") if before else (Outcome.NEW, "below-target-unknown")
-        sentence = f"{what} lacks operators that its {allowed_by} allows, {known_so}: {_listed(lacking)}."
+        known_so = "and nothing is stored to compare it" if unknown else known_so
+        outcome, code = (Outcome.NEW, "below-target-unknown") if unknown else (Outcome.GAP, "below-target")
+        sentence = f"{what} lacks operators that its {allowed_by} allows, {known_so}: {_listed(unknown or lacking)}."
     elif more:
         than = f"onnxruntime {older} makes" if older else "known"
         sentence = f"{what} has more operators than {than}: {_listed(more)}."
@@ -90,10 +96,25 @@ def _judge_unfused(what: str, counts: Counts) -> Verdict:
     return Verdict(Outcome.HELD, "as-derived", f"{what} holds no fused operators, as it must.", METRIC, 0.0, 0.0)
 
 
+def _comparable(known: Counts, target: Counts) -> dict[str, int]:
+    """Return what is known of the operators of a target.
+
+    Where a form of an operator is not named, the plain one was counted with it: it says nothing of either.
+    """
+    mixed = {name.partition("[")[0] for name in target if "[" in name and name not in known}
+    return {name: known[name] for name in target if name in known and name not in mixed}
+
+
+def _over(counts: Counts, most: Counts) -> dict[str, str]:
+    """Return what there is more of than may be left."""
+    over = {name: counts[name] for name, limit in most.items() if counts.get(name, 0) > limit}
+    return {name: f"{nodes} {short(name)} left (at most {most[name]})" for name, nodes in over.items()}
+
+
 def _short_of(got: Counts, floor: Counts, target: Counts) -> dict[str, str]:
     """Return what there is too little of, or too much where none may be left, and how much."""
     found = {}
-    for name in got:
+    for name in floor:
         if target[name] and got[name] < floor[name]:
             found[name] = f"{short(name)} {got[name]} of {floor[name]}"
         elif not target[name] and got[name] > floor[name]:
@@ -105,10 +126,10 @@ def _faded(got: Counts, floor: Counts, target: Counts) -> dict[str, str]:
     """Return what others should have taken in, but did not: it has gone and they have not become more."""
     gone = {
         name: floor[name] - got[name]
-        for name in got
+        for name in floor
         if not target[name] and got[name] < floor[name] and not name.startswith("::")
     }
-    gained = sum(max(got[name] - floor[name], 0) for name in got if target[name])
+    gained = sum(max(got[name] - floor.get(name, 0), 0) for name in got if target[name])
     return {name: f"{short(name)} {got[name]} of {floor[name]}" for name in gone} if sum(gone.values()) > gained else {}
 
 

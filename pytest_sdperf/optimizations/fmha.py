@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sdperf.contracts import Optimization
-from pytest_sdperf.structure import sites
+from pytest_sdperf.structure import sites, transposes
 
 if TYPE_CHECKING:
     import torch
@@ -31,3 +31,7 @@ class Fmha(Optimization):
     def sites(self, module: torch.nn.Module) -> Mapping[str, Sequence[str]]:
         """Expect one per attention, with whatever number of heads."""
         return {"com.microsoft::MultiHeadAttention": sites.attentions(module)}
+
+    def leaves(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Need no transposes within attentions any more."""
+        return {"::Transpose": -transposes.round_attentions(module)}

@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sdperf.contracts import Optimization
-from pytest_sdperf.structure import norms
+from pytest_sdperf.graph import SILU
+from pytest_sdperf.structure import norms, transposes
 
 if TYPE_CHECKING:
     import torch
 
     from pytest_sdperf.fusing.fusion import Fusion
+
+
+NORM, SKIP = "com.microsoft::GroupNorm", "com.microsoft::SkipGroupNorm"
 
 
 class GroupNorm(Optimization):
@@ -21,6 +25,7 @@ class GroupNorm(Optimization):
     position = 50
     title = "FP16 baseline + FMHA + NhwcConv + GroupNorm"
     ort_options = ("enable_group_norm", "enable_skip_group_norm")
+    forms = {NORM: (f"{NORM}{SILU}",), SKIP: (f"{SKIP}{SILU}",)}
 
     def fusions(self) -> tuple[Fusion, ...]:
         """Return the rewrites: norms with their activations, then sums into these."""
@@ -31,8 +36,12 @@ class GroupNorm(Optimization):
 
     def sites(self, module: torch.nn.Module) -> Mapping[str, Sequence[str]]:
         """Expect a node for every norm of an image, also where it is normalised as a sequence (in a VAE)."""
-        found = norms.group_norms(module)
-        return {
-            "com.microsoft::GroupNorm": [norm.path for norm in found if not norm.after_sum],
-            "com.microsoft::SkipGroupNorm": [norm.path for norm in found if norm.after_sum],
-        }
+        found: dict[str, list[str]] = {}
+        for norm in norms.group_norms(module):
+            op = f"{SKIP if norm.after_sum else NORM}{SILU if norm.silu else ''}"
+            found.setdefault(op, []).append(norm.path)
+        return found
+
+    def leaves(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Need no transposes round norms any more: these take images as the convolutions beside them do."""
+        return {"::Transpose": -transposes.round_norms(module)}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sdperf.contracts import Optimization
-from pytest_sdperf.structure import sites
+from pytest_sdperf.structure import sites, transposes
 
 if TYPE_CHECKING:
     import torch
@@ -32,3 +32,7 @@ class NhwcConv(Optimization):
     def sites(self, module: torch.nn.Module) -> Mapping[str, Sequence[str]]:
         """Expect every two-dimensional convolution."""
         return {"com.microsoft::NhwcConv": sites.convolutions(module)}
+
+    def leaves(self, module: torch.nn.Module) -> Mapping[str, int]:
+        """Need transposes round what works on channels in second place, and where an image comes in and goes out."""
+        return {"::Transpose": transposes.round_convolutions(module)} if sites.convolutions(module) else {}

@@ -114,14 +114,13 @@ def cells_of_published(cell: Cell, *, source: str) -> Cells:
     star = f"{STAR:<{WIDTHS[1]}}" if SUSPICIOUS in cell.flags else ""
     if OOM in cell.flags:
         return Cells((OOM, "", "", "", source))
-    latency = cell.values.get("latency_s")
-    second = cell.values.get("second_run_memory_mb", cell.values.get("memory_mb"))
+    latency = cell.latency_s
     return Cells(
         (
             f"{seconds(latency)}" if latency else "",
             star,
             _published_memory(cell.values.get("first_run_memory_mb")),
-            _published_memory(second),
+            _published_memory(cell.memory_mb),
             source,
         )
     )

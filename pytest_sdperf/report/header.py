@@ -10,16 +10,22 @@ from pytest_sdperf.units import plural
 
 
 def header_lines(run: RunInfo, *, width: int) -> Iterator[Line]:
-    """Yield device, engines, baseline and what changed, one labelled paragraph each; no device, no baseline."""
+    """Yield one labelled paragraph for each of `header_texts`."""
+    for label, text in header_texts(run):
+        yield from labelled(label, text, width=width)
+
+
+def header_texts(run: RunInfo) -> Iterator[tuple[str, str]]:
+    """Yield device, engines, baseline and what changed, each with its label; no device, no baseline."""
     if run.device:
         several = f"{run.devices} of them side by side: " if run.devices > 1 else ""
-        yield from labelled("device", f"{several}{run.device} ({run.slug}){_machine(run.machine)}", width=width)
+        yield "device", f"{several}{run.device} ({run.slug}){_machine(run.machine)}"
     if run.engines:
-        yield from labelled("engines", "; ".join(_engine(*item) for item in sorted(run.engines.items())), width=width)
+        yield "engines", "; ".join(_engine(*item) for item in sorted(run.engines.items()))
     if run.device:
-        yield from labelled("baselines", _baselines(run), width=width)
+        yield "baselines", _baselines(run)
     if run.is_compared and not run.pairs:
-        yield from labelled("changed", ", ".join(run.changes) or "nothing that is recorded", width=width)
+        yield "changed", ", ".join(run.changes) or "nothing that is recorded"
 
 
 def _engine(label: str, versions: Mapping[str, str]) -> str:

@@ -40,7 +40,7 @@ def _row(report: CaseReport, semantics: Semantics, *, batch: bool) -> Row:
     )
     verdict = report.verdict(METRIC)
     outcome = verdict.outcome if verdict else Outcome.HELD
-    styles = STYLES[outcome] if outcome in (Outcome.REGRESSED, Outcome.INCONCLUSIVE) else ()
+    styles = STYLES[outcome] if outcome in (Outcome.REGRESSED, Outcome.INVALID, Outcome.INCONCLUSIVE) else ()
     return Row(case_label(report.case, report.case.component, batch=batch), cells, styles)
 
 

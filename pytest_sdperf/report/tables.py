@@ -19,13 +19,16 @@ from pytest_sdperf.report.cells import (
     cells_of,
     cells_of_published,
 )
+from pytest_sdperf.report.fairness import sums_in_half
 from pytest_sdperf.report.gates import concerns, disagreements
 from pytest_sdperf.report.line import STYLES, Line, wrapped
+from pytest_sdperf.report.published import by_table, source_lines
 from pytest_sdperf.values import Case
 from pytest_sdperf.values.outcomes import Outcome
 
 _INDENT = "  "
 _SHARED = ("fuser", "exporter", "opset", "shapes", "weights", "fp32_ops")
+_HALF_SUMS = " (float16 sums)"
 _LEGEND = {"!": "regressed", "x": "invalid", "?": "inconclusive", "~": "gap", "+": "improved"}
 
 
@@ -76,7 +79,7 @@ def table_lines(reports: Iterable[CaseReport], published: Sequence[Match] = (), 
             yield Line()
         yield from _part(groups, labels, batches[start : start + per_line], label_width=label_width)
     yield from _legend(groups, _whose(measured), width=width)
-    yield from _sources(published, width=width)
+    yield from source_lines(published, width=width)
 
 
 def _layout(groups: Sequence[tuple[str, list[Row]]], labels: Labels, *, batches: int, width: int) -> tuple[int, int]:
@@ -124,7 +127,9 @@ def _groups(
             if _title(case) == title:
                 about = [report for report in reports if report.case.key == case.key]
                 cells = cells_of(about, disagrees=any(concerns(gate, case) for gate in wrong))
-                rows.setdefault(labels.of(case), Row(labels.of(case), {})).cells[case.batch_size] = cells
+                marked = _HALF_SUMS if any(sums_in_half(report.measurement) for report in about) else ""
+                label = f"{labels.of(case)}{marked}"
+                rows.setdefault(label, Row(label, {})).cells[case.batch_size] = cells
         yield title, list(rows.values())
 
 
@@ -134,14 +139,16 @@ def _title(case: Case) -> str:
 
 
 def _published_groups(published: Sequence[Match], labels: Labels) -> Iterator[tuple[str, list[Row]]]:
-    for number, matches in enumerate(_by_table(published), 1):
+    for number, matches in enumerate(by_table(published), 1):
         table = matches[0].table
         protocol = f", {table.height}x{table.width}, {table.steps} steps" if table.steps else ""
         rows: dict[str, Row] = {}
         for match in matches:
             label = _published_label(match, labels)
-            cells = {cell.batch_size: cells_of_published(cell, source=f"[{number}]") for cell in match.row.cells}
-            rows.setdefault(label, Row(label, {})).cells.update(cells)
+            numbers = [cell for cell in match.row.cells if cell.has_numbers]
+            cells = {cell.batch_size: cells_of_published(cell, source=f"[{number}]") for cell in numbers}
+            if cells:
+                rows.setdefault(label, Row(label, {})).cells.update(cells)
         yield f"{matches[0].kind}, {table.device or table.family}{protocol}", list(rows.values())
 
 
@@ -150,11 +157,6 @@ def _published_label(match: Match, labels: Labels) -> str:
     if row.optimization:
         return f"{_INDENT}{row.optimization:<{labels.optimization_width}} {row.engine}"
     return _INDENT + " ".join(word for word in (row.engine, row.version, row.provider) if word)
-
-
-def _by_table(published: Sequence[Match]) -> list[list[Match]]:
-    tables = dict.fromkeys((match.source.title, match.table.name) for match in published)
-    return [[match for match in published if (match.source.title, match.table.name) == key] for key in tables]
 
 
 def _part(
@@ -190,15 +192,11 @@ def _legend(groups: Sequence[tuple[str, list[Row]]], whose: str, *, width: int) 
     texts = [text for _, rows in groups for row in rows for cells in row.cells.values() for text in cells.texts[1:4]]
     used = [mark for mark in MARKS.values() if any(text.endswith(mark) for text in texts if text.strip())]
     parts = [f"{mark} {_LEGEND[mark]}" for mark in used]
+    if any(row.label.endswith(_HALF_SUMS) for _, rows in groups for row in rows):
+        parts.append("float16 sums: products are accumulated in float16, faster and less exactly than in other rows")
     if any(text.strip() == STAR for text in texts):
         parts.append("* suspicious images, says the source")
     if any(text.endswith(MORE) for text in texts):
         parts.append(f"{MORE} other processes took more")
     parts.append(f"MB = 2^20 bytes{whose}, peak of the first and the second run of the process that took least")
     yield from wrapped("; ".join(parts), width=width, first=_INDENT, rest=_INDENT)
-
-
-def _sources(published: Sequence[Match], *, width: int) -> Iterator[Line]:
-    for number, matches in enumerate(_by_table(published), 1):
-        text = f"[{number}] {matches[0].source.title}: {matches[0].table.name}"
-        yield from wrapped(text, width=width, first=_INDENT, rest=_INDENT * 3)

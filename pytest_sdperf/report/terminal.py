@@ -10,6 +10,7 @@ from pytest_sdperf.judging.given import standing_lines
 from pytest_sdperf.report.agreements import agreement_lines
 from pytest_sdperf.report.artifacts import artifact_lines
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.fairness import fairness_lines
 from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.floors import floor_lines
 from pytest_sdperf.report.header import header_lines
@@ -62,6 +63,7 @@ def report_lines(
         ]
         yield from _section(table_lines(mine, matches, width=width))
     yield from _section(request_lines(reports, width=width))
+    yield from _section(fairness_lines(reports, width=width))
     yield from _section(pair_lines(reports, width=width))
     yield from _section(taken_over_lines(reports, width=width))
     yield from _section(turn_lines(reports, width=width))

@@ -17,6 +17,7 @@ from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import JUDGED_ALONE
 from pytest_sdperf.report.line import Line
+from pytest_sdperf.report.markdown import markdown_text
 from pytest_sdperf.report.results import SavedResults
 from pytest_sdperf.report.terminal import report_lines
 from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
@@ -146,6 +147,22 @@ def _strictness() -> tuple[str, ...]:
     return (*STRICTNESS, *map(fail_on_field, FAIL_ON))
 
 
+def gate_markdown(gated: Gated, *, results: Path) -> str:
+    """Return the same as Markdown.
+
+    Args:
+        gated: The verdicts.
+        results: File of the results.
+    """
+    run = gated.saved.run.against(gated.sources, gated.reports)
+    return markdown_text(gated.reports, run, title=_title(gated.saved, results), problems=gated.problems)
+
+
+def _title(saved: SavedResults, results: Path) -> str:
+    commit = f", commit {saved.run.commit}" if saved.run.commit else ""
+    return f"{results} of {saved.date}{commit}"
+
+
 def gate_lines(gated: Gated, *, results: Path, width: int) -> Iterator[Line]:
     """Yield the report, as the run itself would have printed it.
 
@@ -155,8 +172,7 @@ def gate_lines(gated: Gated, *, results: Path, width: int) -> Iterator[Line]:
         width: Columns of the terminal.
     """
     saved = gated.saved
-    commit = f", commit {saved.run.commit}" if saved.run.commit else ""
-    yield Line(f"results    {results} of {saved.date}{commit}")
+    yield Line(f"results    {_title(saved, results)}")
     for problem in gated.problems:
         yield Line(f"INVALID {problem}", ("red",))
     yield from unused_lines(gated.unused, rule=gated.policy.unused_baselines)

@@ -18,16 +18,24 @@ def check_outputs(settings: Settings) -> None:
         OptionError: One cannot.
     """
     for option, path in (("--sdperf-json", settings.json_file), ("--sdperf-explain", settings.explain_file)):
-        try:
-            if path is not None:
-                check_writable(path)
-        except OSError as error:
-            raise OptionError(
-                f"{option}={path} cannot be written: {error.strerror}. Name a file in a writable folder with "
-                f"{option}=FILE."
-            ) from error
+        if path is not None:
+            check_file(option, path)
     if settings.images_dir is not None:
         _check_images(settings.images_dir)
+
+
+def check_file(option: str, path: Path) -> None:
+    """Find out whether a file can be written, without touching it.
+
+    Raises:
+        OptionError: It cannot.
+    """
+    try:
+        check_writable(path)
+    except OSError as error:
+        raise OptionError(
+            f"{option}={path} cannot be written: {error.strerror}. Name a file in a writable folder with {option}=FILE."
+        ) from error
 
 
 def _check_images(folder: Path) -> None:

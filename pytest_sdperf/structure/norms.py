@@ -20,11 +20,13 @@ class Norm:
         path: Module path, such as `down_blocks.0.resnets.0.norm1`.
         after_sum: Whether its input is the sum of two activations, so that the addition can fuse into it.
         rank: Rank of the tensor that it normalises: 4 for images, 3 for sequences.
+        silu: Whether a SiLU follows it, which can fuse into it.
     """
 
     path: str
     after_sum: bool
     rank: int
+    silu: bool = False
 
 
 def layer_norms(root: torch.nn.Module) -> list[Norm]:
@@ -62,7 +64,7 @@ def group_norms(root: torch.nn.Module) -> list[Norm]:
         walk.through([*middle, *up] if decoder else [*down, *middle], concatenates=False)
         if unet:
             walk.through(up, concatenates=True)
-        walk.add(join(path, "conv_norm_out"), after_sum=walk.after_sum)
+        walk.add(join(path, "conv_norm_out"), after_sum=walk.after_sum, before=part.conv_act)
         norms.extend(walk.norms)
     return norms
 
@@ -74,8 +76,9 @@ class _ImageWalk:
         self.norms: list[Norm] = []
         self.after_sum = False
 
-    def add(self, path: str, *, after_sum: bool, rank: int = 4) -> None:
-        self.norms.append(Norm(path, after_sum, rank))
+    def add(self, path: str, *, after_sum: bool, rank: int = 4, before: Any = None) -> None:
+        """Add a norm, with the activation that it stands before."""
+        self.norms.append(Norm(path, after_sum, rank, silu=type(before).__name__ == "SiLU"))
 
     def through(self, blocks: Iterable[tuple[str, Any]], *, concatenates: bool) -> None:
         """Follow blocks; those of a UNet's way up concatenate a skip connection before each resnet."""
@@ -90,9 +93,11 @@ class _ImageWalk:
                 self.after_sum = False
 
     def _resnet(self, path: str, resnet: Any, *, concatenates: bool) -> None:
-        self.add(join(path, "norm1"), after_sum=self.after_sum and not concatenates)
+        activation = resnet.nonlinearity
+        self.add(join(path, "norm1"), after_sum=self.after_sum and not concatenates, before=activation)
         # The time embedding is added between the convolutions; a VAE has none.
-        self.add(join(path, "norm2"), after_sum=getattr(resnet, "time_emb_proj", None) is not None)
+        embeds = getattr(resnet, "time_emb_proj", None) is not None
+        self.add(join(path, "norm2"), after_sum=embeds, before=activation)
         self.after_sum = True
 
     def _attention(self, path: str, attention: Any) -> None:

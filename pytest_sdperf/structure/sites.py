@@ -34,6 +34,15 @@ def geglus(root: torch.nn.Module) -> list[str]:
     return [path for path, _ in modules_of(root, "GEGLU")]
 
 
+def time_projections(root: torch.nn.Module) -> list[str]:
+    """Return the paths of the projections of the time embedding, each of which is added to an image."""
+    return [
+        join(path, "time_emb_proj")
+        for path, part in modules_of(root, "ResnetBlock2D")
+        if getattr(part, "time_emb_proj", None) is not None
+    ]
+
+
 def convolutions(root: torch.nn.Module) -> list[str]:
     """Return the paths of the two-dimensional convolutions, those of derived classes included."""
     return [

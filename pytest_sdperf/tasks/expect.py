@@ -23,7 +23,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     Returns:
         `counts`: component -> rung -> `domain::op_type` -> nodes that the rung adds; `sites`: component -> rung ->
-        `domain::op_type` -> module paths where it adds them.
+        `domain::op_type` -> module paths where it adds them; `budgets`: component -> rung -> `domain::op_type` ->
+        nodes that it leaves at most.
     """
     model = context.catalog.models.get(arguments["model"])
     context.say(f"counting what the modules of {model.name} allow")
@@ -33,6 +34,10 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     return {
         "counts": {
             component: {name: dict(rung.expected(module)) for name, rung in rungs.items()}
+            for component, module in modules.items()
+        },
+        "budgets": {
+            component: {name: dict(rung.leaves(module)) for name, rung in rungs.items()}
             for component, module in modules.items()
         },
         "sites": {

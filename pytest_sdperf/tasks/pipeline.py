@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_sdperf.components import IMAGE
 from pytest_sdperf.errors import EngineMissingError
+from pytest_sdperf.faults import planting
 from pytest_sdperf.files.arrays import save_arrays
 from pytest_sdperf.pipeline.prompts import Call
 from pytest_sdperf.pipeline.text_to_image import OnStep, TextToImage, draw_noise
@@ -57,7 +58,7 @@ def loaded_request(
         watched: Makes of the call of a component one that is looked at.
     """
     check_packages(arguments["device_kind"])
-    with loaded_pipeline(arguments, context) as parts:
+    with planting.libraries(arguments), loaded_pipeline(arguments, context) as parts:
         calls: dict[str, Call] = {name: part.runner.call for name, part in parts.items()}
         for watch in watched:
             calls = {name: watch(name, call) for name, call in calls.items()}
@@ -163,10 +164,13 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
 
     on_cpu = arguments["device_kind"] == "cpu"
     calls: list[int] = []
+    floatings: set[str] = set()
     with loaded_request(arguments, context) as (pipeline, parts):
 
         def call() -> None:
-            calls.append(_generate(pipeline, arguments).unet_calls)
+            result = _generate(pipeline, arguments)
+            calls.append(result.unet_calls)
+            floatings.add(result.vae_floating)
             if not on_cpu:
                 torch.cuda.synchronize()
 
@@ -177,7 +181,8 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
             on_cpu=on_cpu,
             allocator_peak=_allocator_peak(parts),
         )
-        facts = _facts(parts)
+        # The loop calls every component whenever its turn comes, and keeps no answer.
+        facts = {**_facts(parts), "vae_floating": min(floatings), "caching": "none"}
         if not arguments["plan"].get("slowdowns"):  # a self-test is about the times alone
             facts |= _stages(parts, arguments)
             facts = _what_ran.of_request(

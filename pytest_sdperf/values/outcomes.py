@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
+SCORES = ("right", "clearness", "shift")  # of pictures
+
 
 @dataclasses.dataclass(frozen=True)
 class Step:
@@ -101,6 +103,33 @@ class Window:
 
 
 @dataclasses.dataclass(frozen=True)
+class ReferenceScores:
+    """Does the reference draw what its weights drew when they were stored?
+
+    Attributes:
+        right, clearness, shift: As of `Semantics`, of the reference; stored scores stand in place of its own.
+        versions: Libraries that draw now.
+        stored_versions: Libraries that drew what is stored.
+    """
+
+    right: Window
+    clearness: Window
+    shift: Window
+    versions: Mapping[str, str]
+    stored_versions: Mapping[str, str]
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ReferenceScores:
+        """Rebuild it from JSON data."""
+        return cls(**{**data, **{name: Window(**data[name]) for name in SCORES}})
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """The scores."""
+        return (self.right, self.clearness, self.shift)
+
+
+@dataclasses.dataclass(frozen=True)
 class Semantics:
     """Do pictures show what their prompts say?
 
@@ -111,6 +140,7 @@ class Semantics:
         shift: Mean distance of things from where the pictures of the reference have them, in pixels.
         wrong: What is not as said -> in how many pictures.
         lost: Prompts that the reference draws right and the engine does not.
+        reference: How the reference itself stands to what is stored of these weights; None where nothing is.
     """
 
     prompts: int
@@ -119,12 +149,14 @@ class Semantics:
     shift: Window
     wrong: Mapping[str, int]
     lost: tuple[str, ...] = ()
+    reference: ReferenceScores | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Semantics:
         """Rebuild it from JSON data."""
-        windows = {name: Window(**data[name]) for name in ("right", "clearness", "shift")}
-        return cls(**{**data, **windows, "lost": tuple(data["lost"])})
+        windows = {name: Window(**data[name]) for name in SCORES}
+        reference = ReferenceScores.from_json(data["reference"]) if data.get("reference") else None
+        return cls(**{**data, **windows, "lost": tuple(data["lost"]), "reference": reference})
 
     @property
     def windows(self) -> tuple[Window, ...]:

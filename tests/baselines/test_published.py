@@ -164,6 +164,44 @@ def test_beside_matches_family_model_and_batch_size():
     assert published.beside(FILES, family="a100", model="sd15", batch_sizes=[]) == ()
 
 
+def of_rows(family, **fields):
+    given = {"model": "sd21", "batch_sizes": [1], **fields}
+    return [(match.table.name, match.row.label) for match in published.beside(FILES, family=family, **given)]
+
+
+def test_rows_that_call_latency_end_to_end_stand_beside_a_request():
+    assert of_rows("rtx-4090") == [
+        ("RTX4090, 768*768", "PyTorch"),
+        ("RTX4090, 768*768", "OneDiff nexfort"),
+        ("RTX4090, 512*512", "PyTorch"),
+        ("RTX4090, 512*512", "OneDiff nexfort"),
+    ]
+    (match, *_) = published.beside(FILES, family="rtx-4090", model="sd21", batch_sizes=[1])
+    (cell,) = match.row.cells
+    assert (cell.latency_s, cell.memory_mb, cell.has_numbers) == (1.78, 3.767 * 1024, True)
+
+
+def test_what_was_measured_with_sd1_stands_beside_sd15():
+    assert of_rows("quadro-rtx-8000", model="sd15") == [
+        ("Latency, RTX 8000", "half precision against single precision")
+    ]
+    assert of_rows("quadro-rtx-8000", model="sd21") == []
+
+
+def test_every_row_with_a_family_is_shown_for_some_run():
+    """What nobody can ever see is not worth its place."""
+    wanted = {(id(table), row.label, index) for one in FILES for table in one.tables if table.family
+              for index, row in enumerate(table.rows)}  # fmt: skip
+    shown = set()
+    for family in {table.family for one in FILES for table in one.tables}:
+        for model in ("sd15", "sd21", "sdxl"):
+            for match in published.beside(FILES, family=family, model=model, batch_sizes=range(1, 65)):
+                index = next(i for i, row in enumerate(match.table.rows) if row is match.row)
+                shown.add((id(match.table), match.row.label, index))
+    assert len(wanted) > 100
+    assert shown == wanted
+
+
 # ----------------------------------------------------------------------------------------------- bad files
 
 

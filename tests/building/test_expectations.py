@@ -75,8 +75,8 @@ NORM, SKIP = "com.microsoft::GroupNorm", "com.microsoft::SkipGroupNorm"
     [
         (spoil_softmax, f"{BLOCK}.attn1", (f"{MHA}[packed-qkv]", MHA, NO_SOFTMAX)),
         (spoil_softmax, f"{BLOCK}.attn2", (f"{MHA}[packed-kv]", MHA, NO_SOFTMAX)),
-        (spoil_norm, "down_blocks.1.resnets.0.norm2", (SKIP, NORM, SCALED)),
-        (spoil_norm, "up_blocks.0.resnets.1.norm1", (NORM, NORM, SCALED)),
+        (spoil_norm, "down_blocks.1.resnets.0.norm2", (f"{SKIP}[silu]", NORM, SCALED)),
+        (spoil_norm, "up_blocks.0.resnets.1.norm1", (f"{NORM}[silu]", NORM, SCALED)),
         (spoil_gelu, f"{BLOCK}.ff.net.0", ("com.microsoft::BiasSplitGelu", "", NO_CANDIDATE)),
     ],
 )

@@ -24,6 +24,7 @@ from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
 
 MACHINE = {"cores": 2, "pool": "default"}
 RUN = RunInfo("A card", "h200", "h200", MACHINE, commit="abc123", fusions="onnxruntime-1.32.json")
+EXPORT = ["baselines", "export", "--csv", "--baselines=baselines"]
 SLOW = (14.9, 15.0, 15.1)
 WRONG = Agreement("component", "relative-l2", 1.0, 0.1, 0.2, "float16", "float32")
 
@@ -509,3 +510,24 @@ def test_prune_refuses_what_does_not_say_what_to_remove(user, arguments, course,
     user.saves(report(), **course)
     assert user.type("prune", *arguments) == (4, [f"ERROR: {message}"])
     assert len(user.stored()) == 1
+
+
+# ---------------------------------------------------------------------------------------------------------- export
+
+
+def test_export_prints_every_session(user, capsys):
+    user.stores(stored(session(date="2026-11-01T10:00Z"), session(date="2026-11-20T10:00Z")))
+    status, lines = cli.main(EXPORT), capsys.readouterr().out.splitlines()
+    assert (status, lines[0]) == (0, "date,commit,slug,key,metric,value")
+    assert [line for line in lines if ",latency_s," in line] == [
+        f"2026-11-01T10:00Z,,h200,{CASE.key},latency_s,0.01",
+        f"2026-11-20T10:00Z,,h200,{CASE.key},latency_s,0.01",
+    ]
+
+
+def test_export_says_where_there_is_nothing(user, capsys):
+    assert cli.main(EXPORT) == 4
+    assert capsys.readouterr().err == (
+        "ERROR: there is no baseline in baselines. Name the folder with --baselines=FOLDER, or record one with "
+        "--sdperf-update-baselines.\n"
+    )

@@ -142,3 +142,28 @@ def test_the_device_has_to_be_named(capsys):
         cli.main(["gate", "results.json"])
     assert caught.value.code == 2
     assert "the following arguments are required: --gpu" in capsys.readouterr().err
+
+
+def test_the_report_is_written_as_markdown_whatever_its_status(gate, tmp_path):
+    asked = ("--gpu=h200", "--baselines=baselines", "--markdown=summary.md")
+    status, told, _ = gate(*asked, times_ms=(14.9, 15.0, 15.1))
+    lines = (tmp_path / "summary.md").read_text(encoding="utf-8").splitlines()
+    assert (status, lines[0]) == (1, "## verdicts of 1 case: 1 REGRESSED")
+    assert lines[4:7] == [
+        "| results | results.json of 2026-11-28T10:00Z |",
+        "| device | A card (h200), 2 cores |",
+        "| baselines | baselines/h200.json: 1 case, newest of 2026-11-20 |",
+    ]
+    assert told[0] == "results    results.json of 2026-11-28T10:00Z"
+    assert sum(line.startswith("- **REGRESSED** a::b: UNet latency 15.0 ms is 50 % above") for line in lines) == 1
+    gate(*asked, planted="weights-quantized")
+    assert "**INVALID** the fault weights-quantized was planted into the run" in (tmp_path / "summary.md").read_text()
+
+
+def test_a_markdown_file_that_cannot_be_written_is_refused_before_anything_is_judged(gate):
+    status, lines, told = gate("--gpu=h200", "--baselines=baselines", "--markdown=nowhere/summary.md")
+    assert (status, lines) == (4, [])
+    assert told == (
+        "ERROR: --markdown=nowhere/summary.md cannot be written: No such file or directory. Name a file in a writable "
+        "folder with --markdown=FILE.\n"
+    )

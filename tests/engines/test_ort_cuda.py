@@ -17,7 +17,7 @@ from fake_onnxruntime_session import SHAPES, FakeSession
 
 from pytest_sdperf.contracts import LoadRequest
 from pytest_sdperf.engines import _ort_memory
-from pytest_sdperf.engines.ort_cuda import OrtCudaEngine, provider_options
+from pytest_sdperf.engines.ort_cuda import GEMM_OPTIONS, OrtCudaEngine, provider_options
 from pytest_sdperf.models import sd15, sd21
 from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.testing import SMALL
@@ -85,10 +85,10 @@ def sessions(monkeypatch):
     return made
 
 
-def load(model=None, **options):
+def load(model=None, floating="float16", **options):
     engine = OrtCudaEngine()
     request = LoadRequest(
-        build=Build("k", "onnx", Path("model.onnx"), "float16"),
+        build=Build("k", "onnx", Path("model.onnx"), floating),
         model=model or Model(),
         component="unet",
         workload=SMALL,
@@ -106,6 +106,26 @@ def test_the_session_gets_the_options_and_the_cpu_behind_them(sessions):
     (session,) = sessions
     options = DEFAULTS | {"sdpa_kernel": "8", "fuse_conv_bias": "1"}
     assert session.providers == [("CUDAExecutionProvider", options), "CPUExecutionProvider"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "floating", "told"),
+    [
+        (None, "float16", "float32"),
+        ("0", "float16", "float32"),
+        ("1", "float16", "float16"),
+        ("3", "float16", "float16"),
+        ("2", "float16", "float32"),
+        ("1", "float32", "float32"),
+        ("many", "float16", "float32"),
+    ],
+)
+def test_it_says_in_which_type_cublas_accumulates(asked, floating, told, sessions, monkeypatch):
+    monkeypatch.delenv(GEMM_OPTIONS, raising=False)
+    if asked is not None:
+        monkeypatch.setenv(GEMM_OPTIONS, asked)
+    with load(floating=floating) as runner:
+        assert runner.facts()["accumulation"] == told
 
 
 def test_attention_is_no_fact_where_onnxruntime_chooses(sessions):

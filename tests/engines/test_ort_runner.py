@@ -323,7 +323,8 @@ def test_what_a_session_says_carries_the_name_of_its_component(tmp_path):
 
 
 def test_on_the_cpu_nothing_is_out_of_place(on_cpu):
-    assert set(on_cpu.facts()) == {"threads", "providers", "placement"}
+    assert set(on_cpu.facts()) == {"threads", "providers", "placement", "accumulation"}
+    assert on_cpu.facts()["accumulation"] == "float32"
 
 
 @pytest.mark.parametrize(("provider", "severity"), [("CPUExecutionProvider", 3), ("CUDAExecutionProvider", 2)])

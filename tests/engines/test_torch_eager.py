@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.engines import _torch
 from pytest_sdperf.engines.torch_eager import KERNELS, TorchEngine
 from pytest_sdperf.errors import UnsupportedOptionError
 from pytest_sdperf.models import sd15
@@ -65,6 +66,22 @@ def operators(runner):
 
 def test_the_engine_keeps_its_contract(tmp_path):
     check_engine(TorchEngine(), folder=tmp_path)
+
+
+def test_it_says_in_which_type_products_are_accumulated(load, monkeypatch):
+    for floating, told in (("float32", "float32"), ("float16", None)):  # of halves on a CPU torch does not say it
+        with load(floating=floating) as runner:
+            assert runner.facts().get("accumulation") == told
+    for floating, allowed, told in (
+        ("float16", False, "float32"),
+        ("float16", True, "float16"),
+        ("bfloat16", True, "float32"),
+        ("float32", True, "float32"),
+    ):
+        monkeypatch.setattr(torch.backends.cuda, "matmul", types.SimpleNamespace(allow_fp16_accumulation=allowed))
+        build = Build("k", "module", None, floating)
+        request = types.SimpleNamespace(build=build, device_kind="cuda")
+        assert _torch.accumulation(request) == {"accumulation": told}
 
 
 @pytest.mark.parametrize(("attention", "ran", "not_ran"), [("flash", FLASH_ON_CPU, MATH), ("math", MATH, FLASH_ON_CPU)])

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_sdperf.checking.agreement import plain_runner
+from pytest_sdperf.checking.agreement import plain_runner, reference_key
 from pytest_sdperf.contracts import Runner
 from pytest_sdperf.device import Device, DeviceProbe, Health
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.faults import known, planting
 from pytest_sdperf.faults.fault import NowhereError, Place
+from pytest_sdperf.schedulers import make_scheduler
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import Case
 
@@ -68,7 +69,7 @@ def test_every_place_has_a_fault_and_is_told_of_no_other(place):
 
 def test_only_what_happens_in_a_worker_is_told_to_it():
     told = {known.get(name).place for name in known.FAULTS if planting.of_task(name)}
-    assert told == {Place.RUNNER, Place.ANSWER}
+    assert told == {Place.RUNNER, Place.LIBRARY, Place.ANSWER}
     assert planting.of_task("runtime-error-swallowed") == {"planted": "runtime-error-swallowed"}
     assert planting.of_task("") == {}
 
@@ -79,11 +80,39 @@ def test_only_what_is_built_has_a_builder_of_its_own():
     assert not planting.builds("")
 
 
-def test_a_reference_has_no_fault():
+def test_a_reference_has_no_fault_but_that_of_the_libraries_that_it_shares():
     request = EngineRequest("ort-cpu", "ort-cpu")
-    faulty = CaseRunner(CASE, request, SimpleNamespace(), "runtime-error-swallowed")
-    assert plain_runner(faulty).plant == ""
-    assert plain_runner(faulty).case.engine == "torch"
+    for name in ("", *known.FAULTS):
+        plain = plain_runner(CaseRunner(CASE, request, SimpleNamespace(), name))
+        assert plain.plant == (name if name == "environment-scheduler-clips" else "")
+        assert plain.case.engine == "torch"
+
+
+def test_a_reference_with_a_fault_is_kept_under_a_key_of_its_own():
+    def key(plant: str) -> str:
+        bench = SimpleNamespace(device=CARD)
+        plain = SimpleNamespace(case=CASE, builds=dict, workbench=bench, plant=plant)
+        return reference_key(plain, "pytest_sdperf.tasks.pipeline", {})  # type: ignore[arg-type]  # as far as it looks
+
+    assert key("environment-scheduler-clips") != key("")
+
+
+def test_a_library_has_its_fault_for_the_life_of_a_request():
+    import torch
+
+    def step() -> float:
+        scheduler = make_scheduler("ddim", {"clip_sample": False, "prediction_type": "epsilon"})
+        scheduler.set_timesteps(4)
+        sample = torch.full((1, 4, 2, 2), 3.0)
+        moved = scheduler.step(torch.zeros_like(sample), scheduler.timesteps[0], sample, return_dict=False)[0]
+        return float(moved.flatten()[0])
+
+    sound = step()
+    with planting.libraries({"planted": "environment-scheduler-clips"}):
+        assert abs(step()) < abs(sound)
+    assert step() == sound
+    with planting.libraries({}), planting.libraries({"planted": "runtime-error-swallowed"}):
+        assert step() == sound
 
 
 def test_a_component_without_its_fault_is_the_very_same():

@@ -9,6 +9,7 @@ import pytest
 from pytest_sdperf.fusing.explain import (
     GONE,
     NO_CANDIDATE,
+    PLAIN,
     Explanation,
     Unfused,
     assign,
@@ -81,6 +82,14 @@ def test_an_operator_without_a_candidate_is_explained_by_the_one_that_it_takes_i
     assert unfused({SKIP: ["r.norm2"]}, seen, {}) == [
         Unfused(SKIP, "r.norm2", "its weight is no weight", NORM, "m", "Mul")
     ]
+
+
+def test_a_norm_without_its_activation_is_told_from_one_that_is_not_fused():
+    silu = f"{NORM}[silu]"
+    seen = [Site(silu, "r.norm1"), Site(NORM, "r.norm2"), Site(silu, "r.norm4")]
+    assert unfused({silu: ["r.norm1", "r.norm2", "q.norm3", "r.norm4"]}, seen, {silu: 2, NORM: 1}) == [
+        Unfused(silu, "r.norm2", PLAIN), Unfused(silu, "q.norm3", NO_CANDIDATE)
+    ]  # fmt: skip
 
 
 def test_where_no_rule_found_anything():

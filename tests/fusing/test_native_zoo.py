@@ -12,8 +12,9 @@ import onnx_ir as ir
 import pytest
 import rewriting
 from rewriting import LAST, RUNGS, SIZES, build, counts, reference, tolerance
-from zoo_targets import counted, expected
+from zoo_targets import budgets, counted, expected
 
+from pytest_sdperf.fusing import layout
 from pytest_sdperf.fusing.explain import explain
 from pytest_sdperf.fusing.layout import NCHW_TO_NHWC, NHWC_TO_NCHW, is_transpose
 from pytest_sdperf.fusing.record import Site
@@ -240,6 +241,43 @@ def test_transposes_are_left_at_inputs_and_outputs_only(name):
     assert (len(first), len(last), len(transposes)) == (images, images, 2 * images)
     assert all(node.inputs[0].is_graph_input() for node in first)
     assert all(node.outputs[0].is_graph_output() for node in last)
+
+
+WITH_IMAGES = ("unet", "vae_decoder", "vae_encoder")
+LAYOUTS = ("nhwc-conv", "all-group-norm", "all-fmha", "all-fp16", "fmha+nhwc-conv", LAST)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "text" not in name])
+def test_no_graph_has_more_transposes_than_its_module_needs(name):
+    assert counted(fused(name).model)["::Transpose"] <= budgets(name, LAST)["::Transpose"] == 2
+
+
+@pytest.mark.parametrize("selection", LAYOUTS)
+@pytest.mark.parametrize("component", WITH_IMAGES)
+def test_every_selection_has_as_many_transposes_as_its_module_needs_at_most(component, selection):
+    name = f"{UNET}-static".replace("unet", component)
+    most = budgets(name, selection)["::Transpose"]
+    left = counted(fused(name, selection).model)["::Transpose"]
+    assert 0.7 * most <= left <= most
+
+
+@pytest.mark.parametrize("selection", ["nhwc-conv", LAST])
+@pytest.mark.parametrize("component", ["unet", "vae_decoder"])
+def test_a_layout_in_which_nothing_cancels_has_too_many(component, selection, monkeypatch):
+    monkeypatch.setattr(layout, "settle", lambda graph: None)
+    name = f"{UNET}-static".replace("unet", component)
+    model = graph_zoo.load_structure(name)
+    build(model, selection)
+    target, _ = expected(name, selection)
+    reached = counted(model)
+    assert {op: reached[op] for op in target} == target  # every operator is there
+    assert reached["::Transpose"] > budgets(name, selection)["::Transpose"]
+
+
+def test_without_channels_last_there_is_no_budget():
+    for selection in ("fp32", "fmha", "all-nhwc-conv"):
+        assert budgets(f"{UNET}-static", selection) == {}
+    assert budgets("torch-2.13/sd15-thin-text_encoder-dynamo-18-static", LAST) == {}
 
 
 # Exporters and opsets, each once; the other graphs take their turn in the slow tests.

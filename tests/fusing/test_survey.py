@@ -16,8 +16,8 @@ RUNGS = {rung.name: rung for rung in LADDER}
 MICROSOFT = "com.microsoft::"
 UNET = {
     "SkipLayerNormalization": 32, "Gelu": 0, "MultiHeadAttention": 0, "MultiHeadAttention[packed-qkv]": 16,
-    "MultiHeadAttention[packed-kv]": 16, "NhwcConv": 98, "GroupNorm": 16, "SkipGroupNorm": 45, "BiasSplitGelu": 16,
-    "BiasAdd": 16,
+    "MultiHeadAttention[packed-kv]": 16, "NhwcConv": 98, "GroupNorm[silu]": 16, "SkipGroupNorm": 16,
+    "SkipGroupNorm[silu]": 29, "BiasSplitGelu": 16, "BiasAdd": 16,
 }  # fmt: skip
 KNOWN = {
     "torch-2.13/sd15-thin-unet-dynamo-18-static": (UNET, {"LayerNormalization": 16, "Conv": 0}),
@@ -33,7 +33,7 @@ KNOWN = {
         {"LayerNormalization": 1},
     ),
     "torch-2.13/sd15-thin-vae_decoder-torchscript-17-static": (
-        {"MultiHeadAttention": 1, "NhwcConv": 36, "GroupNorm": 18, "SkipGroupNorm": 12},
+        {"MultiHeadAttention": 1, "NhwcConv": 36, "GroupNorm[silu]": 18, "SkipGroupNorm": 1, "SkipGroupNorm[silu]": 11},
         {"Conv": 0},
     ),
 }

@@ -9,12 +9,13 @@ import pytest
 from drawings import drawn
 from scipy import ndimage
 
-from pytest_sdperf.checking.semantics import compare
+from pytest_sdperf.checking.semantics import compare, compare_reference
 from pytest_sdperf.judging.semantics import judge_semantics
+from pytest_sdperf.shapes.expected import Expected, Request
 from pytest_sdperf.shapes.scenes import prompt_scenes
 from pytest_sdperf.shapes.scoring import score
 from pytest_sdperf.values import to_json
-from pytest_sdperf.values.outcomes import Outcome, Semantics, Window
+from pytest_sdperf.values.outcomes import Outcome, ReferenceScores, Semantics, Window
 
 SCENES = prompt_scenes(24)
 GOOD = drawn(SCENES)
@@ -168,5 +169,81 @@ def test_what_is_lost_is_listed():
     )
 
 
+THEN = {"torch": "2.13.0+cpu", "diffusers": "0.42.1"}
+NOW = {"torch": "2.13.0+cpu", "diffusers": "0.43.0"}
+REFERENCE = ReferenceScores(
+    right=Window(1.0, 1.0, 0.95, 1.0),
+    clearness=Window(0.907, 0.908, 0.894, 0.921),
+    shift=Window(0.02, 0.0, 0.0, 0.5),
+    versions=NOW,
+    stored_versions=THEN,
+)
+
+
+def told_of(versions=NOW, **windows):
+    changes = {name: dataclasses.replace(getattr(REFERENCE, name), **changed) for name, changed in windows.items()}
+    reference = dataclasses.replace(REFERENCE, versions=versions, **changes)
+    verdict = judge_semantics(dataclasses.replace(SEMANTICS, reference=reference))
+    return verdict.outcome, verdict.code, verdict.sentence
+
+
+def test_a_reference_that_draws_as_it_did_is_no_reason():
+    assert told_of() == told()
+
+
+def test_a_reference_that_draws_fewer_right_than_it_did_is_wrong_though_the_engine_agrees_with_it():
+    assert told_of(right={"obtained": 0.6}, clearness={"obtained": 0.7}, shift={"obtained": 3.2}) == (
+        Outcome.INVALID,
+        "reference-wrong",
+        (
+            "The reference is wrong, so that what agrees with it tells nothing: torch in float32 draws 60 of 100 "
+            "pictures as their prompts say, where these weights drew 100 when they were stored (window 95 to 100: "
+            "OUTSIDE); clearness 0.700 against 0.908 (window 0.894 to 0.921: OUTSIDE); things 3.20 pixels from where "
+            "they were then (at most 0.5: OUTSIDE). Now there is diffusers 0.43.0 instead of 0.42.1; to draw as then, "
+            "type: pip install diffusers==0.42.1"
+        ),
+    )
+
+
+def test_a_reference_that_moved_things_is_wrong_though_all_is_right():
+    outcome, code, sentence = told_of({**THEN}, shift={"obtained": 1.45})
+    assert (outcome, code) == (Outcome.INVALID, "reference-wrong")
+    assert sentence == (
+        "The reference is wrong, so that what agrees with it tells nothing: torch in float32 draws 100 of 100 pictures "
+        "as their prompts say, where these weights drew 100 when they were stored (window 95 to 100); clearness 0.907 "
+        "against 0.908 (window 0.894 to 0.921); things 1.45 pixels from where they were then (at most 0.5: OUTSIDE). "
+        "The libraries are those of then (torch 2.13.0+cpu, diffusers 0.42.1); type `sdperf doctor` to see what else "
+        "is installed."
+    )
+
+
+def test_libraries_of_another_build_are_named_as_pip_knows_them():
+    sentence = told_of({"diffusers": "0.42.1"}, shift={"obtained": 1.45})[2]
+    assert sentence.endswith(
+        "Now there is torch missing instead of 2.13.0+cpu; to draw as then, type: pip install torch==2.13.0"
+    )
+
+
+def test_a_reference_that_draws_nothing_where_it_drew_everything_is_wrong_and_not_inconclusive():
+    nothing = {"reference": 0.0, "low": 0.0, "obtained": 0.0}
+    semantics = dataclasses.replace(SEMANTICS, right=dataclasses.replace(SEMANTICS.right, **nothing))
+    reference = dataclasses.replace(REFERENCE, right=dataclasses.replace(REFERENCE.right, obtained=0.0))
+    assert judge_semantics(semantics).code == "reference-not-understood"
+    assert judge_semantics(dataclasses.replace(semantics, reference=reference)).code == "reference-wrong"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_reference_and_engine_draw_wrongly_alike_is_not_held(fault):
+    """Both sides draw with the same libraries: their pictures agree, whatever these do."""
+    wrong, good = scores(FAULTS[fault](GOOD)), tuple(scores(GOOD))
+    alike = compare(SCENES, wrong, wrong)
+    stored = Expected(Request("", 20, "ddim"), THEN, good)
+    verdict = judge_semantics(dataclasses.replace(alike, reference=compare_reference(wrong, stored)))
+    assert (verdict.outcome, verdict.code) == (Outcome.INVALID, "reference-wrong")
+
+
 def test_it_travels_as_json():
-    assert Semantics.from_json(to_json(SEMANTICS)) == SEMANTICS
+    for semantics in (SEMANTICS, dataclasses.replace(SEMANTICS, reference=REFERENCE)):
+        assert Semantics.from_json(to_json(semantics)) == semantics
+    without = {name: value for name, value in to_json(SEMANTICS).items() if name != "reference"}
+    assert Semantics.from_json(without) == SEMANTICS

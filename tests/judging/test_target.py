@@ -35,19 +35,35 @@ TABLE = [
      ("lacks operators that its torch module allows, and nothing is stored to compare it: "
      "MultiHeadAttention[packed-qkv] 0 of 16.")),
     (ALL, {}, HELD, "as-derived", "has every operator that its torch module allows (114)."),
-    ({CONV: 98}, {CONV: 98}, GAP, "below-target",
+    # A target of 0 is a target too: of what is left where nothing is stored, nothing can have been lost.
+    ({CONV: 97, "::Conv": 1}, {}, NEW, "below-target-unknown",
+     ("lacks operators that its torch module allows, and nothing is stored to compare it: 1 Conv left, "
+     "MultiHeadAttention[packed-qkv] 0 of 16, NhwcConv 97 of 98.")),
+    ({**ALL, MHA: 16}, {}, NEW, "below-target-unknown",
+     ("lacks operators that its torch module allows, and nothing is stored to compare it: "
+     "16 MultiHeadAttention left.")),
+    # Stored, but before this operator was counted: of that one nothing is known.
+    ({CONV: 98, "::Conv": 1}, {CONV: 98, QKV: 0}, NEW, "below-target-unknown",
+     "lacks operators that its torch module allows, and nothing is stored to compare it: 1 Conv left."),
+    ({CONV: 97, "::Conv": 1}, {CONV: 98, QKV: 0}, REGRESSED, "operators-lost", "lost operators: NhwcConv 97 of 98."),
+    ({CONV: 98}, {CONV: 98, QKV: 0}, GAP, "below-target",
      "lacks operators that its torch module allows, as it is known to: MultiHeadAttention[packed-qkv] 0 of 16."),
-    ({CONV: 98, MHA: 16}, {CONV: 98, MHA: 16}, GAP, "below-target",
+    ({CONV: 98, MHA: 16}, {CONV: 98, MHA: 16, QKV: 0}, GAP, "below-target",
      ("lacks operators that its torch module allows, as it is known to: 16 MultiHeadAttention left, "
      "MultiHeadAttention[packed-qkv] 0 of 16.")),
     ({CONV: 97}, {CONV: 98}, REGRESSED, "operators-lost", "lost operators: NhwcConv 97 of 98."),
-    (ALL, {CONV: 98, MHA: 16}, IMPROVED, "more-fused",
+    (ALL, {CONV: 98, MHA: 16, QKV: 0}, IMPROVED, "more-fused",
      ("has more operators than known: MultiHeadAttention 0 instead of 16, "
      "MultiHeadAttention[packed-qkv] 16 instead of 0.")),
     # Attention that was fused and is neither fused nor packed any more is lost, although none may be left.
-    ({CONV: 98}, {CONV: 98, MHA: 16}, REGRESSED, "operators-lost", "lost operators: MultiHeadAttention 0 of 16."),
+    ({CONV: 98}, {CONV: 98, MHA: 16, QKV: 0}, REGRESSED, "operators-lost",
+     "lost operators: MultiHeadAttention 0 of 16."),
     ({**ALL, "::Conv": 2}, {**ALL, "::Conv": 4}, GAP, "below-target",
      "lacks operators that its torch module allows, as it is known to: 2 Conv left."),
+    # Forms that the stored counts do not tell apart: nothing is known of either, and nothing can be lost.
+    ({CONV: 98, MHA: 16}, {CONV: 98, MHA: 32}, NEW, "below-target-unknown",
+     ("lacks operators that its torch module allows, and nothing is stored to compare it: 16 MultiHeadAttention left, "
+     "MultiHeadAttention[packed-qkv] 0 of 16.")),
     ({**ALL, "::Conv": 4}, {**ALL, "::Conv": 2}, REGRESSED, "operators-lost", "lost operators: 4 Conv left."),
 ]  # fmt: skip
 
@@ -88,6 +104,15 @@ def test_a_release_of_which_nothing_is_known_is_judged_by_an_older_one(counts, o
 def test_a_graph_that_has_nothing_to_fuse(target, counts, outcome, code, end):
     verdict = judge_against_target(CASE, counts, target, known=None)
     assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, f"{WHAT} {end}")
+
+
+@pytest.mark.parametrize(("left", "code"), [(0, "as-derived"), (2, "as-derived"), (3, "operators-lost")])
+def test_operators_of_onnx_have_a_budget(left, code):
+    counts = {**ALL, "::Transpose": left}
+    verdict = judge_against_target(CASE, counts, TARGET, known=None, most={"::Transpose": 2})
+    assert verdict.code == code
+    if left > 2:
+        assert verdict.sentence == f"{WHAT} lost operators: 3 Transpose left (at most 2)."
 
 
 def test_what_was_lost_is_explained_before_what_was_never_there():

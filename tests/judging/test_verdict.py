@@ -276,6 +276,31 @@ def test_another_machine_is_never_compared(differences, code, sentence, before):
     assert (verdict.outcome, verdict.code, verdict.sentence) == (INVALID, code, sentence)
 
 
+NORM, SKIP = "com.microsoft::GroupNorm", "com.microsoft::SkipGroupNorm"
+ACTIVATED = {f"{NORM}[silu]": 16, f"{SKIP}[silu]": 29, SKIP: 16}
+TOGETHER = {NORM: 16, SKIP: 45}
+WITHOUT_SILU = {**TOGETHER, "::Sigmoid": 45, "::Mul": 45}
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "outcome", "code"),
+    [
+        (ACTIVATED, ACTIVATED, HELD, "graph-as-before"),
+        (TOGETHER, ACTIVATED, HELD, "graph-as-before"),  # stored before they were counted apart
+        (TOGETHER, {**ACTIVATED, SKIP: 15}, REGRESSED, "fused-operators-lost"),
+        (TOGETHER, WITHOUT_SILU, REGRESSED, "graph-grew"),
+        (ACTIVATED, WITHOUT_SILU, REGRESSED, "fused-operators-lost"),
+        (WITHOUT_SILU, ACTIVATED, IMPROVED, "graph-shrank"),
+    ],
+)
+def test_norms_with_an_activation_are_compared_with_what_was_stored_before_they_were_counted_apart(
+    before, now, outcome, code
+):
+    known, measured = ({"unet": {"::Conv": 98, **counts}} for counts in (before, now))
+    verdicts = judge(measurement(counts=measured), stored(session(counts=known)), policy=GPU)
+    assert [(v.outcome, v.code) for v in verdicts if v.metric == "counts"] == [(outcome, code)]
+
+
 def test_a_build_without_an_engine_is_judged_by_its_graph_alone():
     build = Measurement(case(engine=""), (), counts=COUNTS)
     before = stored(session(), of=case(engine=""))

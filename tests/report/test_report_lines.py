@@ -222,6 +222,32 @@ def test_the_header_of_a_cpu():
     )
 
 
+def test_every_number_of_a_published_row_is_shown():
+    of = case(**{**FULL, **WHOLE, "model": "sd21", "steps": 20})
+    matches = published.beside(FILES, family="rtx-3090", model="sd21", batch_sizes=[1])
+    lines = text(table_lines([scene(of, None, 600)], matches[:2], width=80)).splitlines()
+    assert [line.split() for line in lines if line.endswith("[1]")] == [
+        ["PyTorch", "2.10", "s", "3,857", "[1]"],
+        ["OneDiff", "nexfort", "1.35", "s", "3,643", "[1]"],
+    ]
+    assert lines[-4:] == [
+        "  [1] Run SD2 with nexfort backend (Beta Release) (OneDiff): RTX3090, 768*768",
+        "      PyTorch, batch 1: 10.4 iterations/s",
+        "      OneDiff nexfort, batch 1: 15.9 iterations/s; iterations/s +52 %; latency",
+        "        -36 %; warm-up 302 s with compilation; warm-up 113 s from a cache",
+    ]
+
+
+def test_a_published_change_is_a_line_of_text():
+    matches = published.beside(FILES, family="quadro-rtx-8000", model="sd15", batch_sizes=[1])
+    lines = text(table_lines([scene(case(**FULL, **WHOLE), None, 9000)], matches, width=120)).splitlines()
+    assert lines[-2:] == [
+        "  [1] Benchmarking Diffuser Models (Lambda): Latency, RTX 8000 (of sd1, which has the architecture of sd15)",
+        "      half precision against single precision, batch 1: latency -52 %",
+    ]
+    assert not any(line.startswith("published") for line in lines)
+
+
 def test_suspicious_images_keep_their_star():
     published_rows = published.beside(FILES, family="mi250x", model="sd15", batch_sizes=[8])
     raw = next(match for match in published_rows if match.row.label == "Raw FP32 models")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sdperf.faults.fault import Fault, NowhereError, Place
@@ -79,20 +80,28 @@ def drop_bias_of_gelu(model: ir.Model) -> None:
 
 
 def write_norm_differently(model: ir.Model) -> None:
+    _write_differently(model, find(model, "InstanceNormalization")[:1])
+
+
+def write_silu_differently(model: ir.Model) -> None:
+    _write_differently(model, find(model, "Sigmoid"))
+
+
+def _write_differently(model: ir.Model, nodes: Sequence[ir.Node]) -> None:
+    """Negate what nodes are given, twice."""
     import onnx_ir as ir
 
-    norm = find(model, "InstanceNormalization")[0]
-    source = norm.inputs[0]
-    for number in range(2):
-        node = ir.node("Neg", [source], metadata_props=dict(norm.metadata_props))
+    for number, given in enumerate([node for node in nodes for _ in range(2)]):
+        source = given.inputs[0]
         assert source is not None
+        node = ir.node("Neg", [source], metadata_props=dict(given.metadata_props))
         node.outputs[0].name = f"planted_{number}"
         node.outputs[0].shape, node.outputs[0].type = source.shape, source.type
-        model.graph.insert_before(norm, node)
-        source = node.outputs[0]
-    norm.replace_input_with(0, source)
+        model.graph.insert_before(given, node)
+        given.replace_input_with(0, node.outputs[0])
 
 
+_FUSED_DECODER = "--model=shapes --component=vae_decoder --optimization=bias-add --fuser=native"
 _SEEN = too_far(UNET, "float16")
 FAULTS = (
     Fault(
@@ -147,9 +156,21 @@ FAULTS = (
         Place.EXPORT, write_norm_differently,
         regressed(
             "operators-lost",
-            "The vae_decoder graph of shapes at bias-add, fused by native, lost operators: GroupNorm # of #.",
+            "The vae_decoder graph of shapes at bias-add, fused by native, lost operators: GroupNorm[silu] # of #.",
             by="fusions",
         ),
-        DECODER, "--model=shapes --component=vae_decoder --optimization=bias-add --fuser=native",
+        DECODER, _FUSED_DECODER,
+    ),
+    Fault(
+        "graph-silu-not-taken-in",
+        "The exporter writes SiLU in another form of the same value: norms are fused, and none has its activation.",
+        Place.EXPORT, write_silu_differently,
+        regressed(
+            "operators-lost",
+            "The vae_decoder graph of shapes at bias-add, fused by native, lost operators: GroupNorm[silu] 0 of #, "
+            "SkipGroupNorm[silu] 0 of #.",
+            by="fusions",
+        ),
+        DECODER, _FUSED_DECODER,
     ),
 )  # fmt: skip

@@ -1,0 +1,100 @@
+"""A report as GitHub-flavoured Markdown: header, table and findings, for the summary of a CI job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from pytest_sdperf.labels import engine_label
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.cells import HEADINGS, cells_of
+from pytest_sdperf.report.findings import count_line
+from pytest_sdperf.report.gates import concerns, disagreements, failed_gates
+from pytest_sdperf.report.header import header_texts
+from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.values import Case
+from pytest_sdperf.values.outcomes import Outcome, Verdict
+
+_COLUMNS = ("model", "component", "optimization", "engine", "batch", *(heading.strip() for heading in HEADINGS))
+_SPECIAL = re.compile(r"([\\`*_\[\]|~#])")
+_QUIET = (Outcome.HELD, Outcome.NEW)
+
+
+def markdown_text(reports: Sequence[CaseReport], run: RunInfo, *, title: str, problems: Sequence[str] = ()) -> str:
+    """Return a whole report.
+
+    Args:
+        reports: Of the run.
+        run: What was tested, against what.
+        title: Where the results come from.
+        problems: Why the results as a whole are INVALID.
+    """
+    return "\n".join(_lines(reports, run, title=title, problems=problems)) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return text that Markdown shows as it is, also in a cell of a table."""
+    one_line = " ".join(text.split())
+    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        one_line = one_line.replace(character, entity)
+    return _SPECIAL.sub(r"\\\1", one_line)
+
+
+def _lines(reports: Sequence[CaseReport], run: RunInfo, *, title: str, problems: Sequence[str]) -> Iterator[str]:
+    yield f"## {escaped(count_line(reports).text)}"
+    yield ""
+    yield from _row(("", ""))
+    yield from _rule(2)
+    for label, text in (("results", title), *header_texts(run)):
+        yield from _row((label, text))
+    for problem in problems:
+        yield ""
+        yield f"**INVALID** {escaped(problem)}"
+    yield from _table(reports)
+    yield from _findings(reports)
+
+
+def _row(cells: Sequence[str]) -> Iterator[str]:
+    yield f"| {' | '.join(map(escaped, cells))} |"
+
+
+def _rule(columns: int) -> Iterator[str]:
+    yield f"|{'---|' * columns}"
+
+
+def _table(reports: Sequence[CaseReport]) -> Iterator[str]:
+    """Yield one row per measured case."""
+    cases = {report.case.key: report.case for report in reports if report.measurement is not None}
+    if not cases:
+        return
+    wrong = disagreements(reports)
+    yield ""
+    yield from _row(_COLUMNS)
+    yield from _rule(len(_COLUMNS))
+    for key, case in cases.items():
+        about = [report for report in reports if report.case.key == key]
+        cells = cells_of(about, disagrees=any(concerns(gate, case) for gate in wrong))
+        yield from _row((*_named(case), *(text.strip() for text in cells.texts)))
+
+
+def _named(case: Case) -> tuple[str, ...]:
+    engine = engine_label(case.engine, case.engine_options)
+    rung = f"{case.optimization} ({case.fuser})" if case.fuser else case.optimization
+    return (case.model, case.component, rung, engine, str(case.batch_size))
+
+
+def _findings(reports: Sequence[CaseReport]) -> Iterator[str]:
+    """Yield what is not HELD, worst first, each with its sentence; disagreements before everything."""
+    disagreeing = [report for report in reports if any(not one.passed for one in report.agreements)]
+    told = [f"- **DISAGREES** {escaped(why)}" for _, why in failed_gates(disagreeing)]
+    for outcome in reversed(Outcome):
+        for report in reports if outcome not in _QUIET else ():
+            for verdict in (one for one in report.verdicts if one.outcome is outcome):
+                told += _finding(report.nodeid, verdict)
+    if told:
+        yield from ("", "### Findings", "", *told)
+
+
+def _finding(nodeid: str, verdict: Verdict) -> Iterator[str]:
+    yield f"- **{verdict.outcome.value}** {escaped(nodeid)}: {escaped(f'{verdict.sentence} [{verdict.code}]')}"
+    yield from (f"  - {escaped(detail)}" for detail in verdict.details)

@@ -1,0 +1,114 @@
+"""A report as Markdown: the whole text, and that nothing of it is taken for markup."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_values import CASE, case, failed, measurement, session, stored
+
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.markdown import escaped, markdown_text
+from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
+
+RUN = RunInfo(
+    "A card",
+    "h200",
+    "h200",
+    {"cores": 2},
+    engines={"ort-cpu": {"onnxruntime": "1.32.0"}},
+    baselines="baselines/h200.json",
+    baseline_cases=2,
+    baseline_date="2026-11-20T10:00Z",
+    changes=("onnxruntime 1.31.1 -> 1.32.0",),
+)
+PIPED = case(engine_options=(("providers", "a|b"),), optimization="fmha")
+
+
+def scene(of, *times_ms):
+    known = stored(session(9.9, 10.0, 10.1), of=of)
+    measured = measurement(*times_ms, case=of) if times_ms else failed("crash", "it ended with a | b", case=of)
+    return CaseReport(f"a::b[{of.optimization}]", of, measured, verdicts=judge(measured, known, policy=Policy()))
+
+
+def test_a_whole_report():
+    lost = Verdict(Outcome.GAP, "below-target", "It lacks Gelu.", "fusions", details=("Gelu at b.0: no <Erf>",))
+    reports = [
+        scene(CASE, 9.9, 10.0, 10.1),
+        scene(PIPED, 14.9, 15.0, 15.1),
+        CaseReport("a::fused", CASE, verdicts=(lost,)),
+    ]
+    assert markdown_text(reports, RUN, title="r.json of today, commit abc").splitlines() == [
+        "## verdicts of 2 cases: 1 REGRESSED, 1 GAP",
+        "",
+        "|  |  |",
+        "|---|---|",
+        "| results | r.json of today, commit abc |",
+        "| device | A card (h200), 2 cores |",
+        "| engines | ort-cpu: onnxruntime 1.32.0 |",
+        "| baselines | baselines/h200.json: 2 cases, newest of 2026-11-20 |",
+        "| changed | onnxruntime 1.31.1 -&gt; 1.32.0 |",
+        "",
+        ("| model | component | optimization | engine | batch | latency | change | MB 1st | MB 2nd | verdict |"),
+        "|---|---|---|---|---|---|---|---|---|---|",
+        "| sd15-thin | unet | fp16 (ort) | ort-cpu | 1 | 10.0 ms | 0.0 % | 500 | 400 | GAP |",
+        (
+            r"| sd15-thin | unet | fmha (ort) | ort-cpu:providers=a\|b | 1 | 15.0 ms | +50 %! | 500 | 400 | REGRESSED "
+            r"|"
+        ),
+        "",
+        "### Findings",
+        "",
+        (
+            r"- **REGRESSED** a::b\[fmha\]: UNet latency 15.0 ms is 50 % above its baseline of 10.0 ms (held up to "
+            r"10.5 ms by the spread of 6 processes; 1 stored session cannot show how days differ). "
+            r"\[latency-above-interval\]"
+        ),
+        r"- **GAP** a::fused: It lacks Gelu. \[below-target\]",
+        "  - Gelu at b.0: no &lt;Erf&gt;",
+    ]
+
+
+def test_disagreements_and_problems_come_first():
+    wrong = Agreement("component", "relative-l2", 4e-3, 1e-3, 2e-3, "float16", "float32", "sample")
+    reports = [scene(CASE, 9.9, 10.0, 10.1), CaseReport("a::agrees", CASE, agreements=(wrong,))]
+    text = markdown_text(reports, RUN, title="r.json", problems=("nothing | was measured",))
+    assert "**INVALID** nothing \\| was measured\n" in text
+    assert "| 10.0 ms | 0.0 % | 500 | 400 | DISAGREES |\n" in text
+    assert text.endswith(
+        "### Findings\n\n- **DISAGREES** a::agrees disagrees with the reference: error 4.00e-03, limit 2.00e-03\n"
+    )
+
+
+def test_what_was_not_measured_has_no_table():
+    report = CaseReport("a::b", CASE, verdicts=(Verdict(Outcome.HELD, "as-derived", "It has all.", "fusions"),))
+    assert markdown_text([report], dataclasses.replace(RUN, changes=()), title="x").splitlines()[-1] == (
+        "| changed | nothing that is recorded |"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a|b", r"a\|b"),
+        ("`x` *y* _z_", r"\`x\` \*y\* \_z\_"),
+        ("<script>&", "&lt;script&gt;&amp;"),
+        ("two\nlines", "two lines"),
+        ("a\\|b", r"a\\\|b"),
+    ],
+)
+def test_nothing_is_taken_for_markup(text, shown):
+    assert escaped(text) == shown
+
+
+@given(st.text())
+def test_every_cell_stays_one_cell(text):
+    row = f"| {escaped(text)} |"
+    assert len(row.splitlines()) == 1
+    bare = row.replace("\\\\", "")  # a backslash of the text itself
+    assert bare.count("|") - bare.count("\\|") == 2

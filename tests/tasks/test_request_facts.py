@@ -1,0 +1,51 @@
+"""What a worker says of a whole request that it has measured: by which the times of engines are compared fairly."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_sdperf.models import sdxl
+from pytest_sdperf.sampling.phases import Silent
+from pytest_sdperf.tasks import _what_ran
+from pytest_sdperf.tasks import pipeline as task
+from pytest_sdperf.values import Workload, to_json
+
+PLAN = {"min_iterations": 1, "max_iterations": 1, "timed_s": 0.0, "warmup_s": 0.0}
+
+
+@pytest.mark.parametrize("floating", ["float16", "float32"])
+def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_decoded(tmp_path, monkeypatch, floating):
+    part = SimpleNamespace(
+        runner=SimpleNamespace(
+            facts=lambda: {"accumulation": "float32"}, enter=lambda phase: None, leave=lambda phase: None
+        ),
+        engine=SimpleNamespace(versions=lambda: {"torch": "2"}, consumes="onnx"),
+        load_s=0.5,
+    )
+
+    def generate(prompts, *, seed, workload, on_step, rounding):
+        return SimpleNamespace(unet_calls=51, vae_floating=floating)
+
+    @contextlib.contextmanager
+    def loaded(arguments, context):
+        yield SimpleNamespace(model=sdxl.MODELS[0], generate=generate), {"unet": part, "vae_decoder": part}
+
+    monkeypatch.setattr(task, "loaded_request", loaded)
+    monkeypatch.setattr(_what_ran, "of_request", lambda parts, call, *, facts, **_: facts)
+    arguments = {
+        "prompt": "a",
+        "seed": 0,
+        "workload": to_json(Workload(1, 128, 128, 50, "pndm")),
+        "device_kind": "cpu",
+        "plan": PLAN,
+    }
+    context = SimpleNamespace(out_dir=tmp_path, listener=Silent())
+    sample = task.measure(arguments, context)["sample"]  # type: ignore[arg-type]  # only its folder and listener
+    facts = sample["facts"]
+    assert (sample["unet_calls"], facts["vae_floating"], facts["caching"]) == (51, floating, "none")
+    assert {name: one["accumulation"] for name, one in facts["components"].items()} == {
+        "unet": "float32", "vae_decoder": "float32"
+    }  # fmt: skip

@@ -45,7 +45,7 @@ WITNESS = """
 """
 LADDER = [
     "--sdperf-model=sd15-thin",
-    "--sdperf-component=unet",
+    "--sdperf-component=text_encoder",
     "--sdperf-optimization=ladder",
     "--sdperf-engine=ort-cpu",
 ]

@@ -40,7 +40,8 @@ def held(stored: StoredCase | None, session: Session) -> Session | None:
     """
     new = rounded(msgspec.to_builtins(session.samples))
     kept = stored.sessions if stored is not None and new else ()
-    return next((one for one in kept if rounded(msgspec.to_builtins(one.samples)) == new), None)
+    alike = (one for one in kept if one.driver == session.driver)
+    return next((one for one in alike if rounded(msgspec.to_builtins(one.samples)) == new), None)
 
 
 def keep_newest(stored: StoredCase, count: int) -> StoredCase:

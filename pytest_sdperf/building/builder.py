@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 from pytest_sdperf import ladder
 from pytest_sdperf.building import steps
-from pytest_sdperf.building.cache import Cache, Entry, content_key
+from pytest_sdperf.building.cache import Cache, Entry
+from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.expectations import total_budgets, total_counts, total_sites
 from pytest_sdperf.building.fingerprint import library_versions, modules_of, source_hash
 from pytest_sdperf.building.given import Given

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf import clock
+from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.key_locks import KeyLocks
 from pytest_sdperf.building.manifest import MANIFEST, manifest_of, used_s, verify
 from pytest_sdperf.building.uses import Uses
@@ -30,30 +30,6 @@ from pytest_sdperf.values.artifact import UNKNOWN, Built
 Make = Callable[[Path], dict[str, Any]]
 # Not every file system keeps locks; on one that does not, only its age protects what another process loads.
 RECENT_S = 600.0
-
-
-def content_key(parts: Mapping[str, Any]) -> str:
-    """Return 32 hex digits that identify `parts`, whatever the order of its keys.
-
-    Args:
-        parts: JSON data: `1`, `1.0`, `"1"`, `True` and `None` all differ; a tuple equals the list of its items.
-
-    Raises:
-        TypeError: Something that JSON cannot hold, or a mapping key that is not text (JSON would merge `1` and `"1"`).
-    """
-    text = json.dumps(_plain(parts), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise TypeError(f"a content key holds text keys only, not {key!r}")
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return value
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.building.cache import content_key
+from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.catalog import Registrar
 from pytest_sdperf.checking.reference_keys import reference_keys

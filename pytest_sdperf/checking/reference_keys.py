@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_sdperf.building.cache import content_key
+from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.faults import planting

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.building.cache import Cache, Entry, content_key
+from pytest_sdperf.building.cache import Cache, Entry
+from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.fingerprint import modules_of, source_hash
 from pytest_sdperf.building.steps import step_of
 from pytest_sdperf.contracts import Engine

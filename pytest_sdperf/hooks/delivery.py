@@ -181,7 +181,7 @@ def attach(
 
     Args:
         report: Of the test.
-        found: What it recorded.
+        found: What it recorded; None where it has no case.
         error: What ended it.
         late: What `out_of_time` said about that.
     """

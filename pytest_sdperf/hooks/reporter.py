@@ -14,6 +14,7 @@ from pytest_sdperf.hooks import time_budget
 from pytest_sdperf.hooks.delivery import Recorder, attach, out_of_time, recorded
 from pytest_sdperf.planning.builds import builds_of_run
 from pytest_sdperf.planning.space import space_of
+from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.running.conclusion import conclude, summary_lines
 from pytest_sdperf.running.preparation import Needs, prepare
 from pytest_sdperf.running.run_results import Results
@@ -61,6 +62,7 @@ class Reporter:
         self._results.collected = session_of(self._config).collected
         if not self._config.option.collectonly:
             self._results.benches = {item.nodeid: case for item in benches if (case := case_of(item))}
+            self._results.cases = {item.nodeid: case for item in session.items if (case := case_of(item))}
             if not all(map(is_skipped, benches)):
                 self._results.complete(session_of(self._config).completed)
         self._results.deselected |= narrows(self._config)
@@ -103,9 +105,18 @@ class Reporter:
         elif isinstance(error, SdperfError) and report.failed:
             tail = f"\n{error.tail}" if isinstance(error, WorkerError) and error.tail else ""
             report.longrepr = f"{error}{tail}"
-        if report.when == "call" or (report.when == "setup" and not report.passed):
-            attach(report, recorded(item), error, late=late)
+        if report.when == "call" or not report.passed:
+            attach(report, recorded(item) or self._failed(item, report), error, late=late)
         return report
+
+    def _failed(self, item: pytest.Item, report: pytest.TestReport) -> CaseReport | None:
+        """Return the report of a test that failed before it recorded anything; None where it has no case."""
+        case = case_of(item)
+        if case is None or not report.failed:
+            return None
+        with contextlib.suppress(SdperfError):  # the user's own pipeline may be what fails
+            case = session_of(self._config).completed(case)
+        return CaseReport(item.nodeid, case)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take over what a test found out."""

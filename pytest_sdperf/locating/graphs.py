@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf import ladder
-from pytest_sdperf.building.cache import content_key
+from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.checking.agreement import by_torch, floating_of
 from pytest_sdperf.comparing.tensors import compare

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.building.cache import content_key
+from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.comparing.where import sentence
 from pytest_sdperf.locating.question import Question
 from pytest_sdperf.machine.device_choice import worker_environment

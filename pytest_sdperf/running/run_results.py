@@ -27,6 +27,8 @@ class Results:
         failed_by_verdict: Node ids of tests that failed because of a verdict, which has an exit status of its own.
         collected: Cases that tests with `bench` collected, before any deselection.
         benches: Node id -> case of the tests with `bench` that were selected to run.
+        cases: Node id -> case of every test that has one.
+        crashed: Node id -> how its worker of pytest-xdist ended, which could say nothing any more.
         deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
         skipped: Node id -> why the test was skipped.
         expected_failures: Node ids of tests that were expected to fail.
@@ -38,6 +40,8 @@ class Results:
     failed_by_verdict: set[str] = dataclasses.field(default_factory=set)
     collected: tuple[Case, ...] = ()
     benches: dict[str, Case] = dataclasses.field(default_factory=dict)
+    cases: dict[str, Case] = dataclasses.field(default_factory=dict)
+    crashed: dict[str, str] = dataclasses.field(default_factory=dict)
     deselected: bool = False
     skipped: dict[str, str] = dataclasses.field(default_factory=dict)
     expected_failures: set[str] = dataclasses.field(default_factory=set)
@@ -46,8 +50,13 @@ class Results:
 
     @property
     def reports(self) -> list[CaseReport]:
-        """What was found out, in the order of the tests."""
-        return list(self.found.values())
+        """What was found out, in the order of the tests; those whose worker crashed come last."""
+        silent = [name for name in self.crashed if name in self.cases and name not in self.found]
+        found = {**self.found, **{name: CaseReport(name, self.cases[name]) for name in silent}}
+        return [
+            dataclasses.replace(report, problem=self.crashed.get(name, report.problem))
+            for name, report in found.items()
+        ]
 
     @property
     def selected(self) -> int:
@@ -79,22 +88,39 @@ class Results:
             self.skipped[report.nodeid] = _skip_reason(report)
         data = getattr(report, "sdperf", None)
         if data is None:
+            self._add_silent(report)
             return
         found = CaseReport.from_json(data["report"])
         self.found[found.nodeid] = found
+        if report.when == "teardown":  # the verdict came before
+            return
         self.failed_by_verdict.discard(found.nodeid)
         if report.failed and data["by_verdict"]:
             self.failed_by_verdict.add(found.nodeid)
+
+    def _add_silent(self, report: pytest.TestReport) -> None:
+        """Take over that a test passed and recorded nothing, or that its worker crashed."""
+        if report.failed:  # whether it has a case is known once a worker has told what it collected
+            self.crashed[report.nodeid] = str(report.longrepr).strip().partition("\n")[0]
+        elif report.passed and report.when == "call":  # what it recorded when it ran before counts no more
+            self.found.pop(report.nodeid, None)
+            self.crashed.pop(report.nodeid, None)
 
     def complete(self, completed: Callable[[Case], Case]) -> None:
         """Replace cases by what they turned out to be: those of the user's own pipeline are stored under that."""
         self.collected = tuple(map(completed, self.collected))
         self.benches = {name: completed(case) for name, case in self.benches.items()}
+        self.cases = {name: completed(case) for name, case in self.cases.items()}
 
     def collection(self) -> dict[str, Any]:
         """Return as JSON data what a worker of pytest-xdist collected."""
         data: dict[str, Any] = to_json(
-            {"collected": self.collected, "benches": self.benches, "deselected": self.deselected}
+            {
+                "collected": self.collected,
+                "benches": self.benches,
+                "cases": self.cases,
+                "deselected": self.deselected,
+            }
         )
         return data
 
@@ -103,6 +129,7 @@ class Results:
         if data is not None:
             self.collected = tuple(Case.from_json(case) for case in data["collected"])
             self.benches = {name: Case.from_json(case) for name, case in data["benches"].items()}
+            self.cases = {name: Case.from_json(case) for name, case in data["cases"].items()}
             self.deselected |= data["deselected"]
 
     def course(self, settings: Settings, *, status: int, failed: int, stopped: bool) -> Course:

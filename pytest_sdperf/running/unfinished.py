@@ -21,7 +21,7 @@ from typing import Any
 from pytest_sdperf import clock
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import pretty, write_atomically
-from pytest_sdperf.building.cache import content_key
+from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.fingerprint import modules_of, source_hash
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.sampling.timing import TimingPlan

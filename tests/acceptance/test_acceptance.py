@@ -308,6 +308,13 @@ def test_another_driver_starts_a_new_level_and_keeps_what_was_before(desk):
     assert desk.report(measurement(case=torch)).outcome is Outcome.HELD
 
 
+def test_the_same_samples_under_another_driver_are_another_session(desk):
+    desk.accept(desk.report(measurement()))
+    report = desk.report(measurement(), machine=OTHER_DRIVER, any_driver=True)
+    desk.accept(report, origin=desk.origin(machine=OTHER_DRIVER), re_anchor=True, reason="another_driver")
+    assert [one.driver for one in desk.stored().sessions] == [msgspec.UNSET, "590"]
+
+
 def test_what_was_not_fit_to_be_measured_starts_no_new_level(desk):
     desk.accept(desk.report(measurement()))
     report = desk.report(measurement(health=("the GPU is hot",)), machine=OTHER_DRIVER, any_driver=True)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from pytest_sdperf import clock
 from pytest_sdperf.building import cache as cache_module
-from pytest_sdperf.building.cache import Cache, content_key
+from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.key_locks import KeyLocks
 from pytest_sdperf.errors import CacheError
 from pytest_sdperf.values.artifact import UNKNOWN, Built

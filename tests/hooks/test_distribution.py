@@ -6,17 +6,22 @@ Real workers of pytest-xdist, on a machine whose NVML is a stand-in with cards t
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+from sample_values import CASE
 
+from pytest_sdperf import cli
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.executing.turns import Turns
 from pytest_sdperf.fixtures.measurements import EACH_ITS_OWN
 from pytest_sdperf.hooks.distribution import check_workers
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.running.run_results import Results
 
 XDIST = ["xdist.plugin"]
 UNETS = ["--sdperf-gpu=h100", "--sdperf-engine=ort-cuda", "--sdperf-component=unet", "--sdperf-optimization=fp16"]
@@ -26,7 +31,7 @@ CARDS = """
     from devices.fake_pynvml import Card, FakeNvml, Mig
 
     CARDS = [{cards}]
-    sys.modules["pynvml"] = FakeNvml(*CARDS)
+    sys.modules["pynvml"] = FakeNvml(*CARDS, driver="{driver}")
 
     from pytest_sdperf.devices.nvml import NvmlProbe
 
@@ -95,9 +100,9 @@ def machine(pytester, sdperf, monkeypatch):
     """Run the tests on a machine with these cards."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
-    def run(*arguments, cards=TWO, tests=TESTS, together=1, plugins=XDIST):
+    def run(*arguments, cards=TWO, tests=TESTS, together=1, plugins=XDIST, driver="580.159.04"):
         monkeypatch.setenv("TOGETHER", str(together))
-        conftest = CARDS.format(cards=", ".join(cards)) + MEASURED
+        conftest = CARDS.format(cards=", ".join(cards), driver=driver) + MEASURED
         pytester.makeconftest(conftest)
         pytester.makepyfile(test_mine=tests)
         usual = ["--sdperf-state-dir=state", "--sdperf-json=out.json"]
@@ -333,3 +338,103 @@ def test_the_program_that_shows_whether_two_cards_disturb_each_other(pytester, m
     assert all(": alone 10.0 ms, at once 10.0 ms, 0.0 %: model=sd15 component=unet " in line for line in compared)
     assert {line[:6] for line in compared} == {"GPU 0:", "GPU 1:"}
     assert result.outlines[-1] == "at once against alone: median 0.0 %, worst 0.0 %"
+
+
+# ------------------------------------------------------------------------- tests that fail and have recorded nothing
+
+FAILS = {
+    "a comparison of one's own": """
+    def test_mine(runner):
+        assert runner.case.batch_size == 0
+    """,
+    "what comes before the test": """
+    @pytest.fixture
+    def given(case):
+        assert case.batch_size == 0
+
+    def test_mine(given):
+        pass
+    """,
+    "what comes after it": """
+    @pytest.fixture
+    def given(case):
+        yield
+        assert case.batch_size == 0
+
+    def test_mine(given):
+        pass
+    """,
+}
+MEASURES = """
+    import pytest
+
+    def test_speed(bench, runner):
+        bench(runner)
+"""
+
+
+def told(result):
+    """Return what was printed, as one line."""
+    return " ".join(" ".join(result.outlines).split())
+
+
+@pytest.mark.parametrize("fails", FAILS.values(), ids=FAILS)
+def test_a_test_that_fails_refuses_what_was_measured_of_its_build(pytester, machine, results, fails):
+    result = machine("--sdperf-update-baselines", "--sdperf-baselines=base", tests=MEASURES + fails)
+    assert result.ret == 1
+    refused = told(result).partition(": refused, test_mine.py::test_mine[")[2]
+    assert refused.partition("] failed: ")[2].startswith("assert 1 == 0 ")
+    assert not (pytester.path / "base").exists()
+    assert not list(pytester.path.glob("state/candidates/*"))
+    assert [report["problem"] for report in results()["reports"]] == ["", "assert 1 == 0"]
+
+
+def test_a_test_that_passes_when_it_is_run_again_refuses_nothing():
+    results_of = Results()
+    for outcome, sent in (("failed", CaseReport("a", CASE, problem="assert 1 == 0")), ("passed", None)):
+        one = pytest.TestReport("a", ("", 0, ""), {}, outcome, None, "call")
+        if sent is not None:
+            one.sdperf = {"report": sent.to_json(), "by_verdict": False}
+        results_of.add(one)
+    assert results_of.reports == []
+
+
+@pytest.mark.slow
+def test_a_worker_that_crashes_in_a_comparison_refuses_what_was_measured(pytester, machine, results):
+    crashes = """
+    def test_mine(runner):
+        import os
+        os._exit(1)
+    """
+    arguments = ("-n1", "--sdperf-update-baselines", "--sdperf-baselines=base")
+    result = machine(*arguments, tests=MEASURES + crashes, cards=TWO[:1])
+    assert result.ret == 1
+    assert "] failed: worker 'gw0' crashed while running 'test_mine.py::test_mine[" in told(result)
+    assert not (pytester.path / "base").exists()
+    assert results()["reports"][-1]["problem"].startswith("worker 'gw0' crashed")
+
+
+# ------------------------------------------------------------------------------------------------- another driver
+
+
+@pytest.mark.slow
+def test_after_a_new_driver_a_run_keeps_what_it_measured_and_names_the_command(
+    pytester, machine, tmp_path, monkeypatch
+):
+    def run(*arguments, driver="580.159.04"):
+        return machine("--sdperf-baselines=base", *arguments, tests=MEASURES, driver=driver)
+
+    assert run("--sdperf-update-baselines").ret == 0
+    before = (pytester.path / "base" / "h100-sxm5-80gb.json").read_bytes()
+    again = run("--sdperf-update-baselines", driver="590.1")
+    assert again.ret == 10
+    command = 'sdperf baselines accept --re-anchor --reason="new driver"'
+    at = again.outlines.index("next, start anew under this driver:")
+    assert again.outlines[at + 1] == command
+    assert (pytester.path / "base" / "h100-sxm5-80gb.json").read_bytes() == before
+    with monkeypatch.context() as elsewhere:  # the toys have the names of built-ins
+        elsewhere.chdir(tmp_path)
+        typed = [*shlex.split(command)[1:], f"--baselines={pytester.path}/base", f"--state-dir={pytester.path}/state"]
+        assert cli.main(typed) == 0
+    assert run(driver="590.1").ret == 0
+    assert run().ret == 10

@@ -22,7 +22,7 @@ from pytest_sdperf.planning import estimates
 from pytest_sdperf.planning.builds import Place, Step, builds_of_run
 from pytest_sdperf.planning.cost import Cost
 from pytest_sdperf.planning.estimates import Speed, start_seconds
-from pytest_sdperf.planning.figures import Figure, estimate, total
+from pytest_sdperf.planning.figures import Figure, all_of, estimate
 from pytest_sdperf.planning.known import Known
 from pytest_sdperf.planning.repeated import Repeated
 from pytest_sdperf.planning.wanted import Wanted
@@ -86,9 +86,9 @@ class Estimator:
             wanted,
             to_make=tuple(step.kind for step in missing),
             cached=sum(step.entry is not None for step in steps),
-            build=_sum(step.seconds for step in missing),
+            build=all_of(step.seconds for step in missing),
             run=self._run(left, engine, steps),
-            disk=_sum(step.size for step in missing),
+            disk=all_of(step.size for step in missing),
             memory=self._memory(case, engine),
             out_of_memory=self._known.ran_out_of_memory(case),
             taken_over=taken_over,
@@ -133,7 +133,7 @@ class Estimator:
             RUN: lambda: self._calling(wanted.case, engine),
         }
         found = [parts[test]() for test in wanted.tests if test not in {COUNTS, BUILD}]
-        return _sum([*found, self._compiling(wanted.case, engine)]) if found else Figure()
+        return all_of([*found, self._compiling(wanted.case, engine)]) if found else Figure()
 
     def _compiling(self, case: Case, engine: Engine) -> Figure | None:
         """Return what a compiler takes, which works once for each case, and not where the cache has what it made."""
@@ -156,9 +156,8 @@ class Estimator:
     def _measuring(self, case: Case, engine: Engine) -> Figure | None:
         settings = self.session.run.settings
         plan = timing_plan(whole=case.component == PIPELINE, device_kind=self._speed.kind)
-        one = self._known.process_seconds(case) or self._estimated(
-            partial(estimates.process_seconds, plan), case, engine
-        )
+        seconds = partial(estimates.process_seconds, plan)
+        one = self._known.process_seconds(case) or self._estimated(seconds, case, engine)
         if one is None:
             return None
         # They start side by side, as many as may wait.
@@ -179,17 +178,17 @@ class Estimator:
 
     def _comparing(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
         calling = Figure() if self.session.has_outputs(case) else self._calling(case, engine)
-        return _sum((calling, self._references(case, engine, steps)))
+        return all_of((calling, self._references(case, engine, steps)))
 
     def _drifting(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
         """Return what a comparison costs, and the same case once more, in single precision."""
-        return _sum((self._comparing(case, engine, steps), self._calling(case, engine)))
+        return all_of((self._comparing(case, engine, steps), self._calling(case, engine)))
 
     def _replaying(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
         """Return what repeated calls cost, and torch's answers; the other checks of a replay make fewer of them."""
         seconds = self._repeated(case, engine).replay_seconds(self.session.run.settings.repeats)
         answers = self._references(case, engine, steps)
-        return None if seconds is None else _sum((estimate(seconds), answers))
+        return None if seconds is None else all_of((estimate(seconds), answers))
 
     def _taking_turns(self, case: Case, engine: Engine) -> Figure | None:
         settings, kind = self.session.run.settings, self._speed.kind
@@ -278,17 +277,11 @@ class Estimator:
         known = self._known.peak_bytes(case)
         if known is not None or self._speed.kind == "cpu":
             return known
-        fused = engine.consumes == "module" or _FUSED_ATTENTION in rungs_of(
-            self._builder, case, self.session.run.catalog
-        )
+        rungs = rungs_of(self._builder, case, self.session.run.catalog)
+        fused = engine.consumes == "module" or _FUSED_ATTENTION in rungs
         floating = self._floating(case, engine)
         needed = estimates.gpu_bytes(case, self._model(case), floating=floating, fused=fused)
         return None if needed is None else estimate(needed)
-
-
-def _sum(figures: Iterable[Figure | None]) -> Figure | None:
-    known, unknown = total(figures)
-    return None if unknown else known
 
 
 def _found(session: Session) -> Device | None:

@@ -44,3 +44,9 @@ def total(figures: Iterable[Figure | None]) -> tuple[Figure, int]:
         else:
             known += figure
     return known, unknown
+
+
+def all_of(figures: Iterable[Figure | None]) -> Figure | None:
+    """Return the sum; None where a part of it is not known."""
+    known, unknown = total(figures)
+    return None if unknown else known

@@ -51,7 +51,8 @@ def judge_against_target(
     got = {name: counts.get(name, 0) for name in sorted(target)}
     before, older = (known.counts, known.older) if known else ({}, "")
     floor = target if known is None else _comparable(before, target)
-    lost = {**_short_of(got, floor, target), **_faded(got, floor, target), **_over(counts, most)}
+    # Transposes stay where an operator is missing: then that one is to be named, and not they.
+    lost = {**_short_of(got, floor, target), **_faded(got, floor, target)} or _over(counts, most)
     lacking = _short_of(got, target, target)
     unknown = {name: text for name, text in lacking.items() if name not in floor}
     more = _more(got, {**target, **floor}, target)

@@ -115,6 +115,12 @@ def test_operators_of_onnx_have_a_budget(left, code):
         assert verdict.sentence == f"{WHAT} lost operators: 3 Transpose left (at most 2)."
 
 
+def test_what_stays_because_an_operator_is_missing_is_not_named_beside_it():
+    counts = {**ALL, CONV: 97, "::Transpose": 4}
+    verdict = judge_against_target(CASE, counts, TARGET, known=None, most={"::Transpose": 2})
+    assert verdict.sentence == f"{WHAT} lost operators: NhwcConv 97 of 98."
+
+
 def test_what_was_lost_is_explained_before_what_was_never_there():
     missing = [Unfused(QKV, f"unet.b.{i}.attn1", "left", QKV, f"node_softmax_{i}", "Softmax") for i in range(16)]
     missing.append(Unfused(CONV, "unet.conv_in", "no candidate node was found there"))

@@ -18,11 +18,13 @@ SPELLED = re.compile(r"[a-z]+(-[a-z0-9]+)+")
 # Words of that spelling in modules that give verdicts, which are no codes: metrics, tolerances, a kernel, a plugin.
 OTHERS = {
     "allocator-memory", "artifact-size", "build-time", "changed-inputs", "compiled-size", "convolution-nhwc",
-    "cuda-graph", "first-run-memory", "sdperf-time-budget", "second-run-memory", "warm-start",
+    "cuda-graph", "first-run-memory", "host-waits", "sdperf-time-budget", "second-run-memory", "warm-start",
 }  # fmt: skip
 # Codes that are put together: the pieces stand in the source.
 JOINED = {
     "worker-{failure.reason}": {f"worker-{reason}" for reason in ("crash", "error", "killed", "protocol", "timeout")},
+    "{code}-missing": {"memcpy-missing", "placement-missing"},
+    "{code}-not-seen": {"memcpy-not-seen", "partitions-not-seen", "placement-not-seen"},
     "latency-{code}-interval": {"latency-above-interval", "latency-below-interval"},
 }
 

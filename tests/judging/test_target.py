@@ -87,7 +87,7 @@ def test_verdicts(counts, known, outcome, code, end):
     ],
 )  # fmt: skip
 def test_a_release_of_which_nothing_is_known_is_judged_by_an_older_one(counts, outcome, code, end):
-    verdict = judge_against_target(CASE, counts, TARGET, known=Known({CONV: 98}, "1.32"))
+    verdict = judge_against_target(CASE, counts, TARGET, known=Known({CONV: 98, MHA: 0, QKV: 0, "::Conv": 0}, "1.32"))
     assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, f"{WHAT} {end}")
 
 

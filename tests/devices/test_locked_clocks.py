@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from sample_values import CASE, failed, measurement, session, stored
 
-from pytest_sdperf.acceptance.accept import Origin, measurement_of, session_of
+from pytest_sdperf.acceptance.sessions import Origin, measurement_of, session_of
 from pytest_sdperf.device import Health
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_sdperf.checking.agreement import plain_runner, reference_key
+from pytest_sdperf.checking.agreement import plain_runner
+from pytest_sdperf.checking.reference_keys import reference_keys
 from pytest_sdperf.contracts import Runner
 from pytest_sdperf.device import Device, DeviceProbe, Health
 from pytest_sdperf.executing.runner import CaseRunner
@@ -91,8 +92,9 @@ def test_a_reference_has_no_fault_but_that_of_the_libraries_that_it_shares():
 def test_a_reference_with_a_fault_is_kept_under_a_key_of_its_own():
     def key(plant: str) -> str:
         bench = SimpleNamespace(device=CARD)
-        plain = SimpleNamespace(case=CASE, builds=dict, workbench=bench, plant=plant)
-        return reference_key(plain, "pytest_sdperf.tasks.pipeline", {})  # type: ignore[arg-type]  # as far as it looks
+        plain = SimpleNamespace(case=CASE, builds=dict, fed=dict, workbench=bench, plant=plant)
+        keys = reference_keys(plain, {"float32": {}}, code=["pytest_sdperf.tasks.pipeline"])  # type: ignore[arg-type]
+        return keys["float32"]
 
     assert key("environment-scheduler-clips") != key("")
 

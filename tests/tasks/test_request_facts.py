@@ -34,6 +34,7 @@ def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_d
         yield SimpleNamespace(model=sdxl.MODELS[0], generate=generate), {"unet": part, "vae_decoder": part}
 
     monkeypatch.setattr(task, "loaded_request", loaded)
+    monkeypatch.setattr(task, "_stages", lambda parts, arguments: {})  # it watches a request more
     monkeypatch.setattr(_what_ran, "of_request", lambda parts, call, *, facts, **_: facts)
     arguments = {
         "prompt": "a",

@@ -92,10 +92,9 @@ def check_device(saved: SavedResults, gpu: str, *, path: Path) -> None:
     run = saved.run
     names = {run.slug, run.family, "cpu" if saved.policy.on_cpu else ""} - {""}
     if run.slug and gpu not in names:
-        raise ResultsError(
-            f"results {path} were measured on {run.slug}, and --gpu={gpu} names another device. Give --gpu={run.slug}, "
-            f"or results of {gpu}."
-        )
+        another = f"names another device. Give --gpu={run.slug}, or results of {gpu}."
+        wrong = another if gpu else f"names no device. Give --gpu={run.slug}."
+        raise ResultsError(f"results {path} were measured on {run.slug}, and --gpu={gpu} {wrong}")
 
 
 def stricter(policy: Policy, *, missing: str | None, unused: str | None, fail_on: Sequence[str] | None) -> Policy:

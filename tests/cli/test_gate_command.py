@@ -101,6 +101,14 @@ def test_another_device_is_a_wrong_command_line(gate):
     )
 
 
+def test_no_device_is_a_wrong_command_line(gate):
+    status, lines, error = gate("--gpu=", "--baselines=baselines")
+    assert (status, lines) == (4, [])
+    assert error == (
+        "ERROR: results results.json were measured on h200, and --gpu= names no device. Give --gpu=h200.\n"
+    )
+
+
 def test_a_verdict_that_there_is_not_is_answered_with_those_that_there_are(gate):
     status, _, error = gate("--gpu=h200", "--fail-on=inconclusiv")
     assert status == 4

@@ -20,8 +20,13 @@ from pytest_sdperf.values.outcomes import Outcome
 UPDATE = "--sdperf-update-baselines"
 RESUME, PLAN = "--sdperf-resume", "--sdperf-plan"
 MOST = "--sdperf-max-processes"
+PROCESSES, PROMPTS, BATCH_SIZE = "--sdperf-processes", "--sdperf-prompts", "--sdperf-batch-size"
 JSON = ("--sdperf-json=", "--json=")
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
+# These have a short name too (`--max-processes`), which a project that owns its command line may use.
+SHORTENED = frozenset({UPDATE, MOST, PROCESSES, PROMPTS, BATCH_SIZE})
+# Codes of what no further process makes known.
+UNSEEN, OUT_OF_MEMORY = "-not-seen", "out-of-memory"
 # Metrics that no baseline holds.
 NEVER_STORED = frozenset((SEMANTICS, INTERLEAVING, *REPLAYS.values()))
 
@@ -60,7 +65,10 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     ):
         if failed:
             return why, _with(run.command, "--lf")
-    open_metrics = {v.metric for report in reports for v in report.verdicts if v.outcome is Outcome.INCONCLUSIVE}
+    undecided = [v for report in reports for v in report.verdicts if v.outcome is Outcome.INCONCLUSIVE]
+    if undecided and (settled := _beyond_processes({verdict.code for verdict in undecided}, run)):
+        return settled
+    open_metrics = {verdict.metric for verdict in undecided}
     judged = {verdict.metric for report in reports for verdict in report.verdicts}
     if run.pairs or (judged and judged <= NEVER_STORED):
         return _without_baseline(reports, open_metrics, run)
@@ -74,6 +82,15 @@ def _another_driver(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, s
         return None
     results = f" {run.results}" if run.results else ""
     return "start anew under this driver", f'sdperf baselines accept{results} --re-anchor --reason="new driver"'
+
+
+def _beyond_processes(codes: set[str], run: RunInfo) -> tuple[str, str] | None:
+    """Return what follows where measuring more would settle nothing; None where it may settle something."""
+    if codes == {OUT_OF_MEMORY}:
+        return "compare something smaller, which fits", _with(run.command, f"{BATCH_SIZE}=1")
+    if all(code.endswith(UNSEEN) for code in codes):
+        return "see which libraries could tell what was not seen", "sdperf doctor"
+    return None
 
 
 def _without_baseline(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
@@ -124,14 +141,15 @@ def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo
 def _again(metrics: set[str], run: RunInfo) -> tuple[str, str]:
     """Return what may settle metrics that are INCONCLUSIVE."""
     if metrics == {SEMANTICS}:
-        return "draw every prompt of the list", _with(run.command, "--sdperf-prompts=100")
+        return "draw every prompt of the list", _with(run.command, f"{PROMPTS}=100")
     if metrics == {BUILD_TIME}:
         return "measure with what is built now, whose time is not judged again", run.command
-    return "measure with more processes, on a quieter machine", _with(run.command, "--sdperf-processes=10")
+    return "measure with more processes, on a quieter machine", _with(run.command, f"{PROCESSES}=10")
 
 
 def _with(command: str, option: str) -> str:
-    """Add an option to a command; another value of the same option makes room for it."""
+    """Add an option to a command; another value of the same option, by either of its names, makes room for it."""
     name, _, value = option.partition("=")
-    kept = [word for word in command.split(" ") if not (value and word.startswith(f"{name}="))]
-    return " ".join(kept if option in kept else [*kept, option])
+    names = (name, name.replace("--sdperf-", "--")) if name in SHORTENED else (name,)
+    kept = [word for word in command.split(" ") if not (value and word.partition("=")[0] in names and "=" in word)]
+    return " ".join(kept if not value and set(kept) & set(names) else [*kept, option])

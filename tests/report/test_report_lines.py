@@ -383,6 +383,34 @@ def test_an_option_is_not_repeated():
     assert text(next_lines([REPORTS[2]], run, width=80)).splitlines()[-1] == "pytest suites --lf"
 
 
+@pytest.mark.parametrize("given", ["--sdperf-processes=5", "--processes=5"])
+def test_another_value_of_an_option_makes_room_by_either_of_its_names(given):
+    run = {"command": f"pytest suites {given} -x", "sessions": 3}
+    assert judged(Outcome.INCONCLUSIVE, **run) == (
+        "next, measure with more processes, on a quieter machine:\npytest suites -x --sdperf-processes=10"
+    )
+
+
+def test_an_option_of_somebody_else_stays():
+    run = {"command": "pytest suites --resume=5", "resumable": 1}
+    assert judged(Outcome.HELD, **run).splitlines()[-1] == "pytest suites --resume=5 --sdperf-resume"
+
+
+@pytest.mark.parametrize(
+    ("code", "metric", "line"),
+    [
+        ("graph-not-seen", "cuda-graph", "next, see which libraries could tell what was not seen:\nsdperf doctor"),
+        ("placement-not-seen", "placement", "next, see which libraries could tell what was not seen:\nsdperf doctor"),
+        ("out-of-memory", "replay",
+         "next, compare something smaller, which fits:\npytest suites --sdperf-batch-size=1"),
+    ],
+)  # fmt: skip
+def test_more_processes_are_not_advised_where_they_settle_nothing(code, metric, line):
+    verdicts = (Verdict(Outcome.INCONCLUSIVE, code, "S.", metric),)
+    run = dataclasses.replace(RUN, command="pytest suites --batch-size=8")
+    assert text(next_lines([CaseReport("t", case(), verdicts=verdicts)], run, width=80)) == line
+
+
 def test_nothing_judged_is_said():
     assert count_line([]).text == "verdicts: none, nothing was judged"
 

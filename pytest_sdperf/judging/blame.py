@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_sdperf.baselines.stored import Session
+from pytest_sdperf.judging.apportioned import apportioned
 from pytest_sdperf.units import seconds
 from pytest_sdperf.values import Measurement, Sample
 
-# Of a change, what is at least this share of it is named, the largest first.
-_SHARE = 0.1
 _MOST = 3
 _IDLE = "between kernels the GPU idles"
 _LONGEST_NAME = 100
@@ -33,13 +31,10 @@ def kernel_changes(measurement: Measurement, stored: Sequence[Session]) -> tuple
         return ()
     names = {name for session in stored for name in _slowest(session.samples)}
     kinds = dict.fromkeys([*now, *(kind for found in known for kind in found)])
-    before = {kind: statistics.median(found.get(kind, 0.0) for found in known) for kind in kinds}
-    change = {kind: now.get(kind, 0.0) - before[kind] for kind in kinds}
-    whole = sum(change.values()) or math.inf
-    told = sorted((kind for kind in kinds if change[kind] / whole >= _SHARE), key=lambda kind: -abs(change[kind]))
+    parts = apportioned(kinds, now, known)
     return tuple(
-        f"{_what(kind)} {_time(now.get(kind, 0.0))}, before {_time(before[kind])}{_new(measurement, kind, names)}"
-        for kind in told[:_MOST]
+        f"{_what(kind)} {_time(now.get(kind, 0.0))}, before {_time(parts.before[kind])}{_new(measurement, kind, names)}"
+        for kind in parts.named[:_MOST]
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -81,4 +80,4 @@ def judge_host_waits(measurement: Measurement, stored: StoredCase | None) -> Ver
 def _middle(found: Iterable[HostWaits]) -> HostWaits:
     """Return the one in the middle; of an even number the larger of the two."""
     ordered = sorted(found, key=lambda one: one.rate)
-    return ordered[statistics.median_high(range(len(ordered)))]
+    return ordered[len(ordered) // 2]

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from pytest_sdperf.baselines.stored import Session
 from pytest_sdperf.components import BETWEEN
+from pytest_sdperf.judging.apportioned import apportioned
 from pytest_sdperf.units import plural, seconds
 from pytest_sdperf.values import Measurement, Sample
-
-# A stage is named where it makes up at least this share of a change.
-_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -57,19 +55,18 @@ def stage_changes(measurement: Measurement, stored: Sequence[Session]) -> tuple[
     known = [found for session in stored if (found := stages_of(session.samples))]
     if not now or not known:
         return ()
-    names = list(dict.fromkeys([*now, *(name for found in known for name in found)]))
-    names.sort(key=lambda name: name == BETWEEN)
-    before = {name: statistics.median(_seconds(found, name) for found in known) for name in names}
-    change = {name: _seconds(now, name) - before[name] for name in names}
-    whole = sum(change.values())
-    if whole * _latency_change(measurement, stored) <= 0:
+    names = sorted(
+        dict.fromkeys([*now, *(name for found in known for name in found)]), key=lambda name: name == BETWEEN
+    )
+    takes = _seconds(now)
+    parts = apportioned(names, takes, [_seconds(found) for found in known])
+    if parts.whole * _latency_change(measurement, stored) <= 0 or not parts.named:
         return ()
-    blamed = sorted((name for name in names if change[name] / whole >= _SHARE), key=lambda name: -abs(change[name]))
-    if not blamed:
-        return ()
-    told = [f"{told_of(name)} {_time(before[name])} -> {_time(_seconds(now, name))}{_calls(now, known, name)}"
-            for name in blamed]  # fmt: skip
-    rest = [told_of(name) for name in names if name not in blamed]
+    told = [
+        f"{told_of(name)} {_time(parts.before[name])} -> {_time(takes.get(name, 0.0))}{_calls(now, known, name)}"
+        for name in parts.named
+    ]
+    rest = [told_of(name) for name in names if name not in parts.named]
     return (f"in one watched request {', '.join(told)}{'; as before: ' if rest else ''}{', '.join(rest)}",)
 
 
@@ -92,8 +89,8 @@ def _stage(each: Sequence[Sequence[float]]) -> Stage:
     )
 
 
-def _seconds(found: Mapping[str, Stage], name: str) -> float:
-    return found[name].whole_s if name in found else 0.0
+def _seconds(found: Mapping[str, Stage]) -> Mapping[str, float]:
+    return {name: stage.whole_s for name, stage in found.items()}
 
 
 def _time(value: float) -> str:

@@ -38,8 +38,9 @@ def _is_request(measurement: Measurement) -> bool:
     """Whether a request was watched beside a time that can be one's; a verdict says what is wrong with other times."""
     samples = measurement.samples
     watched = any({"stages_s", "stages_not_available"} & {*sample.facts} for sample in samples)
-    usable = all(one.iterations_s for one in samples) and measurement.latency_s > 0 if watched else False
-    return measurement.case.component == PIPELINE and usable
+    if measurement.case.component != PIPELINE or not watched:
+        return False
+    return all(one.iterations_s for one in samples) and measurement.latency_s > 0
 
 
 def _row(measurement: Measurement, *, batch: bool) -> Row:

@@ -12,6 +12,7 @@ from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.catalog import Registrar
 from pytest_sdperf.checking.reference_keys import reference_keys
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.executing.runner import PROMPT, CaseRunner
 from pytest_sdperf.executing.workbench import Workbench
 from pytest_sdperf.settings import EngineRequest, PipelineFactory
@@ -81,7 +82,7 @@ class GivenPipeline:
         """
         self.workbench.say(f"making the pipeline of {self.factory.module}:{self.factory.function}")
         blank = Description("", {}, 0, 0, "", watermark=False)
-        case = Case(model=self.factory.label, component="pipeline", engine="", optimization="")
+        case = Case(model=self.factory.label, component=PIPELINE, engine="", optimization="")
         return Description(**self._runner(case, EngineRequest("", ""), blank).task("describe", self._arguments))
 
     @property

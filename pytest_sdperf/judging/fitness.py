@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_sdperf.baselines.stored import DRIVER, StoredCase
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, opening
 from pytest_sdperf.machine.health import clocks_locked
@@ -138,7 +139,7 @@ def _floor_problems(measurement: Measurement) -> Iterator[Verdict]:
 
 def _call_problems(measurement: Measurement, stored: StoredCase | None) -> Iterator[Verdict]:
     """A pipeline that calls its UNet more or less often does other work, so its times cannot be compared."""
-    if measurement.case.component != "pipeline":
+    if measurement.case.component != PIPELINE:
         return
     calls = sorted({sample.unet_calls for sample in measurement.samples})
     if calls[0] < 1:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.ladder import parse_optimizations, unnamed
 from pytest_sdperf.options import parsing as read
@@ -25,7 +26,6 @@ from pytest_sdperf.schedulers import SCHEDULERS
 from pytest_sdperf.settings import FAIL_ON, MORE, EngineRequest, OtherSide, Selection, Settings
 from pytest_sdperf.shapes.scenes import PROMPT_COUNT
 
-PIPELINE = "pipeline"
 FUSERS = ("native", "ort")
 EXPORTERS = ("dynamo", "torchscript")
 SHAPES = ("static", "dynamic")

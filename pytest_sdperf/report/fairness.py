@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.judging.what_ran import parts_of
 from pytest_sdperf.labels import engine_label
 from pytest_sdperf.report.case_report import CaseReport
@@ -42,7 +43,7 @@ def _requests(reports: Iterable[CaseReport]) -> list[list[Measurement]]:
     found: dict[tuple[object, ...], list[Measurement]] = {}
     for report in reports:
         measured, case = report.measurement, report.case
-        if case.component == "pipeline" and measured is not None and measured.samples:
+        if case.component == PIPELINE and measured is not None and measured.samples:
             size = (case.height, case.width, case.batch_size)
             request = (case.model, case.weights, *size, case.steps, case.scheduler)
             found.setdefault(request, []).append(measured)

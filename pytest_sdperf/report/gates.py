@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.values import Case
 from pytest_sdperf.values.outcomes import Outcome
@@ -15,7 +16,7 @@ LEVELS = (
 )
 # A change of these may be accepted with a reason; what else fails is wrong, whatever was stored.
 JUDGED_ALONE = (*LEVELS, "counts", "measurement")
-WHOLE = ("pipeline", "image")
+WHOLE = (PIPELINE, "image")
 
 
 def failed_gates(reports: Iterable[CaseReport]) -> tuple[tuple[Case, str], ...]:

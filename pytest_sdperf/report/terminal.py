@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.baselines.published import Published, beside
 from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.judging.given import standing_lines
 from pytest_sdperf.report.agreements import agreement_lines
 from pytest_sdperf.report.artifacts import artifact_lines
@@ -56,7 +57,7 @@ def report_lines(
     yield from header_lines(run, width=width)
     for model in dict.fromkeys(report.case.model for report in reports):
         mine = [report for report in reports if report.case.model == model]
-        batches = {report.case.batch_size for report in mine if report.case.component == "pipeline"}
+        batches = {report.case.batch_size for report in mine if report.case.component == PIPELINE}
         matches = [
             *beside(published, family=run.family, model=model, batch_sizes=batches),
             *shipped_beside(shipped, mine, family=run.family),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.engines.given_pipeline import GivenPipelineEngine
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.machine.device_choice import asked_kind
@@ -16,7 +17,7 @@ from pytest_sdperf.options.engine_requests import check_profiles
 from pytest_sdperf.options.onnx_folder import ONNX_DIR
 from pytest_sdperf.options.pipeline_factory import alone
 from pytest_sdperf.options.profiles import read_project
-from pytest_sdperf.options.reading import PIPELINE, Reader
+from pytest_sdperf.options.reading import Reader
 from pytest_sdperf.options.tolerances import read_rules
 from pytest_sdperf.running.registration import fill_catalog
 from pytest_sdperf.running.run import CHOSEN, TOKEN, Run

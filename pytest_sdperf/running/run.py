@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, WorkerError
 from pytest_sdperf.faults import known, planting
 from pytest_sdperf.machine.device_choice import Found, describe, find_device
 from pytest_sdperf.options.profiles import Profile
-from pytest_sdperf.options.reading import PIPELINE
 from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.processes.process import run_task
 from pytest_sdperf.running.commits import commit_of

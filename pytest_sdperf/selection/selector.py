@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from pytest_sdperf import ladder
 from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.errors import UnknownNameError
@@ -16,7 +17,7 @@ from pytest_sdperf.options.engine_requests import parse_engines
 from pytest_sdperf.options.marks import Marks
 from pytest_sdperf.options.onnx_folder import OnnxFolder
 from pytest_sdperf.options.profiles import Profile
-from pytest_sdperf.options.reading import PIPELINE, components_of
+from pytest_sdperf.options.reading import components_of
 from pytest_sdperf.options.weights_identity import NONE, weights_identity
 from pytest_sdperf.selection.axes import Axes
 from pytest_sdperf.selection.case_ids import case_id

@@ -9,6 +9,7 @@ import msgspec
 
 from pytest_sdperf.baselines import strict_json
 from pytest_sdperf.baselines.files import locked, pretty, write_checked
+from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Machine
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.machine.health import differing_keys, machine_differences
@@ -141,7 +142,7 @@ def read(path: Path) -> SelfTestFile | None:
 
 
 class Archive:
-    """The self-tests of one machine: those that were accepted, and those that only this machine knows.
+    """The self-tests of one machine: those that are shipped, those that were accepted, and those that only it knows.
 
     Args:
         settings: Name the folder of the baselines, and the state folder.
@@ -151,15 +152,16 @@ class Archive:
 
     def __init__(self, settings: Settings, *, slug: str, machine: Machine) -> None:
         self.accepted, self.own = file_of(settings.baselines, slug), file_of(settings.state_dir, slug)
+        self.shipped = file_of(measured_folder(), slug)
         self._locks, self._machine = settings.state_dir / "locks", machine
 
     def cases(self) -> dict[str, SelfTests]:
-        """Return `Case.key` -> self-tests of this machine; its own file holds what was accepted before.
+        """Return `Case.key` -> self-tests of this machine; each file holds what those before it had of a case.
 
         Raises:
             BaselineError: A file cannot be trusted.
         """
-        return {**self._of(self.accepted), **self._of(self.own)}
+        return {**self._of(self.shipped), **self._of(self.accepted), **self._of(self.own)}
 
     def keep(self, tested: SelfTests) -> None:
         """Write the self-tests of a case into the state folder, in the place of those that are there.

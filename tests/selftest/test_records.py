@@ -9,6 +9,7 @@ import pytest
 from selftest_scenes import CPU_CASE, GPU_CASE, drawn_case, drawn_run
 
 from pytest_sdperf.baselines.privacy import PrivacyError
+from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.selftest.records import Archive, file_of, read, with_run
@@ -60,6 +61,22 @@ def test_another_machine_knows_nothing_of_it_and_begins_anew(archive):
     archive(driver="580.2").keep(drawn_case(drawn_run(seed=2), case=CPU_CASE))
     assert list(archive(driver="580.2").cases()) == [CPU_CASE.key]
     assert archive().cases() == {}
+
+
+def test_what_is_shipped_is_known_to_the_machines_of_its_pool_alone_and_goes_on_in_their_state_folder(tmp_path):
+    settings = Settings(baselines=tmp_path / "baselines", state_dir=tmp_path / "state")
+    path = file_of(measured_folder(), "h200")
+    shipped = read(path)
+
+    def of(**machine):
+        return Archive(settings, slug="h200", machine={**shipped.machine, **machine})
+
+    assert of().cases() == shipped.cases
+    assert of(pool="default").cases() == {}
+    (key,) = shipped.cases
+    of().keep(with_run(of().cases()[key], shipped.cases[key].case, drawn_run(seed=3)))
+    assert len(of().cases()[key].runs) == len(shipped.cases[key].runs) + 1
+    assert read(path) == shipped
 
 
 def test_one_more_run_adds_lines_and_changes_none(archive):

@@ -30,7 +30,9 @@ class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
         "cuda_graph": EngineOption("off", "Capture the run once and replay it.", choices=("off", "on")),
         "sdpa": EngineOption("auto", "Kernel of fused attention; auto lets ONNX Runtime choose.", choices=tuple(SDPA)),
         "conv_search": EngineOption(
-            "exhaustive", "How cuDNN chooses convolution algorithms.", choices=("exhaustive", "heuristic", "default")
+            "exhaustive",
+            "What cuDNN's choice of convolution kernels rests on: its mode B, A or fallback; none of them measures.",
+            choices=("exhaustive", "heuristic", "default"),
         ),
         "conv_bias": EngineOption("off", "Let cuDNN add the bias of a convolution.", choices=("off", "on")),
         "conv_workspace": EngineOption(
@@ -78,7 +80,7 @@ class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
             provider["user_compute_stream"] = str(memory.stream.cuda_stream)
         session = _ort_nvidia.session(request, ("CUDAExecutionProvider", provider))
         asked = request.options["sdpa"]
-        facts = {} if asked == "auto" else {"attention": asked}
+        facts = {"conv_search": request.options["conv_search"]} | ({} if asked == "auto" else {"attention": asked})
         yield _ort.OrtRunner(session, request, memory=memory, facts={**facts, **accumulation(request)})
 
 

@@ -10,7 +10,7 @@ from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import opening, since
 from pytest_sdperf.sampling.kernels import ATTENTIONS, KINDS, MATH
-from pytest_sdperf.units import plural
+from pytest_sdperf.units import plural, share
 from pytest_sdperf.values import Measurement, Sample
 from pytest_sdperf.values.outcomes import Outcome, Verdict
 
@@ -28,12 +28,21 @@ def counts_of(sample: Sample) -> dict[str, int]:
     return {kind: int(entry["count"]) for kind, entry in sample.facts.get("kernels", {}).items() if entry["count"]}
 
 
+def share_without_tensor_cores(sample: Sample) -> float | None:
+    """Return the share of the kernels' time in half-precision products without tensor cores; None if unknown."""
+    found, kernels = sample.facts.get("kernels_without_tensor_cores"), sample.facts.get("kernels", {})
+    together = sum(entry["seconds"] for entry in kernels.values())
+    if found is None or not together:
+        return None
+    return float(sum(entry["seconds"] for entry in found.values()) / together)
+
+
 def judge_kernels(measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict | None:
     """Judge the launches per kind and in all; None where they are not known, neither now nor in the baseline.
 
     The search for convolution algorithms picks, in each process anew, among algorithms of equal speed that differ by a
     helper kernel or two. So every process of the measurement has to lie beyond every stored one of the level, and the
-    sum by more than `policy.launch_effect`.
+    sum by more than `policy.launch_effect`; so has the share of time in products that lost the tensor cores.
     """
     now = [counts_of(sample) for sample in measurement.samples]
     level = [session for session in stored.level(METRIC) if session.samples] if stored is not None else []
@@ -52,6 +61,14 @@ def judge_kernels(measurement: Measurement, stored: StoredCase | None, *, policy
     expected = _middle(map(_total, before))
     outcome, code = _direction(now, before, policy=policy)
     listed = _listed(now, before)
+    scalar, scalar_before = _shares(measurement.samples), _shares(s for session in level for s in session.samples)
+    if scalar and scalar_before and min(scalar) > max(scalar_before) + policy.launch_effect:
+        outcome, code = Outcome.REGRESSED, "tensor-cores-lost"
+        lost = (
+            f"{share(_middle(scalar))} of the kernels' time is in half-precision products without tensor cores, "
+            f"before {share(_middle(scalar_before))}"
+        )
+        listed = f"{lost}; {listed}" if listed else lost
     if not listed:
         return Verdict(outcome, code, f"{launches}, as in its baseline.", METRIC, obtained, expected)
     changes = since(level[-1], measurement.subject)
@@ -71,6 +88,13 @@ def _direction(now: Sequence[Counts], before: Sequence[Counts], *, policy: Polic
     return Outcome.HELD, "kernels-as-before"
 
 
+def _shares(samples: Iterable[Sample]) -> list[float]:
+    """Return the shares of all samples; none where that of one is not known."""
+    found = [share_without_tensor_cores(sample) for sample in samples]
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(found) else []
+
+
 def _total(counts: Counts) -> int:
     return sum(counts.values())
 
@@ -83,7 +107,7 @@ def _most(all_counts: Sequence[Counts], kind: str) -> int:
     return max(counts.get(kind, 0) for counts in all_counts)
 
 
-def _middle(values: Iterable[int]) -> float:
+def _middle(values: Iterable[float]) -> float:
     return statistics.median(values)
 
 

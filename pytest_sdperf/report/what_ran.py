@@ -27,6 +27,8 @@ GATES = (
 _FINE = (Outcome.HELD, Outcome.NEW, Outcome.IMPROVED)
 _INDENT = "  "
 _NAMED, _LONGEST_NAME = 2, 60
+# Told in any case where products without tensor cores take this share of the kernels' time.
+_WASTED = 0.1
 
 
 def what_ran_lines(reports: Iterable[CaseReport], *, width: int, every: bool) -> Iterator[Line]:
@@ -35,7 +37,7 @@ def what_ran_lines(reports: Iterable[CaseReport], *, width: int, every: bool) ->
     Args:
         reports: Of the run.
         width: Columns of the terminal.
-        every: Also of cases in which everything ran as it should.
+        every: Also of cases in which everything ran as it should, and their products on tensor cores.
     """
     texts = [
         (_label(measurement.case, side), "; ".join(_told(measurement.samples[-1], measurement.case.component)))
@@ -52,7 +54,12 @@ def what_ran_lines(reports: Iterable[CaseReport], *, width: int, every: bool) ->
 
 
 def _is_wrong(report: CaseReport) -> bool:
-    return any(verdict.metric in GATES and verdict.outcome not in _FINE for verdict in report.verdicts)
+    gated = any(verdict.metric in GATES and verdict.outcome not in _FINE for verdict in report.verdicts)
+    return gated or any(
+        (kernels.share_without_tensor_cores(sample) or 0.0) >= _WASTED
+        for measurement in report.measurements.values()
+        for sample in measurement.samples[-1:]
+    )
 
 
 def _label(case: Case, side: str) -> str:
@@ -67,6 +74,7 @@ def _told(sample: Sample, component: str) -> Iterator[str]:
         if told:
             yield f"{name}: {told}" if len(parts) > 1 else told
     yield from _kernels(sample.facts)
+    yield from _without_tensor_cores(sample)
     waits = host_waits.host_waits_of(sample)
     if waits is not None:
         yield f"the host waits: {waits.told}"
@@ -88,6 +96,18 @@ def _of_component(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"{'right' if facts['changed_inputs']['right'] else 'WRONG'} answers to changed inputs"
     if "attention" in facts:
         yield f"attention {facts['attention']} asked for"
+
+
+def _without_tensor_cores(sample: Sample) -> Iterator[str]:
+    wasted = kernels.share_without_tensor_cores(sample)
+    if wasted:
+        found = sample.facts["kernels_without_tensor_cores"]
+        each = ", ".join(
+            f"{int(entry['count']):,} {kind} ({seconds(entry['seconds'])})" for kind, entry in found.items()
+        )
+        chosen = sample.facts.get("conv_search")
+        how = f", chosen under conv_search={chosen}" if chosen and any("convolution" in kind for kind in found) else ""
+        yield f"{share(wasted)} of their time is in half-precision products WITHOUT TENSOR CORES: {each}{how}"
 
 
 def _provider(name: str) -> str:

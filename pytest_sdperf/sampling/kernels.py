@@ -50,9 +50,9 @@ _ROWS = tuple(
         ("copy", r"nchwToNhwc|nhwcToNchw|AddPaddingKernel|direct_copy_kernel|CatArrayBatchedCopy|batched_transpose"),
         # cuDNN: sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_..; MIOpen: igemm_fwd_gtcx3_nhwc_fp16_..
         ("convolution-nhwc", r"(fprop|implicit_?gemm|igemm_fwd|conv).*nhwc|nhwc.*(fprop|conv)"),
-        # cuDNN: cutlass_tensorop_f16_s16816fprop_.., implicit_convolve_sgemm, winograd; MIOpen: miopenSp3AsmConv_..;
-        # composable kernel: GridwiseGroupedConvFwd..; rocMLIR: mlir_convolution_..
-        ("convolution", r"fprop|implicit_?gemm|implicit_?convolve|winograd|igemm_fwd|conv(?!ert)"),
+        # cuDNN: cutlass_tensorop_f16_s16816fprop_.., implicit_convolve_sgemm, turing_fp16_s1688cudnn_.., winograd;
+        # MIOpen: miopenSp3AsmConv_..; composable kernel: GridwiseGroupedConvFwd..; rocMLIR: mlir_convolution_..
+        ("convolution", r"_[sh]\d*cudnn_|fprop|implicit_?gemm|implicit_?convolve|winograd|igemm_fwd|conv(?!ert)"),
         # cuBLAS: nvjet_hsh_128x256_.., ampere_fp16_s16816gemm_.., splitKreduce_kernel; Tensile: Cijk_Ailk_Bljk_HHS_..;
         # rocMLIR: mlir_dot_..
         ("gemm", r"nvjet|gemm|gemv|splitKreduce|\bCijk_|mlir_dot|cublas|dot_kernel"),
@@ -68,10 +68,26 @@ _ROWS = tuple(
     )
 )
 
+# Kinds that tensor cores are for, and names of products in half precision that the cores for single precision compute:
+# cuDNN's implicit_convolve_sgemm<__half, ..>, precomputed_convolve_sgemm<__half, ..> and volta_fp16_scudnn_fp16_..,
+# cuBLAS's volta_fp16_sgemm_fp16_.., CUTLASS's cutlass_80_simt_hgemm_... Those with tensor cores are called s16816gemm,
+# s884cudnn, xmma, wgmma, tensorop or nvjet.
+_PRODUCTS = ("convolution-nhwc", "convolution", "gemm")
+_SINGLE = re.compile(r"(?:\b|_)s(?:gemm|cudnn)(?:\b|_)|_simt_", re.IGNORECASE)
+_HALF = re.compile(r"half|fp16|f16|hgemm", re.IGNORECASE)
+
 
 def kind_of(name: str) -> str:
     """Return the kind of one kernel, one of `KINDS`."""
     return next((kind for kind, pattern in _ROWS if pattern.search(name)), OTHER)
+
+
+def without_tensor_cores(name: str) -> bool:
+    """Tell whether a kernel multiplies matrices of half precision on a GPU's cores for single precision.
+
+    Every GPU of this decade does that several times faster on its tensor cores. Products of float32 are none of these.
+    """
+    return kind_of(name) in _PRODUCTS and bool(_SINGLE.search(name) and _HALF.search(name))
 
 
 def attention_of(asked: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.sampling.kernels import NONE_ON_CPU, OTHER, kind_of
+from pytest_sdperf.sampling.kernels import NONE_ON_CPU, OTHER, kind_of, without_tensor_cores
 
 CALLS = 3
 NAMES_KEPT, LONGEST_NAME = 5, 200
@@ -40,6 +40,7 @@ class Activity:
     Attributes:
         kernels: Kind -> `count` and `seconds`, longest first.
         others: Names of the longest kernels whose kind is not known.
+        without_tensor_cores: Kind -> `count` and `seconds` of those that `kernels.without_tensor_cores` names.
         slowest: The kernels that take most: `name`, `kind`, `count` and `seconds` of each.
         replays: Launches of captured graphs.
         launches: Kernels that the host launched one by one.
@@ -50,6 +51,7 @@ class Activity:
 
     kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     others: tuple[str, ...] = ()
+    without_tensor_cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     slowest: tuple[Mapping[str, Any], ...] = ()
     replays: int = 0
     launches: int = 0
@@ -125,20 +127,26 @@ def summed(events: Iterable[Mapping[str, Any]], *, calls: int) -> Activity:
     replays, launches = per_call["replays"], per_call["launches"]
     if not named:
         return Activity(replays=replays, launches=launches, unseen="torch's profiler saw no kernel")
-    seconds: dict[str, list[float]] = {}
-    for (kind, _), each in named.items():
-        seconds.setdefault(kind, []).extend(each)
-    ordered = sorted(seconds, key=lambda kind: -sum(seconds[kind]))
+    scalar = {one: each for one, each in named.items() if without_tensor_cores(one[1])}
     slowest = sorted(named, key=lambda one: -sum(named[one]))
     return Activity(
-        kernels={kind: _sum(seconds[kind], calls) for kind in ordered},
+        kernels=_by_kind(named, calls),
         others=tuple(name for kind, name in slowest if kind == OTHER)[:NAMES_KEPT],
+        without_tensor_cores=_by_kind(scalar, calls),
         slowest=tuple({"name": one[1], "kind": one[0], **_sum(named[one], calls)} for one in slowest[:NAMES_KEPT]),
         replays=replays,
         launches=launches,
         synchronizations=per_call["waits"],
         copies_to_host=per_call["to_host"],
     )
+
+
+def _by_kind(named: Mapping[tuple[str, str], Sequence[float]], calls: int) -> dict[str, dict[str, float]]:
+    """Return kind -> `count` and `seconds` of one call, longest first."""
+    seconds: dict[str, list[float]] = {}
+    for (kind, _), each in named.items():
+        seconds.setdefault(kind, []).extend(each)
+    return {kind: _sum(seconds[kind], calls) for kind in sorted(seconds, key=lambda kind: -sum(seconds[kind]))}
 
 
 def _sum(seconds: Sequence[float], calls: int) -> dict[str, float]:

@@ -116,5 +116,6 @@ def _seen(activity: Activity, unet_calls: int = 0) -> dict[str, Any]:
         return {"kernels_not_available": activity.unseen}
     waits = {"synchronizations": activity.synchronizations, "copies": activity.copies_to_host, "unet_calls": unet_calls}
     facts: dict[str, Any] = {"host_waits": waits, "kernels": dict(activity.kernels)}
+    facts["kernels_without_tensor_cores"] = dict(activity.without_tensor_cores)
     facts["kernels_slowest"] = [dict(one) for one in activity.slowest]
     return {**facts, **({"kernels_other": list(activity.others)} if activity.others else {})}

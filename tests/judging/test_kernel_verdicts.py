@@ -82,6 +82,48 @@ def test_what_varies_from_process_to_process_is_no_change():
     assert judged([USUAL, USUAL, {**USUAL, "attention_flash": 0}], [USUAL] * 3)[0] is Outcome.HELD
 
 
+def on_ordinary_cores(convolutions):
+    return {"kernels": kernels(**USUAL), "kernels_without_tensor_cores": kernels(convolution_nhwc=convolutions)}
+
+
+def test_products_that_lost_the_tensor_cores_are_a_loss_in_every_process():
+    verdict = judge_kernels(now(*[on_ordinary_cores(98)] * 3), before(*[on_ordinary_cores(0)] * 3), policy=Policy())
+    assert (verdict.outcome, verdict.code) == (Outcome.REGRESSED, "tensor-cores-lost")
+    assert verdict.sentence == (
+        "UNet launches 805 kernels per call; its baseline 805: 12.2 % of the kernels' time is in half-precision "
+        "products without tensor cores, before 0 %."
+    )
+
+
+def test_products_that_lost_the_tensor_cores_are_told_beside_the_kinds_that_changed():
+    facts = {**on_ordinary_cores(98), "kernels": kernels(**{**USUAL, "elementwise": 400})}
+    verdict = judge_kernels(now(facts), before(on_ordinary_cores(0)), policy=Policy())
+    assert verdict.sentence == (
+        "UNet launches 814 kernels per call; its baseline 805: 12 % of the kernels' time is in half-precision products "
+        "without tensor cores, before 0 %; elementwise 391 -> 400."
+    )
+
+
+@pytest.mark.parametrize(
+    ("obtained", "known"),
+    [
+        ([98, 98, 98], [98, 98, 98]),
+        ([0, 0, 0], [98, 98, 98]),
+        ([98, 0, 98], [0, 0, 0]),
+        ([98, 98, 98], [0, 98, 0]),
+        ([16, 16, 16], [0, 0, 0]),
+    ],
+)
+def test_products_without_tensor_cores_that_are_no_loss(obtained, known):
+    sides = [[on_ordinary_cores(count) for count in side] for side in (obtained, known)]
+    assert judge_kernels(now(*sides[0]), before(*sides[1]), policy=Policy()).outcome is Outcome.HELD
+
+
+def test_a_baseline_that_does_not_tell_of_tensor_cores_judges_nothing_about_them():
+    older = {"kernels": kernels(**USUAL)}
+    assert judge_kernels(now(on_ordinary_cores(98)), before(older), policy=Policy()).outcome is Outcome.HELD
+
+
 def test_kernels_that_nothing_can_tell():
     unseen = [{"kernels_not_available": "torch is missing"}] * 3
     assert judge_kernels(now(*unseen), None, policy=Policy()) is None

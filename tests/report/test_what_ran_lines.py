@@ -55,6 +55,24 @@ def test_the_slowest_kernels_are_named():
     ]
 
 
+def test_products_without_tensor_cores_are_told_in_any_case():
+    facts = {
+        **{name: value for name, value in FACTS.items() if not name.startswith("kernels")},
+        "kernels": kernels(convolution=100, convolution_nhwc=10, gemm=90),
+        "conv_search": "exhaustive",
+    }
+    few, most = kernels(convolution=19), kernels(convolution=80, gemm=4)
+    assert lines(report(**facts, kernels_without_tensor_cores={}), every=False) == []
+    assert lines(report(**facts, kernels_without_tensor_cores=few), every=False) == []
+    assert lines(report(**facts, kernels_without_tensor_cores=most), every=False) == [
+        "what ran",
+        "  sd15-thin unet bias-add ort-cuda:cuda_graph=on batch 1: 1,573 nodes on CUDA; CUDA graph replayed;",
+        "    right answers to changed inputs; 200 kernels: convolution 100, convolution-nhwc 10, gemm 90; 42",
+        "    % of their time is in half-precision products WITHOUT TENSOR CORES: 80 convolution (800 µs), 4",
+        "    gemm (40.0 µs), chosen under conv_search=exhaustive",
+    ]
+
+
 def test_a_case_in_which_a_gate_failed_is_shown_in_any_case():
     stale = {"right": False, "wrong": "another timestep does not change the outputs"}
     graph = {"requested": True, "replayed": None, "changed_inputs": False}

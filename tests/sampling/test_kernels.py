@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.sampling.kernels import ATTENTIONS, KINDS, OTHER, attention_of, kind_of
+from pytest_sdperf.sampling.kernels import ATTENTIONS, KINDS, OTHER, attention_of, kind_of, without_tensor_cores
 
 NAMES = {
     "attention-flash": [
@@ -55,6 +55,8 @@ NAMES = {
     "convolution": [
         "void cutlass__5x_cudnn::Kernel<cutlass_tensorop_f16_s16816fprop_optimized_f16_256x64_32x4>",
         "void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1, false, false, true>",
+        "volta_fp16_scudnn_fp16_128x64_relu_small_nn_v1",
+        "turing_fp16_s1688cudnn_fp16_256x128_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1",
         "void cudnn::winograd_nonfused::winogradForwardFilter4x4<float, float>",
         "miopenSp3AsmConv_v30_3_1_gfx90a_fp16_dot2_edc_stride1",
         "mlir_convolution_add",
@@ -129,3 +131,30 @@ def test_an_attention_that_can_be_asked_for_is_an_attention_kind(asked):
 def test_an_unknown_attention_names_no_kind():
     assert attention_of("sdpa") == ()
     assert attention_of(OTHER) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("void precomputed_convolve_sgemm<__half, 1024, 5, 5, 4, 3, 3, 1, false>(int, int, int, __half const*)", True),
+        ("void implicit_convolve_sgemm<__half, __half, 128, 6, 7, 3, 3, 5, 1, false, false, true>(int, int)", True),
+        ("volta_fp16_scudnn_fp16_128x64_relu_small_nn_v1", True),
+        ("volta_fp16_sgemm_fp16_128x32_nn", True),
+        ("void cutlass::Kernel2<cutlass_80_simt_hgemm_256x128_8x4_nn_align1>(Params)", True),
+        # On tensor cores.
+        ("ampere_fp16_s16816gemm_fp16_64x64_sliced1x2_ldg8_f2f_stages_64x6_tn", False),
+        ("turing_fp16_s1688cudnn_fp16_256x128_ldg8_relu_f2f_exp_small_nhwc2nchw_tn_v1", False),
+        ("volta_fp16_h884gemm_fp16_64x64_ldg8_f2f_tn", False),
+        ("void cutlass__5x_cudnn::Kernel<cutlass_tensorop_f16_s16816fprop_optimized_f16_256x64_32x4>", False),
+        ("sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x192x64_warpgroupsize2x1x1", False),
+        ("nvjet_sm90_hsh_320x128_64x3_1x2_h_bz_coopB_NNT", False),
+        # Of single precision, or no products at all.
+        ("void implicit_convolve_sgemm<float, float, 1024, 5, 5, 3, 3, 3, 1, false, false, true>", False),
+        ("ampere_sgemm_128x64_tn", False),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nn_align1>(Params)", False),
+        ("void op_generic_tensor_kernel<4, __half, float, __half, 256>", False),
+        ("acme", False),
+    ],
+)
+def test_products_of_half_precision_that_use_no_tensor_cores(name, expected):
+    assert without_tensor_cores(name) is expected

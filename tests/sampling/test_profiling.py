@@ -48,6 +48,14 @@ def test_the_kernels_that_take_most_are_named(gpu, tmp_path):
     assert seen(gpu, tmp_path, *launched("x" * 999)).slowest[0]["name"] == "x" * 200
 
 
+def test_products_without_tensor_cores_are_summed_apart(gpu, tmp_path):
+    scalar = "void implicit_convolve_sgemm<__half, __half, 128, 6, 7, 3, 3, 5, 1, false, false, true>(int)"
+    activity = seen(gpu, tmp_path, *launched(GEMM, scalar, scalar, "sm90_xmma_fprop_implicit_gemm_f16f16_nhwc"))
+    assert activity.kernels["convolution"]["count"] == 2
+    assert activity.without_tensor_cores == {"convolution": {"count": 2, "seconds": pytest.approx(20e-6)}}
+    assert seen(gpu, tmp_path, *launched(GEMM, FLASH)).without_tensor_cores == {}
+
+
 def test_a_replayed_graph_is_told_from_launches(gpu, tmp_path):
     activity = seen(gpu, tmp_path, *replayed(FLASH, GEMM))
     assert (activity.replays, activity.launches) == (1, 0)

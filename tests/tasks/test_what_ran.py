@@ -69,6 +69,7 @@ def test_a_graph_that_is_replayed(gpu, tmp_path):
     assert {kind: entry["count"] for kind, entry in facts["kernels"].items()} == {"attention-flash": 2, "gemm": 1}
     assert (facts["changed_inputs"], facts["threads"]) == (RIGHT, "1")
     assert "kernels_other" not in facts
+    assert facts["kernels_without_tensor_cores"] == {}
 
 
 def test_a_graph_that_was_asked_for_and_is_not_replayed(gpu, tmp_path):

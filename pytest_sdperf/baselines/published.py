@@ -143,6 +143,11 @@ class Match:
     row: Row
     kind: str = "published"
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """What its table is called: source and name."""
+        return self.source.title, self.table.name
+
 
 def folder() -> Path:
     """Return the folder of the shipped files."""

@@ -14,8 +14,8 @@ _WARM_UPS = {"warmup_compilation_s": "with compilation", "warmup_cache_s": "from
 
 def by_table(published: Sequence[Match]) -> list[list[Match]]:
     """Return rows by the table that they are of, in the order of their sources."""
-    tables = dict.fromkeys((match.source.title, match.table.name) for match in published)
-    return [[match for match in published if (match.source.title, match.table.name) == key] for key in tables]
+    tables = dict.fromkeys(match.key for match in published)
+    return [[match for match in published if match.key == key] for key in tables]
 
 
 def source_lines(published: Sequence[Match], *, width: int) -> Iterator[Line]:

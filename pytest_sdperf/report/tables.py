@@ -69,7 +69,7 @@ def table_lines(reports: Iterable[CaseReport], published: Sequence[Match] = (), 
     if not measured:
         return
     cases = [report.case for report in measured]
-    labels = _labels(cases)
+    labels = _labels(cases, published)
     yield from wrapped(f"{cases[0].model}{_shared(cases, labels)}", width=width, rest=_INDENT, styles=("bold",))
     groups = [*_groups(measured, reports, labels), *_published_groups(published, labels)]
     batches = sorted({report.case.batch_size for report in measured})
@@ -93,11 +93,12 @@ def _layout(groups: Sequence[tuple[str, list[Row]]], labels: Labels, *, batches:
     return max(min(longest, width - per_line * BLOCK_WIDTH), usual), per_line
 
 
-def _labels(cases: Sequence[Case]) -> Labels:
+def _labels(cases: Sequence[Case], published: Sequence[Match]) -> Labels:
+    rungs = [*(case.optimization for case in cases), *(match.row.optimization for match in published)]
     varying = tuple(name for name in _SHARED if len({getattr(case, name) for case in cases} - {"", 0}) > 1)
     return Labels(
         varying,
-        max(len("optimization"), *(len(case.optimization) for case in cases)),
+        max(len(name) for name in ("optimization", *rungs)),
         max(len("engine"), *(len(case.engine) for case in cases)),
     )
 
@@ -139,17 +140,19 @@ def _title(case: Case) -> str:
 
 
 def _published_groups(published: Sequence[Match], labels: Labels) -> Iterator[tuple[str, list[Row]]]:
-    for number, matches in enumerate(by_table(published), 1):
-        table = matches[0].table
+    """Yield the titles and rows of others; tables of one title stand together, each row with its own source."""
+    sources = {match.key: number for number, matches in enumerate(by_table(published), 1) for match in matches}
+    groups: dict[str, dict[tuple[str, str], Row]] = {}
+    for match in published:
+        table, label, source = match.table, _published_label(match, labels), f"[{sources[match.key]}]"
         protocol = f", {table.height}x{table.width}, {table.steps} steps" if table.steps else ""
-        rows: dict[str, Row] = {}
-        for match in matches:
-            label = _published_label(match, labels)
-            numbers = [cell for cell in match.row.cells if cell.has_numbers]
-            cells = {cell.batch_size: cells_of_published(cell, source=f"[{number}]") for cell in numbers}
-            if cells:
-                rows.setdefault(label, Row(label, {})).cells.update(cells)
-        yield f"{matches[0].kind}, {table.device or table.family}{protocol}", list(rows.values())
+        rows = groups.setdefault(f"{match.kind}, {table.device or table.family}{protocol}", {})
+        numbers = [cell for cell in match.row.cells if cell.has_numbers]
+        cells = {cell.batch_size: cells_of_published(cell, source=source) for cell in numbers}
+        if cells:
+            rows.setdefault((source, label), Row(label, {})).cells.update(cells)
+    for title, rows in groups.items():
+        yield title, list(rows.values())
 
 
 def _published_label(match: Match, labels: Labels) -> str:

@@ -13,6 +13,7 @@ from pytest_sdperf.baselines.shipped import measured, measured_folder
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.labels import engine_label
 from pytest_sdperf.machine.health import differing_keys
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.run_info import RunInfo
@@ -42,7 +43,12 @@ def test_each_holds_what_it_was_made_of(path):
                 known.case, session.samples, counts=session.counts, subject=session.subject, artifacts=session.artifacts
             )
             found = judge(again, known, policy=Policy(processes=len(session.samples)))
-            assert {verdict.outcome for verdict in found} == {Outcome.HELD}, [one.sentence for one in found]
+            outcomes = {verdict.metric: verdict.outcome for verdict in found}
+            latency = outcomes.pop("latency")
+            assert set(outcomes.values()) == {Outcome.HELD}, [one.sentence for one in found]
+            # One process, or some that the host disturbed, are equal to themselves and prove no more than that.
+            settled = len(session.samples) > 1 and dict(known.case.engine_options).get("cuda_graph") == "on"
+            assert latency in ((Outcome.HELD,) if settled else (Outcome.HELD, Outcome.INCONCLUSIVE)), key
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -83,10 +89,16 @@ def test_its_cases_stand_beside_those_that_do_the_same_work_on_such_a_card():
         line.text for line in report_lines([report], RunInfo("H200", "h200", "h200"), width=160, shipped=measured())
     ]
     title = text.index("shipped with pytest_sdperf, unet 512x512, h200")
-    rungs = [line.split()[0] for line in text[title + 1 : title + 9]]
-    assert rungs[:3] == ["fp32", "fp16", "fmha"]
-    assert sorted(rungs) == sorted({one.case.optimization for one in shipped.cases.values()})
-    assert "  fp16         ort-cuda:cuda_graph=on" in text[title + 2]
+    notes = next(number for number, line in enumerate(text) if line.startswith("  MB = "))
+    rows = [line.split()[:2] for line in text[title + 1 : notes]]
+    assert rows[0] == ["fp32", "ort-cuda:cuda_graph=on"]
+    expected = [
+        [one.case.optimization, engine_label(one.case.engine, one.case.engine_options)]
+        for one in shipped.cases.values()
+        if (one.case.component, one.case.batch_size) == ("unet", 1)
+    ]
+    assert sorted(rows) == sorted(expected)
+    assert "  bias-split-gelu ort-cuda:cuda_graph=on" in text[title + len(rows) - 1]
     assert (
         "  [1] measured by pytest_sdperf: unet 512x512 on h200, driver 580.159.04, cublas 13.1.0, cuda 13.0, cudnn "
         "9.19.0, onnxruntime 1.31.1, 2026-11-28"

@@ -92,7 +92,6 @@ pipeline, 512x512, 50 steps pndm
   fmha         ort-cuda        500 ms   -21 %+  4,400   4,400  IMPROVED
 published, rtx-3060, 512x512, 50 steps
   fp32         onnxruntime     25.6 s                  10,667  [1]
-published, rtx-3060, 512x512, 50 steps
   torch 1.13.1+cu117 xformers  6.00 s           9,124   9,130  [2]
 
                                                 batch 8
@@ -104,7 +103,6 @@ pipeline, 512x512, 50 steps pndm
   fmha         ort-cuda        5.00 s           4,400   4,400  NEW
 published, rtx-3060, 512x512, 50 steps
   fp32         onnxruntime        OOM                          [1]
-published, rtx-3060, 512x512, 50 steps
   torch 1.13.1+cu117 xformers  41.1 s          10,825   9,255  [2]
   ! regressed; + improved; MB = 2^20 bytes on the whole device, peak of the
   first and the second run of the process that took least

@@ -16,17 +16,26 @@ GEMM = "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT"
 UNKNOWN = "acme_kernel"
 
 
-def event(category, name, dur=10.0, **args):
+def event(category, name, dur=10.0, ts=1.0, **args):
     return {
         "ph": "X",
         "cat": category,
         "name": name,
         "pid": 0,
         "tid": 7,
-        "ts": 1.0,
+        "ts": ts,
         "dur": dur,
         "args": {"correlation": 1, "stream": 7, **args},
     }
+
+
+def one_after_another(events):
+    """Give events the times of a stream that is never idle."""
+    now, placed = 1.0, []
+    for one in events:
+        placed.append({**one, "ts": now})
+        now += one["dur"] if one["cat"] in ("kernel", "gpu_memcpy", "gpu_memset") else 0.0
+    return placed
 
 
 def launched(*names):
@@ -63,5 +72,7 @@ class FakeProfile:
         boundary = {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 2.0}
         annotation = event("gpu_user_annotation", "ProfilerStep#0", 1e6)
         events = [one for call in self._calls for one in call]
+        if len({one["ts"] for one in events}) <= 1:
+            events = one_after_another(events)
         trace = {"schemaVersion": 1, "traceEvents": [annotation, *events, boundary]}
         Path(path).write_text(json.dumps(trace), encoding="utf-8")

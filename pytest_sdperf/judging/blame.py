@@ -25,8 +25,11 @@ def kernel_changes(measurement: Measurement, stored: Sequence[Session]) -> tuple
     Returns:
         A line per kind that matters; none where nobody saw kernels, now or before.
     """
-    now = _by_kind(measurement.samples)
-    known = [found for session in stored if (found := _by_kind(session.samples))]
+    everything = [*measurement.samples, *(sample for session in stored for sample in session.samples)]
+    # Kernels that run side by side take longer together than the call, so idling is told by when the GPU was busy.
+    busy = all(sample.facts.get("gpu_busy_s") for sample in everything if sample.facts.get("kernels"))
+    now = _by_kind(measurement.samples, busy=busy)
+    known = [found for session in stored if (found := _by_kind(session.samples, busy=busy))]
     if not now or not known:
         return ()
     names = {name for session in stored for name in _slowest(session.samples)}
@@ -58,8 +61,13 @@ def _slowest(samples: Iterable[Sample]) -> Mapping[str, str]:
     return {one["name"]: one["kind"] for sample in samples for one in sample.facts.get("kernels_slowest", ())}
 
 
-def _by_kind(samples: Sequence[Sample]) -> Mapping[str, float]:
-    """Return kind -> seconds of one call, and the time of a call that no kernel takes; empty where nobody saw any."""
+def _by_kind(samples: Sequence[Sample], *, busy: bool) -> Mapping[str, float]:
+    """Return kind -> seconds of one call, and the time of a call that no kernel takes; empty where nobody saw any.
+
+    Args:
+        samples: Of one session.
+        busy: Whether every process knows how long the GPU was busy; kernels are added up otherwise.
+    """
     seen = [sample for sample in samples if sample.facts.get("kernels")]
     if not seen:
         return {}
@@ -69,4 +77,5 @@ def _by_kind(samples: Sequence[Sample]) -> Mapping[str, float]:
         for kind in kinds
     }
     latency = statistics.median(sample.median_s for sample in samples)
-    return {**found, _IDLE: max(0.0, latency - sum(found.values()))}
+    busy_s = statistics.median(one.facts["gpu_busy_s"] for one in seen) if busy else sum(found.values())
+    return {**found, _IDLE: max(0.0, latency - busy_s)}

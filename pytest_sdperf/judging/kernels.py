@@ -29,12 +29,9 @@ def counts_of(sample: Sample) -> dict[str, int]:
 
 
 def share_without_tensor_cores(sample: Sample) -> float | None:
-    """Return the share of the kernels' time in half-precision products without tensor cores; None if unknown."""
-    found, kernels = sample.facts.get("kernels_without_tensor_cores"), sample.facts.get("kernels", {})
-    together = sum(entry["seconds"] for entry in kernels.values())
-    if found is None or not together:
-        return None
-    return float(sum(entry["seconds"] for entry in found.values()) / together)
+    """Return the share of a GPU's busy time with half-precision products without tensor cores; None if unknown."""
+    busy_s, without_s = (sample.facts.get(name) for name in ("gpu_busy_s", "gpu_busy_without_tensor_cores_s"))
+    return float(without_s / busy_s) if busy_s and without_s is not None else None
 
 
 def judge_kernels(measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict | None:
@@ -65,7 +62,7 @@ def judge_kernels(measurement: Measurement, stored: StoredCase | None, *, policy
     if scalar and scalar_before and min(scalar) > max(scalar_before) + policy.launch_effect:
         outcome, code = Outcome.REGRESSED, "tensor-cores-lost"
         lost = (
-            f"{share(_middle(scalar))} of the kernels' time is in half-precision products without tensor cores, "
+            f"for {share(_middle(scalar))} of its time the GPU multiplies half precision without tensor cores, "
             f"before {share(_middle(scalar_before))}"
         )
         listed = f"{lost}; {listed}" if listed else lost

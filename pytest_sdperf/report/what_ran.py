@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.judging import host_waits, kernels, partitions, what_ran
 from pytest_sdperf.labels import engine_label
 from pytest_sdperf.report.case_report import CaseReport
@@ -26,8 +28,14 @@ GATES = (
 )
 _FINE = (Outcome.HELD, Outcome.NEW, Outcome.IMPROVED)
 _INDENT = "  "
+_LEGEND = (
+    "of kernels: how many are launched in a call, and what they take, the mean of the calls that the last process "
+    "watched; they may run side by side"
+)
 _NAMED, _LONGEST_NAME = 2, 60
-# Told in any case where products without tensor cores take this share of the kernels' time.
+# Kernels of no known kind are told from this share of the GPU's busy time on.
+_UNKNOWN = 0.01
+# Products without tensor cores are told in any case where they take this share of it.
 _WASTED = 0.1
 
 
@@ -51,6 +59,8 @@ def what_ran_lines(reports: Iterable[CaseReport], *, width: int, every: bool) ->
         yield Line("what ran", ("bold",))
     for text in told:
         yield from wrapped(text, width=width, first=_INDENT, rest=_INDENT * 2)
+    if any("kernels: " in text for text in told):
+        yield from wrapped(_LEGEND, width=width, first=_INDENT, rest=_INDENT)
 
 
 def _is_wrong(report: CaseReport) -> bool:
@@ -74,9 +84,9 @@ def _told(sample: Sample, component: str) -> Iterator[str]:
         if told:
             yield f"{name}: {told}" if len(parts) > 1 else told
     yield from _kernels(sample.facts)
-    yield from _without_tensor_cores(sample)
+    yield from _busy(sample)
     waits = host_waits.host_waits_of(sample)
-    if waits is not None:
+    if waits is not None and component != PIPELINE:  # those of a request are told beside its stages
         yield f"the host waits: {waits.told}"
 
 
@@ -98,7 +108,10 @@ def _of_component(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"attention {facts['attention']} asked for"
 
 
-def _without_tensor_cores(sample: Sample) -> Iterator[str]:
+def _busy(sample: Sample) -> Iterator[str]:
+    busy_s = sample.facts.get("gpu_busy_s")
+    if busy_s:
+        yield f"the GPU is busy for {seconds(busy_s)} of {seconds(sample.median_s)}"
     wasted = kernels.share_without_tensor_cores(sample)
     if wasted:
         found = sample.facts["kernels_without_tensor_cores"]
@@ -107,7 +120,7 @@ def _without_tensor_cores(sample: Sample) -> Iterator[str]:
         )
         chosen = sample.facts.get("conv_search")
         how = f", chosen under conv_search={chosen}" if chosen and any("convolution" in kind for kind in found) else ""
-        yield f"{share(wasted)} of their time is in half-precision products WITHOUT TENSOR CORES: {each}{how}"
+        yield f"for {share(wasted)} of that it multiplies half precision WITHOUT TENSOR CORES: {each}{how}"
 
 
 def _provider(name: str) -> str:
@@ -124,13 +137,19 @@ def _kernels(facts: Mapping[str, Any]) -> Iterator[str]:
     counts = ", ".join(f"{kind} {int(entry['count']):,}" for kind, entry in found.items())
     yield f"{plural(sum(int(entry['count']) for entry in found.values()), 'kernel')}: {counts}"
     slowest = ", ".join(
-        f"{one['name'][:_LONGEST_NAME]} ({int(one['count']):,}, {seconds(one['seconds'])})"
+        f"{_short(one['name'])} ({int(one['count']):,}, {seconds(one['seconds'])})"
         for one in facts.get("kernels_slowest", ())[:_NAMED]
     )
     if slowest:
         yield f"slowest {slowest}"
     together = sum(entry["seconds"] for entry in found.values())
-    if OTHER in found and together:
-        unknown = share(found[OTHER]["seconds"] / together)
-        names = ", ".join(name[:_LONGEST_NAME] for name in facts.get("kernels_other", ())[:2])
-        yield f"{unknown} of their time is in kernels of no known kind, such as {names}"
+    unknown = found[OTHER]["seconds"] / together if OTHER in found and together else 0.0
+    if unknown >= _UNKNOWN:
+        names = ", ".join(_short(name) for name in facts.get("kernels_other", ())[:2])
+        yield f"{share(unknown)} of their time is in kernels of no known kind, such as {names}"
+
+
+def _short(name: str) -> str:
+    """Return what a kernel is called, without its type and its arguments."""
+    plain = name.removeprefix("void ").replace("(anonymous namespace)::", "")
+    return re.split(r"[<(]", plain, maxsplit=1)[0][:_LONGEST_NAME] or plain[:_LONGEST_NAME]

@@ -69,11 +69,11 @@ _ROWS = tuple(
 )
 
 # Kinds that tensor cores are for, and names of products in half precision that the cores for single precision compute:
-# cuDNN's implicit_convolve_sgemm<__half, ..>, precomputed_convolve_sgemm<__half, ..> and volta_fp16_scudnn_fp16_..,
-# cuBLAS's volta_fp16_sgemm_fp16_.., CUTLASS's cutlass_80_simt_hgemm_... Those with tensor cores are called s16816gemm,
-# s884cudnn, xmma, wgmma, tensorop or nvjet.
+# cuDNN's implicit_convolve_sgemm<__half, ..>, precomputed_convolve_sgemm<__half, ..>, volta_fp16_scudnn_fp16_.. and
+# convolve_common_engine_float_NHWC<__half, ..>; cuBLAS's volta_fp16_sgemm_fp16_..; CUTLASS's cutlass_80_simt_hgemm_...
+# Those with tensor cores are called s16816gemm, s884cudnn, xmma, wgmma, tensorop or nvjet.
 _PRODUCTS = ("convolution-nhwc", "convolution", "gemm")
-_SINGLE = re.compile(r"(?:\b|_)s(?:gemm|cudnn)(?:\b|_)|_simt_", re.IGNORECASE)
+_SINGLE = re.compile(r"(?:\b|_)s(?:gemm|cudnn)(?:\b|_)|_simt_|engine_float", re.IGNORECASE)
 _HALF = re.compile(r"half|fp16|f16|hgemm", re.IGNORECASE)
 
 

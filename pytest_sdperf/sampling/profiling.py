@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.sampling.kernels import NONE_ON_CPU, OTHER, kind_of, without_tensor_cores
+
+# When something ran on the device: begin and end in seconds of the profiler's clock.
+Interval = tuple[float, float]
 
 CALLS = 3
 NAMES_KEPT, LONGEST_NAME = 5, 200
@@ -38,9 +42,12 @@ class Activity:
     """What one call did, the average of those that were watched.
 
     Attributes:
-        kernels: Kind -> `count` and `seconds`, longest first.
+        kernels: Kind -> `count` and `seconds`, longest first. Kernels may run side by side, so together they can take
+            longer than the call.
+        busy_s: Seconds in which the device did anything at all.
         others: Names of the longest kernels whose kind is not known.
         without_tensor_cores: Kind -> `count` and `seconds` of those that `kernels.without_tensor_cores` names.
+        busy_without_tensor_cores_s: Seconds in which any of them ran.
         slowest: The kernels that take most: `name`, `kind`, `count` and `seconds` of each.
         replays: Launches of captured graphs.
         launches: Kernels that the host launched one by one.
@@ -50,8 +57,10 @@ class Activity:
     """
 
     kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    busy_s: float = 0.0
     others: tuple[str, ...] = ()
     without_tensor_cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    busy_without_tensor_cores_s: float = 0.0
     slowest: tuple[Mapping[str, Any], ...] = ()
     replays: int = 0
     launches: int = 0
@@ -108,16 +117,16 @@ def summed(events: Iterable[Mapping[str, Any]], *, calls: int) -> Activity:
     """Add up what a profiler recorded.
 
     Args:
-        events: As in the file of `torch.profiler`: `cat`, `name` and `dur` in microseconds.
+        events: As in the file of `torch.profiler`: `cat`, `name`, and `ts` and `dur` in microseconds.
         calls: How many calls they are from.
     """
-    named: dict[tuple[str, str], list[float]] = {}
+    named: dict[tuple[str, str], list[Interval]] = {}
     counted: Counter[str] = Counter()
     for event in events:
         category, name = event.get("cat"), str(event.get("name", ""))
         if category in _ON_DEVICE:
             kind = _MOVED.get(category) or kind_of(name)
-            named.setdefault((kind, name[:LONGEST_NAME]), []).append(event.get("dur", 0) / 1e6)
+            named.setdefault((kind, name[:LONGEST_NAME]), []).append(_interval(event))
             counted["to_host"] += category == "gpu_memcpy" and bool(_TO_HOST.search(name))
         else:
             counted.update(what for what, pattern in _HOST.items() if pattern.match(name))
@@ -128,11 +137,13 @@ def summed(events: Iterable[Mapping[str, Any]], *, calls: int) -> Activity:
     if not named:
         return Activity(replays=replays, launches=launches, unseen="torch's profiler saw no kernel")
     scalar = {one: each for one, each in named.items() if without_tensor_cores(one[1])}
-    slowest = sorted(named, key=lambda one: -sum(named[one]))
+    slowest = sorted(named, key=lambda one: -_together(named[one]))
     return Activity(
         kernels=_by_kind(named, calls),
+        busy_s=_covered(named.values()) / calls,
         others=tuple(name for kind, name in slowest if kind == OTHER)[:NAMES_KEPT],
         without_tensor_cores=_by_kind(scalar, calls),
+        busy_without_tensor_cores_s=_covered(scalar.values()) / calls,
         slowest=tuple({"name": one[1], "kind": one[0], **_sum(named[one], calls)} for one in slowest[:NAMES_KEPT]),
         replays=replays,
         launches=launches,
@@ -141,13 +152,31 @@ def summed(events: Iterable[Mapping[str, Any]], *, calls: int) -> Activity:
     )
 
 
-def _by_kind(named: Mapping[tuple[str, str], Sequence[float]], calls: int) -> dict[str, dict[str, float]]:
+def _interval(event: Mapping[str, Any]) -> Interval:
+    begin = event.get("ts", 0.0) / 1e6
+    return begin, begin + event.get("dur", 0.0) / 1e6
+
+
+def _together(intervals: Iterable[Interval]) -> float:
+    return sum(end - begin for begin, end in intervals)
+
+
+def _covered(groups: Iterable[Iterable[Interval]]) -> float:
+    """Return the seconds that are in any interval."""
+    covered, until = 0.0, -math.inf
+    for begin, end in sorted(one for group in groups for one in group):
+        covered += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return covered
+
+
+def _by_kind(named: Mapping[tuple[str, str], Sequence[Interval]], calls: int) -> dict[str, dict[str, float]]:
     """Return kind -> `count` and `seconds` of one call, longest first."""
-    seconds: dict[str, list[float]] = {}
+    kinds: dict[str, list[Interval]] = {}
     for (kind, _), each in named.items():
-        seconds.setdefault(kind, []).extend(each)
-    return {kind: _sum(seconds[kind], calls) for kind in sorted(seconds, key=lambda kind: -sum(seconds[kind]))}
+        kinds.setdefault(kind, []).extend(each)
+    return {kind: _sum(kinds[kind], calls) for kind in sorted(kinds, key=lambda kind: -_together(kinds[kind]))}
 
 
-def _sum(seconds: Sequence[float], calls: int) -> dict[str, float]:
-    return {"count": round(len(seconds) / calls), "seconds": sum(seconds) / calls}
+def _sum(intervals: Sequence[Interval], calls: int) -> dict[str, float]:
+    return {"count": round(len(intervals) / calls), "seconds": _together(intervals) / calls}

@@ -116,6 +116,8 @@ def _seen(activity: Activity, unet_calls: int = 0) -> dict[str, Any]:
         return {"kernels_not_available": activity.unseen}
     waits = {"synchronizations": activity.synchronizations, "copies": activity.copies_to_host, "unet_calls": unet_calls}
     facts: dict[str, Any] = {"host_waits": waits, "kernels": dict(activity.kernels)}
+    facts["gpu_busy_s"] = activity.busy_s
     facts["kernels_without_tensor_cores"] = dict(activity.without_tensor_cores)
+    facts["gpu_busy_without_tensor_cores_s"] = activity.busy_without_tensor_cores_s
     facts["kernels_slowest"] = [dict(one) for one in activity.slowest]
     return {**facts, **({"kernels_other": list(activity.others)} if activity.others else {})}

@@ -53,6 +53,21 @@ def test_a_gpu_that_waits_for_its_host_is_no_kernels_fault():
     assert details(now, BEFORE) == (Outcome.REGRESSED, ("between kernels the GPU idles 8.00 ms, before 2.00 ms",))
 
 
+def busy(of, milliseconds):
+    """Return a measurement, or a session, whose processes know for how long the GPU was busy."""
+    samples = tuple(dataclasses.replace(s, facts={**s.facts, "gpu_busy_s": milliseconds / 1e3}) for s in of.samples)
+    replace = msgspec.structs.replace if isinstance(of, msgspec.Struct) else dataclasses.replace
+    return replace(of, samples=samples)
+
+
+def test_kernels_that_run_side_by_side_do_not_hide_that_the_gpu_idles():
+    now, before = with_kernels(measurement(16, 16, 16.1), gemm=16), with_kernels(session(), gemm=16)
+    told = ("between kernels the GPU idles 7.00 ms, before 1.00 ms",)
+    assert details(busy(now, 9), busy(before, 9)) == (Outcome.REGRESSED, told)
+    # Where an older session does not know it, kernels are added up on both sides.
+    assert details(busy(now, 9), before) == (Outcome.REGRESSED, ())
+
+
 def test_what_became_faster_is_named_too_the_largest_first():
     now = with_kernels(measurement(5, 5, 5.1), convolution_nhwc=1, gemm=2)
     assert details(now, BEFORE) == (

@@ -83,15 +83,20 @@ def test_what_varies_from_process_to_process_is_no_change():
 
 
 def on_ordinary_cores(convolutions):
-    return {"kernels": kernels(**USUAL), "kernels_without_tensor_cores": kernels(convolution_nhwc=convolutions)}
+    return {
+        "kernels": kernels(**USUAL),
+        "kernels_without_tensor_cores": kernels(convolution_nhwc=convolutions),
+        "gpu_busy_s": 8e-3,
+        "gpu_busy_without_tensor_cores_s": convolutions * 1e-5,
+    }
 
 
 def test_products_that_lost_the_tensor_cores_are_a_loss_in_every_process():
     verdict = judge_kernels(now(*[on_ordinary_cores(98)] * 3), before(*[on_ordinary_cores(0)] * 3), policy=Policy())
     assert (verdict.outcome, verdict.code) == (Outcome.REGRESSED, "tensor-cores-lost")
     assert verdict.sentence == (
-        "UNet launches 805 kernels per call; its baseline 805: 12.2 % of the kernels' time is in half-precision "
-        "products without tensor cores, before 0 %."
+        "UNet launches 805 kernels per call; its baseline 805: for 12.3 % of its time the GPU multiplies half "
+        "precision without tensor cores, before 0 %."
     )
 
 
@@ -99,8 +104,8 @@ def test_products_that_lost_the_tensor_cores_are_told_beside_the_kinds_that_chan
     facts = {**on_ordinary_cores(98), "kernels": kernels(**{**USUAL, "elementwise": 400})}
     verdict = judge_kernels(now(facts), before(on_ordinary_cores(0)), policy=Policy())
     assert verdict.sentence == (
-        "UNet launches 814 kernels per call; its baseline 805: 12 % of the kernels' time is in half-precision products "
-        "without tensor cores, before 0 %; elementwise 391 -> 400."
+        "UNet launches 814 kernels per call; its baseline 805: for 12.3 % of its time the GPU multiplies half "
+        "precision without tensor cores, before 0 %; elementwise 391 -> 400."
     )
 
 

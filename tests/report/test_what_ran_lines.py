@@ -33,8 +33,18 @@ def report(case=GPU, **facts):
     return CaseReport("test_it", case, measured, verdicts=judge(measured, None, policy=Policy()))
 
 
+LEGEND = [
+    "  of kernels: how many are launched in a call, and what they take, the mean of the calls that the",
+    "  last process watched; they may run side by side",
+]
+
+
 def lines(*reports, every):
-    return [line.text for line in what_ran_lines(reports, width=100, every=every)]
+    """Return the lines without the legend, which ends them wherever kernels are told."""
+    found = [line.text for line in what_ran_lines(reports, width=100, every=every)]
+    told = any("kernels: " in line for line in found)
+    assert (found[-2:] == LEGEND) is told
+    return found[:-2] if told else found
 
 
 def test_where_all_is_well_nothing_is_said_unless_asked_for():
@@ -55,21 +65,45 @@ def test_the_slowest_kernels_are_named():
     ]
 
 
+def test_kernels_are_called_without_their_types_and_arguments():
+    names = [
+        "void (anonymous namespace)::softmax_warp_forward<float, float, float, 10, false, false>(float*, int)",
+        "void at::native::vectorized_gather_kernel<16, long>(char*, char*)",
+    ]
+    slowest = [{"name": name, "kind": "copy", "count": 1, "seconds": 1e-3} for name in names]
+    assert lines(report(**{**FACTS, "kernels": kernels(gemm=184), "kernels_slowest": slowest}), every=True)[2:] == [
+        "    right answers to changed inputs; 184 kernels: gemm 184; slowest softmax_warp_forward (1, 1.00",
+        "    ms), at::native::vectorized_gather_kernel (1, 1.00 ms)",
+    ]
+
+
+def test_kernels_of_no_known_kind_are_told_from_a_hundredth_on():
+    few, some = (
+        " ".join(line.strip() for line in lines(report(**{**FACTS, "kernels": kernels(gemm=990, other=n)}), every=True))
+        for n in (9, 10)
+    )
+    assert few.endswith("; 999 kernels: gemm 990, other 9")
+    assert some.endswith("; 1 % of their time is in kernels of no known kind, such as acme_kernel")
+
+
 def test_products_without_tensor_cores_are_told_in_any_case():
     facts = {
         **{name: value for name, value in FACTS.items() if not name.startswith("kernels")},
         "kernels": kernels(convolution=100, convolution_nhwc=10, gemm=90),
         "conv_search": "exhaustive",
     }
-    few, most = kernels(convolution=19), kernels(convolution=80, gemm=4)
-    assert lines(report(**facts, kernels_without_tensor_cores={}), every=False) == []
-    assert lines(report(**facts, kernels_without_tensor_cores=few), every=False) == []
-    assert lines(report(**facts, kernels_without_tensor_cores=most), every=False) == [
+
+    def told(milliseconds, **counts):
+        seen = {"gpu_busy_s": 0.004, "gpu_busy_without_tensor_cores_s": milliseconds / 1e3}
+        return lines(report(**facts, **seen, kernels_without_tensor_cores=kernels(**counts)), every=False)
+
+    assert told(0) == told(0.39, convolution=39) == []
+    assert told(1.68, convolution=80, gemm=4) == [
         "what ran",
         "  sd15-thin unet bias-add ort-cuda:cuda_graph=on batch 1: 1,573 nodes on CUDA; CUDA graph replayed;",
-        "    right answers to changed inputs; 200 kernels: convolution 100, convolution-nhwc 10, gemm 90; 42",
-        "    % of their time is in half-precision products WITHOUT TENSOR CORES: 80 convolution (800 µs), 4",
-        "    gemm (40.0 µs), chosen under conv_search=exhaustive",
+        "    right answers to changed inputs; 200 kernels: convolution 100, convolution-nhwc 10, gemm 90; the",
+        "    GPU is busy for 4.00 ms of 10.0 ms; for 42 % of that it multiplies half precision WITHOUT TENSOR",
+        "    CORES: 80 convolution (800 µs), 4 gemm (40.0 µs), chosen under conv_search=exhaustive",
     ]
 
 

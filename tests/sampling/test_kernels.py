@@ -138,6 +138,7 @@ def test_an_unknown_attention_names_no_kind():
     [
         ("void precomputed_convolve_sgemm<__half, 1024, 5, 5, 4, 3, 3, 1, false>(int, int, int, __half const*)", True),
         ("void implicit_convolve_sgemm<__half, __half, 128, 6, 7, 3, 3, 5, 1, false, false, true>(int, int)", True),
+        ("void convolve_common_engine_float_NHWC<__half, __half, 128, 6, 7, 3, 3, 5, false, false>(int, int)", True),
         ("volta_fp16_scudnn_fp16_128x64_relu_small_nn_v1", True),
         ("volta_fp16_sgemm_fp16_128x32_nn", True),
         ("void cutlass::Kernel2<cutlass_80_simt_hgemm_256x128_8x4_nn_align1>(Params)", True),

@@ -8,6 +8,8 @@ import json
 import pytest
 import torch
 from fake_profiler import FLASH, GEMM, UNKNOWN, event, launched, replayed
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_sdperf.sampling.kernels import NONE_ON_CPU
 from pytest_sdperf.sampling.profiling import Activity, summed, watched
@@ -53,7 +55,27 @@ def test_products_without_tensor_cores_are_summed_apart(gpu, tmp_path):
     activity = seen(gpu, tmp_path, *launched(GEMM, scalar, scalar, "sm90_xmma_fprop_implicit_gemm_f16f16_nhwc"))
     assert activity.kernels["convolution"]["count"] == 2
     assert activity.without_tensor_cores == {"convolution": {"count": 2, "seconds": pytest.approx(20e-6)}}
-    assert seen(gpu, tmp_path, *launched(GEMM, FLASH)).without_tensor_cores == {}
+    assert activity.busy_without_tensor_cores_s == pytest.approx(20e-6)
+    without = seen(gpu, tmp_path, *launched(GEMM, FLASH))
+    assert (without.without_tensor_cores, without.busy_without_tensor_cores_s) == ({}, 0)
+
+
+def test_the_device_is_busy_once_where_kernels_run_side_by_side():
+    scalar = "void implicit_convolve_sgemm<__half, __half, 128, 6, 7, 3, 3, 5, 1, false, false, true>(int)"
+    spans = [(GEMM, 0, 10), (scalar, 5, 20), (scalar, 10, 5), (GEMM, 40, 10), (FLASH, 42, 2)]
+    events = [event("kernel", name, dur, begin) for name, begin, dur in spans]
+    events += [event("gpu_memset", "Memset (Device)", 1, 60), event("cuda_runtime", "cudaLaunchKernel", 99, 70)]
+    activity = summed(events, calls=2)
+    assert activity.kernels["convolution"] == {"count": 1, "seconds": pytest.approx(12.5e-6)}
+    assert activity.busy_s == pytest.approx((25 + 10 + 1) * 1e-6 / 2)
+    assert activity.busy_without_tensor_cores_s == pytest.approx(20e-6 / 2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), min_size=1))
+def test_busy_is_every_microsecond_that_is_in_any_kernel(spans):
+    events = [event("kernel", GEMM, dur, begin) for begin, dur in spans]
+    covered = {moment for begin, dur in spans for moment in range(begin, begin + dur)}
+    assert summed(events, calls=1).busy_s == pytest.approx(len(covered) * 1e-6)
 
 
 def test_a_replayed_graph_is_told_from_launches(gpu, tmp_path):

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, EngineOption, LoadRequest, Runner
-from pytest_sdperf.engines import _cuda_libraries
+from pytest_sdperf.engines import _cuda_libraries, _ort_said
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
 from pytest_sdperf.engines._ort_places import NUMPY_NAMES, Place
 from pytest_sdperf.values import Workload
@@ -41,9 +39,9 @@ SESSION_CONFIG = (
 PROCESS_OPTIONS = ("gpu_external_alloc", "gpu_external_free", "gpu_external_empty_cache", "user_compute_stream",
                    "has_user_compute_stream", "default_memory_arena_cfg", "device_id", "gpu_mem_limit",
                    "enable_cuda_graph")  # fmt: skip
-# What this process has said so far: stderr of a worker is a file, and this is how Linux shows it.
-STDERR = Path("/proc/self/fd/2")
 CPU_PROVIDER = "CPUExecutionProvider"
+# Provider -> what its arenas call their device.
+ARENAS = {"CUDAExecutionProvider": "Cuda"}
 NODES_NAMED = 20
 
 GRAPH_OPTIMIZATIONS = EngineOption(
@@ -195,12 +193,24 @@ class OrtRunner(Runner):
         # Clones: the next call writes into these very tensors.
         return {name: tensor.clone() for name, tensor in self._outputs.items()}
 
+    def enter(self, phase: str) -> None:
+        """Have arenas say nothing once calls are repeated: nothing is written while something is timed."""
+        import onnxruntime
+
+        if phase == "warmup":
+            _ort_said.listen(onnxruntime, to_arenas=False)
+
+    def allocator_peak_bytes(self, *, reset: bool) -> int | None:
+        """Return what the arenas of a CUDA provider hold, used or not; they only grow. None for other providers."""
+        device = ARENAS.get(self._session.get_providers()[0])
+        return _ort_said.arena_bytes(device) if device else None
+
     def facts(self) -> dict[str, Any]:
         """Return providers, threads, where the nodes are, and whether a CUDA graph was asked for."""
         providers, (parts, why_not) = self._session.get_providers(), assignment(self._session)
         facts = {**self._facts, "providers": providers, "placement": placement(parts)}
         if providers[0] != CPU_PROVIDER:
-            facts["memcpy_nodes"] = memcpy_nodes(self._request.component)
+            facts["memcpy_nodes"] = _ort_said.memcpy_nodes(self._request.component)
             facts |= cpu_nodes(parts) if parts else {"placement_not_available": why_not}
         if "cuda_graph" in self._request.options:
             facts["cuda_graph"] = {"requested": self._captures}
@@ -258,18 +268,6 @@ def cpu_nodes(parts: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def memcpy_nodes(component: str) -> int | None:
-    """Return how many copies between CPU and GPU were put into the graph; None where what was said cannot be read.
-
-    The session says it when it is created, as a warning, and only if there are any:
-    `[W:onnxruntime:unet, ..] 3 Memcpy nodes are added to the graph main_graph for CUDAExecutionProvider.`
-    """
-    if not STDERR.is_file():
-        return None
-    pattern = rf"onnxruntime:{re.escape(component)}, .* (\d+) Memcpy nodes are added"
-    return sum(int(count) for count in re.findall(pattern, STDERR.read_text(encoding="utf-8", errors="replace")))
-
-
 def create_session(request: LoadRequest, *, options: Any, providers: Sequence[Any]) -> Any:
     """Create the session and make sure that the provider which was asked for is the one that runs.
 
@@ -285,6 +283,7 @@ def create_session(request: LoadRequest, *, options: Any, providers: Sequence[An
     if wanted != CPU_PROVIDER:
         # Warnings: one of them is the only place where the number of Memcpy nodes is told.
         options.log_severity_level = 2
+    _ort_said.listen(onnxruntime, to_arenas=wanted in ARENAS)
     session = onnxruntime.InferenceSession(str(request.build.path), options, providers=list(providers))
     if session.get_providers()[0] != wanted:
         raise EngineMissingError(

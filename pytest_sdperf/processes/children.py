@@ -16,6 +16,8 @@ from pytest_sdperf import clock
 from pytest_sdperf.errors import WorkerError
 
 TAIL_LINES = 12
+# Of information, not of an error: arenas are asked to say when they grow.
+_NOTICE = "[I:onnxruntime:"
 END_S = 10.0
 """How long a process may take to end once it has to."""
 
@@ -58,12 +60,12 @@ def opened(command: Sequence[str], *, env: Mapping[str, str], stderr: Path) -> I
 
 
 def last_words(stderr: Path) -> str:
-    """Return the last lines that a process wrote; empty if there are none."""
+    """Return the last lines that a process wrote but for notices of ONNX Runtime; empty if there are none."""
     try:
         lines = stderr.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
-    return "\n".join(lines[-TAIL_LINES:])
+    return "\n".join([line for line in lines if _NOTICE not in line][-TAIL_LINES:])
 
 
 def kill(process: subprocess.Popen[bytes]) -> bool:

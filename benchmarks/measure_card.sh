@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures one NVIDIA GPU, what is worth most first: the ladder of sd15, then the engines, then bare loops beside ours,
-# what the rules are worth on this card, every kernel of attention, pictures of a trained model, second calls, then larger
-# models and whole requests. Prints what is stored last.
+# what the rules are worth on this card, every kernel of attention, pictures of a trained model, second calls, then whole
+# requests, larger models and other choices of convolutions. Prints what is stored last.
 #
 #     benchmarks/measure_card.sh [FOLDER [STEP ...]]      default: ./card, every step
 #
@@ -9,17 +9,19 @@
 # interrupted only the rest is measured: start the script again. GPU names the card (default: auto), BUDGET the time of
 # the self-test (default: 8m), MORE options for every step. To try the script where there is none:
 #
-#     GPU=cpu MODEL=sd15-thin LARGER=sd21-thin ORT=ort-cpu COMPILED= LADDER=fp32,fp16 LAST=fp16 KERNELS= BUDGET=90s
+#     GPU=cpu MODEL=sd15-thin LARGER=sd21-thin ORT=ort-cpu COMPILED= LADDER=fp32,fp16 LAST=fp16 KERNELS= CHOICES=
+#     BUDGET=90s
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 folder=${1:-card}
 shift $(($# > 0 ? 1 : 0))
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(hardware ladder engines loops selftest attention pictures replay larger requests)
+[ ${#steps[@]} -gt 0 ] || steps=(hardware ladder engines loops selftest attention pictures replay requests larger convolutions)
 gpu=${GPU:-auto} model=${MODEL:-sd15} larger=${LARGER:-sdxl,sd21} ort=${ORT:-ort-cuda} last=${LAST:-bias-add}
 graph=${GRAPH-:cuda_graph=on} compiled=${COMPILED-torch-compile:mode=reduce-overhead}
 kernels=${KERNELS-auto,cudnn,flash,efficient,math}
+choices=${CHOICES-conv_search=heuristic,conv_workspace=limited}
 [ "$gpu" = cpu ] && graph=
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
@@ -91,12 +93,25 @@ for step in "${steps[@]}"; do
       measured replay-large suites/test_replay.py --engine="$ort$graph" --model="$model" --component=unet \
         --optimization="$last" ;;
     larger)
-      measured larger "${suites[@]}" --engine="$ort$graph" --model="$larger" --component=unet --optimization="$last" ;;
+      # One model after the other: of a run that is interrupted nothing can be accepted.
+      for one in ${larger//,/ }; do
+        measured "larger-$one" "${suites[@]}" --engine="$ort$graph" --model="$one" --component=unet --optimization="$last"
+        [ -z "$compiled" ] || measured "larger-$one-torch" "${suites[@]}" --engine="torch,$compiled" --model="$one" \
+          --component=unet
+      done ;;
+    convolutions)
+      # Where convolutions run without tensor cores: what other choices are worth.
+      list=$ort$graph
+      for choice in ${choices//,/ }; do list+=",$ort${graph:-:}${graph:+,}$choice"; done
+      [ -n "$choices" ] || list=$ort$graph
+      measured convolutions "${suites[@]}" --engine="$list" --model="$model" --component=vae_decoder --optimization="$last"
+      measured convolutions-larger "${suites[@]}" --engine="$list" --model="${larger%%,*}" --component=unet \
+        --optimization="$last" ;;
     requests)
       measured requests "${suites[@]}" --engine="$ort$graph" --model="$model" --component=pipeline --optimization="$last" \
         --sdperf-processes=1 --sdperf-max-processes=1 ;;
     *)
-      echo "there is no step $step; there are hardware, ladder, engines, loops, selftest, attention, pictures, replay, larger and requests"
+      echo "there is no step $step; there are hardware, ladder, engines, loops, selftest, attention, pictures, replay, requests, larger and convolutions"
       exit 4 ;;
   esac
 done

@@ -7,7 +7,7 @@ import math
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.judging.fitness import Differences, unfit
 from pytest_sdperf.judging.latency import expected, judge_latency, may_still_move
-from pytest_sdperf.judging.memory import METRICS, judge_memory
+from pytest_sdperf.judging.memory import DRAWN, METRICS, judge_memory
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.values import Measurement
 from pytest_sdperf.values.outcomes import Outcome
@@ -23,7 +23,7 @@ def more_processes(
 
     A slower latency ends it only beyond what this look counts as one, so that looking again and again raises no false
     alarm; everything else ends it where more processes would hardly lead to another verdict. More memory is believed
-    when twice the first processes all took it.
+    when twice the first processes all took it, and as many more as it takes where some of the baseline did, too.
 
     Args:
         measurement: What was measured until now.
@@ -51,7 +51,8 @@ def more_processes(
 
 def _took_more(measurement: Measurement, stored: StoredCase, *, policy: Policy) -> bool:
     """Whether all processes took more memory than before, and are so few that all may have drawn a large workspace."""
-    if measurement.out_of_memory or len(measurement.samples) >= 2 * policy.processes:
+    if measurement.out_of_memory:
         return False
-    verdicts = (judge_memory(measurement, stored, metric, policy=policy) for metric in METRICS)
-    return any(verdict is not None and verdict.outcome is Outcome.REGRESSED for verdict in verdicts)
+    found = [verdict for name in METRICS if (verdict := judge_memory(measurement, stored, name, policy=policy))]
+    few = len(measurement.samples) < 2 * policy.processes
+    return any(one.code == DRAWN or (few and one.outcome is Outcome.REGRESSED) for one in found)

@@ -3,11 +3,13 @@
 The peak of one process is almost free of noise, so its limit is a plain tolerance. From process to process it jumps: a
 library that searches for its fastest algorithm takes whatever workspace the winner of the day wants, and an arena that
 grows in powers of two then asks for one block more, or not. Such a draw only ever adds, so a measurement is judged by
-the process that took least, and what the others took is said.
+the process that took least, and what the others took is said. Where even that one took more, it is still no regression
+as long as all of them may have drawn what some processes of the baseline did.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 
@@ -22,6 +24,9 @@ from pytest_sdperf.values.outcomes import Outcome, Verdict
 Peak = Callable[[Sample], int | None]
 
 ALLOCATOR = "allocator-memory"
+DRAWN = "memory-may-be-drawn"
+# A draw that the baseline has seen is a regression where all processes would make it less often than this.
+_CHANCE = 0.01
 METRICS: dict[str, Peak] = {
     "first-run-memory": lambda sample: sample.first_run_bytes,
     "second-run-memory": lambda sample: sample.second_run_bytes,
@@ -51,6 +56,11 @@ def judge_memory(measurement: Measurement, stored: StoredCase | None, metric: st
             Outcome.NEW, "no-baseline", f"{what} {megabytes(obtained)} has no baseline yet.", metric, obtained
         )
     return _against(measurement, before, metric, obtained=obtained, policy=policy)
+
+
+def chance_of_all(processes: int, *, drew: int, of: int) -> float:
+    """Return the chance that so many processes all draw what `drew` of `of` did, by Laplace's rule for each in turn."""
+    return math.prod((drew + 1 + number) / (of + 2 + number) for number in range(processes))
 
 
 def more_than(limit: float, values: Sequence[int]) -> str:
@@ -98,12 +108,22 @@ def _against(
         f"{what} {megabytes(obtained)} is {above_or_below(obtained / expected)} its baseline of {megabytes(expected)}"
     )
     changes = since(before[-1], measurement.subject)
+    drawn = ""
     if obtained > high:
         outcome, code, held = Outcome.REGRESSED, "memory-above-limit", f"held up to {megabytes(high)}"
+        known = [value for values in stored for value in values if value is not None]
+        drew, now = sum(value >= obtained - reach for value in known), len(measurement.samples)
+        chance = chance_of_all(now, drew=drew, of=len(known))
+        if drew and chance >= _CHANCE:
+            outcome, code = Outcome.INCONCLUSIVE, DRAWN
+            drawn = (
+                f"; {drew} of {plural(len(known), 'process', 'processes')} of the baseline took that much too, so that "
+                f"{f'all {now} do' if now > 1 else 'this one does'} can be chance ({share(chance)})"
+            )
     elif obtained < low:
         outcome, code, held = Outcome.IMPROVED, "memory-below-limit", f"held down to {megabytes(low)}"
     else:
         outcome, code, held = Outcome.HELD, "memory-inside-limit", f"held up to {megabytes(high)}"
     others = more_than(high, [peak(sample) or 0 for sample in measurement.samples])
-    sentence = f"{compared} ({held}, {share(effect)} of {source or 'unknown'} memory){others}{changes}."
+    sentence = f"{compared} ({held}, {share(effect)} of {source or 'unknown'} memory){others}{drawn}{changes}."
     return Verdict(outcome, code, sentence, metric, obtained, expected, low, high)

@@ -71,6 +71,13 @@ def test_more_memory_is_believed_when_twice_the_processes_took_it(now, missing):
     assert more(measured, before) == missing
 
 
+@pytest.mark.parametrize(("processes", "missing"), [(3, 3), (6, 6), (12, 0)])
+def test_more_memory_that_some_of_the_baseline_took_is_measured_until_it_is_no_chance(processes, missing):
+    before = stored(*(msgspec.structs.replace(one, samples=took(3711, 2697, 2693)) for one in DAYS.sessions[:1]))
+    measured = dataclasses.replace(measurement(), samples=took(*[3711] * processes))
+    assert more(measured, before) == missing
+
+
 def test_another_machine_is_not_measured_longer():
     assert more(measurement(10.3, 10.3, 10.3), cores=(2, 4)) == 0
 

@@ -6,8 +6,11 @@ import math
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sample_values import CASE, COUNTS, MB, case, failed, measurement, sample, session, stored, took, waited
 
+from pytest_sdperf.judging.memory import chance_of_all
 from pytest_sdperf.judging.policy import OF_TOLERANCE, Policy
 from pytest_sdperf.judging.verdict import delivery, exit_status, judge, worst
 from pytest_sdperf.settings import Settings
@@ -445,6 +448,12 @@ def test_sentences_about_memory_and_graphs():
         ((3721, 3711, 3713), [(2689, 2697, 2693)], REGRESSED),
         ((3721, 2760, 3713), [(2689, 2697, 2693)], REGRESSED),
         ((2630, 3711, 3713), [(2689, 2697, 2693)], IMPROVED),
+        # what some of the baseline took, too, may be a draw of all
+        ((1151, 1165, 1160), [(959, 1151, 1165)], INCONCLUSIVE),
+        ((1151, 1165, 1160) * 4, [(959, 1151, 1165)], INCONCLUSIVE),
+        ((1151, 1165, 1160) * 4, [(959, 959, 1151)], REGRESSED),
+        ((3721, 3711, 3713), [(2689, 2697, 3711), *[(2689, 2697, 2693)] * 4], REGRESSED),
+        ((3900, 3911, 3913), [(959, 3711, 3711)], REGRESSED),
     ],
 )
 def test_memory_is_that_of_the_process_that_took_least(now, before, outcome):
@@ -466,6 +475,25 @@ def test_what_the_others_took_is_said():
         "UNet first-run memory 2,600 MB is 3.3 % below its baseline of 2,689 MB (held down to 2,635 MB, 2 % of device "
         "memory); 1 of 3 processes took up to 3,711 MB."
     )
+
+
+def test_where_all_may_have_drawn_what_some_of_the_baseline_did_the_chance_is_said():
+    before = stored(msgspec.structs.replace(session(), samples=took(959, 1151, 1165)))
+    measured = dataclasses.replace(measurement(), samples=took(1151, 1160, 1165))
+    verdict = judge(measured, before, policy=GPU)[1]
+    assert (verdict.outcome, verdict.code) == (INCONCLUSIVE, "memory-may-be-drawn")
+    assert verdict.sentence == (
+        "UNet first-run memory 1,151 MB is 20 % above its baseline of 959 MB (held up to 978 MB, 2 % of device "
+        "memory); 2 of 3 processes of the baseline took that much too, so that all 3 do can be chance (28.6 %)."
+    )
+    alone = judge(dataclasses.replace(measured, samples=took(1151)), before, policy=Policy(processes=1))[1]
+    assert alone.sentence.endswith("of the baseline took that much too, so that this one does can be chance (60 %).")
+
+
+@given(st.integers(0, 20), st.integers(0, 20), st.integers(1, 20))
+def test_a_draw_of_all_is_the_rarer_the_more_there_are(drew, others, now):
+    one, more = (chance_of_all(count, drew=drew, of=drew + others) for count in (now, now + 1))
+    assert 0 < more < one < 1
 
 
 def test_verdicts_carry_the_numbers_they_rest_on():

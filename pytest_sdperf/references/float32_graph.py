@@ -7,20 +7,18 @@ computes the same in another order. What that moves beyond the rounding of float
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf import ladder
-from pytest_sdperf.building.outputs import cached_outputs
-from pytest_sdperf.checking.reference_keys import TORCH, reference_keys
 from pytest_sdperf.comparing.tensors import relative_l2
 from pytest_sdperf.components import IMAGE, LATENTS
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE
-from pytest_sdperf.settings import EngineRequest
+from pytest_sdperf.references.derived import graph_runner
+from pytest_sdperf.references.keys import TORCH, reference_keys
+from pytest_sdperf.references.stored import Stored
 from pytest_sdperf.values import Build
 from pytest_sdperf.values.roundings import OTHERS
 from pytest_sdperf.yardsticks import MOST_ROUNDING
@@ -35,7 +33,7 @@ BY = "onnxruntime"
 REFERENCE = "float32"
 
 
-def graph_reference(runner: CaseRunner, floating: str) -> tuple[Arrays, Arrays, str]:
+def outputs(runner: CaseRunner, floating: str) -> tuple[Arrays, Arrays, str]:
     """Return the outputs of the reference and of the yardstick; from the cache if they are there.
 
     Args:
@@ -55,14 +53,25 @@ def graph_reference(runner: CaseRunner, floating: str) -> tuple[Arrays, Arrays, 
             f"--sdperf-weights=FOLDER with the torch weights that they were exported from, or {ONNX_REFERENCE}=FOLDER "
             f"with a float32 export of them."
         )
-    exact = _outputs(runner, "float32", {}, optimizations="off")
+    exact = _exact(runner)
     return exact, *_yardstick(runner, floating, exact)
 
 
 def other_roundings(runner: CaseRunner, floating: str) -> list[Arrays]:
     """Return what the yardstick of a request computes when its initial latents are rounded otherwise."""
-    exact = _outputs(runner, "float32", {}, optimizations="off")
+    exact = _exact(runner)
     return [_yardstick(runner, floating, exact, rounding=number)[0] for number in range(1, OTHERS + 1)]
+
+
+def build_of(runner: CaseRunner, component: str, floating: str) -> Build:
+    """Return a component of the export in a floating type, nothing fused."""
+    reference = runner.workbench.builder.reference
+    assert reference is not None
+    return reference.unfused(runner.model, component, runner.case.workload, floating=floating)
+
+
+def _exact(runner: CaseRunner) -> Arrays:
+    return _outputs(runner, REFERENCE, {}, optimizations="off")
 
 
 def _yardstick(runner: CaseRunner, floating: str, exact: Arrays, *, rounding: int = 0) -> tuple[Arrays, str]:
@@ -121,16 +130,11 @@ def _stacked(steps: Sequence[Array]) -> Array:
 def _outputs(
     runner: CaseRunner, floating: str, own: Mapping[str, str], *, optimizations: str, rounding: int = 0
 ) -> Arrays:
-    on_gpu = runner.workbench.device.kind == "cuda"
-    engine = "ort-cuda" if on_gpu else "ort-cpu"
-    options = (("graph_optimizations", optimizations),)
-    case = dataclasses.replace(
-        runner.case, engine=engine, engine_options=options, optimization=ladder.AS_IS, fuser="", weights=""
-    )
-    plain = runner.as_reference(case, EngineRequest(engine, engine, options))
-    builds = {name: _build(runner, name, own.get(name, floating)) for name in runner.components}
+    plain = graph_runner(runner, optimizations=optimizations)
+    builds = {name: build_of(runner, name, own.get(name, floating)) for name in runner.components}
 
     def compute(names: Sequence[str]) -> dict[str, Any]:
+        case = plain.case
         runner.workbench.say(f"computing the {floating} reference of {case.model} {case.component} from its graph")
         arguments = plain.arguments(builds=builds)
         if runner.is_pipeline:
@@ -140,14 +144,8 @@ def _outputs(
     keys = reference_keys(
         plain,
         {floating: {"floating": floating, "rounding": rounding}},
-        code=("pytest_sdperf.tasks.reference", f"pytest_sdperf.engines.{engine.replace('-', '_')}"),
+        code=("pytest_sdperf.tasks.reference", f"pytest_sdperf.engines.{plain.case.engine.replace('-', '_')}"),
         libraries=("onnxruntime", *TORCH),
         builds=builds,
     )
-    return cached_outputs(runner.workbench.cache, keys, compute)[floating]
-
-
-def _build(runner: CaseRunner, component: str, floating: str) -> Build:
-    reference = runner.workbench.builder.reference
-    assert reference is not None
-    return reference.unfused(runner.model, component, runner.case.workload, floating=floating)
+    return Stored(runner.workbench.cache, keys, compute).read()[floating]

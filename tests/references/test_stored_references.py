@@ -11,15 +11,14 @@ import pytest
 
 from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.fingerprint import library_versions, source_hash
-from pytest_sdperf.checking import agreement, graph_reference, semantics
-from pytest_sdperf.checking.given_pipeline import Description, GivenPipelineRunner
+from pytest_sdperf.executing.calls import Call
+from pytest_sdperf.executing.given_pipeline import Description, GivenPipelineRunner
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.files.arrays import save_arrays
 from pytest_sdperf.models import sd15
 from pytest_sdperf.optimizations import LADDER
-from pytest_sdperf.replay.calls import Call, of_torch
+from pytest_sdperf.references import float32_graph, of_case, plain_torch
 from pytest_sdperf.settings import EngineRequest
-from pytest_sdperf.shapes.scenes import prompt_scenes
 from pytest_sdperf.values import Build, Case, Workload
 
 (THIN,) = (model for model in sd15.MODELS if model.name == "sd15-thin")
@@ -57,8 +56,6 @@ def build(kind: str, component: str, floating: str = "float32") -> Build:
 
 @pytest.fixture
 def bench(tmp_path):
-    arrays = {"out": np.zeros(2, np.float32), "0.out": np.zeros(2), "images": np.zeros((1, 3, 4, 4))}
-    save_arrays(tmp_path / "outputs.npz", arrays)
     given = SimpleNamespace(
         floating=lambda model, component, optimization: "float32", rungs=lambda model, component, optimization: ()
     )
@@ -74,7 +71,8 @@ def bench(tmp_path):
         models={"sd15-thin": THIN}, engines={"torch": engine}, ladder=[rung.name for rung in LADDER]
     )
 
-    def make(*, graphs: bool = False) -> SimpleNamespace:
+    def make(*, graphs: bool = False, output: str = "0.out") -> SimpleNamespace:
+        save_arrays(tmp_path / "outputs.npz", {output: np.zeros(2, np.float32)})
         if graphs:
             builder.given, builder.reference = given, unfused
         return SimpleNamespace(
@@ -112,7 +110,7 @@ MODULE = {"unet": "module-unet-float32"}
 
 def test_outputs_of_a_torch_module(bench):
     runner = CaseRunner(FUSED, EngineRequest("ort-cpu", "ort-cpu"), bench())
-    agreement.references(runner, ("float64", "float16#1"))
+    of_case.references(runner, ("float64", "float16#1"))
     code = ("pytest_sdperf.tasks.reference", EAGER)
     assert runner.workbench.cache.asked == [
         expected(runner, PLAIN, *code, builds=MODULE, floating=floating) for floating in ("float64", "float16#1")
@@ -121,7 +119,7 @@ def test_outputs_of_a_torch_module(bench):
 
 def test_answers_of_a_torch_module(bench):
     runner = CaseRunner(FUSED, EngineRequest("ort-cpu", "ort-cpu"), bench())
-    of_torch(runner, [[CALL]], ("float64", "float16#1"))
+    of_case.answers(runner, [[CALL]], ("float64", "float16#1"))
     work = {"batch_size": 1, "height": 64, "width": 64, "steps": 0, "scheduler": ""}
     call = {"name": "one", "workload": work, "prompts": ["a red circle"], "seed": 3, "drawn": 0, "rows": []}
     code = ("pytest_sdperf.tasks.replay", EAGER)
@@ -133,22 +131,22 @@ def test_answers_of_a_torch_module(bench):
 
 def test_pictures_of_a_torch_module(bench):
     case = Case("sd15-thin", "pipeline", "torch", "fp32", height=64, width=64, steps=2, weights="random-0")
-    runner = CaseRunner(case, EngineRequest("torch", "torch"), bench())
-    scenes = prompt_scenes(12)
-    semantics._reference(runner, scenes)
+    runner = CaseRunner(case, EngineRequest("torch", "torch"), bench(output="images"))
+    prompts = [f"a circle number {number}" for number in range(12)]
+    plain_torch.pictures(runner, prompts)
     told = (
         "model=sd15-thin component=pipeline engine=torch optimization=fp32 weights=random-0 batch_size=10 height=64 "
         "width=64 steps=2"
     )
     builds = {name: f"module-{name}-float32" for name in ("text_encoder", "unet", "vae_decoder")}
-    code, prompts = ("pytest_sdperf.tasks.pipeline", EAGER), [scene.caption for scene in scenes]
+    code = ("pytest_sdperf.tasks.pipeline", EAGER)
     assert runner.workbench.cache.asked == [expected(runner, told, *code, builds=builds, prompts=prompts)]
 
 
 def test_outputs_of_a_float32_graph(bench):
     runner = CaseRunner(GIVEN, EngineRequest("ort-cpu", "ort-cpu"), bench(graphs=True))
-    graph_reference.graph_reference(runner, "float32")
-    graph_reference.graph_reference(runner, "float16")
+    float32_graph.outputs(runner, "float32")
+    float32_graph.outputs(runner, "float16")
     told = (
         "model=sd15-thin component=unet engine=ort-cpu optimization=as-is engine_options=graph_optimizations={} "
         "exporter=given opset=18 shapes=static batch_size=1 height=64 width=64"
@@ -165,7 +163,7 @@ def test_outputs_of_a_float32_graph(bench):
 
 def test_outputs_of_the_plain_classes_of_a_pipeline_of_the_users_own(bench):
     runner = own_runner(bench())
-    agreement.references(runner, ("float32", "float16#2"))
+    of_case.references(runner, ("float32", "float16#2"))
     kinds = ({"unet": "float32", "vae": "float32"}, 0), ({"unet": "float16", "vae": "float32"}, 2)
     assert runner.workbench.cache.asked == [
         expected(
@@ -177,7 +175,7 @@ def test_outputs_of_the_plain_classes_of_a_pipeline_of_the_users_own(bench):
 
 def test_answers_of_the_plain_classes_of_a_pipeline_of_the_users_own(bench):
     runner = own_runner(bench())
-    of_torch(runner, [[CALL]], ("float16#2",))
+    of_case.answers(runner, [[CALL]], ("float16#2",))
     work = {"batch_size": 1, "height": 64, "width": 64, "steps": 0, "scheduler": ""}
     call = {"workload": work, "prompts": ["a red circle"], "seed": 3, "rows": [0], "drawn": 1, "resized": False}
     assert runner.workbench.cache.asked == [

@@ -28,6 +28,7 @@ from pytest_sdperf.planning.repeated import Repeated
 from pytest_sdperf.planning.wanted import Wanted
 from pytest_sdperf.references.of_case import missing_references
 from pytest_sdperf.references.plain_torch import PICTURE_BATCH
+from pytest_sdperf.references.which import subject_of
 from pytest_sdperf.replay import resolutions
 from pytest_sdperf.running.session import Session
 from pytest_sdperf.selection.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, PICTURES, REPLAY, RUN, SPEED, TURNS
@@ -209,7 +210,7 @@ class Estimator:
         """Return what the pictures of a case cost, and those of plain torch once for every engine."""
         prompts = self.session.run.settings.prompts or semantics.DEFAULT_PROMPTS[self._speed.kind]
         plain = replace(case, batch_size=min(prompts, PICTURE_BATCH))
-        place = ("pictures", plain.model, plain.workload, plain.weights)
+        place = ("pictures", *subject_of(plain))
         sides = [(case, self._floating(case, engine), start_seconds(case, engine))]
         if place not in self._claimed:
             sides.append((plain, "float32", estimates.TORCH_START_S))
@@ -227,7 +228,7 @@ class Estimator:
         model, floating = self._model(case), self._floating(case, engine)
         floating = floating if case.component == PIPELINE else component_floating(model, case.component, floating)
         names = exact_and_rough(floating)
-        whole = ("reference", case.model, case.component, case.workload, case.weights)
+        whole = ("reference", *subject_of(case))
         missing = [name for name in self._missing(case, names, steps) if (*whole, name) not in self._claimed]
         self._claimed.update((*whole, name) for name in missing)
         call_s = estimates.request_seconds(case, model, self._speed, floating="float32")

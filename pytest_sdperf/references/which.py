@@ -5,6 +5,7 @@ from __future__ import annotations
 from pytest_sdperf.components import component_floating
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.values import Case
 
 
 def by_torch(runner: CaseRunner) -> bool:
@@ -36,3 +37,8 @@ def floating_of(runner: CaseRunner) -> str:
     if runner.is_pipeline or (given is not None and runner.case.exporter):
         return runner.floating
     return component_floating(runner.model, runner.case.component, runner.floating)
+
+
+def subject_of(case: Case) -> tuple[object, ...]:
+    """Return what torch computes references of: cases that are equal in it have them in common."""
+    return (case.model, case.component, case.workload, case.weights)

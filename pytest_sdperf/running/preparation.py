@@ -145,8 +145,7 @@ def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, 
             continue  # its test says why
         if not names or not which.by_torch(runner):
             continue  # one float32 graph, run when it is needed
-        key = (case.model, case.component, case.workload, case.weights)
-        _, floatings = wanted.setdefault(key, (runner, {}))
+        _, floatings = wanted.setdefault(which.subject_of(case), (runner, {}))
         floatings.update(dict.fromkeys(names))
     steps: dict[tuple[str, ...], list[Step]] = {}
     for runner, floatings in wanted.values():
@@ -162,10 +161,10 @@ def _answers(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...
         case = need.case
         with contextlib.suppress(SdperfError):  # its test says why
             runner = session.runner(case)
-            key = (case.model, case.component, case.workload, case.weights)
-            _, asked, floatings = wanted.setdefault(key, (runner, {}, {}))
+            names = exact_and_rough(which.floating_of(runner))
+            _, asked, floatings = wanted.setdefault(which.subject_of(case), (runner, {}, {}))
             asked.update(ahead.calls_of(runner, session.run.settings.resolutions))
-            floatings.update(dict.fromkeys(exact_and_rough(which.floating_of(runner))))
+            floatings.update(dict.fromkeys(names))
     steps: dict[tuple[str, ...], list[Step]] = {}
     for runner, asked, floatings in wanted.values():
         place = (runner.case.model, runner.case.component, "replay")

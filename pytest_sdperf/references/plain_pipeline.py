@@ -10,11 +10,10 @@ from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.executing.calls import Call, call_arguments
 from pytest_sdperf.executing.given_pipeline import GivenPipelineRunner
-from pytest_sdperf.references.keys import reference_keys
-from pytest_sdperf.references.stored import Compute, Stored
+from pytest_sdperf.references.stored import Stored
 from pytest_sdperf.values.roundings import in_words, parse
 
-_TASK = "plain_pipeline"
+_CODE = ("pytest_sdperf.tasks.plain_pipeline",)
 
 
 def outputs(runner: GivenPipelineRunner, floatings: Sequence[str]) -> Stored:
@@ -25,7 +24,7 @@ def outputs(runner: GivenPipelineRunner, floatings: Sequence[str]) -> Stored:
         runner.workbench.say(f"computing references of {runner.case.model}: {in_words(missing)}")
         return _run(runner, "run", {"floatings": {floating: parts[floating]["floatings"] for floating in missing}})
 
-    return _stored(runner, parts, compute)
+    return Stored.of(runner, parts, compute, code=_CODE)
 
 
 def answers(runner: GivenPipelineRunner, asked: Mapping[str, tuple[Sequence[Call], str]]) -> Stored:
@@ -39,7 +38,7 @@ def answers(runner: GivenPipelineRunner, asked: Mapping[str, tuple[Sequence[Call
         runner.workbench.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
         return _run(runner, "answer", {"jobs": {name: jobs[name] for name in missing}})
 
-    return _stored(runner, jobs, compute)
+    return Stored.of(runner, jobs, compute, code=_CODE)
 
 
 def _parts(runner: GivenPipelineRunner, label: str) -> dict[str, Any]:
@@ -50,7 +49,7 @@ def _parts(runner: GivenPipelineRunner, label: str) -> dict[str, Any]:
 
 def _run(runner: GivenPipelineRunner, function: str, told: Mapping[str, Any]) -> dict[str, Any]:
     plain = {"folder": str(_folder(runner)), "watermark": runner.description.watermark}
-    return runner.task(function, {**runner.arguments(), **plain, **told}, module=_TASK)
+    return runner.task(function, {**runner.arguments(), **plain, **told}, module="plain_pipeline")
 
 
 def _folder(runner: GivenPipelineRunner) -> Path:
@@ -61,8 +60,3 @@ def _folder(runner: GivenPipelineRunner) -> Path:
         return runner.task("write", {**runner.shared, "target": str(folder)})
 
     return runner.workbench.cache.get_or_make(f"plain-pipeline-{content_key(parts)}", make).path
-
-
-def _stored(runner: GivenPipelineRunner, variants: Mapping[str, Mapping[str, Any]], compute: Compute) -> Stored:
-    keys = reference_keys(runner, variants, code=(f"pytest_sdperf.tasks.{_TASK}",))
-    return Stored(runner.workbench.cache, keys, compute)

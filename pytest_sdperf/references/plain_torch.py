@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.executing.calls import Call, call_arguments
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.references.derived import plain_runner
-from pytest_sdperf.references.keys import reference_keys
-from pytest_sdperf.references.stored import Compute, Stored
+from pytest_sdperf.references.stored import Stored
 from pytest_sdperf.values import roundings, to_json
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 PICTURE_BATCH = 10
 """Of pictures, whatever the batch size of a case is."""
 _IMAGES = "images"
+_TORCH = "pytest_sdperf.engines.torch_eager"
 
 
 def outputs(runner: CaseRunner, floatings: Sequence[str]) -> Stored:
@@ -30,7 +30,12 @@ def outputs(runner: CaseRunner, floatings: Sequence[str]) -> Stored:
         runner.workbench.say(f"computing references of {case.model} {case.component}: {roundings.in_words(missing)}")
         return run(plain, missing)
 
-    return _stored(plain, {floating: {"floating": floating} for floating in floatings}, compute, task="reference")
+    return Stored.of(
+        plain,
+        {floating: {"floating": floating} for floating in floatings},
+        compute,
+        code=("pytest_sdperf.tasks.reference", _TORCH),
+    )
 
 
 def run(
@@ -66,7 +71,7 @@ def answers(runner: CaseRunner, asked: Mapping[str, tuple[Sequence[Call], str]])
         name: {"floating": floating, "calls": [to_json(call) for call in group]}
         for name, (group, floating) in asked.items()
     }
-    return _stored(plain, variants, compute, task="replay")
+    return Stored.of(plain, variants, compute, code=("pytest_sdperf.tasks.replay", _TORCH))
 
 
 def pictures(runner: CaseRunner, prompts: Sequence[str]) -> Any:
@@ -81,9 +86,6 @@ def pictures(runner: CaseRunner, prompts: Sequence[str]) -> Any:
         runner.workbench.say(f"drawing {len(prompts)} prompts with torch in float32, for comparison")
         return {_IMAGES: plain.task("draw", {**plain.arguments(), "prompts": prompts})["outputs"]}
 
-    return _stored(plain, {_IMAGES: {"prompts": prompts}}, compute, task="pipeline").read()[_IMAGES][_IMAGES]
-
-
-def _stored(plain: CaseRunner, variants: Mapping[str, Mapping[str, Any]], compute: Compute, *, task: str) -> Stored:
-    code = (f"pytest_sdperf.tasks.{task}", "pytest_sdperf.engines.torch_eager")
-    return Stored(plain.workbench.cache, reference_keys(plain, variants, code=code), compute)
+    return Stored.of(
+        plain, {_IMAGES: {"prompts": prompts}}, compute, code=("pytest_sdperf.tasks.pipeline", _TORCH)
+    ).read()[_IMAGES][_IMAGES]

@@ -6,10 +6,12 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.references.keys import reference_keys
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +36,13 @@ class Stored:
     cache: Cache
     keys: Mapping[str, str]
     compute: Compute
+
+    @classmethod
+    def of(
+        cls, runner: CaseRunner, variants: Mapping[str, Mapping[str, Any]], compute: Compute, **computing: Any
+    ) -> Self:
+        """Return what a runner computes for others to be compared with; the arguments are those of `reference_keys`."""
+        return cls(runner.workbench.cache, reference_keys(runner, variants, **computing), compute)
 
     def missing(self) -> tuple[str, ...]:
         """Return the names of those that have yet to be computed."""

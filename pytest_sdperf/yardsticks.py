@@ -16,6 +16,11 @@ MOST_ROUNDING = HALF_UNIT["float16"]
 REFERENCE = {"float32": "float64", "float16": "float32", "bfloat16": "float32"}
 
 
+def exact_and_rough(floating: str) -> tuple[str, str]:
+    """Return the floating types of the reference and of the yardstick of what is tested in one."""
+    return REFERENCE[floating], floating
+
+
 def relative(gap: float, norm: float) -> float:
     """Return how far something is from its reference, as a share of that; infinite where nobody can tell.
 

@@ -12,23 +12,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.building.outputs import Compute, cached_outputs
-from pytest_sdperf.checking import graph_reference
-from pytest_sdperf.checking.given_pipeline import GivenPipelineRunner
-from pytest_sdperf.checking.reference_keys import reference_keys
 from pytest_sdperf.comparing.remedies import remedies
 from pytest_sdperf.comparing.request import compare_request
 from pytest_sdperf.comparing.roundings import judged_by_several
 from pytest_sdperf.comparing.tensors import compare
-from pytest_sdperf.components import component_floating, upcasts
-from pytest_sdperf.errors import BuildError, NoReferenceError, SdperfError, WorkerError
+from pytest_sdperf.components import upcasts
+from pytest_sdperf.executing.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.executing.runner import CaseRunner
-from pytest_sdperf.settings import EngineRequest
-from pytest_sdperf.values import roundings
+from pytest_sdperf.references.of_case import Reference, other_roundings, reference_of
 from pytest_sdperf.values.outcomes import Agreement
-from pytest_sdperf.yardsticks import REFERENCE
-
-TORCH_CODE = "pytest_sdperf.engines.torch_eager"
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,126 +35,34 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
         NoReferenceError: There is nothing to compare with.
         SdperfError: The engine, or torch as the reference, could not run.
     """
-    floating = floating_of(runner)
-    if by_torch(runner):
-        wanted = _wanted(runner, floating)
-        exact, rough, by, remark = wanted[REFERENCE[floating]], wanted[floating], "torch", ""
-        say = functools.partial(_saying, remark, reference=REFERENCE[floating])
-    else:
-        exact, rough, remark = graph_reference.graph_reference(runner, floating)
-        by = graph_reference.BY
-        say = functools.partial(_saying, remark, reference=graph_reference.REFERENCE)
+    against = reference_of(runner)
+    floating, by = against.floating, against.by
     advice = remedies(runner.case, upcasts=_upcasts(runner)) if runner.floating == "float16" else {}
     if runner.is_pipeline:
         obtained = runner.outputs()
 
         def compare_with(plain: Arrays) -> tuple[Agreement, ...]:
-            return compare_request(obtained, exact, plain=plain, floating=floating, by=by, remedies=advice)
+            return compare_request(obtained, against.exact, plain=plain, floating=floating, by=by, remedies=advice)
 
         others = functools.partial(other_roundings, runner, floating)
-        return say(judged_by_several(compare_with(rough), others, compare_with))
-    agreement = compare(runner.outputs(), exact, plain=rough, level="component", floating=floating)
+        return _saying(against, judged_by_several(compare_with(against.rough), others, compare_with))
+    agreement = compare(runner.outputs(), against.exact, plain=against.rough, level="component", floating=floating)
     told = "" if math.isfinite(agreement.error + agreement.limit) else advice.get(runner.case.component, "")
-    return say([dataclasses.replace(agreement, by=by, told=told)])
+    return _saying(against, [dataclasses.replace(agreement, by=by, told=told)])
 
 
-def _saying(remark: str, agreements: Sequence[Agreement], *, reference: str) -> tuple[Agreement, ...]:
+def _saying(against: Reference, agreements: Sequence[Agreement]) -> tuple[Agreement, ...]:
     """Return agreements with the type of their reference; those beyond a limit say what is to be known of it, too."""
 
     def said(one: Agreement) -> Agreement:
         beyond = math.isfinite(one.error) and not one.passed
-        return dataclasses.replace(
-            one, reference=reference, told=" ".join(filter(None, [one.told, remark if beyond else ""]))
-        )
+        told = " ".join(filter(None, [one.told, against.remark if beyond else ""]))
+        return dataclasses.replace(one, reference=against.reference, told=told)
 
     return tuple(map(said, agreements))
-
-
-def _wanted(runner: CaseRunner, floating: str) -> dict[str, Arrays]:
-    """Return reference and yardstick, or say that torch could not compute them."""
-    try:
-        return references(runner, (REFERENCE[floating], floating))
-    except NoReferenceError:
-        raise
-    except SdperfError as error:
-        text = f"torch could not compute the {REFERENCE[floating]} reference: {error}"
-        if isinstance(error, WorkerError):
-            raise WorkerError(text, reason=error.reason, tail=error.tail) from error
-        raise BuildError(text) from error
-
-
-def other_roundings(runner: CaseRunner, floating: str) -> list[Arrays]:
-    """Return what the yardstick of a request computes when its initial latents are rounded otherwise.
-
-    Raises:
-        SdperfError: It could not run.
-    """
-    if by_torch(runner):
-        return list(references(runner, roundings.labels(floating)).values())
-    return graph_reference.other_roundings(runner, floating)
 
 
 def _upcasts(runner: CaseRunner) -> bool:
     if isinstance(runner, GivenPipelineRunner):
         return runner.description.upcasts_decoder
     return upcasts(runner.model)
-
-
-def by_torch(runner: CaseRunner) -> bool:
-    """Whether torch computes what a case is compared with; else a float32 graph does."""
-    return not runner.case.exporter or runner.workbench.settings.selection.has_module
-
-
-def is_comparable(runner: CaseRunner) -> bool:
-    """Whether there is anything that a case can be compared with."""
-    return by_torch(runner) or runner.workbench.builder.reference is not None
-
-
-def floating_of(runner: CaseRunner) -> str:
-    """Return the floating type in which a case is compared: that of its component, or of its pipeline."""
-    given = runner.workbench.builder.given
-    if given is not None and runner.case.exporter:
-        return runner.floating
-    return (
-        runner.floating
-        if runner.is_pipeline
-        else component_floating(runner.model, runner.case.component, runner.floating)
-    )
-
-
-def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays]:
-    """Return what torch computes for the same weights and inputs, by floating type; from the cache if it is there.
-
-    A floating type may carry the number of a rounding (`roundings.labels`).
-
-    What is not there yet is computed in one process, because most of its time is the import of torch and diffusers.
-    """
-    keys, compute = _computing(runner, floatings)
-    return cached_outputs(runner.workbench.cache, keys, compute)
-
-
-def missing_references(runner: CaseRunner, floatings: Sequence[str]) -> tuple[str, ...]:
-    """Return the floating types in which torch has yet to compute a reference."""
-    keys, _ = _computing(runner, floatings)
-    return tuple(floating for floating, key in keys.items() if not runner.workbench.cache.has(key))
-
-
-def _computing(runner: CaseRunner, floatings: Sequence[str]) -> tuple[Mapping[str, str], Compute]:
-    """Return the keys of references by floating type, and what computes those that the cache lacks."""
-    if isinstance(runner, GivenPipelineRunner):
-        return runner.reference_keys(floatings), runner.compute_references
-    plain, case = plain_runner(runner), runner.case
-
-    def compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        runner.workbench.say(f"computing references of {case.model} {case.component}: {roundings.in_words(missing)}")
-        return plain.task("run", {**plain.arguments(), "floatings": list(missing)}, module="reference")
-
-    variants = {floating: {"floating": floating} for floating in floatings}
-    return reference_keys(plain, variants, code=("pytest_sdperf.tasks.reference", TORCH_CODE)), compute
-
-
-def plain_runner(runner: CaseRunner) -> CaseRunner:
-    """Return what executes the same case with plain torch in float32."""
-    case = dataclasses.replace(runner.case, engine="torch", engine_options=(), optimization="fp32")
-    case = dataclasses.replace(case, fuser="", exporter="", opset=0, shapes="", fp32_ops="")
-    return runner.as_reference(case, EngineRequest(label="torch", engine="torch"))

@@ -7,15 +7,17 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.checking.agreement import by_torch, other_roundings, plain_runner, references
-from pytest_sdperf.checking.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.comparing.drift import drift_of_engine, drift_of_torch
 from pytest_sdperf.comparing.roundings import judged_by_several
 from pytest_sdperf.components import LATENTS
+from pytest_sdperf.executing.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.files.arrays import load_arrays, save_arrays
 from pytest_sdperf.ladder import AS_IS
 from pytest_sdperf.pictures.strips import Pair, save
+from pytest_sdperf.references.derived import plain_runner
+from pytest_sdperf.references.of_case import other_roundings, references
+from pytest_sdperf.references.which import by_torch
 from pytest_sdperf.values import Case
 from pytest_sdperf.values.outcomes import Agreement
 
@@ -102,7 +104,7 @@ def single_of(case: Case) -> Case:
 
 
 def torch_drift(runner: CaseRunner, floating: str) -> Drift:
-    """Return how far torch drifts in half precision. Raises as `agreement.references` does."""
+    """Return how far torch drifts in half precision. Raises as `of_case.references` does."""
     wanted = references(runner, floatings_of(runner))
     half, single = wanted[floating], wanted["float32"]
     return Drift(drift_of_torch(half, single, exact=wanted["float64"], floating=floating), half, single)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,12 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.building.fingerprint import library_versions
-from pytest_sdperf.building.outputs import cached_outputs
-from pytest_sdperf.checking.agreement import TORCH_CODE, by_torch, plain_runner
-from pytest_sdperf.checking.reference_keys import reference_keys
-from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.references.plain_torch import pictures
+from pytest_sdperf.references.which import check_by_torch
 from pytest_sdperf.shapes.expected import Expected, Request, expected_of
 from pytest_sdperf.shapes.scenes import Scene, prompt_scenes
 from pytest_sdperf.shapes.scoring import Score, score, shift
@@ -28,9 +25,6 @@ if TYPE_CHECKING:
     Images = np.ndarray[Any, Any]
 
 DEFAULT_PROMPTS: Mapping[str, int] = {"cpu": 8, "cuda": 100, "rocm": 100}
-_FOLDER, _TASK = "images", "pytest_sdperf.tasks.pipeline"
-REFERENCE_BATCH = 10
-"""Of the reference, whatever the batch size of a case is."""
 
 
 def look(runner: CaseRunner, *, prompts: int) -> Semantics:
@@ -41,13 +35,10 @@ def look(runner: CaseRunner, *, prompts: int) -> Semantics:
         SdperfError: The engine, or torch, could not draw.
     """
     scenes = prompt_scenes(prompts)
-    if not by_torch(runner):
-        raise NoReferenceError(
-            f"nothing to compare the pictures of {runner.case.model} with: --sdperf-onnx-dir holds graphs alone. Type "
-            f"--sdperf-weights=FOLDER with the diffusers folder that they were exported from."
-        )
-    wanted = [score(scene, image) for scene, image in zip(scenes, _reference(runner, scenes), strict=True)]
-    found = [score(scene, image) for scene, image in zip(scenes, _draw(runner, scenes), strict=True)]
+    check_by_torch(runner, "pictures")
+    captions = [scene.caption for scene in scenes]
+    wanted = [score(scene, image) for scene, image in zip(scenes, pictures(runner, captions), strict=True)]
+    found = [score(scene, image) for scene, image in zip(scenes, _draw(runner, captions), strict=True)]
     case = runner.case
     stored = expected_of(Request(case.weights, case.steps, case.scheduler))
     return compare(scenes, found, wanted, reference=compare_reference(wanted, stored) if stored else None)
@@ -103,22 +94,6 @@ def _windows(found: Sequence[Score], wanted: Sequence[Score]) -> tuple[Window, W
     )
 
 
-def _draw(runner: CaseRunner, scenes: Sequence[Scene]) -> Images:
-    arguments = {**runner.arguments(), "prompts": [scene.caption for scene in scenes]}
-    return load_arrays(Path(runner.task("draw", arguments)["outputs"]))[_FOLDER]
-
-
-def _reference(runner: CaseRunner, scenes: Sequence[Scene]) -> Images:
-    """Return the pictures of plain torch, from the cache if they are there."""
-    plain = plain_runner(runner)
-    batch = min(REFERENCE_BATCH, len(scenes))
-    plain = dataclasses.replace(plain, case=dataclasses.replace(plain.case, batch_size=batch))
-    captions = [scene.caption for scene in scenes]
-
-    def compute(_: Sequence[str]) -> Mapping[str, Any]:
-        runner.workbench.say(f"drawing {len(scenes)} prompts with torch in float32, for comparison")
-        arguments = {**plain.arguments(), "prompts": captions}
-        return {_FOLDER: plain.task("draw", arguments)["outputs"]}
-
-    keys = reference_keys(plain, {_FOLDER: {"prompts": captions}}, code=(_TASK, TORCH_CODE))
-    return cached_outputs(runner.workbench.cache, keys, compute)[_FOLDER][_FOLDER]
+def _draw(runner: CaseRunner, captions: Sequence[str]) -> Images:
+    arguments = {**runner.arguments(), "prompts": captions}
+    return load_arrays(Path(runner.task("draw", arguments)["outputs"]))["images"]

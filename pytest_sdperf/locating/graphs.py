@@ -10,7 +10,6 @@ from typing import Any
 from pytest_sdperf import ladder
 from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.fingerprint import source_hash
-from pytest_sdperf.checking.agreement import by_torch, floating_of
 from pytest_sdperf.comparing.tensors import compare
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.files.arrays import load_arrays, save_arrays
@@ -20,9 +19,11 @@ from pytest_sdperf.locating.question import Question, redrawn_runner, torch_devi
 from pytest_sdperf.machine import host_memory
 from pytest_sdperf.machine.device_choice import worker_environment
 from pytest_sdperf.processes.process import run_task
+from pytest_sdperf.references import float32_graph
+from pytest_sdperf.references.which import by_torch, floating_of
 from pytest_sdperf.values import Build, Case
 from pytest_sdperf.values.located import Located, Spot
-from pytest_sdperf.yardsticks import REFERENCE
+from pytest_sdperf.yardsticks import REFERENCE, exact_and_rough
 
 _COPIES = 8  # of every inner value: in three precisions, in other orders of axes, and while one is computed
 _OF_PIXELS = ("unet", "vae_decoder", "vae_encoder")  # what becomes smaller with the picture
@@ -41,7 +42,7 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
     """
     runner, floating = question.runner, floating_of(question.runner)
     build = runner.build(runner.case.component)
-    expected = torch_outputs(question, (REFERENCE[floating], floating), inside=True) if by_torch(runner) else {}
+    expected = torch_outputs(question, exact_and_rough(floating), inside=True) if by_torch(runner) else {}
     located, answer, remark, seen = Located(runner.case.component, "hidden"), {}, "", {}
     for share in _SHARES:
         seen = _inside(question, build, share=share)
@@ -98,7 +99,7 @@ def _without_rewriting(question: Question, expected: Mapping[str, Path], floatin
     plain = dataclasses.replace(
         runner, request=dataclasses.replace(runner.request, options=tuple(sorted(options.items())))
     )
-    exact, rough = (load_arrays(expected[name]) for name in (REFERENCE[floating], floating))
+    exact, rough = (load_arrays(expected[name]) for name in exact_and_rough(floating))
     passed = compare(plain.run(question.inputs), exact, plain=rough, level="component", floating=floating).passed
     label = f"{runner.request.label}:graph_optimizations=off"
     return f"With {label} it {'agrees' if passed else 'disagrees as well'}."
@@ -126,12 +127,8 @@ def _probe(build: Build, path: Path, *, share: int) -> Build:
 def _references(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
     """Return a float32 graph in which nothing is fused, and the same in the type that is tested; None without one."""
     if not by_torch(runner):
-        case, component, reference = runner.case, runner.case.component, runner.workbench.builder.reference
-        assert reference is not None
-        builds = [
-            reference.unfused(runner.model, component, case.workload, floating=name) for name in ("float32", floating)
-        ]
-        return builds[0].path, builds[1].path
+        exact, plain = (float32_graph.build_of(runner, runner.case.component, one) for one in ("float32", floating))
+        return exact.path, plain.path
     return _exported(runner, floating)
 
 
@@ -187,7 +184,7 @@ def _redrawn(question: Question, found: Located, recipe: Mapping[str, Any], *, f
     runner = redrawn_runner(question.runner, modules=exports)
     runner.workbench.say(f"looking again at the {runner.case.component} with random weights")
     again = dataclasses.replace(question, runner=runner)
-    expected = torch_outputs(again, (REFERENCE[floating], floating), inside=True) if exports else {}
+    expected = torch_outputs(again, exact_and_rough(floating), inside=True) if exports else {}
     references = () if exports else _exported(runner, floating)
     if references is None:
         return []

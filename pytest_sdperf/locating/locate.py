@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.checking.agreement import by_torch, floating_of
-from pytest_sdperf.checking.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.comparing.steps import first_beyond
 from pytest_sdperf.comparing.tensors import compare
+from pytest_sdperf.executing.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.files.arrays import load_arrays
 from pytest_sdperf.locating import graphs, modules
 from pytest_sdperf.locating.question import Question, torch_outputs
+from pytest_sdperf.references.which import by_torch, floating_of
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.values.located import Located
 from pytest_sdperf.values.outcomes import Agreement
-from pytest_sdperf.yardsticks import REFERENCE
+from pytest_sdperf.yardsticks import exact_and_rough
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,6 +101,5 @@ def _agrees(question: Question) -> bool:
     if not by_torch(runner):
         return False  # whoever looks inside will see
     floating = floating_of(runner)
-    wanted = torch_outputs(question, (REFERENCE[floating], floating))
-    exact, plain = (load_arrays(wanted[name]) for name in (REFERENCE[floating], floating))
+    exact, plain = map(load_arrays, torch_outputs(question, exact_and_rough(floating)).values())
     return compare(runner.run(question.inputs), exact, plain=plain, level="component", floating=floating).passed

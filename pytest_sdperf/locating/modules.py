@@ -8,14 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.checking.agreement import floating_of, plain_runner
 from pytest_sdperf.comparing.tensors import relative_l2, yardstick_of
 from pytest_sdperf.files.arrays import at_most_two_values, load_arrays
 from pytest_sdperf.locating import reproductions
 from pytest_sdperf.locating.question import Question, torch_outputs
+from pytest_sdperf.references.derived import plain_runner
+from pytest_sdperf.references.which import floating_of
 from pytest_sdperf.tracing.insides import CALL, FILE, READ, plain_not_finite
 from pytest_sdperf.values.located import Located, Spot
-from pytest_sdperf.yardsticks import REFERENCE, limit
+from pytest_sdperf.yardsticks import exact_and_rough, limit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,8 +73,7 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
     runner, floating = question.runner, floating_of(question.runner)
     answer = runner.task("run", {**runner.arguments(question.inputs), "inside": True})
     found, component = FirstWrong(), runner.case.component
-    outputs = torch_outputs(question, (REFERENCE[floating], floating), inside=True)
-    of_torch = [outputs[name] for name in (REFERENCE[floating], floating)]
+    of_torch = list(torch_outputs(question, exact_and_rough(floating), inside=True).values())
     if (where := plain_not_finite(*of_torch)) is not None:
         return Located(component, "plain", spot=where)
     if answer["inside"]:

@@ -15,8 +15,9 @@ from pytest_sdperf.building.redrawn import (
     RedrawnBuilder,
     RedrawnGraphBuilder,
 )
-from pytest_sdperf.checking.agreement import plain_runner
 from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.references import plain_torch
+from pytest_sdperf.references.derived import plain_runner
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,9 +40,8 @@ class Question:
 
 def torch_outputs(question: Question, floatings: Sequence[str], *, inside: bool = False) -> dict[str, Path]:
     """Return floating type -> npz file with what plain torch gives; if asked for, `inside.npz` is beside it."""
-    plain = plain_runner(question.runner)
-    arguments = {**plain.arguments(question.inputs), "floatings": list(floatings), "inside": inside}
-    return {name: Path(path) for name, path in plain.task("run", arguments, module="reference").items()}
+    found = plain_torch.run(plain_runner(question.runner), floatings, question.inputs, inside=inside)
+    return {name: Path(found[name]) for name in floatings}
 
 
 def torch_device(runner: CaseRunner) -> str:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_sdperf import ladder
-from pytest_sdperf.checking import agreement, semantics
+from pytest_sdperf.checking import semantics
 from pytest_sdperf.components import PIPELINE, component_floating
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device
@@ -26,11 +26,14 @@ from pytest_sdperf.planning.figures import Figure, all_of, estimate
 from pytest_sdperf.planning.known import Known
 from pytest_sdperf.planning.repeated import Repeated
 from pytest_sdperf.planning.wanted import Wanted
+from pytest_sdperf.references.of_case import missing_references
+from pytest_sdperf.references.plain_torch import PICTURE_BATCH
+from pytest_sdperf.references.which import subject_of
 from pytest_sdperf.replay import resolutions
 from pytest_sdperf.running.session import Session
 from pytest_sdperf.selection.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, PICTURES, REPLAY, RUN, SPEED, TURNS
 from pytest_sdperf.values import Case
-from pytest_sdperf.yardsticks import REFERENCE
+from pytest_sdperf.yardsticks import exact_and_rough
 
 _FUSED_ATTENTION = "fmha"
 
@@ -206,8 +209,8 @@ class Estimator:
     def _drawing(self, case: Case, engine: Engine) -> Figure | None:
         """Return what the pictures of a case cost, and those of plain torch once for every engine."""
         prompts = self.session.run.settings.prompts or semantics.DEFAULT_PROMPTS[self._speed.kind]
-        plain = replace(case, batch_size=min(prompts, semantics.REFERENCE_BATCH))
-        place = ("pictures", plain.model, plain.workload, plain.weights)
+        plain = replace(case, batch_size=min(prompts, PICTURE_BATCH))
+        place = ("pictures", *subject_of(plain))
         sides = [(case, self._floating(case, engine), start_seconds(case, engine))]
         if place not in self._claimed:
             sides.append((plain, "float32", estimates.TORCH_START_S))
@@ -224,8 +227,8 @@ class Estimator:
         """Return what the references of a case cost that are not there yet; one process computes them."""
         model, floating = self._model(case), self._floating(case, engine)
         floating = floating if case.component == PIPELINE else component_floating(model, case.component, floating)
-        names = (REFERENCE[floating], floating)
-        whole = ("reference", case.model, case.component, case.workload, case.weights)
+        names = exact_and_rough(floating)
+        whole = ("reference", *subject_of(case))
         missing = [name for name in self._missing(case, names, steps) if (*whole, name) not in self._claimed]
         self._claimed.update((*whole, name) for name in missing)
         call_s = estimates.request_seconds(case, model, self._speed, floating="float32")
@@ -239,7 +242,7 @@ class Estimator:
         if runner is None or any(step.entry is None for step in steps if step.kind == "weights"):
             return names
         try:
-            return agreement.missing_references(runner, names) if agreement.by_torch(runner) else ()
+            return missing_references(runner, names)
         except SdperfError:
             return names
 

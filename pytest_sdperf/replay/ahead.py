@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pytest_sdperf.checking.agreement import by_torch
+from pytest_sdperf.executing.calls import Call
 from pytest_sdperf.executing.runner import CaseRunner
-from pytest_sdperf.replay import batch, calls, repeats, resolutions
+from pytest_sdperf.references.of_case import answers
+from pytest_sdperf.references.which import by_torch
+from pytest_sdperf.replay import batch, repeats, resolutions
 
 
-def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[str, Sequence[calls.Call]]:
+def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[str, Sequence[Call]]:
     """Return the calls of a case that torch answers too, by what they are for; none where there is no torch module.
 
     A case that takes other sizes is there for the resolutions: the others are those of its twin that takes one.
@@ -26,6 +28,6 @@ def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[st
     return {"repeats": repeats.calls_of(runner), **own}
 
 
-def answer(runner: CaseRunner, asked: Mapping[str, Sequence[calls.Call]], floatings: Sequence[str]) -> None:
+def answer(runner: CaseRunner, asked: Mapping[str, Sequence[Call]], floatings: Sequence[str]) -> None:
     """Let torch answer calls of a case in several floating types, all of them in one process."""
-    calls.of_torch(runner, list(asked.values()), floatings)
+    answers(runner, list(asked.values()), floatings)

@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.executing.calls import Call
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.replay.calls import (
     PROMPTS,
     Answers,
-    Call,
     Wanted,
     is_plain_torch,
     judged,

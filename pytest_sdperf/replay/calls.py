@@ -7,17 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.building.outputs import Compute, cached_outputs
-from pytest_sdperf.checking.agreement import TORCH_CODE, by_torch, floating_of, plain_runner
-from pytest_sdperf.checking.given_pipeline import GivenPipelineRunner
-from pytest_sdperf.checking.reference_keys import reference_keys
-from pytest_sdperf.errors import NoReferenceError
+from pytest_sdperf.executing.calls import Call, by_call, call_arguments
 from pytest_sdperf.executing.runner import PROMPT, CaseRunner
-from pytest_sdperf.files.arrays import load_arrays, save_arrays
-from pytest_sdperf.values import Workload, to_json
+from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.references.of_case import answers
+from pytest_sdperf.references.which import check_by_torch, floating_of
 from pytest_sdperf.values.replays import Replay
 from pytest_sdperf.values.roundings import labels
-from pytest_sdperf.yardsticks import REFERENCE
+from pytest_sdperf.yardsticks import exact_and_rough
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,32 +28,6 @@ PROMPTS = (
     "a large red circle left of a small blue square on a white background",
     "an oil painting of a lighthouse in a storm",
 )
-_TASK = "pytest_sdperf.tasks.replay"
-
-
-@dataclasses.dataclass(frozen=True)
-class Call:
-    """One call.
-
-    Attributes:
-        name: What the report calls it.
-        workload: Its size.
-        prompts: Of each image; a component has seeded inputs instead.
-        seed: Of the inputs of a component, or of the initial latents of a request.
-        drawn: Images that are drawn from the seed.
-        rows: Which rows of what was drawn are given, in this order: of a component along the first axis (a guided UNet
-            has two for each image), of a request images. Empty for all of them.
-    """
-
-    name: str
-    workload: Workload
-    prompts: tuple[str, ...]
-    seed: int = 0
-    drawn: int = 0
-    rows: tuple[int, ...] = ()
-
-
-Asked = Mapping[str, tuple[Sequence[Call], str]]  # name -> calls, and the floating type in which they are answered
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +97,7 @@ def make_calls(runner: CaseRunner, calls: Sequence[Call]) -> Answers:
     """
     answer = runner.task("run", call_arguments(runner, calls), module="replay")
     return Answers(
-        outputs=_by_call(load_arrays(Path(answer["outputs"])), len(calls)),
+        outputs=by_call(load_arrays(Path(answer["outputs"])), len(calls)),
         overwritten=tuple(answer["overwritten"]),
         prepared=tuple(answer["prepared"]),
         peaks_bytes=answer["peaks_bytes"],
@@ -158,101 +129,8 @@ def wanted(runner: CaseRunner, calls: Sequence[Call], *, several: bool = False) 
         NoReferenceError: There is no torch module.
         SdperfError: Torch could not run.
     """
-    if not by_torch(runner):
-        raise NoReferenceError(
-            f"nothing to compare the answers of {runner.case.model} with: --sdperf-onnx-dir holds graphs alone. Type "
-            f"--sdperf-weights=FOLDER with the diffusers folder that they were exported from."
-        )
+    check_by_torch(runner, "answers")
     floating = floating_of(runner)
-    rough = (floating, *(labels(floating) if several else ()))
-    found = of_torch(runner, [calls], (REFERENCE[floating], *rough))
-    exact, *others = (_by_call(found[_name(0, name)], len(calls)) for name in (REFERENCE[floating], *rough))
-    return Wanted(floating, exact, list(zip(*others, strict=True)))
-
-
-def of_torch(runner: CaseRunner, groups: Sequence[Sequence[Call]], floatings: Sequence[str]) -> dict[str, Arrays]:
-    """Return what torch answers to groups of calls; what the cache lacks is computed in one process.
-
-    Args:
-        runner: Of the case whose weights are taken.
-        groups: Calls that belong together.
-        floatings: Floating types in which torch answers, each with the number of a rounding where it has one.
-    """
-    asked = {_name(number, one): (group, one) for number, group in enumerate(groups) for one in floatings}
-    of = _of_own if isinstance(runner, GivenPipelineRunner) else _of_module
-    keys, compute = of(runner, asked)
-
-    def say_and_compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        runner.workbench.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
-        return compute(missing)
-
-    return cached_outputs(runner.workbench.cache, keys, say_and_compute)
-
-
-def _of_module(runner: CaseRunner, asked: Asked) -> tuple[Mapping[str, str], Compute]:
-    """Return keys in the cache, and what lets the torch module of a case answer."""
-    plain = plain_runner(runner)
-
-    def compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        jobs = {}
-        for name in missing:
-            group, floating = asked[name]
-            arguments = call_arguments(plain, group)
-            jobs[name] = {"floating": floating, "calls": arguments.pop("calls")}
-        return plain.task("reference", {**arguments, "jobs": jobs}, module="replay")
-
-    variants = {
-        name: {"floating": floating, "calls": [to_json(call) for call in group]}
-        for name, (group, floating) in asked.items()
-    }
-    return reference_keys(plain, variants, code=(_TASK, TORCH_CODE)), compute
-
-
-def _of_own(runner: CaseRunner, asked: Asked) -> tuple[Mapping[str, str], Compute]:
-    """Return keys in the cache, and what lets plain diffusers answer for a pipeline of the user's own."""
-    assert isinstance(runner, GivenPipelineRunner)
-    told = {name: (floating, call_arguments(runner, group)["calls"]) for name, (group, floating) in asked.items()}
-    keys = {name: runner.answer_key(*one) for name, one in told.items()}
-    return keys, lambda missing: runner.compute_answers({name: told[name] for name in missing})
-
-
-def _name(number: int, floating: str) -> str:
-    return f"{number}-{floating}"
-
-
-def _by_call(arrays: Arrays, count: int) -> Sequence[Arrays]:
-    found: list[dict[str, Any]] = [{} for _ in range(count)]
-    for name, array in arrays.items():
-        number, _, output = name.partition(".")
-        found[int(number)][output] = array
-    return found
-
-
-def call_arguments(runner: CaseRunner, calls: Sequence[Call]) -> dict[str, Any]:
-    """Return the arguments of a task that makes calls on one loaded case."""
-    sizes = {(call.workload.batch_size, call.workload.height, call.workload.width) for call in calls}
-    case = runner.case
-    resized = sizes != {(case.batch_size, case.height, case.width)}
-    shared = {name: value for name, value in runner.arguments({}).items() if name != "inputs"}
-    return {**shared, "calls": [{**_told(runner, call), "resized": resized} for call in calls]}
-
-
-def _told(runner: CaseRunner, call: Call) -> dict[str, Any]:
-    work = to_json(call.workload)
-    if runner.is_pipeline:
-        rows = call.rows or tuple(range(call.drawn or call.workload.batch_size))
-        drawn = call.drawn or call.workload.batch_size
-        return {"workload": work, "prompts": list(call.prompts), "seed": call.seed, "rows": rows, "drawn": drawn}
-    file = runner.workbench.new_folder("inputs") / "inputs.npz"
-    return {"workload": work, "inputs": str(save_arrays(file, _inputs(runner, call)))}
-
-
-def _inputs(runner: CaseRunner, call: Call) -> Arrays:
-    """Draw the inputs of a component, and pick rows of those that have one for each row of the batch."""
-    model, component = runner.model, runner.case.component
-    whole = dataclasses.replace(call.workload, batch_size=call.drawn or call.workload.batch_size)
-    drawn = model.example(component, whole, seed=call.seed)
-    if not call.rows:
-        return drawn
-    batched = {spec.name for spec in model.inputs(component, whole) if spec.axes.get(0) == "batch"}
-    return {name: array[list(call.rows)] if name in batched else array for name, array in drawn.items()}
+    exact, *rough = (*exact_and_rough(floating), *(labels(floating) if several else ()))
+    (found,) = answers(runner, [calls], (exact, *rough))
+    return Wanted(floating, found[exact], list(zip(*(found[one] for one in rough), strict=True)))

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_sdperf.components import PIPELINE
+from pytest_sdperf.executing.calls import call_arguments
 from pytest_sdperf.executing.runner import CaseRunner, Run
 from pytest_sdperf.machine import health
 from pytest_sdperf.measuring.measure import Watched, ready
 from pytest_sdperf.measuring.pairs import Side, take_pairs
-from pytest_sdperf.replay.calls import call_arguments
 from pytest_sdperf.replay.resolutions import calls_of
 from pytest_sdperf.values import Workload
 from pytest_sdperf.values.replays import Interleaving

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.executing.calls import Call
 from pytest_sdperf.executing.runner import CaseRunner
-from pytest_sdperf.replay.calls import PROMPTS, Answers, Call, Wanted, judged, make_calls, wanted
+from pytest_sdperf.replay.calls import PROMPTS, Answers, Wanted, judged, make_calls, wanted
 from pytest_sdperf.replay.compare import answer_of, is_indistinct, limits_of, spread_of, with_stale
 from pytest_sdperf.units import plural
 from pytest_sdperf.values.replays import Replay, Spread

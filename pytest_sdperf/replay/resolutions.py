@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from pytest_sdperf.executing.calls import Call
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.replay.calls import (
     PROMPTS,
     Answers,
-    Call,
     Wanted,
     is_plain_torch,
     judged,

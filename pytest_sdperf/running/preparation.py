@@ -15,18 +15,19 @@ from dataclasses import dataclass
 import psutil
 
 from pytest_sdperf.building.steps import shapes_only
-from pytest_sdperf.checking import agreement, precision
+from pytest_sdperf.checking import precision
 from pytest_sdperf.components import PIPELINE, parts_of
 from pytest_sdperf.errors import SdperfError
+from pytest_sdperf.executing.calls import Call
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.labels import in_words
 from pytest_sdperf.options.weights_identity import NONE
+from pytest_sdperf.references import of_case, which
 from pytest_sdperf.replay import ahead
-from pytest_sdperf.replay.calls import Call
 from pytest_sdperf.running.session import Session
 from pytest_sdperf.selection.purposes import AGREEMENT, COUNTS, DRIFT, REPLAY
 from pytest_sdperf.values import Case
-from pytest_sdperf.yardsticks import REFERENCE
+from pytest_sdperf.yardsticks import exact_and_rough
 
 # An export of a full-size model holds weights and graph several times over.
 BYTES_PER_LANE = 24 * 2**30
@@ -142,10 +143,9 @@ def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, 
             names = _floatings(need, runner)
         except SdperfError:
             continue  # its test says why
-        if not names or not agreement.by_torch(runner):
+        if not names or not which.by_torch(runner):
             continue  # one float32 graph, run when it is needed
-        key = (case.model, case.component, case.workload, case.weights)
-        _, floatings = wanted.setdefault(key, (runner, {}))
+        _, floatings = wanted.setdefault(which.subject_of(case), (runner, {}))
         floatings.update(dict.fromkeys(names))
     steps: dict[tuple[str, ...], list[Step]] = {}
     for runner, floatings in wanted.values():
@@ -161,11 +161,10 @@ def _answers(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...
         case = need.case
         with contextlib.suppress(SdperfError):  # its test says why
             runner = session.runner(case)
-            floating = agreement.floating_of(runner)
-            key = (case.model, case.component, case.workload, case.weights)
-            _, asked, floatings = wanted.setdefault(key, (runner, {}, {}))
+            names = exact_and_rough(which.floating_of(runner))
+            _, asked, floatings = wanted.setdefault(which.subject_of(case), (runner, {}, {}))
             asked.update(ahead.calls_of(runner, session.run.settings.resolutions))
-            floatings.update(dict.fromkeys((REFERENCE[floating], floating)))
+            floatings.update(dict.fromkeys(names))
     steps: dict[tuple[str, ...], list[Step]] = {}
     for runner, asked, floatings in wanted.values():
         place = (runner.case.model, runner.case.component, "replay")
@@ -178,8 +177,7 @@ def _floatings(need: Needs, runner: CaseRunner) -> tuple[str, ...]:
     drifting = precision.floatings_of(runner) if DRIFT in need.looks else ()
     if AGREEMENT not in need.looks:
         return drifting
-    floating = agreement.floating_of(runner)
-    return (REFERENCE[floating], floating, *drifting)
+    return (*exact_and_rough(which.floating_of(runner)), *drifting)
 
 
 def _runs(session: Session, needs: Sequence[Needs]) -> list[Step]:
@@ -189,7 +187,7 @@ def _runs(session: Session, needs: Sequence[Needs]) -> list[Step]:
 
 def _run(session: Session, case: Case) -> Step:
     def step() -> None:
-        if not agreement.is_comparable(session.runner(case)):
+        if not which.is_comparable(session.runner(case)):
             return
         session.say(f"running {in_words(case)}")
         with session.holds.about(case):
@@ -199,4 +197,4 @@ def _run(session: Session, case: Case) -> Step:
 
 
 def _reference(runner: CaseRunner, floatings: tuple[str, ...]) -> Step:
-    return lambda: agreement.references(runner, floatings)
+    return lambda: of_case.references(runner, floatings)

@@ -23,8 +23,8 @@ from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.fingerprint import library_versions
 from pytest_sdperf.building.holds import Holds
 from pytest_sdperf.building.planted import PlantedBuilder
-from pytest_sdperf.checking.given_pipeline import GivenPipeline
 from pytest_sdperf.components import PIPELINE
+from pytest_sdperf.executing.given_pipeline import GivenPipeline
 from pytest_sdperf.executing.runner import CaseRunner, build_of, rungs_of
 from pytest_sdperf.executing.workbench import Workbench
 from pytest_sdperf.faults import planting

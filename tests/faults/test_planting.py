@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_sdperf.checking.agreement import plain_runner
-from pytest_sdperf.checking.reference_keys import reference_keys
 from pytest_sdperf.contracts import Runner
 from pytest_sdperf.device import Device, DeviceProbe, Health
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.faults import known, planting
 from pytest_sdperf.faults.fault import NowhereError, Place
+from pytest_sdperf.references.derived import plain_runner
+from pytest_sdperf.references.keys import reference_keys
 from pytest_sdperf.schedulers import make_scheduler
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import Case

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from sample_values import case
 
-from pytest_sdperf.checking.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.errors import WorkerError
+from pytest_sdperf.executing.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.locating import graphs, locate
 from pytest_sdperf.locating.question import Question
 from pytest_sdperf.machine import host_memory

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from own_pipelines import write_pipeline
 
-from pytest_sdperf.checking.given_pipeline import GivenPipeline
 from pytest_sdperf.engines.given_pipeline import GivenPipelineEngine
+from pytest_sdperf.executing.given_pipeline import GivenPipeline
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.replay import judge_replay
 from pytest_sdperf.models.given_pipeline import given_model

@@ -12,6 +12,7 @@ from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.engines.tensorrt import TensorRtEngine
 from pytest_sdperf.engines.torch_eager import TorchEngine
 from pytest_sdperf.errors import NoReferenceError
+from pytest_sdperf.executing.calls import Call, _inputs
 from pytest_sdperf.models import sd15, sd21
 from pytest_sdperf.replay import batch, calls, interleaving, resolutions
 
@@ -112,12 +113,12 @@ def test_resolutions_are_those_of_the_model_or_those_that_were_named(model, name
 
 
 def drawn(call) -> Arrays:
-    return calls._inputs(about(), call)
+    return _inputs(about(), call)
 
 
 def test_a_row_alone_is_that_row_in_every_place():
     together, (first, *_, last) = (
-        drawn(calls.Call("all", about().case.workload, (), drawn=4)),
+        drawn(Call("all", about().case.workload, (), drawn=4)),
         batch.calls_of(about(shapes="dynamic")),
     )
     assert together["sample"].shape[0] == 8

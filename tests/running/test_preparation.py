@@ -11,7 +11,7 @@ from door_toys import toy_catalog
 from sample_values import case
 
 from pytest_sdperf.building.holds import Holds
-from pytest_sdperf.checking import agreement
+from pytest_sdperf.references import of_case, which
 from pytest_sdperf.replay import ahead
 from pytest_sdperf.running import preparation
 from pytest_sdperf.running.preparation import Needs, prepare
@@ -54,14 +54,14 @@ class Recorder:
 
 @pytest.fixture(autouse=True)
 def torch_is_the_reference(monkeypatch):
-    monkeypatch.setattr(agreement, "floating_of", lambda runner: "float32")
-    monkeypatch.setattr(agreement, "by_torch", lambda runner: True)
-    monkeypatch.setattr(agreement, "is_comparable", lambda runner: True)
+    monkeypatch.setattr(which, "floating_of", lambda runner: "float32")
+    monkeypatch.setattr(which, "by_torch", lambda runner: True)
+    monkeypatch.setattr(which, "is_comparable", lambda runner: True)
 
 
 def prepared(monkeypatch, session, *needs, steps=100):
     monkeypatch.setattr(
-        agreement, "references", lambda runner, floatings: session.note("reference", runner.case.component)
+        of_case, "references", lambda runner, floatings: session.note("reference", runner.case.component)
     )
     monkeypatch.setattr(preparation, "MOST_LANES", 1)  # the order is what counts here
     prepare(session, needs, going_on=lambda: len(session.log) < steps)
@@ -146,7 +146,7 @@ def test_what_torch_answers_to_further_calls_is_computed_ahead_once_per_componen
     groups = {"ort-cpu": {"repeats": ["A", "B"], "batch": ["C"]}, "torch": {"repeats": ["A", "B"]}}
     monkeypatch.setattr(ahead, "calls_of", lambda runner, sizes: groups[runner.case.engine])
     monkeypatch.setattr(
-        agreement, "floating_of", lambda runner: "float16" if "16" in runner.case.optimization else "float32"
+        which, "floating_of", lambda runner: "float16" if "16" in runner.case.optimization else "float32"
     )
     monkeypatch.setattr(ahead, "answer", lambda runner, asked, floatings: answered.append((asked, floatings)))
     cases = [case(engine="torch", optimization="fp32"), case(optimization="fp32"), case(optimization="fp16")]

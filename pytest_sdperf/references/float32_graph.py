@@ -7,22 +7,19 @@ computes the same in another order. What that moves beyond the rounding of float
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf import ladder
-from pytest_sdperf.building.outputs import cached_outputs
-from pytest_sdperf.checking.reference_keys import TORCH, reference_keys
 from pytest_sdperf.comparing.tensors import relative_l2
 from pytest_sdperf.components import IMAGE, LATENTS
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE
-from pytest_sdperf.settings import EngineRequest
+from pytest_sdperf.references.derived import graph_runner
+from pytest_sdperf.references.keys import TORCH
+from pytest_sdperf.references.stored import Stored
 from pytest_sdperf.values import Build
-from pytest_sdperf.values.roundings import OTHERS
 from pytest_sdperf.yardsticks import MOST_ROUNDING
 
 if TYPE_CHECKING:
@@ -35,12 +32,13 @@ BY = "onnxruntime"
 REFERENCE = "float32"
 
 
-def graph_reference(runner: CaseRunner, floating: str) -> tuple[Arrays, Arrays, str]:
+def outputs(runner: CaseRunner, floating: str, *, rounding: int = 0) -> tuple[Arrays, Arrays, str]:
     """Return the outputs of the reference and of the yardstick; from the cache if they are there.
 
     Args:
         runner: A case of a given graph.
         floating: In which it is compared: `float32` or `float16`.
+        rounding: Number of a rounding of the initial latents of a request, in the yardstick (`values.roundings`).
 
     Returns:
         Both, and what is to be said of the yardstick where the limit is beyond it, as a sentence; mostly empty.
@@ -55,26 +53,23 @@ def graph_reference(runner: CaseRunner, floating: str) -> tuple[Arrays, Arrays, 
             f"--sdperf-weights=FOLDER with the torch weights that they were exported from, or {ONNX_REFERENCE}=FOLDER "
             f"with a float32 export of them."
         )
-    exact = _outputs(runner, "float32", {}, optimizations="off")
-    return exact, *_yardstick(runner, floating, exact)
-
-
-def other_roundings(runner: CaseRunner, floating: str) -> list[Arrays]:
-    """Return what the yardstick of a request computes when its initial latents are rounded otherwise."""
-    exact = _outputs(runner, "float32", {}, optimizations="off")
-    return [_yardstick(runner, floating, exact, rounding=number)[0] for number in range(1, OTHERS + 1)]
-
-
-def _yardstick(runner: CaseRunner, floating: str, exact: Arrays, *, rounding: int = 0) -> tuple[Arrays, str]:
     given = runner.workbench.builder.given
     assert given is not None
+    exact = _outputs(runner, REFERENCE, {}, optimizations="off")
     # A component may be wider than the others of its pipeline, and one that is taken as it is has its own type.
     own = {name: given.floating(runner.model, name, runner.case.optimization) for name in runner.components}
-    if floating != "float32":
-        return _outputs(runner, floating, own, optimizations="off", rounding=rounding), ""
+    if floating != REFERENCE:
+        return exact, _outputs(runner, floating, own, optimizations="off", rounding=rounding), ""
     # The build is mostly run with the same optimizations: what is wrong with these must not excuse itself.
     rough = _outputs(runner, floating, own, optimizations="all", rounding=rounding)
-    return as_rounding(rough, exact, names=(LATENTS, IMAGE) if runner.is_pipeline else tuple(exact))
+    return exact, *as_rounding(rough, exact, names=(LATENTS, IMAGE) if runner.is_pipeline else tuple(exact))
+
+
+def build_of(runner: CaseRunner, component: str, floating: str) -> Build:
+    """Return a component of the export in a floating type, nothing fused."""
+    reference = runner.workbench.builder.reference
+    assert reference is not None
+    return reference.unfused(runner.model, component, runner.case.workload, floating=floating)
 
 
 def as_rounding(rough: Arrays, exact: Arrays, *, names: Sequence[str]) -> tuple[Arrays, str]:
@@ -85,6 +80,8 @@ def as_rounding(rough: Arrays, exact: Arrays, *, names: Sequence[str]) -> tuple[
         exact: The same with every optimization off.
         names: Outputs that are compared; of the latents every step has an error of its own.
     """
+    import numpy as np
+
     nearer, farthest = dict(rough), 0.0
     for name in names:
         steps = name == LATENTS
@@ -96,7 +93,7 @@ def as_rounding(rough: Arrays, exact: Arrays, *, names: Sequence[str]) -> tuple[
         if far:
             farthest = max(farthest, *far)
             moved = [_moved(one, other, distance) for one, other, distance in found]
-            nearer[name] = _stacked(moved) if steps else moved[0]
+            nearer[name] = np.stack(moved) if steps else moved[0]
     told = (
         f"{BY} itself moves the float32 reference by up to {farthest:.2e} when it optimizes its graph. That is no "
         f"rounding of float32: no more than {MOST_ROUNDING:.2e} of it counts."
@@ -112,42 +109,26 @@ def _moved(one: Array, other: Array, distance: float) -> Array:
     return moved.astype(one.dtype)
 
 
-def _stacked(steps: Sequence[Array]) -> Array:
-    import numpy as np
-
-    return np.stack(steps)
-
-
 def _outputs(
     runner: CaseRunner, floating: str, own: Mapping[str, str], *, optimizations: str, rounding: int = 0
 ) -> Arrays:
-    on_gpu = runner.workbench.device.kind == "cuda"
-    engine = "ort-cuda" if on_gpu else "ort-cpu"
-    options = (("graph_optimizations", optimizations),)
-    case = dataclasses.replace(
-        runner.case, engine=engine, engine_options=options, optimization=ladder.AS_IS, fuser="", weights=""
-    )
-    plain = runner.as_reference(case, EngineRequest(engine, engine, options))
-    builds = {name: _build(runner, name, own.get(name, floating)) for name in runner.components}
+    plain = graph_runner(runner, optimizations=optimizations)
+    builds = {name: build_of(runner, name, own.get(name, floating)) for name in runner.components}
 
     def compute(names: Sequence[str]) -> dict[str, Any]:
+        case = plain.case
         runner.workbench.say(f"computing the {floating} reference of {case.model} {case.component} from its graph")
         arguments = plain.arguments(builds=builds)
         if runner.is_pipeline:
             arguments |= {"floating": floating, "rounding": rounding}
         return {name: plain.task("run", arguments)["outputs"] for name in names}
 
-    keys = reference_keys(
+    stored = Stored.of(
         plain,
         {floating: {"floating": floating, "rounding": rounding}},
-        code=("pytest_sdperf.tasks.reference", f"pytest_sdperf.engines.{engine.replace('-', '_')}"),
+        compute,
+        code=("pytest_sdperf.tasks.reference", f"pytest_sdperf.engines.{plain.case.engine.replace('-', '_')}"),
         libraries=("onnxruntime", *TORCH),
         builds=builds,
     )
-    return cached_outputs(runner.workbench.cache, keys, compute)[floating]
-
-
-def _build(runner: CaseRunner, component: str, floating: str) -> Build:
-    reference = runner.workbench.builder.reference
-    assert reference is not None
-    return reference.unfused(runner.model, component, runner.case.workload, floating=floating)
+    return stored.read()[floating]

@@ -1,23 +1,18 @@
-"""The user's own pipeline as a case: what it is, what it is compared with, and how its workers are started."""
+"""The user's own pipeline as a case: what it is, and how its workers are started."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.building.content_key import content_key
-from pytest_sdperf.building.fingerprint import source_hash
 from pytest_sdperf.catalog import Registrar
-from pytest_sdperf.checking.reference_keys import reference_keys
 from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.executing.runner import PROMPT, CaseRunner
 from pytest_sdperf.executing.workbench import Workbench
 from pytest_sdperf.settings import EngineRequest, PipelineFactory
 from pytest_sdperf.values import Build, Case, to_json
-from pytest_sdperf.values.roundings import in_words, parse
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +20,6 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 TASKS = "pytest_sdperf.tasks.given_pipeline"
-PLAIN = "pytest_sdperf.tasks.plain_pipeline"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,59 +139,6 @@ class GivenPipelineRunner(CaseRunner):
     def registrars(self) -> tuple[Registrar, ...]:
         """Return nobody: the worker imports the user's module and registers nothing."""
         return ()
-
-    def reference_keys(self, floatings: Sequence[str]) -> dict[str, str]:
-        """Return the keys in the cache of what plain diffusers makes of the same weights, by floating type."""
-        return self._keys({floating: self._variant(floating) for floating in floatings})
-
-    def compute_references(self, floatings: Sequence[str]) -> dict[str, Any]:
-        """Let plain diffusers make them.
-
-        In the pipeline's own floating type every part has the one that it has in the pipeline.
-        """
-        self.workbench.say(f"computing references of {self.case.model}: {in_words(floatings)}")
-        extra = {
-            "folder": str(self._plain_folder()),
-            "watermark": self.description.watermark,
-            "floatings": {floating: self._floatings(floating) for floating in floatings},
-        }
-        return self.task("run", {**self.arguments(), **extra}, module="plain_pipeline")
-
-    def compute_answers(self, jobs: Mapping[str, tuple[str, Sequence[Any]]]) -> dict[str, Any]:
-        """Let plain diffusers answer further calls.
-
-        Args:
-            jobs: Name -> floating type, and calls as of `tasks.replay`.
-        """
-        told = {
-            name: {"floatings": self._floatings(floating), "rounding": parse(floating)[1], "calls": calls}
-            for name, (floating, calls) in jobs.items()
-        }
-        extra = {"folder": str(self._plain_folder()), "watermark": self.description.watermark, "jobs": told}
-        return self.task("answer", {**self.arguments(), **extra}, module="plain_pipeline")
-
-    def answer_key(self, floating: str, calls: Sequence[Any]) -> str:
-        """Return the key in the cache of what plain diffusers answers to calls."""
-        return self._keys({floating: {**self._variant(floating), "calls": calls}})[floating]
-
-    def _floatings(self, floating: str) -> dict[str, str]:
-        own, floating = dict(self.description.floating), parse(floating)[0]
-        return own if floating == self.floating else dict.fromkeys(own, floating)
-
-    def _plain_folder(self) -> Path:
-        """Return the pipeline's weights and settings as a folder that diffusers reads."""
-        parts = {"identity": self.description.identity, "code": source_hash("pytest_sdperf.tasks._plain_twin")}
-
-        def make(folder: Path) -> dict[str, Any]:
-            return self.task("write", {**self.shared, "target": str(folder)})
-
-        return self.workbench.cache.get_or_make(f"plain-pipeline-{content_key(parts)}", make).path
-
-    def _variant(self, floating: str) -> dict[str, Any]:
-        return {"floatings": self._floatings(floating), "rounding": parse(floating)[1]}
-
-    def _keys(self, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-        return reference_keys(self, variants, code=(PLAIN,))
 
     def _task(self, function: str, module: str = "") -> str:
         return f"{f'pytest_sdperf.tasks.{module}' if module else TASKS}:{function}"

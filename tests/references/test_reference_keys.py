@@ -9,12 +9,12 @@ from types import SimpleNamespace
 import pytest
 from sample_values import case
 
-from pytest_sdperf.checking.agreement import plain_runner
-from pytest_sdperf.checking.reference_keys import reference_keys
 from pytest_sdperf.executing import runner as runners
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.files.arrays import digest_of
 from pytest_sdperf.models import sd15
+from pytest_sdperf.references.derived import plain_runner
+from pytest_sdperf.references.keys import reference_keys
 from pytest_sdperf.settings import EngineRequest
 from pytest_sdperf.values import Build
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pytest_sdperf.building.cache import Cache
-from pytest_sdperf.building.outputs import cached_outputs
 from pytest_sdperf.files.arrays import save_arrays
+from pytest_sdperf.references.stored import Stored
 
 KEYS = {"float32": "reference-0", "float16": "reference-1"}
 
@@ -32,14 +32,14 @@ def cache_of(tmp_path):
 
 
 def test_what_is_there_is_not_computed(tmp_path, compute):
-    cached_outputs(cache_of(tmp_path), KEYS, compute)
-    found = cached_outputs(cache_of(tmp_path), KEYS, compute)
+    Stored(cache_of(tmp_path), KEYS, compute).read()
+    found = Stored(cache_of(tmp_path), KEYS, compute).read()
     assert {name: arrays["out"].tolist() for name, arrays in found.items()} == {"float32": [7], "float16": [7]}
     assert compute.asked == [["float32", "float16"]]
 
 
 def test_what_another_process_removed_meanwhile_is_computed_again(tmp_path, compute):
-    cached_outputs(cache_of(tmp_path), {"float32": KEYS["float32"]}, compute)
+    Stored(cache_of(tmp_path), {"float32": KEYS["float32"]}, compute).read()
     mine, other = cache_of(tmp_path), cache_of(tmp_path)
 
     def remove_and_compute(names):
@@ -47,6 +47,6 @@ def test_what_another_process_removed_meanwhile_is_computed_again(tmp_path, comp
             other.prune(0)
         return compute(names)
 
-    found = cached_outputs(mine, KEYS, remove_and_compute)
+    found = Stored(mine, KEYS, remove_and_compute).read()
     assert sorted(found) == sorted(KEYS)
     assert compute.asked == [["float32"], ["float16"], ["float32"]]

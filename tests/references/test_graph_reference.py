@@ -13,8 +13,6 @@ from wrong_optimizer import HIT, make_catalog
 from pytest_sdperf.building.builder import Builder
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.checking import agreement
-from pytest_sdperf.checking.graph_reference import as_rounding
-from pytest_sdperf.checking.reference_keys import reference_keys
 from pytest_sdperf.comparing.tensors import relative_l2
 from pytest_sdperf.comparing.words import sentences
 from pytest_sdperf.device import Device
@@ -22,6 +20,8 @@ from pytest_sdperf.devices.cpu import CpuProbe
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.executing.workbench import Workbench
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
+from pytest_sdperf.references.float32_graph import as_rounding
+from pytest_sdperf.references.keys import reference_keys
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.values import Case
 from pytest_sdperf.yardsticks import MOST_ROUNDING

@@ -19,11 +19,23 @@ from pytest_sdperf.interpreter import pip
 
 INDEX = "https://pypi.nvidia.com"
 LIBRARIES = "tensorrt_libs"
+# Where nothing tells which CUDA there is: that of the torch and the onnxruntime that PyPI has now.
+_USUAL_CUDA = 13
 _VERSION = re.compile(r"^__version__\s*=\s*[\"']([\d.]+)[\"']", re.MULTILINE)
 # Smaller pictures than this have latents that the lowest blocks of a UNet cannot halve.
 _SMALLEST_SIDE = 64
 
 Shape = tuple[int, ...]
+
+
+def requirement(releases: str, *, cuda: int | None) -> str:
+    """Return what to install: TensorRT has a package for each major version of CUDA.
+
+    Args:
+        releases: Of TensorRT, as pip writes it: `<11`.
+        cuda: Major version of CUDA that it shall be built for; None if nobody can tell.
+    """
+    return f"tensorrt-cu{cuda or _USUAL_CUDA}{releases}"
 
 
 def install_command(requirement: str) -> str:

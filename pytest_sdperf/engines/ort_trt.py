@@ -114,16 +114,16 @@ class Linked:
 
     Attributes:
         tensorrt: Of TensorRT.
-        cuda: Of CUDA.
+        cuda: Of CUDA; None if it does not say it.
     """
 
     tensorrt: int = 10
-    cuda: int = 13
+    cuda: int | None = None
 
     @property
     def requirement(self) -> str:
         """What to install for it."""
-        return f"tensorrt-cu{self.cuda}<{self.tensorrt + 1}"
+        return _tensorrt.requirement(f"<{self.tensorrt + 1}", cuda=self.cuda)
 
 
 def linked_by(library: Path | None) -> Linked:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.device import DeviceKind
-from pytest_sdperf.engines import _tensorrt, _torch
+from pytest_sdperf.engines import _cuda_libraries, _tensorrt, _torch
 from pytest_sdperf.errors import BuildError, OutOfMemoryError
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
-_REQUIREMENT = "tensorrt-cu13>=10"
+_RELEASES = ">=10"
 _NO_ROOM = re.compile(r"out ?of ?memory", re.IGNORECASE)
 _DTYPES = {
     "FLOAT": "float32",
@@ -47,8 +47,9 @@ class TensorRtEngine(Engine):
     compiles = True
 
     def missing(self, device_kind: DeviceKind = "cuda") -> str | None:
-        """Ask for TensorRT with its libraries, and for torch, whose memory it works on."""
-        return _tensorrt.missing_release(_REQUIREMENT) or super().missing(device_kind)
+        """Ask for TensorRT with its libraries, for the CUDA that is here, and for torch, whose memory it works on."""
+        wanted = _tensorrt.requirement(_RELEASES, cuda=_cuda_libraries.cuda_to_serve())
+        return _tensorrt.missing_release(wanted) or super().missing(device_kind)
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         """Return half precision."""

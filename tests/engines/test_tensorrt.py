@@ -245,8 +245,24 @@ def site(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "tensorrt")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
+    monkeypatch.setattr("ctypes.CDLL", cuda_driver(None))
     importlib.invalidate_caches()
     return tmp_path
+
+
+def cuda_driver(version):
+    """What opens a library: the driver's, which supports that version of CUDA, where there is one."""
+
+    class Driver:
+        def __init__(self, name):
+            if version is None or name != "libcuda.so.1":
+                raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+
+        def cuDriverGetVersion(self, found):  # noqa: N802 - its name
+            found._obj.value = version
+            return 0
+
+    return Driver
 
 
 def install(site, *modules, version="11.4.0.106"):
@@ -278,6 +294,41 @@ def install(site, *modules, version="11.4.0.106"):
 def test_what_is_missing(site, modules, message):
     install(site, *modules)
     assert TensorRtEngine().missing("cuda") == message
+
+
+FOR_CUDA_12, FOR_CUDA_13 = 'cuda: Optional[str] = "12.8"', "cuda = '13.0'"
+FOR_CPU, FOR_AMD = "cuda: Optional[str] = None", "cuda: Optional[str] = None\nhip: Optional[str] = '7.2.1'"
+
+
+@pytest.mark.parametrize(
+    ("torch_says", "driver", "package"),
+    [
+        (FOR_CUDA_12, None, "tensorrt-cu12"),
+        (FOR_CUDA_12, 13000, "tensorrt-cu12"),
+        (FOR_CUDA_13, None, "tensorrt-cu13"),
+        ("__version__ = '1.13.1'\ncuda: Optional[str] = '11.7'", 12080, "tensorrt-cu11"),
+        (FOR_CPU, 12080, "tensorrt-cu12"),
+        (FOR_AMD, 12080, "tensorrt-cu12"),
+        (None, 12080, "tensorrt-cu12"),
+        (None, 13000, "tensorrt-cu13"),
+        (None, 0, "tensorrt-cu13"),  # the driver cannot tell
+        (FOR_CPU, None, "tensorrt-cu13"),
+    ],
+)
+def test_it_is_asked_for_in_the_build_for_the_cuda_of_torch_or_else_of_the_driver(
+    site, monkeypatch, torch_says, driver, package
+):
+    monkeypatch.delitem(sys.modules, "torch")
+    install(site, "torch")
+    if torch_says is not None:
+        (site / "torch" / "version.py").write_text(f"__version__ = '2.11.0'\n{torch_says}\n")
+    monkeypatch.setattr("ctypes.CDLL", cuda_driver(driver))
+    asked = f"type: pip install --extra-index-url https://pypi.nvidia.com '{package}>=10'"
+    assert TensorRtEngine().missing("cuda") == f"TensorRT is not installed; PyPI has its bindings only, so {asked}"
+    install(site, "tensorrt", "tensorrt_bindings")
+    assert TensorRtEngine().missing("cuda") == (
+        f"of TensorRT 11.4.0.106 the Python bindings are installed and the libraries are not; {asked}"
+    )
 
 
 def test_the_libraries_of_a_system_serve_too(site, monkeypatch):

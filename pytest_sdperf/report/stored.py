@@ -34,9 +34,16 @@ def list_lines(name: str, baseline: Baseline, *, cases: bool = True) -> Iterator
         yield f"  {key}: {told(stored.last)}, {count}, last of {stored.last.date[:10]}{_driver(stored.last)}"
 
 
-def show_lines(stored: StoredCase) -> Iterator[str]:
-    """Yield everything that is stored about a case: the raw samples and versions of every session."""
+def show_lines(stored: StoredCase, about: str = "") -> Iterator[str]:
+    """Yield everything that is stored about a case: the raw samples and versions of every session.
+
+    Args:
+        stored: The case.
+        about: What is to be known of its file, if anything is.
+    """
     yield stored.case.key
+    if about:
+        yield f"  {about}"
     if stored.anchor.date != stored.sessions[0].date:
         yield f"  anchor of {stored.anchor.date}: {told(stored.anchor)}"
     for session in stored.sessions:

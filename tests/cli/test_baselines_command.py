@@ -13,6 +13,7 @@ from pytest_sdperf import cli
 from pytest_sdperf.acceptance.candidates import candidates_file, keep_candidates
 from pytest_sdperf.acceptance.sessions import Origin
 from pytest_sdperf.baselines.files import to_text
+from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Baseline, read
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
@@ -20,12 +21,15 @@ from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.course import NARROWED, Course
 from pytest_sdperf.report.results import SavedResults, write_results
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.stored import list_lines, show_lines
 from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
 
 MACHINE = {"cores": 2, "pool": "default"}
 RUN = RunInfo("A card", "h200", "h200", MACHINE, commit="abc123", fusions="onnxruntime-1.32.json")
 EXPORT = ["baselines", "export", "--csv", "--baselines=baselines"]
 SLOW = (14.9, 15.0, 15.1)
+SHIPPED = measured_folder() / "h200.json"
+ABOUT_SHIPPED = "shipped with pytest_sdperf, judges only machines of its own pool (pytest-sdperf)"
 WRONG = Agreement("component", "relative-l2", 1.0, 0.1, 0.2, "float16", "float32")
 
 
@@ -86,6 +90,7 @@ def test_list_names_files_cases_sessions_dates_machine_and_candidates(user):
             "baselines/h200.json: 1 case, 2 sessions, 2026-11-01 to 2026-11-20",
             "  machine: cores 2",
             f"  {CASE.key}: 10.0 ms, 400 MB, 2 sessions, last of 2026-11-20",
+            *list_lines(f"{ABOUT_SHIPPED}, {SHIPPED}", read(SHIPPED)),
             (
                 "candidates that nobody has accepted, state/candidates/h200.json: 1 case, 1 session, 2026-11-28 to "
                 "2026-11-28"
@@ -96,13 +101,30 @@ def test_list_names_files_cases_sessions_dates_machine_and_candidates(user):
     )
 
 
-def test_list_says_where_there_is_nothing(user):
-    assert user.type("list") == (0, ["baselines: no baseline yet"])
+def test_list_says_where_there_is_nothing_but_what_is_shipped(user):
+    status, lines = user.type("list")
+    assert (status, lines[0]) == (0, "baselines: no baseline yet")
+    assert lines[1].startswith(f"{ABOUT_SHIPPED}, {SHIPPED}: {len(read(SHIPPED).cases)} cases, ")
+    assert [line.partition(": ")[0] for line in lines[3:]] == [f"  {key}" for key in sorted(read(SHIPPED).cases)]
+
+
+def test_what_is_shipped_is_listed_and_shown_as_the_project_s_own_where_it_is(user, capsys):
+    key, kept = next(iter(read(SHIPPED).cases.items()))
+    folder = f"--baselines={SHIPPED.parent}"
+    assert cli.main(["baselines", "list", folder, "--state-dir=state"]) == 0
+    assert capsys.readouterr().out.splitlines() == list(list_lines(str(SHIPPED), read(SHIPPED)))
+    assert cli.main(["baselines", "show", key, folder, "--state-dir=state"]) == 0
+    assert capsys.readouterr().out.splitlines() == list(show_lines(kept))
+
+
+def test_show_says_of_a_shipped_case_whom_it_judges(user):
+    key, kept = next(iter(read(SHIPPED).cases.items()))
+    assert user.type("show", key) == (0, [key, f"  {ABOUT_SHIPPED}: {SHIPPED}", *list(show_lines(kept))[1:]])
 
 
 def test_show_prints_raw_samples_and_versions(user):
     user.stores(stored(session(commit="abc", changed=("latency",), reason="new driver")), stored(of=case(batch_size=4)))
-    assert user.type("show", "unet batch_size=1 fp16") == (
+    assert user.type("show", "sd15-thin unet batch_size=1 fp16") == (
         0,
         [
             CASE.key,
@@ -120,9 +142,12 @@ def test_show_of_a_case_that_there_is_not_says_where_to_look(user):
     assert user.type("show", "unet bf16") == (
         4,
         [
-            "ERROR: no case of baselines has all of 'unet bf16' in its key. See `sdperf baselines list` for the keys."
+            (
+                "ERROR: no case of baselines, and none that is shipped with pytest_sdperf, has all of 'unet bf16' in "
+                "its key. See `sdperf baselines list` for the keys."
+            )
         ],
-    )  # fmt: skip
+    )
 
 
 def test_diff_of_two_files_gives_the_ratio_of_each_case(user):

@@ -9,7 +9,8 @@ from pathlib import Path
 from pytest_sdperf.acceptance.candidates import candidates_file
 from pytest_sdperf.acceptance.sessions import Origin, session_of
 from pytest_sdperf.acceptance.terms import has_words
-from pytest_sdperf.baselines.stored import Session
+from pytest_sdperf.baselines.shipped import measured_folder
+from pytest_sdperf.baselines.stored import Baseline, Session
 from pytest_sdperf.cli.baselines.places import Places, existing, files_in, is_results
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.errors import BaselineError
@@ -35,7 +36,7 @@ def add_to(actions: Commands) -> None:
 
 
 def list_files(chosen: argparse.Namespace) -> Iterator[str]:
-    """Yield what the baselines and the candidates of this machine hold."""
+    """Yield what the baselines, those that come with the project and the candidates of this machine hold."""
     places = Places(chosen)
     found = 0
     for path, baseline in files_in(places.baselines):
@@ -43,6 +44,8 @@ def list_files(chosen: argparse.Namespace) -> Iterator[str]:
         yield from list_lines(str(path), baseline)
     if not found:
         yield f"{places.baselines}: no baseline yet"
+    for path, baseline in _shipped(places):
+        yield from list_lines(f"{_about_shipped(baseline)}, {path}", baseline)
     for path, baseline in files_in(places.candidates):
         if baseline.cases:
             yield from list_lines(f"candidates that nobody has accepted, {path}", baseline)
@@ -55,15 +58,28 @@ def show_cases(chosen: argparse.Namespace) -> Iterator[str]:
         BaselineError: There is none.
     """
     places, words = Places(chosen), chosen.case.split()
-    stored = [case for _, baseline in files_in(places.baselines) for case in baseline.cases.values()]
-    meant = [one for one in stored if has_words(one.case, words)]
+    files = [("", baseline) for _, baseline in files_in(places.baselines)]
+    files += [(f"{_about_shipped(baseline)}: {path}", baseline) for path, baseline in _shipped(places)]
+    meant = [(about, one) for about, file in files for one in file.cases.values() if has_words(one.case, words)]
     if not meant:
         raise BaselineError(
-            f"no case of {places.baselines} has all of {chosen.case!r} in its key. See `sdperf baselines list` for the "
-            f"keys."
+            f"no case of {places.baselines}, and none that is shipped with pytest_sdperf, has all of {chosen.case!r} "
+            f"in its key. See `sdperf baselines list` for the keys."
         )
-    for case in meant:
-        yield from show_lines(case)
+    for about, case in meant:
+        yield from show_lines(case, about)
+
+
+def _shipped(places: Places) -> Iterator[tuple[Path, Baseline]]:
+    """Yield the files that come with the project; those that are the project's own are listed as such."""
+    folder = measured_folder()
+    if folder.resolve() != places.baselines.resolve():
+        yield from files_in(folder)
+
+
+def _about_shipped(baseline: Baseline) -> str:
+    """Say whom such a file judges, because hardly anybody who reads of it is one of them."""
+    return f"shipped with pytest_sdperf, judges only machines of its own pool ({baseline.machine['pool']})"
 
 
 def diff_files(chosen: argparse.Namespace) -> Iterator[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pytest_sdperf.comparing.words import sentences
 from pytest_sdperf.judging.fitness import invalid, unfit
 from pytest_sdperf.judging.latency import METRIC
 from pytest_sdperf.judging.memory import ALLOCATOR, more_than, source_of, spelled
@@ -17,32 +18,87 @@ from pytest_sdperf.labels import engine_label
 from pytest_sdperf.stats.pairs import Finding, Pairs, Ratio, compare, finding
 from pytest_sdperf.units import above_or_below, megabytes, percent, plural, seconds, share
 from pytest_sdperf.values import Case, Measurement
-from pytest_sdperf.values.outcomes import Outcome, Verdict
+from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
 
 # Confidence of each end of the interval that is reported.
 REPORTED = 0.975
+# Codes of a side A that cannot be compared with.
+SIDE_A_DEFECT, SIDE_A_DISAGREES = "side-a-defect", "side-a-disagrees"
 
 
-def judge_pairs(pairs: Pairs, *, policy: Policy) -> tuple[Verdict, ...]:
+def judge_pairs(pairs: Pairs, *, policy: Policy, a_disagrees: bool = False) -> tuple[Verdict, ...]:
     """Judge side B by side A: its latency, if both have samples its peak memory, and what ran of each side by itself.
+
+    A side A that has a defect proves nothing of side B: nothing is judged by it then, and what B did by itself is.
+
+    Args:
+        pairs: What was measured.
+        policy: How strictly.
+        a_disagrees: Whether the outputs of side A are known to be too far from their reference.
 
     Returns:
         One verdict per metric, of what ran one per side; latency first, which names both sides in its details.
     """
-    problem, out_of_memory = next(_problems(pairs, policy=policy), None), _out_of_memory(pairs)
-    latency = problem or out_of_memory or _latency(pairs, policy=policy)
-    first = dataclasses.replace(latency, details=sides(pairs))
+    problem, ran = next(_problems(pairs, policy=policy), None), _what_ran(pairs, policy=policy)
     if problem:
-        return (first,)
-    compared = () if out_of_memory else tuple(_memory(pairs, metric, policy=policy) for metric in MEMORY_METRICS)
-    return (first, *filter(None, compared), *_what_ran(pairs, policy=policy))
+        compared = [problem]
+    elif a_disagrees or any(map(_is_defect, ran["A"])):
+        why = "disagrees with its reference" if a_disagrees else "has a defect of its own"
+        compared = [_not_judged(pairs, why), *map(_as_invalid, ran["A"]), *ran["B"]]
+    else:
+        compared = [*_compared(pairs, policy=policy), *ran["A"], *ran["B"]]
+    first, *rest = compared
+    return (dataclasses.replace(first, details=sides(pairs)), *rest)
 
 
-def more_pairs(pairs: Pairs, *, policy: Policy) -> int:
+def _compared(pairs: Pairs, *, policy: Policy) -> Iterator[Verdict]:
+    """Yield how B stands to A: its latency, and its memory where neither side ran out of it."""
+    out_of_memory = _out_of_memory(pairs)
+    yield out_of_memory or _latency(pairs, policy=policy)
+    if out_of_memory is None:
+        yield from filter(None, (_memory(pairs, metric, policy=policy) for metric in MEMORY_METRICS))
+
+
+def _is_defect(verdict: Verdict) -> bool:
+    """Whether what is said of a side by itself makes its times no times of what was asked for."""
+    return verdict.outcome in (Outcome.INVALID, Outcome.REGRESSED)
+
+
+def _not_judged(pairs: Pairs, why: str) -> Verdict:
+    sentence = (
+        f"{opening(pairs.a.case)} latency and memory of B are not judged: side A, which they would be judged by, "
+        f"{why}. Correct A, or compare with another one."
+    )
+    return invalid(SIDE_A_DEFECT, sentence, metric=METRIC)
+
+
+def _as_invalid(verdict: Verdict) -> Verdict:
+    """Return what is wrong with side A as what it is to an A/B, in which B is tested: it cannot be compared with."""
+    return dataclasses.replace(verdict, outcome=Outcome.INVALID) if _is_defect(verdict) else verdict
+
+
+def side_a_disagrees(agreements: Iterable[Agreement], *, details: tuple[str, ...] = ()) -> Verdict:
+    """Return the verdict on an A/B whose side A alone is too far from the reference.
+
+    Args:
+        agreements: Of side A.
+        details: Further lines: where it goes wrong.
+    """
+    wrong = " ".join(sentences(one) for one in agreements if not one.passed)
+    sentence = (
+        f"Side A: {wrong} Side B agrees with its reference, but a comparison with such a side A proves nothing. "
+        f"Correct A, or compare with another one."
+    )
+    return Verdict(Outcome.INVALID, SIDE_A_DISAGREES, sentence, "agreement", details=details)
+
+
+def more_pairs(pairs: Pairs, *, policy: Policy, a_disagrees: bool = False) -> int:
     """Return how many more pairs to measure before they are judged again; 0 if the verdict is settled."""
     more = policy.pair_looks.more(pairs.count)
     if not more or pairs.a.out_of_memory or pairs.b.out_of_memory or next(_problems(pairs, policy=policy), None):
         return 0
+    if a_disagrees or any(map(_is_defect, judge_what_ran(pairs.a, policy=policy))):
+        return 0  # nothing is judged by such a side
     return more if found_by(policy, ratio_of(pairs)) == "open" else 0
 
 
@@ -82,21 +138,24 @@ def _problems(pairs: Pairs, *, policy: Policy) -> Iterator[Verdict]:
                 continue
         problem = unfit(side, None, policy=dataclasses.replace(policy, processes=fewest), differences={})
         if problem is not None:
-            yield _of_side(name, problem)
+            yield of_side(name, problem)
     calls = [{sample.unet_calls for sample in side.samples} for side in (pairs.a, pairs.b)]
     if calls[0] and calls[1] and calls[0] != calls[1]:
         a, b = (" and ".join(map(str, sorted(found))) for found in calls)
         yield invalid("unet-calls-differ", f"Side A made {a} UNet calls and side B {b}, so it is not the same work.")
 
 
-def _of_side(name: str, verdict: Verdict) -> Verdict:
+def of_side(name: str, verdict: Verdict) -> Verdict:
+    """Return a verdict that says of which side it is."""
     return dataclasses.replace(verdict, sentence=f"Side {name}: {verdict.sentence}")
 
 
-def _what_ran(pairs: Pairs, *, policy: Policy) -> Iterator[Verdict]:
+def _what_ran(pairs: Pairs, *, policy: Policy) -> Mapping[str, Sequence[Verdict]]:
     """Judge what ran of each side: a time of something else than was asked for is no time of that side."""
-    for name, side in pairs.sides.items():
-        yield from (_of_side(name, verdict) for verdict in judge_what_ran(side, policy=policy))
+    return {
+        name: [of_side(name, verdict) for verdict in judge_what_ran(side, policy=policy)]
+        for name, side in pairs.sides.items()
+    }
 
 
 def _out_of_memory(pairs: Pairs) -> Verdict | None:

@@ -72,6 +72,13 @@ class CaseReport:
         return {} if self.measurement is None else {"": self.measurement}
 
     @property
+    def disagreements(self) -> tuple[Agreement, ...]:
+        """What is too far from its reference; where that is side A of an A/B alone, a verdict says it instead."""
+        wrong = tuple(one for one in self.agreements if not one.passed)
+        only_a = {one.side for one in wrong} == {"A"} and any(one.side == "B" for one in self.agreements)
+        return () if only_a else wrong
+
+    @property
     def outcome(self) -> Outcome | None:
         """The worst verdict; None where the test was not there to judge anything."""
         return worst(self.verdicts) if self.verdicts else None

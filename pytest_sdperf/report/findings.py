@@ -78,7 +78,7 @@ def count_line(reports: Sequence[CaseReport]) -> Line:
             before = by_case.get(report.case.key, report.outcome)
             by_case[report.case.key] = max(before, report.outcome, key=lambda outcome: outcome.rank)
     outcomes = list(by_case.values())
-    wrong = sum(not agreement.passed for report in reports for agreement in report.agreements)
+    wrong = sum(len(report.disagreements) for report in reports)
     disagreeing = f"; {plural(wrong, 'agreement')} FAILED" if wrong else ""
     right = sum(agreement.passed for report in reports for agreement in report.agreements)
     if not outcomes and right and not wrong:

@@ -85,7 +85,7 @@ def _named(case: Case) -> tuple[str, ...]:
 
 def _findings(reports: Sequence[CaseReport]) -> Iterator[str]:
     """Yield what is not HELD, worst first, each with its sentence; disagreements before everything."""
-    disagreeing = [report for report in reports if any(not one.passed for one in report.agreements)]
+    disagreeing = [report for report in reports if report.disagreements]
     told = [f"- **DISAGREES** {escaped(why)}" for _, why in failed_gates(disagreeing)]
     for outcome in reversed(Outcome):
         for report in reports if outcome not in _QUIET else ():

@@ -8,6 +8,7 @@ from pytest_sdperf.judging.artifacts import BUILD_TIME
 from pytest_sdperf.judging.fitness import DRIVER_CHANGED
 from pytest_sdperf.judging.interleaving import METRIC as INTERLEAVING
 from pytest_sdperf.judging.latency import METRIC as LATENCY
+from pytest_sdperf.judging.pairs import SIDE_A_DEFECT, SIDE_A_DISAGREES
 from pytest_sdperf.judging.replay import METRICS as REPLAYS
 from pytest_sdperf.judging.semantics import METRIC as SEMANTICS
 from pytest_sdperf.report.case_report import CaseReport
@@ -25,6 +26,9 @@ JSON = ("--sdperf-json=", "--json=")
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 # These have a short name too (`--max-processes`), which a project that owns its command line may use.
 SHORTENED = frozenset({UPDATE, MOST, PROCESSES, PROMPTS, BATCH_SIZE})
+_OF_SIDE_B = ("ab", "ab-engine", "ab-optimization", "ab-build")
+# What makes the second side of an A/B, by either name of an option.
+SIDE_B = frozenset(f"--{start}{name}" for start in ("sdperf-", "") for name in _OF_SIDE_B)
 # Codes of what no further process makes known.
 UNSEEN, OUT_OF_MEMORY = "-not-seen", "out-of-memory"
 # Metrics that no baseline holds.
@@ -54,10 +58,10 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
         failed = any(report.problem for report in reports)
         again = ("run what failed again, once its reason is gone", _with(run.command, "--lf"))
         return again if failed else ("see what these options collect", f"{run.command} --collect-only -q")
-    disagree = any(not agreement.passed for report in reports for agreement in report.agreements)
-    another_driver = _another_driver(reports, run)
-    if another_driver and not disagree and Outcome.REGRESSED not in outcomes:
-        return another_driver
+    disagree = any(report.disagreements for report in reports)
+    unlike = _another_driver(reports, run) or _side_a(reports, run)
+    if unlike and not disagree and Outcome.REGRESSED not in outcomes:
+        return unlike
     for failed, why in (
         (disagree, "look at the disagreement alone, before any time"),
         (Outcome.REGRESSED in outcomes, "measure what regressed again, alone"),
@@ -82,6 +86,18 @@ def _another_driver(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, s
         return None
     results = f" {run.results}" if run.results else ""
     return "start anew under this driver", f'sdperf baselines accept{results} --re-anchor --reason="new driver"'
+
+
+def _side_a(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None:
+    """Return how to look at side A of an A/B where that is what is wrong; None elsewhere."""
+    codes = {verdict.code for report in reports for verdict in report.verdicts}
+    words = run.command.split(" ")
+    named = {place for place, word in enumerate(words) if word.partition("=")[0] in SIDE_B}
+    if not codes & {SIDE_A_DEFECT, SIDE_A_DISAGREES} or not named:
+        return None
+    gone = named | {place + 1 for place in named if "=" not in words[place]}
+    alone = " ".join(word for place, word in enumerate(words) if place not in gone)
+    return "look at side A alone, which is what is wrong", _with(alone, "--lf")
 
 
 def _beyond_processes(codes: set[str], run: RunInfo) -> tuple[str, str] | None:

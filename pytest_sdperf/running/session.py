@@ -64,6 +64,7 @@ class Session:
         cases: Number of tests that will measure: of many verdicts each may be wrong less often.
         collected: Cases of the tests that these options collect to measure, before anything is deselected.
         holds: What the tests to come need of the cache.
+        wrong_sides: Cases that are side A of an A/B and disagree with their reference, as far as this process knows.
     """
 
     def __init__(self, run: Run, *, say: Callable[[str], None]) -> None:
@@ -72,6 +73,7 @@ class Session:
         self.cases = 1
         self.collected: tuple[Case, ...] = ()
         self.holds = Holds(run.catalog)
+        self.wrong_sides: list[Case] = []
         self._runners: dict[Case, CaseRunner] = {}
         self._calibrated: list[Calibration | None] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
@@ -79,9 +81,8 @@ class Session:
     @functools.cached_property
     def cache(self) -> Cache:
         """Artifacts and references."""
-        settings, note = self.run.settings, self.holds.note
-        size_bytes, built = settings.cache_size_bytes, self.run.built
-        return Cache(settings.cache_dir, size_bytes=size_bytes, say=self.say, built=built, note=note)
+        settings, built, note = self.run.settings, self.run.built, self.holds.note
+        return Cache(settings.cache_dir, size_bytes=settings.cache_size_bytes, say=self.say, built=built, note=note)
 
     @functools.cached_property
     def builder(self) -> Builder:

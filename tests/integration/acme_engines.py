@@ -1,4 +1,4 @@
-"""A third party's engines: one that is right, one that is wrong, and one for each way in which a worker ends.
+"""A third party's engines: one that is right, those that are wrong, and one for each way in which a worker ends.
 
 Tests copy this file into a user's project.
 """
@@ -67,13 +67,16 @@ def obey() -> None:
 
 
 class NumpyRunner(Runner):
-    def __init__(self, path: Any, before_run: Callable[[], None], scale: float, *, stale: bool) -> None:
+    def __init__(
+        self, path: Any, before_run: Callable[[], None], scale: float, *, stale: bool, facts: dict[str, Any]
+    ) -> None:
         from safetensors.numpy import load_file
 
         self._layers = load_file(path)
         self._before_run = before_run
         self._scale = scale
         self._stale = stale
+        self._facts = facts
         self._sample: Any = None
         self._out: Any = None
 
@@ -99,7 +102,7 @@ class NumpyRunner(Runner):
         return {"out_sample": self._out.copy()}
 
     def facts(self) -> dict[str, Any]:
-        return {"process": os.getpid()}
+        return {"process": os.getpid(), **self._facts}
 
 
 class AcmeEngine(Engine):
@@ -114,12 +117,14 @@ class AcmeEngine(Engine):
         before_run: Callable[[], None] = nothing,
         scale: float = 1.0,
         stale: bool = False,
+        facts: dict[str, Any] | None = None,
     ) -> None:
         self.name = name
         self._before_load = before_load
         self._before_run = before_run
         self._scale = scale
         self._stale = stale
+        self._facts = facts or {}
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
         return ("fp32",)
@@ -132,14 +137,23 @@ class AcmeEngine(Engine):
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         self._before_load()
-        yield NumpyRunner(request.build.path, self._before_run, self._scale, stale=self._stale)
+        how = {"stale": self._stale, "facts": self._facts}
+        yield NumpyRunner(request.build.path, self._before_run, self._scale, **how)
+
+
+# What an engine says that has left nodes to the CPU, or replays no CUDA graph.
+ON_CPU = {"providers": ["AcmeProvider"], "cpu_nodes": ["Resize r"], "cpu_node_count": 1, "memcpy_nodes": 0}
+ONE_BY_ONE = {"cuda_graph": {"requested": True, "replayed": False}}
 
 
 def pytest_sdperf_register(catalog: Catalog) -> None:
     catalog.add_engine(AcmeEngine("acme", before_run=obey))
     catalog.add_engine(AcmeEngine("acme-wrong", scale=1.001))
     catalog.add_engine(AcmeEngine("acme-stale", stale=True))
+    catalog.add_engine(AcmeEngine("acme-on-cpu", facts=ON_CPU))
+    catalog.add_engine(AcmeEngine("acme-one-by-one", facts=ONE_BY_ONE))
     catalog.add_engine(AcmeEngine("acme-slow", before_run=nap))
+    catalog.add_engine(AcmeEngine("acme-slow-on-cpu", before_run=nap, facts=ON_CPU))
     catalog.add_engine(AcmeEngine("acme-aborts", before_load=abort))
     catalog.add_engine(AcmeEngine("acme-killed", before_run=kill))
     catalog.add_engine(AcmeEngine("acme-hangs", before_run=hang))

@@ -62,6 +62,77 @@ def test_out_of_memory_on_one_side_ends_it_at_once(sides):
     assert [len(report["pairs"][side]["samples"]) for side in "ab"] == [1, 0]
 
 
+NOT_JUDGED = (
+    "UNet latency and memory of B are not judged: side A, which they would be judged by, {}. Correct A, or compare "
+    "with another one. [side-a-defect]"
+)
+ALONE = "next, look at side A alone, which is what is wrong:"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "status", "codes"),
+    [
+        # A alone: B is no worse for it, be it slower or not.
+        ("acme-on-cpu", "acme", 10, ["side-a-defect", "cpu-nodes"]),
+        ("acme-on-cpu", "acme-slow", 10, ["side-a-defect", "cpu-nodes"]),
+        ("acme-one-by-one", "acme-slow", 10, ["side-a-defect", "graph-not-replayed"]),
+        ("acme-stale", "acme-slow", 10, ["side-a-defect", "answers-wrong"]),
+        # Both, or B alone.
+        ("acme-on-cpu", "acme-slow-on-cpu", 1, ["side-a-defect", "cpu-nodes", "cpu-nodes"]),
+        ("acme-slow", "acme-on-cpu", 1, ["pairs-faster", "cpu-nodes"]),
+    ],
+)
+def test_a_side_a_with_a_defect_proves_nothing_of_side_b(sides, a, b, status, codes):
+    result = sides.run(f"--sdperf-engine={a}", f"--sdperf-ab-engine={b}")
+    assert result.ret == status
+    verdicts = [one for one in sides.results()["reports"][0]["verdicts"] if not one["code"].startswith("pairs-same")]
+    assert [one["code"] for one in verdicts] == codes
+    lines = report_of(result)
+    named = [one["sentence"].partition(":")[0] for one in verdicts[1:]]
+    if status == 1:
+        assert {one["outcome"] for one in verdicts if one["sentence"].startswith("Side B: ")} == {"REGRESSED"}
+        assert (lines[-2], named[-1]) == ("next, measure what regressed again, alone:", "Side B")
+        return
+    assert ({one["outcome"] for one in verdicts}, named) == ({"INVALID"}, ["Side A"])
+    assert NOT_JUDGED.format("has a defect of its own") in joined(lines)
+    assert lines[-2] == ALONE
+    assert lines[-1].endswith(f" --junitxml=junit.xml --sdperf-engine={a} --lf")
+
+
+BOTH_TESTS = """
+    import pytest
+
+    pytestmark = pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
+
+    def test_right(runner, agree):
+        agree(runner)
+
+    def test_speed(runner, bench):
+        bench(runner)
+"""
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "status", "outcomes"),
+    [
+        ("acme-wrong", "acme-slow", 10, ["INVALID", "INVALID"]),
+        ("acme-slow", "acme-wrong", 1, [None, "IMPROVED"]),
+        ("acme-wrong", "acme-stale", 10, ["INVALID", "INVALID"]),
+    ],
+)
+def test_a_side_a_that_is_wrong_proves_nothing_of_the_speed_of_side_b(sides, a, b, status, outcomes):
+    sides.project(conftest=ACME, tests=BOTH_TESTS, options={"engine": a, "max-processes": 12, "locate": "off"})
+    result = sides.run(f"--sdperf-ab-engine={b}")
+    assert result.ret == status
+    reports = sides.results()["reports"]
+    assert [report["verdicts"][0]["outcome"] if report["verdicts"] else None for report in reports] == outcomes
+    text = joined(report_of(result))
+    if status == 10:
+        assert [report["verdicts"][0]["code"] for report in reports] == ["side-a-disagrees", "side-a-defect"]
+        assert NOT_JUDGED.format("disagrees with its reference") in text
+        assert ALONE in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -169,6 +169,10 @@ ON_CPU = {**PLACED, "cpu_nodes": ["Resize r"], "cpu_node_count": 1}
 FLASH = {"attention": "flash", "kernels": kernels(attention_flash=32)}
 MATH = {"attention": "flash", "kernels": kernels(attention_math=32)}
 NO_KERNEL = "the CUDA provider has no kernel for that at its types, attributes or opset."
+NOT_JUDGED = (
+    "UNet latency and memory of B are not judged: side A, which they would be judged by, {}. Correct A, or compare "
+    "with another one."
+)
 LAUNCHED = "its kernels are launched one by one."
 
 
@@ -176,30 +180,60 @@ def with_facts(of, facts):
     return dataclasses.replace(of, samples=tuple(dataclasses.replace(one, facts=facts) for one in of.samples))
 
 
-@pytest.mark.parametrize(
-    ("fine", "wrong", "found", "sentence"),
-    [
-        (REPLAYED, ONE_BY_ONE, (INVALID, "cuda-graph", "graph-not-replayed"),
-         f"Side {{}}: A CUDA graph was asked for, but the UNet replays none: {LAUNCHED}"),
-        (REPLAYED, STALE, (INVALID, "cuda-graph", "graph-stale"),
-         "Side {}: The CUDA graph of the UNet gives wrong answers: its answers are those of other inputs."),
-        (PLACED, ON_CPU, (REGRESSED, "placement", "cpu-nodes"),
-         f"Side {{}}: 1 node of the UNet graph runs on the CPU: Resize r; {NO_KERNEL}"),
-        (FLASH, MATH, (INVALID, "attention", "attention-absent"),
-         "Side {}: The attention 'flash' that was asked for did not run: there ran attention-math 32."),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("side", ["A", "B"])
-def test_what_ran_of_either_side_is_judged_however_fast_it_is(side, fine, wrong, found, sentence):
-    a, b = (measurement(time, time, source="device") for time in (10.0, 8.0))
-    facts = (wrong, fine) if side == "A" else (fine, wrong)
-    faster, *_, one, two = judge_pairs(pairs(with_facts(a, facts[0]), with_facts(b, facts[1])), policy=GPU)
-    assert (faster.code, one.metric, two.metric) == ("pairs-faster", found[1], found[1])
-    bad, good = (one, two) if side == "A" else (two, one)
-    assert (bad.outcome, bad.metric, bad.code) == found
-    assert bad.sentence == sentence.format(side)
-    assert good.outcome is HELD
-    assert good.sentence.startswith(f"Side {'B' if side == 'A' else 'A'}: ")
+# Facts as they have to be, facts that are wrong -> verdict, and its sentence
+DEFECTS = [
+    (REPLAYED, ONE_BY_ONE, (INVALID, "cuda-graph", "graph-not-replayed"),
+     f"Side {{}}: A CUDA graph was asked for, but the UNet replays none: {LAUNCHED}"),
+    (REPLAYED, STALE, (INVALID, "cuda-graph", "graph-stale"),
+     "Side {}: The CUDA graph of the UNet gives wrong answers: its answers are those of other inputs."),
+    (PLACED, ON_CPU, (REGRESSED, "placement", "cpu-nodes"),
+     f"Side {{}}: 1 node of the UNet graph runs on the CPU: Resize r; {NO_KERNEL}"),
+    (FLASH, MATH, (INVALID, "attention", "attention-absent"),
+     "Side {}: The attention 'flash' that was asked for did not run: there ran attention-math 32."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+@pytest.mark.parametrize("b_ms", [8.0, 10.0, 12.0])
+@pytest.mark.parametrize("side", ["A", "B", "both"])
+def test_what_ran_of_either_side_is_judged_however_fast_it_is(side, b_ms, defect):
+    fine, wrong, found, sentence = defect
+    a, b = (measurement(time, time, source="device") for time in (10.0, b_ms))
+    facts = [wrong if side in (name, "both") else fine for name in "AB"]
+    first, *compared, one, two = judge_pairs(pairs(with_facts(a, facts[0]), with_facts(b, facts[1])), policy=GPU)
+    assert (one.metric, two.metric) == (found[1], found[1])
+    assert (one.sentence[:7], two.sentence[:7]) == ("Side A:", "Side B:")
+    assert len(first.details) == 2
+    if side == "B":
+        code = {8.0: "pairs-faster", 10.0: "pairs-same", 12.0: "pairs-slower"}[b_ms]
+        assert (first.code, len(compared)) == (code, 2)
+        assert (one.outcome, two.outcome, two.code, two.sentence) == (HELD, found[0], found[2], sentence.format("B"))
+        return
+    # Nothing is judged by a side A with a defect; it makes B no worse, and B's own defect no better.
+    assert (first.outcome, first.code, compared) == (INVALID, "side-a-defect", [])
+    assert first.sentence == NOT_JUDGED.format("has a defect of its own")
+    assert (one.outcome, one.code, one.sentence) == (INVALID, found[2], sentence.format("A"))
+    assert two.outcome is (found[0] if side == "both" else HELD)
+
+
+def test_nothing_more_is_measured_beside_a_side_a_with_a_defect():
+    a, b = with_facts(TWO, ON_CPU), measurement(10.15, 10.5)
+    assert more_pairs(pairs(a, b), policy=GPU) == 0
+    assert more_pairs(pairs(with_facts(TWO, PLACED), with_facts(b, ON_CPU)), policy=GPU) == 2
+    assert more_pairs(pairs(TWO, b), policy=GPU, a_disagrees=True) == 0
+
+
+def test_no_memory_is_judged_by_a_side_a_with_a_defect_either():
+    one = with_facts(measurement(10.0), ON_CPU)
+    first, *rest = judge_pairs(pairs(one, OOM), policy=GPU)
+    assert (first.outcome, first.code, [verdict.code for verdict in rest]) == (INVALID, "side-a-defect", ["cpu-nodes"])
+
+
+def test_nothing_is_judged_by_a_side_a_that_disagrees_with_its_reference():
+    (verdict,) = judge_pairs(pairs(TWO, measurement(12.0, 12.01)), policy=GPU, a_disagrees=True)
+    assert (verdict.outcome, verdict.code) == (INVALID, "side-a-defect")
+    assert verdict.sentence == NOT_JUDGED.format("disagrees with its reference")
+    assert len(verdict.details) == 2
 
 
 def test_a_side_below_the_physical_floor_is_no_improvement():

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from sample_values import case, failed, measurement
 
 from pytest_sdperf.judging.pairs import judge_pairs
 from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.options.other_side import SIDES
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.pairs import pair_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
 from pytest_sdperf.stats.pairs import Pairs
+from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 POLICY = Policy(max_processes=12)
 OLD, NEXT = {"onnxruntime": "1.31.1"}, {"onnxruntime": "1.32.0"}
@@ -114,3 +119,22 @@ def test_what_comes_next():
 
 def test_a_report_with_pairs_survives_json():
     assert [CaseReport.from_json(one.to_json()) for one in REPORTS] == REPORTS
+
+
+@pytest.mark.parametrize("name", [*SIDES, "ab-build"])
+@pytest.mark.parametrize("start", ["--sdperf-", "--"])
+@pytest.mark.parametrize("between", ["=", " "])
+@pytest.mark.parametrize("code", ["side-a-defect", "side-a-disagrees"])
+def test_where_side_a_is_what_is_wrong_the_next_command_looks_at_it_alone(name, start, between, code):
+    def after(command, *more):
+        verdicts = (Verdict(Outcome.INVALID, code, "Side A: wrong.", "latency"), *more)
+        run = dataclasses.replace(RUN, command=command)
+        return [line.text for line in next_lines([CaseReport("t", case(), verdicts=verdicts)], run, width=90)]
+
+    command = f"pytest suites {start}{name}{between}other --gpu=auto"
+    assert after(command) == ["next, look at side A alone, which is what is wrong:", "pytest suites --gpu=auto --lf"]
+    red = Verdict(Outcome.REGRESSED, "cpu-nodes", "Side B: wrong.", "placement")
+    assert after(command, red) == ["next, measure what regressed again, alone:", f"{command} --lf"]
+    # What the project's settings name cannot be left out of a command.
+    again = "next, measure what was invalid again, once its reason is gone:"
+    assert after("pytest suites") == [again, "pytest suites --lf"]

@@ -87,7 +87,7 @@ class Recorder:
         self._note(agreements=(*self._item.stash[_REPORT].agreements, *agreements))
 
     def other_side(self, other: Case) -> None:
-        """Record what side B of an A/B is, whose outputs are compared with a reference, too."""
+        """Record what side B of an A/B is, whose outputs are compared with a reference."""
         self._note(other=other)
 
     def located(self, located: Located) -> Located:

@@ -150,6 +150,11 @@ def of_side(name: str, verdict: Verdict) -> Verdict:
     return dataclasses.replace(verdict, sentence=f"Side {name}: {verdict.sentence}")
 
 
+def side_of(verdict: Verdict) -> str:
+    """Return of which side alone a verdict is; empty for both, or where there are no sides."""
+    return next((name for name in ("A", "B") if verdict.sentence.startswith(f"Side {name}: ")), "")
+
+
 def _what_ran(pairs: Pairs, *, policy: Policy) -> Mapping[str, Sequence[Verdict]]:
     """Judge what ran of each side: a time of something else than was asked for is no time of that side."""
     return {

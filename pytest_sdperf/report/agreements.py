@@ -96,7 +96,7 @@ def _with_metrics(row: Row, metrics: Sequence[Agreement]) -> Row:
 
 
 def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> Row:
-    case, level = (report.other or report.case) if agreement.side == "B" else report.case, agreement.level
+    case, level = report.case_of(agreement.side), agreement.level
     what = case.component if level in ("component", case.component) else f"{case.component} {level}"
     if level == DRIFT:
         what = f"{what} to {agreement.floating}"

@@ -38,7 +38,8 @@ class CaseReport:
         replays: What it answered when it was loaded once and called again and again.
         interleaving: Its times while its resolutions took turns; None where they did not.
         located: Where a disagreement begins; None where nobody had to look.
-        other: What side B of an A/B is, where the outputs of both were compared with a reference.
+        other: What side B of an A/B is, where its outputs were compared with a reference, beside those of side A or
+            alone; pictures and replays are then its own.
     """
 
     nodeid: str
@@ -70,6 +71,16 @@ class CaseReport:
         if self.pairs is not None:
             return self.pairs.sides
         return {} if self.measurement is None else {"": self.measurement}
+
+    def case_of(self, side: str) -> Case:
+        """Return what a side of an A/B is: `B` is another case; an empty name is the case itself, as `A` is."""
+        beside = self.other or (self.pairs.b.case if self.pairs is not None else None)
+        return beside if side == "B" and beside is not None else self.case
+
+    @property
+    def looked_at(self) -> tuple[Case, str]:
+        """The case of pictures and replays, and the side of an A/B that it is; empty for none."""
+        return (self.case, "") if self.other is None else (self.other, "B")
 
     @property
     def disagreements(self) -> tuple[Agreement, ...]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pytest_sdperf.components import PIPELINE
+from pytest_sdperf.judging.pairs import side_of
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.values import Case
-from pytest_sdperf.values.outcomes import Outcome
+from pytest_sdperf.values.outcomes import Agreement, Outcome
 
 # What has stored sessions that no longer say what is normal once it has changed.
 LEVELS = (
@@ -21,12 +22,12 @@ WHOLE = (PIPELINE, "image")
 
 def failed_gates(reports: Iterable[CaseReport]) -> tuple[tuple[Case, str], ...]:
     """Return the cases on which something else than a time or a size failed, and what failed."""
-    return tuple((report.case, why) for report in reports if (why := _gate_failure(report)))
+    return tuple((report.case_of(side), why) for report in reports for side, why in _gate_failures(report).items())
 
 
 def disagreements(reports: Iterable[CaseReport]) -> tuple[Case, ...]:
     """Return the cases whose outputs are too far from their reference."""
-    return tuple(report.case for report in reports if _disagrees(report))
+    return tuple(report.case_of(side) for report in reports for side in _disagreeing(report))
 
 
 def concerns(gate: Case, case: Case) -> bool:
@@ -39,17 +40,22 @@ def concerns(gate: Case, case: Case) -> bool:
     return gate.component == case.component or gate.component in WHOLE or case.component in WHOLE
 
 
-def _disagrees(report: CaseReport) -> bool:
-    return any(not agreement.passed for agreement in report.agreements)
+def _disagreeing(report: CaseReport) -> Mapping[str, Agreement]:
+    """Return the side of an A/B, empty for none, -> its first disagreement.
+
+    They stand in the order of the data flow: what follows the first one has its error too.
+    """
+    return {one.side: one for one in reversed(report.agreements) if not one.passed}
 
 
-def _gate_failure(report: CaseReport) -> str:
-    if _disagrees(report):
-        # They stand in the order of the data flow: what follows the first one has its error too.
-        first = next(agreement for agreement in report.agreements if not agreement.passed)
-        return f"{report.nodeid} disagrees with the reference: error {first.error:.2e}, limit {first.limit:.2e}"
+def _gate_failures(report: CaseReport) -> Mapping[str, str]:
+    """Return the side of an A/B, empty for none, -> what failed of it."""
+    wrong = _disagreeing(report)
+    if wrong:
+        text = f"{report.nodeid} disagrees with the reference"
+        return {side: f"{text}: error {one.error:.2e}, limit {one.limit:.2e}" for side, one in wrong.items()}
     if report.problem:
-        return f"{report.nodeid} failed: {report.problem}"
+        return {"": f"{report.nodeid} failed: {report.problem}"}
     failing = [verdict for verdict in report.verdicts if verdict.outcome in (Outcome.REGRESSED, Outcome.INVALID)]
     gates = [verdict for verdict in failing if verdict.metric not in JUDGED_ALONE]
-    return f"{report.nodeid}: {gates[0].sentence}" if gates else ""
+    return {side_of(verdict): f"{report.nodeid}: {verdict.sentence}" for verdict in reversed(gates)}

@@ -39,8 +39,8 @@ def _row(report: CaseReport, replay: Replay, *, batch: bool) -> Row:
     verdict = report.verdict(METRICS[replay.check])
     outcome = verdict.outcome if verdict else Outcome.HELD
     styles = STYLES.get(outcome, ()) if outcome is not Outcome.HELD else ()
-    what = f"{report.case.component} {replay.check}"
-    return Row(case_label(report.case, what, batch=batch), cells, styles)
+    case, side = report.looked_at
+    return Row(case_label(case, f"{case.component} {replay.check}", batch=batch, side=side), cells, styles)
 
 
 def _share(distance: float, limit: float) -> float:

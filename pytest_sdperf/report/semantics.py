@@ -41,7 +41,8 @@ def _row(report: CaseReport, semantics: Semantics, *, batch: bool) -> Row:
     verdict = report.verdict(METRIC)
     outcome = verdict.outcome if verdict else Outcome.HELD
     styles = STYLES[outcome] if outcome in (Outcome.REGRESSED, Outcome.INVALID, Outcome.INCONCLUSIVE) else ()
-    return Row(case_label(report.case, report.case.component, batch=batch), cells, styles)
+    case, side = report.looked_at
+    return Row(case_label(case, case.component, batch=batch, side=side), cells, styles)
 
 
 def _span(window: Window) -> str:

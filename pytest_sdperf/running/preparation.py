@@ -71,6 +71,8 @@ def prepare(session: Session, needs: Sequence[Needs], *, going_on: Callable[[], 
     """
     if session.run.settings.in_process or not needs:
         return
+    if session.run.settings.other is not None:  # these look at side B, whose floating type may be another one
+        needs = [Needs(need.case, need.looks - {DRIFT, REPLAY}) for need in needs]
     count = lanes(session, needs)
     builds, references = _builds(session, needs), _references(session, needs)
     beside = [*builds.items()]

@@ -114,10 +114,10 @@ class Run:
             by_name=named,
         )
 
-    def other_case(self, case: Case) -> OtherCase:
-        """Return what an A/B compares a case with."""
+    def other_case(self, case: Case, *, timed: bool = True) -> OtherCase:
+        """Return what an A/B compares a case with; `timed` where times are what is compared."""
         assert self.settings.other is not None
-        return other_case(case, self.request_of(case), self.settings.other, self.selector)
+        return other_case(case, self.request_of(case), self.settings.other, self.selector, timed=timed)
 
     def check_other_side(self, cases: Iterable[Case]) -> None:
         """Refuse to begin where the second side of an A/B cannot run, or no case differs on it.
@@ -126,7 +126,7 @@ class Run:
             EngineMissingError: With the command that installs it.
             OptionError: Both sides are the same.
         """
-        for other in differing([self.other_case(case) for case in cases if self.settings.other]):
+        for other in differing([self.other_case(case, timed=False) for case in cases if self.settings.other]):
             request = other.request
             reason = self._missing(request, other.case)
             if reason is not None:

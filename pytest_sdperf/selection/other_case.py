@@ -32,7 +32,9 @@ class OtherCase:
     skip: str = ""
 
 
-def other_case(case: Case, request: EngineRequest, other: OtherSide, selector: Selector) -> OtherCase:
+def other_case(
+    case: Case, request: EngineRequest, other: OtherSide, selector: Selector, *, timed: bool = True
+) -> OtherCase:
     """Return the second side.
 
     Args:
@@ -40,6 +42,7 @@ def other_case(case: Case, request: EngineRequest, other: OtherSide, selector: S
         request: Its engine.
         other: What the second side has of its own.
         selector: Of the run.
+        timed: Whether it is measured: what only a lowered graph can show is no speed of the engine.
     """
     asked = other.engine or request
     asked = replace(asked, python=other.python or asked.python)
@@ -57,7 +60,7 @@ def other_case(case: Case, request: EngineRequest, other: OtherSide, selector: S
     # An engine that fuses for itself gets another graph of the same rung.
     one_graph = second.fuses == first.fuses and all(getattr(found, name) == getattr(case, name) for name in graph)
     same = found == case and (asked.python, asked.env) == (request.python, request.env)
-    choice = selector.choice(found, asked, timed=True)
+    choice = selector.choice(found, asked, timed=timed)
     skip = choice.skip
     if other.build == "shared" and not one_graph:
         skip = (

@@ -45,8 +45,8 @@ class Purpose:
 
     @property
     def two_sided(self) -> bool:
-        """Whether it looks at both sides of an A/B."""
-        return bool(self.looks & {AGREEMENT, SPEED})
+        """Whether it looks at side B of an A/B, beside side A or alone."""
+        return bool(self.looks - {COUNTS})
 
     @property
     def told(self) -> tuple[str, ...]:

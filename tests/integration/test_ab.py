@@ -133,6 +133,30 @@ def test_a_side_a_that_is_wrong_proves_nothing_of_the_speed_of_side_b(sides, a, 
         assert ALONE in text
 
 
+REPLAY_TEST = """
+    import pytest
+
+    @pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
+    def test_again(runner, replay):
+        replay(runner)
+"""
+
+
+@pytest.mark.parametrize(("a", "b", "status"), [("acme", "acme-stale", 1), ("acme-stale", "acme", 0)])
+def test_side_b_is_what_is_called_again_and_again(sides, a, b, status):
+    sides.project(conftest=ACME, tests=REPLAY_TEST, options={"engine": a, "max-processes": 12})
+    result = sides.run(f"--sdperf-ab-engine={b}")
+    assert result.ret == status
+    (report,) = sides.results()["reports"]
+    (verdict,) = report["verdicts"]
+    assert (report["case"]["engine"], report["other"]["engine"]) == (a, b)
+    assert (verdict["outcome"], verdict["code"]) == (
+        ("REGRESSED", "answer-stale") if status else ("HELD", "answers-repeated")
+    )
+    assert verdict["sentence"].startswith("Side B: UNet ")
+    assert any(line.startswith(f"  B: dense unet repeats fp32 {b} ") for line in report_of(result))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

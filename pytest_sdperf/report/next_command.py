@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from pytest_sdperf.judging.artifacts import BUILD_TIME
 from pytest_sdperf.judging.fitness import DRIVER_CHANGED
@@ -121,7 +123,7 @@ def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo
         words = [word for word in run.command.split(" ") if word not in IN_PROCESS]
         return "measure in processes of their own", " ".join(words)
     if run.updating:
-        return "review what was accepted", f"git diff {run.baselines}"
+        return _look(run)
     fresh = sum(bool(found & {Outcome.NEW, Outcome.IMPROVED}) for found in outcomes)
     if fresh:
         return (
@@ -136,6 +138,15 @@ def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo
         why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
         return why.replace("mores", "more"), _with(run.command, UPDATE)
     return _keep(reports, run)
+
+
+def _look(run: RunInfo) -> tuple[str, str]:
+    """Return how to see what was accepted: `git diff` fails or shows nothing where git does not know the file."""
+    if run.tracked:
+        return "review what was accepted", f"git diff {shlex.quote(run.baselines)}"
+    if not run.slug:
+        return "see what is stored", f"python -m json.tool {shlex.quote(str(Path(run.baselines, run.fusions)))}"
+    return "see what is stored", f"sdperf baselines list --baselines={shlex.quote(str(Path(run.baselines).parent))}"
 
 
 def _again(metrics: set[str], run: RunInfo) -> tuple[str, str]:

@@ -26,6 +26,7 @@ class RunInfo:
         baselines: Path of the device's baseline file in this project, as the user would type it.
         baseline_cases: Cases in that file.
         baseline_date: Date of its newest session; empty if there is none.
+        tracked: Whether git knows that file, so that it shows how it changed; looked at where results are accepted.
         other_baselines: Path of each further file that judges cases -> how many, and its newest date.
         sessions: Sessions of the judged case that has fewest; 0 without a baseline.
         command: What the user typed.
@@ -51,6 +52,7 @@ class RunInfo:
     baselines: str = "baselines"
     baseline_cases: int = 0
     baseline_date: str = ""
+    tracked: bool = False
     other_baselines: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     sessions: int = 0
     command: str = "pytest suites"

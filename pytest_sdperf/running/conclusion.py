@@ -13,6 +13,7 @@ from pytest_sdperf.acceptance.sessions import Origin
 from pytest_sdperf.acceptance.terms import Terms
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines.shipped import measured
+from pytest_sdperf.baselines.tracked import is_tracked
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.faults import known
 from pytest_sdperf.judging.policy import Policy
@@ -168,6 +169,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
             command=command,
             updating=settings.update_baselines,
             fusions=session.fusions_file.name,
+            tracked=settings.update_baselines and is_tracked(session.fusions_file),
             planted=settings.plant,
         )
     device = session.run.device()
@@ -179,6 +181,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         machine=session.machine,
         devices=max(_devices(results), 1),
         engines=engines,
+        tracked=settings.update_baselines and is_tracked(session.sources.own),
         command=command,
         updating=settings.update_baselines,
         in_process=settings.in_process,

@@ -46,6 +46,8 @@ def _rest(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None
         return f"measure the rest, and take over {plural(run.resumable, 'measured case')}", _with(run.command, RESUME)
     if any(report.outcome is Outcome.NOT_MEASURED for report in reports):
         return "see how much time the rest needs", _with(run.command, PLAN)
+    if run.interrupted and not run.results:
+        return "run it again, to its end", run.command
     return None
 
 

@@ -35,6 +35,8 @@ class RunInfo:
         pairs: Whether a second side was judged by the first, and nothing by a baseline.
         changes: What differs from the baseline's subject.
         interrupted: Whether the run was ended from outside; then nothing is kept.
+        to_measure: Cases of the tests that were selected to measure.
+        left: Node ids of the tests that an interruption kept from their end.
         resumable: Cases that this run measured and did not finish with, so that the next one may take them.
         commit: Commit of the project under test; empty if unknown.
         fusions: File name of the operator counts that the installed onnxruntime is judged by; empty without one.
@@ -61,6 +63,8 @@ class RunInfo:
     pairs: bool = False
     changes: tuple[str, ...] = ()
     interrupted: bool = False
+    to_measure: int = 0
+    left: tuple[str, ...] = ()
     resumable: int = 0
     commit: str = ""
     fusions: str = ""

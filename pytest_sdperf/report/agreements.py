@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pytest_sdperf.comparing.drift import DRIFT, ROUNDING
 from pytest_sdperf.comparing.tensors import RELATIVE_L2
 from pytest_sdperf.components import IMAGE
+from pytest_sdperf.interpreter import install_command
 from pytest_sdperf.pictures.similarity import FLIP, SSIM, bound, spelled
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
@@ -16,6 +17,7 @@ from pytest_sdperf.units import share
 from pytest_sdperf.values.outcomes import Agreement
 
 _COLUMNS = ("error", "limit", "of limit")
+_PACKAGES = ("flip-evaluator", "pillow", "scikit-image")
 
 
 def agreement_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
@@ -75,7 +77,8 @@ def _not_looked_at(agreements: Sequence[Agreement]) -> Iterator[str]:
     metrics = {one.metric for one in agreements if one.level == IMAGE}
     lacking = [name.upper() for name in (SSIM, FLIP) if name not in metrics]
     if "psnr" in metrics and lacking:
-        yield f"not looked at: {' and '.join(lacking)}; type: pip install 'pytest-sdperf[pictures]'"
+        command = install_command("pictures", *_PACKAGES)
+        yield f"not looked at: {' and '.join(lacking)}; type: {command}"
 
 
 def _rows(report: CaseReport, *, batch: bool) -> Iterator[Row]:

@@ -33,6 +33,7 @@ class RunInfo:
         updating: Whether results are accepted in this run.
         in_process: Whether workers ran inside pytest's own process; then nothing is kept.
         pairs: Whether a second side was judged by the first, and nothing by a baseline.
+        compared: Measured cases that something is stored of.
         changes: What differs from the baseline's subject.
         interrupted: Whether the run was ended from outside; then nothing is kept.
         to_measure: Cases of the tests that were selected to measure.
@@ -61,6 +62,7 @@ class RunInfo:
     updating: bool = False
     in_process: bool = False
     pairs: bool = False
+    compared: int = 0
     changes: tuple[str, ...] = ()
     interrupted: bool = False
     to_measure: int = 0
@@ -76,11 +78,6 @@ class RunInfo:
     def keeps_candidates(self) -> bool:
         """Whether results that nobody has accepted are kept by this run."""
         return not (self.updating or self.in_process or self.results or self.interrupted or self.planted)
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether anything is stored that this run could be judged by."""
-        return bool(self.baseline_cases or self.other_baselines)
 
     def against(self, sources: Sources, reports: Sequence[CaseReport]) -> RunInfo:
         """Return the same run with what there is to say about the baselines that judge it.
@@ -99,12 +96,19 @@ class RunInfo:
             baseline_date=date,
             other_baselines=counted,
             sessions=sessions_of(reports, baseline),
+            compared=len(_stored_cases(reports, baseline)),
             changes=changes_of(reports, baseline),
         )
 
 
 def _newest(cases: Iterable[StoredCase]) -> str:
     return max((stored.last.date for stored in cases), default="")
+
+
+def _stored_cases(reports: Iterable[CaseReport], baseline: Baseline | None) -> set[str]:
+    """Return the keys of the measured cases that a baseline has."""
+    measured = {report.case.key for report in reports if report.measurement is not None}
+    return measured.intersection(baseline.cases if baseline is not None else ())
 
 
 def changes_of(reports: Iterable[CaseReport], baseline: Baseline | None) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from pytest_sdperf.report.memory import memory_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.pairs import pair_lines
 from pytest_sdperf.report.planted import planted_lines
+from pytest_sdperf.report.remarks import remark_lines
 from pytest_sdperf.report.replays import replay_lines
 from pytest_sdperf.report.requests import request_lines
 from pytest_sdperf.report.run_info import RunInfo
@@ -67,6 +68,7 @@ def report_lines(
             *shipped_beside(shipped, mine, family=run.family),
         ]
         yield from _section(table_lines(mine, matches, width=width))
+    yield from _section(remark_lines(reports, width=width))
     yield from _section(request_lines(reports, width=width))
     yield from _section(fairness_lines(reports, width=width))
     yield from _section(pair_lines(reports, width=width))

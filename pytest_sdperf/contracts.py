@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_sdperf.device import DeviceKind
-from pytest_sdperf.interpreter import PROJECT, has_suite, pip
+from pytest_sdperf.interpreter import install_command
 from pytest_sdperf.model import Arrays as Arrays  # noqa: PLC0414 - these are re-exported for plug-ins
 from pytest_sdperf.model import Model as Model  # noqa: PLC0414
 from pytest_sdperf.optimization import Optimization as Optimization  # noqa: PLC0414
@@ -227,15 +227,13 @@ class Engine(ABC):
         return None
 
     def install_command(self, device_kind: DeviceKind) -> str:
-        """Return the command that brings the engine's packages: an extra of this project.
+        """Return the command that brings the engine's packages: those of an extra of this project.
 
-        The interpreter of a profile does without this project: there the packages themselves are installed.
+        The interpreter of a profile does without this project: there the packages have no versions.
         """
-        if has_suite():
-            return f"{pip()} install '{PROJECT}[{self.extra or device_kind}]'"
         lacking = [need for need in self.requirements if importlib.util.find_spec(need.module) is None]
         names = [need.package or need.module for need in lacking or self.requirements]
-        return f"{pip()} install {' '.join(names)}"
+        return install_command(self.extra or device_kind, *names)
 
     def lowers(self, optimization: str) -> bool:
         """Say whether a rung that is not supported can be proven here on a graph lowered to primitives."""

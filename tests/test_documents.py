@@ -113,3 +113,10 @@ def test_modules_are_as_short_as_the_contributors_are_told() -> None:
     lengths = [len(path.read_bytes().splitlines()) for path in (ROOT / "pytest_sdperf").rglob("*.py")]
     assert statistics.median(lengths) <= 130
     assert max(lengths) <= 300
+
+
+def test_nobody_is_told_to_install_the_project_from_where_it_is_not() -> None:
+    # Whoever registers the name on PyPI would be installed.
+    sources = [*PAGES, *(ROOT / "pytest_sdperf").rglob("*.py"), *(ROOT / "suites").rglob("*.py")]
+    told = re.compile(r"pip install[^`\n]*'(?:pytest-sdperf|\{PROJECT\})\[[^]']*\]'")
+    assert [str(path.relative_to(ROOT)) for path in sources if told.search(path.read_text(encoding="utf-8"))] == []

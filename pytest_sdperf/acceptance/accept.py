@@ -16,6 +16,7 @@ from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import update
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, Session, StoredCase, read
+from pytest_sdperf.baselines.tracked import is_tracked
 from pytest_sdperf.machine.health import differing_keys
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.stored import change, told
@@ -92,7 +93,9 @@ def accept(
         update(sources.own, added, lock_dir=state_dir / "locks")
         candidates.drop(state_dir, origin.slug, keys=taken)
         shown = privacy.redact(str(sources.own), privacy.identity())
-        lines.append(f"written to {shown}; review it as a diff before you commit it")
+        # What git does not know has no diff.
+        review = "; review it as a diff before you commit it" if is_tracked(sources.own) else ""
+        lines.append(f"written to {shown}{review}")
     return Acceptance(tuple(lines), tuple(taken), refused, left=len(measured) - len(meant))
 
 

@@ -1,4 +1,4 @@
-"""One lock per cache entry: one process builds it while others wait."""
+"""One lock per cache entry: one thread of one process builds it while others wait."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import filelock
 
 _WAIT_BEFORE_SAYING_S = 1.0
+# Locks that threads of this process hold, whichever cache they go through.
+_HELD_HERE: set[Path] = set()
 
 
 class KeyLocks:
@@ -25,16 +27,19 @@ class KeyLocks:
 
     @contextlib.contextmanager
     def wait_for(self, key: str) -> Iterator[None]:
-        """Hold the lock of a key, after whoever holds it now."""
-        lock = self._lock(key)
+        """Hold the lock of a key, after whoever holds it now; nothing is said where this process itself builds it."""
+        lock, path = self._lock(key), self._path(key).absolute()
         try:
             lock.acquire(timeout=_WAIT_BEFORE_SAYING_S)
         except filelock.Timeout:
-            self._say(f"waiting for another process that builds {key}")
+            if path not in _HELD_HERE:  # else it has been said what is being built
+                self._say(f"waiting for another process that builds {key}")
             lock.acquire()
+        _HELD_HERE.add(path)
         try:
             yield
         finally:
+            _HELD_HERE.discard(path)  # before anybody else can hold it
             lock.release()
 
     @contextlib.contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pytest_sdperf.comparing.drift import DRIFT, ROUNDING
 from pytest_sdperf.comparing.tensors import RELATIVE_L2
 from pytest_sdperf.components import IMAGE
+from pytest_sdperf.interpreter import install_command
 from pytest_sdperf.pictures.similarity import FLIP, SSIM, bound, spelled
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
@@ -16,6 +17,7 @@ from pytest_sdperf.units import share
 from pytest_sdperf.values.outcomes import Agreement
 
 _COLUMNS = ("error", "limit", "of limit")
+_PACKAGES = ("flip-evaluator", "pillow", "scikit-image")
 
 
 def agreement_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
@@ -56,7 +58,7 @@ def _legend(agreements: Sequence[Agreement]) -> Iterator[str]:
     )
     by = " or ".join(sorted({agreement.by for agreement in agreements}))
     limit = f"; limit: {', '.join(factors)} the error of plain {by} in the same type" if factors else ""
-    steps = ", of each step; shown is the step nearest to its limit" if any(one.steps for one in agreements) else ""
+    steps = "; of steps: after each, shown is the nearest to its limit" if any(one.steps for one in agreements) else ""
     yield f"error: {metrics} to the reference ({references}){limit}{steps}"
 
 
@@ -75,7 +77,8 @@ def _not_looked_at(agreements: Sequence[Agreement]) -> Iterator[str]:
     metrics = {one.metric for one in agreements if one.level == IMAGE}
     lacking = [name.upper() for name in (SSIM, FLIP) if name not in metrics]
     if "psnr" in metrics and lacking:
-        yield f"not looked at: {' and '.join(lacking)}; type: pip install 'pytest-sdperf[pictures]'"
+        command = install_command("pictures", *_PACKAGES)
+        yield f"not looked at: {' and '.join(lacking)}; type: {command}"
 
 
 def _rows(report: CaseReport, *, batch: bool) -> Iterator[Row]:
@@ -107,8 +110,25 @@ def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> Row:
     numbers = (f"{agreement.error:.2e}", f"{agreement.limit:.2e}", used)
     label = case_label(case, what, batch=batch, side=agreement.side)
     if agreement.passed:
-        return Row(label, numbers, (), _images(agreement))
+        return Row(label, numbers, (), "; ".join(filter(None, (_step(agreement), _images(agreement), _own(agreement)))))
     return Row(label, numbers, ("red",), _failing(agreement))
+
+
+def _step(agreement: Agreement) -> str:
+    """Say which step is shown, and how far the last one is; empty for other levels and for a drift."""
+    if not agreement.steps or not agreement.culprit:
+        return ""
+    last = agreement.steps[-1]
+    if agreement.culprit == f"step {len(agreement.steps)} of {len(agreement.steps)}":
+        return f"at {agreement.culprit}"
+    of_limit = f", {share(last.error / last.limit)} of its limit" if last.limit > 0 else ""
+    return f"at {agreement.culprit}; the last: {last.error:.2e}{of_limit}"
+
+
+def _own(agreement: Agreement) -> str:
+    """Say that a limit was made of the very numbers that it limits: such a row cannot fail."""
+    own = agreement.error == agreement.yardstick > 0 and agreement.level != DRIFT
+    return f"this is the yardstick itself: plain {agreement.by} under its own name" if own else ""
 
 
 def _images(agreement: Agreement) -> str:

@@ -8,6 +8,9 @@ from pytest_sdperf.report.line import Line, labelled
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.units import plural
 
+# What says nothing about a machine: `whole` is a GPU that is not partitioned.
+_USUAL = (None, "", "default", "none", "None", "whole")
+
 
 def header_lines(run: RunInfo, *, width: int) -> Iterator[Line]:
     """Yield one labelled paragraph for each of `header_texts`."""
@@ -24,7 +27,7 @@ def header_texts(run: RunInfo) -> Iterator[tuple[str, str]]:
         yield "engines", "; ".join(_engine(*item) for item in sorted(run.engines.items()))
     if run.device:
         yield "baselines", _baselines(run)
-    if run.is_compared and not run.pairs:
+    if run.compared and not run.pairs:
         yield "changed", ", ".join(run.changes) or "nothing that is recorded"
 
 
@@ -36,11 +39,15 @@ def _engine(label: str, versions: Mapping[str, str]) -> str:
 def _machine(machine: Mapping[str, str | int | float | None]) -> str:
     told = [f"{machine['cores']} cores"] if machine.get("cores") else []
     told += [
-        f"{name.removesuffix('_w').replace('_', ' ')} {machine[name]}{' W' if name.endswith('_w') else ''}"
+        f"{name.removesuffix('_w').replace('_', ' ')} {_told(machine[name])}{' W' if name.endswith('_w') else ''}"
         for name in ("driver", "power_limit_w", "partition", "pool")
-        if machine.get(name) not in (None, "", "default", "none", "None")
+        if machine.get(name) not in _USUAL
     ]
     return ", " + ", ".join(told) if told else ""
+
+
+def _told(value: str | float | None) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _baselines(run: RunInfo) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from pytest_sdperf.judging.artifacts import BUILD_TIME
 from pytest_sdperf.judging.fitness import DRIVER_CHANGED
@@ -48,6 +50,8 @@ def _rest(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None
         return f"measure the rest, and take over {plural(run.resumable, 'measured case')}", _with(run.command, RESUME)
     if any(report.outcome is Outcome.NOT_MEASURED for report in reports):
         return "see how much time the rest needs", _with(run.command, PLAN)
+    if run.interrupted and not run.results:
+        return "run it again, to its end", run.command
     return None
 
 
@@ -137,7 +141,7 @@ def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo
         words = [word for word in run.command.split(" ") if word not in IN_PROCESS]
         return "measure in processes of their own", " ".join(words)
     if run.updating:
-        return "review what was accepted", f"git diff {run.baselines}"
+        return _look(run)
     fresh = sum(bool(found & {Outcome.NEW, Outcome.IMPROVED}) for found in outcomes)
     if fresh:
         return (
@@ -152,6 +156,15 @@ def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo
         why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
         return why.replace("mores", "more"), _with(run.command, UPDATE)
     return _keep(reports, run)
+
+
+def _look(run: RunInfo) -> tuple[str, str]:
+    """Return how to see what was accepted: `git diff` fails or shows nothing where git does not know the file."""
+    if run.tracked:
+        return "review what was accepted", f"git diff {shlex.quote(run.baselines)}"
+    if not run.slug:
+        return "see what is stored", f"python -m json.tool {shlex.quote(str(Path(run.baselines, run.fusions)))}"
+    return "see what is stored", f"sdperf baselines list --baselines={shlex.quote(str(Path(run.baselines).parent))}"
 
 
 def _again(metrics: set[str], run: RunInfo) -> tuple[str, str]:

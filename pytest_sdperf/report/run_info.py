@@ -26,14 +26,18 @@ class RunInfo:
         baselines: Path of the device's baseline file in this project, as the user would type it.
         baseline_cases: Cases in that file.
         baseline_date: Date of its newest session; empty if there is none.
+        tracked: Whether git knows that file, so that it shows how it changed; looked at where results are accepted.
         other_baselines: Path of each further file that judges cases -> how many, and its newest date.
         sessions: Sessions of the judged case that has fewest; 0 without a baseline.
         command: What the user typed.
         updating: Whether results are accepted in this run.
         in_process: Whether workers ran inside pytest's own process; then nothing is kept.
         pairs: Whether a second side was judged by the first, and nothing by a baseline.
+        compared: Measured cases that something is stored of.
         changes: What differs from the baseline's subject.
         interrupted: Whether the run was ended from outside; then nothing is kept.
+        to_measure: Cases of the tests that were selected to measure.
+        left: Node ids of the tests that an interruption kept from their end.
         resumable: Cases that this run measured and did not finish with, so that the next one may take them.
         commit: Commit of the project under test; empty if unknown.
         fusions: File name of the operator counts that the installed onnxruntime is judged by; empty without one.
@@ -51,14 +55,18 @@ class RunInfo:
     baselines: str = "baselines"
     baseline_cases: int = 0
     baseline_date: str = ""
+    tracked: bool = False
     other_baselines: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     sessions: int = 0
     command: str = "pytest suites"
     updating: bool = False
     in_process: bool = False
     pairs: bool = False
+    compared: int = 0
     changes: tuple[str, ...] = ()
     interrupted: bool = False
+    to_measure: int = 0
+    left: tuple[str, ...] = ()
     resumable: int = 0
     commit: str = ""
     fusions: str = ""
@@ -70,11 +78,6 @@ class RunInfo:
     def keeps_candidates(self) -> bool:
         """Whether results that nobody has accepted are kept by this run."""
         return not (self.updating or self.in_process or self.results or self.interrupted or self.planted)
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether anything is stored that this run could be judged by."""
-        return bool(self.baseline_cases or self.other_baselines)
 
     def against(self, sources: Sources, reports: Sequence[CaseReport]) -> RunInfo:
         """Return the same run with what there is to say about the baselines that judge it.
@@ -93,12 +96,19 @@ class RunInfo:
             baseline_date=date,
             other_baselines=counted,
             sessions=sessions_of(reports, baseline),
+            compared=len(_stored_cases(reports, baseline)),
             changes=changes_of(reports, baseline),
         )
 
 
 def _newest(cases: Iterable[StoredCase]) -> str:
     return max((stored.last.date for stored in cases), default="")
+
+
+def _stored_cases(reports: Iterable[CaseReport], baseline: Baseline | None) -> set[str]:
+    """Return the keys of the measured cases that a baseline has."""
+    measured = {report.case.key for report in reports if report.measurement is not None}
+    return measured.intersection(baseline.cases if baseline is not None else ())
 
 
 def changes_of(reports: Iterable[CaseReport], baseline: Baseline | None) -> tuple[str, ...]:

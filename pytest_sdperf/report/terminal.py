@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.baselines.published import Published, beside
 from pytest_sdperf.baselines.stored import Baseline
@@ -15,11 +15,13 @@ from pytest_sdperf.report.fairness import fairness_lines
 from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.floors import floor_lines
 from pytest_sdperf.report.header import header_lines
+from pytest_sdperf.report.interrupted import interrupted_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.memory import memory_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.pairs import pair_lines
 from pytest_sdperf.report.planted import planted_lines
+from pytest_sdperf.report.remarks import remark_lines
 from pytest_sdperf.report.replays import replay_lines
 from pytest_sdperf.report.requests import request_lines
 from pytest_sdperf.report.run_info import RunInfo
@@ -39,6 +41,7 @@ def report_lines(
     width: int,
     published: Sequence[Published] = (),
     shipped: Sequence[Baseline] = (),
+    unused: Iterable[Line] = (),
     written: Sequence[str] = (),
     verbose: bool = False,
 ) -> Iterator[Line]:
@@ -50,9 +53,11 @@ def report_lines(
         width: Columns of the terminal.
         published: Published tables; rows of the same model and GPU family stand below the measured ones.
         shipped: Baselines that come with the project; their cases stand below the published rows, likewise.
+        unused: About stored cases that the run did not use.
         written: What was written: to the baseline (from `acceptance.accept`), or to a file that was asked for.
         verbose: Show what ran of every case, not only where it is wrong.
     """
+    yield from interrupted_lines(reports, run, width=width)
     yield from planted_lines(run.planted, width=width)
     yield from header_lines(run, width=width)
     for model in dict.fromkeys(report.case.model for report in reports):
@@ -63,6 +68,7 @@ def report_lines(
             *shipped_beside(shipped, mine, family=run.family),
         ]
         yield from _section(table_lines(mine, matches, width=width))
+    yield from _section(remark_lines(reports, width=width))
     yield from _section(request_lines(reports, width=width))
     yield from _section(fairness_lines(reports, width=width))
     yield from _section(pair_lines(reports, width=width))
@@ -78,6 +84,7 @@ def report_lines(
     yield from _section(what_ran_lines(reports, width=width, every=verbose))
     yield from _section(tolerance_lines(reports, run.idle, width=width))
     yield from _section(finding_lines(reports, width=width, candidates=run.keeps_candidates))
+    yield from _section(iter(unused))
     yield from _section(line for text in written for line in wrapped(text, width=width, rest="  "))
     yield Line()
     yield count_line(reports)

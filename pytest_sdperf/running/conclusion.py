@@ -13,6 +13,7 @@ from pytest_sdperf.acceptance.sessions import Origin
 from pytest_sdperf.acceptance.terms import Terms
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines.shipped import measured
+from pytest_sdperf.baselines.tracked import is_tracked
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.faults import known
 from pytest_sdperf.judging.policy import Policy
@@ -20,6 +21,7 @@ from pytest_sdperf.judging.run_status import run_status
 from pytest_sdperf.machine.gpu_facts import load_gpus
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.explanations import write_explanations
+from pytest_sdperf.report.interrupted import interrupted_lines
 from pytest_sdperf.report.line import Line
 from pytest_sdperf.report.planted import NOT_FOUND, NOT_KEPT, outcome_of
 from pytest_sdperf.report.results import results_of, write_results
@@ -133,13 +135,15 @@ def summary_lines(
     results: Results, session: Session, *, command: str, width: int, verbose: bool = False
 ) -> Iterator[Line]:
     """Yield the terminal report; nothing if no test used our fixtures."""
-    if results.nothing_measured:
+    ended_by_errors = not results.reports and results.ended.failures > 0  # at collection
+    if results.nothing_measured and (ended_by_errors or not results.interrupted):
         selected = results.selected or len(results.reports)
         yield Line(f"INVALID nothing was measured: none of {selected} selected tests came to it", ("red",))
+    if results.interrupted and not (results.reports or ended_by_errors):
+        yield from interrupted_lines((), run_info(results, session, command=command), width=width)
     if not results.reports:
         yield from (Line(text) for text in results.written)
         return
-    yield from unused_lines(_unused(results, session), rule=session.run.settings.unused_baselines)
     tables: tuple[published.Published, ...] = ()
     try:
         tables = published.beside_baselines(session.run.settings.baselines)
@@ -149,6 +153,7 @@ def summary_lines(
         results.reports,
         run_info(results, session, command=command),
         width=width,
+        unused=unused_lines(_unused(results, session), rule=session.run.settings.unused_baselines),
         published=tables,
         shipped=measured(),
         written=results.written,
@@ -167,7 +172,11 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
             baselines=str(settings.baselines / "fusions"),
             command=command,
             updating=settings.update_baselines,
+            interrupted=results.interrupted,
+            to_measure=_to_measure(results),
+            left=results.left,
             fusions=session.fusions_file.name,
+            tracked=settings.update_baselines and is_tracked(session.fusions_file),
             planted=settings.plant,
         )
     device = session.run.device()
@@ -179,10 +188,13 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         machine=session.machine,
         devices=max(_devices(results), 1),
         engines=engines,
+        tracked=settings.update_baselines and is_tracked(session.sources.own),
         command=command,
         updating=settings.update_baselines,
         in_process=settings.in_process,
         interrupted=results.interrupted,
+        to_measure=_to_measure(results),
+        left=results.left,
         resumable=0 if results.finished else _resumable(results, session),
         fusions=session.fusions_file.name,
         pairs=settings.other is not None,
@@ -198,7 +210,13 @@ def _devices(results: Results) -> int:
     return len({turn.position for turn in turns if turn is not None})
 
 
+def _to_measure(results: Results) -> int:
+    return len({case.key for case in results.benches.values()})
+
+
 def _resumable(results: Results, session: Session) -> int:
+    if session.run.settings.in_process:  # it takes nothing over; what is there is of another run
+        return 0
     measured = {report.case for report in results.reports if report.measurement is not None}
     return sum(map(session.unfinished.holds, measured))
 

@@ -174,7 +174,6 @@ def gate_lines(gated: Gated, *, results: Path, width: int) -> Iterator[Line]:
     yield Line(f"results    {_title(saved, results)}")
     for problem in gated.problems:
         yield Line(f"INVALID {problem}", ("red",))
-    yield from unused_lines(gated.unused, rule=gated.policy.unused_baselines)
     run = dataclasses.replace(saved.run, updating=False, in_process=False, results=str(results))
     yield from report_lines(
         gated.reports,
@@ -182,4 +181,5 @@ def gate_lines(gated: Gated, *, results: Path, width: int) -> Iterator[Line]:
         width=width,
         published=published.beside_baselines(gated.sources.own.parent),
         shipped=measured(),
+        unused=unused_lines(gated.unused, rule=gated.policy.unused_baselines),
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pytest_sdperf.baselines.files import check_writable
 from pytest_sdperf.errors import OptionError
-from pytest_sdperf.interpreter import PROJECT, pip
+from pytest_sdperf.interpreter import install_command
 from pytest_sdperf.settings import Settings
 
 
@@ -47,7 +47,7 @@ def _check_images(folder: Path) -> None:
     spelled = f"--sdperf-images={folder}"
     if importlib.util.find_spec("PIL") is None:
         raise OptionError(
-            f"{spelled} needs pillow, which is not installed; type: {pip()} install '{PROJECT}[pictures]'"
+            f"{spelled} needs pillow, which is not installed; type: {install_command('pictures', 'pillow')}"
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)

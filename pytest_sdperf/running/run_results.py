@@ -28,6 +28,7 @@ class Results:
         collected: Cases that tests with `bench` collected, before any deselection.
         benches: Node id -> case of the tests with `bench` that were selected to run.
         cases: Node id -> case of every test that has one.
+        done: Node ids of the tests that came to their end, whichever it was.
         crashed: Node id -> how its worker of pytest-xdist ended, which could say nothing any more.
         deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
         skipped: Node id -> why the test was skipped.
@@ -41,6 +42,7 @@ class Results:
     collected: tuple[Case, ...] = ()
     benches: dict[str, Case] = dataclasses.field(default_factory=dict)
     cases: dict[str, Case] = dataclasses.field(default_factory=dict)
+    done: set[str] = dataclasses.field(default_factory=set)
     crashed: dict[str, str] = dataclasses.field(default_factory=dict)
     deselected: bool = False
     skipped: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -69,6 +71,11 @@ class Results:
         return self.ended.status not in JUDGED
 
     @property
+    def left(self) -> tuple[str, ...]:
+        """Node ids of the tests with a case that an interruption kept from their end, in their order."""
+        return tuple(name for name in self.cases if name not in self.done) if self.interrupted else ()
+
+    @property
     def finished(self) -> bool:
         """Whether every selected test came to its end: neither interrupted, nor stopped, nor out of time."""
         return self.ended.ended and all(report.outcome is not Outcome.NOT_MEASURED for report in self.reports)
@@ -82,6 +89,8 @@ class Results:
 
     def add(self, report: pytest.TestReport) -> None:
         """Take over what a test recorded; it arrives as JSON, also from a worker of pytest-xdist."""
+        if report.when == "call" or not report.passed:
+            self.done.add(report.nodeid)
         if hasattr(report, "wasxfail"):
             self.expected_failures.add(report.nodeid)
         elif report.skipped:

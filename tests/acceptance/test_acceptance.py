@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ from pytest_sdperf.acceptance.accept import accept
 from pytest_sdperf.acceptance.candidates import candidates_file, keep_candidates, withdraw
 from pytest_sdperf.acceptance.sessions import Origin, measurement_of, session_of
 from pytest_sdperf.acceptance.terms import Terms
+from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.privacy import PrivacyError, identity
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, read
@@ -425,10 +427,24 @@ def test_a_damaged_file_is_not_overwritten(desk):
     assert desk.file.read_text() == "{"
 
 
-def test_the_last_line_says_what_to_do(desk):
-    done = desk.accept(desk.report(measurement()))
-    assert done.lines[-1].startswith("written to ")
-    assert done.lines[-1].endswith("t4.json; review it as a diff before you commit it")
+def test_the_last_line_says_what_to_do_where_git_has_a_diff(desk, monkeypatch):
+    def git(*arguments):
+        subprocess.run(["git", *arguments], cwd=desk.folder.parent, check=True, capture_output=True)
+
+    def last_line(*milliseconds):
+        return desk.accept(desk.report(measurement(*milliseconds))).lines[-1]
+
+    monkeypatch.chdir(desk.folder.parent)
+    written = f"written to {privacy.redact(str(desk.file), privacy.identity())}"
+    assert last_line(10, 10, 10.1) == written
+    git("init")
+    assert last_line(10, 10, 10.2) == written
+    git("add", str(desk.file))
+    assert last_line(10, 10, 10.3) == f"{written}; review it as a diff before you commit it"
+    monkeypatch.chdir("/")
+    assert last_line(10, 10, 10.4) == written
+    monkeypatch.setenv("PATH", "")
+    assert last_line(10, 10, 10.5) == written
 
 
 def test_a_session_that_other_programs_disturbed_is_no_part_of_the_level_once_it_was_measured_again(desk):

@@ -7,15 +7,18 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
+import filelock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sdperf import clock
 from pytest_sdperf.building import cache as cache_module
+from pytest_sdperf.building import key_locks
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.key_locks import KeyLocks
@@ -303,6 +306,32 @@ def test_a_lock_file_that_is_removed_while_others_wait_still_lets_one_build(tmp_
             time.sleep(0.2)
             locks.forget("k")
         assert sorted(one.result().made for one in waiting) == [False, True]
+
+
+def test_a_process_that_waits_for_itself_does_not_speak_of_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(key_locks, "_WAIT_BEFORE_SAYING_S", 0.05)
+    said = []
+    held, other = threading.Event(), KeyLocks(tmp_path, say=said.append)
+
+    def hold(locks):
+        with locks.wait_for("weights-1c2f"):
+            held.set()
+            time.sleep(0.3)
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        pool.submit(hold, KeyLocks(tmp_path, say=said.append))
+        assert held.wait(5)
+        with other.wait_for("weights-1c2f"):
+            assert said == []
+    # What another process holds, this one does not know of.
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        waiting = filelock.FileLock(tmp_path / "weights-1c2f.lock")
+        waiting.acquire()
+        done = pool.submit(hold, other)
+        time.sleep(0.2)
+        waiting.release()
+        done.result()
+    assert said == ["waiting for another process that builds weights-1c2f"]
 
 
 def test_info_of_a_cache_that_does_not_exist_yet(tmp_path):

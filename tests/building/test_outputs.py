@@ -8,8 +8,6 @@ import os
 import pytest
 from test_plugin import BARE, UNETS
 
-from pytest_sdperf.interpreter import pip
-
 OPTIONS = ("--sdperf-json", "--sdperf-explain")
 
 
@@ -70,8 +68,8 @@ def test_pictures_need_pillow(refused, tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "PIL" else find(name, *more))
     assert refused("--sdperf-images", str(tmp_path)) == (
-        f"ERROR: --sdperf-images={tmp_path} needs pillow, which is not installed; type: {pip()} install "
-        f"'pytest-sdperf[pictures]'"
+        f"ERROR: --sdperf-images={tmp_path} needs pillow, which is not installed; type: pip install "
+        f"'flip-evaluator>=1.7' 'pillow>=11' 'scikit-image>=0.24'"
     )
 
 

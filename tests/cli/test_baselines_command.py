@@ -189,7 +189,7 @@ def test_diff_of_a_file_that_is_not_there_says_where_to_look(user):
 # --------------------------------------------------------------------------------------------------------- accept
 
 
-WRITTEN = "written to baselines/h200.json; review it as a diff before you commit it"
+WRITTEN = "written to baselines/h200.json"
 
 
 def test_accept_takes_the_candidates_of_this_machine(user):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from door_toys import ToyEngine, ToyProbe
+from extras import extra_command
 
 from pytest_sdperf import builtins, cli
 from pytest_sdperf.catalog import Catalog
@@ -101,7 +102,7 @@ def test_it_asks_for_the_packages_of_the_gpu_that_is_here(monkeypatch, found, ki
 
     monkeypatch.setattr(builtins, "pytest_sdperf_register", register)
     assert list(doctor.doctor(argparse.Namespace()))[1] == (
-        f"  gone: package 'a_module_that_nobody_has' is not installed; type: pip install 'pytest-sdperf[{kind}]'"
+        f"  gone: package 'a_module_that_nobody_has' is not installed; type: {extra_command(kind)}"
     )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.metadata
 import shutil
 import sys
 
 import pytest
+from extras import extra_command
 
 from pytest_sdperf import builtins
 from pytest_sdperf.catalog import Catalog
@@ -23,16 +25,16 @@ from pytest_sdperf.selection.axes import Axes
 from pytest_sdperf.settings import Selection, Settings
 
 CPU, GPU = ("onnxruntime", "1.32.0"), ("onnxruntime-gpu", "1.31.1")
-CPU_COMMAND, CUDA_COMMAND = "pip install 'pytest-sdperf[cpu]'", "pip install 'pytest-sdperf[cuda]'"
+CPU_COMMAND, CUDA_COMMAND = extra_command("cpu"), extra_command("cuda")
 
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
     """A site-packages folder in which onnxruntime is found, and not the real one."""
+    record(tmp_path, "pytest-sdperf", "0.1.0", "pytest_sdperf/__init__.py")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *(entry for entry in sys.path if "site-packages" not in entry)])
     for name in [name for name in sys.modules if name.partition(".")[0] == "onnxruntime"]:
         monkeypatch.delitem(sys.modules, name)
-    record(tmp_path, "pytest-sdperf", "0.1.0", "pytest_sdperf/__init__.py")
     importlib.invalidate_caches()
     return tmp_path
 
@@ -51,7 +53,14 @@ def install(site, *distributions, library=""):
 def record(site, name, version, file):
     folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
     folder.mkdir()
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    needs = importlib.metadata.requires(name) or () if name == "pytest-sdperf" else ()
+    lines = (
+        "Metadata-Version: 2.1",
+        f"Name: {name}",
+        f"Version: {version}",
+        *(f"Requires-Dist: {need}" for need in needs),
+    )
+    (folder / "METADATA").write_text("\n".join(lines) + "\n")
     (folder / "RECORD").write_text(f"{file},sha256=x,1\n")
 
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import onnxruntime
 import pytest
+from extras import extra_command
 from fake_onnxruntime_session import FakeSession
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 from test_ort_install import install, site  # noqa: F401 - a fixture
@@ -281,7 +282,7 @@ def test_a_build_without_tensorrt_is_answered_with_both_commands(site):  # noqa:
     install(site, ("onnxruntime", "1.32.0"))
     assert OrtTrtEngine().missing("cuda") == (
         "onnxruntime 1.32.0 has no TensorrtExecutionProvider, and a second build of onnxruntime beside it would "
-        "overwrite its files; type: pip uninstall --yes onnxruntime && pip install 'pytest-sdperf[cuda]' && "
+        f"overwrite its files; type: pip uninstall --yes onnxruntime && {extra_command('cuda')} && "
         + TENSORRT.format(11)
     )
 

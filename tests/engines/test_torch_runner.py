@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import torch
+from extras import extra_command
 
 from pytest_sdperf.contracts import LoadRequest
 from pytest_sdperf.engines import _torch
@@ -73,10 +74,10 @@ def test_a_fractional_timestep_is_not_rounded(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "absent", "message"),
     [
-        ("cpu", "torch", "package 'torch' is not installed; type: pip install 'pytest-sdperf[cpu]'"),
-        ("cuda", "torch", "package 'torch' is not installed; type: pip install 'pytest-sdperf[cuda]'"),
-        ("cuda", "diffusers", "package 'diffusers' is not installed; type: pip install 'pytest-sdperf[cuda]'"),
-        ("rocm", "diffusers", "package 'diffusers' is not installed; type: pip install 'pytest-sdperf[rocm]'"),
+        ("cpu", "torch", f"package 'torch' is not installed; type: {extra_command('cpu')}"),
+        ("cuda", "torch", f"package 'torch' is not installed; type: {extra_command('cuda')}"),
+        ("cuda", "diffusers", f"package 'diffusers' is not installed; type: {extra_command('cuda')}"),
+        ("rocm", "diffusers", f"package 'diffusers' is not installed; type: {extra_command('rocm')}"),
         (
             "rocm",
             "torch",

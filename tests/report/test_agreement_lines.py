@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
+import pytest
 from sample_values import case
 
+from pytest_sdperf import interpreter
 from pytest_sdperf.report.agreements import agreement_lines
 from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.values.outcomes import Agreement
+from pytest_sdperf.values.outcomes import Agreement, Step
 
 AGREEMENT = Agreement("component", "relative-l2", 1.57e-3, 1.75e-3, 3.5e-3, "float16", "float32", "sample[0,3,1,2]")
 FULL = {"model": "sd15", "height": 512, "width": 512, "engine": "ort-cuda"}
@@ -47,3 +50,53 @@ def test_limits_of_several_roundings_say_so():
         "  of 5 roundings: beyond the limit of one, so the initial latents of the",
         "  yardstick were rounded in 4 other ways; the largest of its errors counts",
     ]
+
+
+def rows(agreement, component="pipeline"):
+    lines = agreement_lines([CaseReport("t", case(**FULL, component=component), agreements=(agreement,))], width=90)
+    return [line.text for line in lines][1:]
+
+
+def test_the_step_that_is_shown_is_named_with_the_last_one():
+    numbers = [(1e-4, 1e-3), (1.76e-3, 3.47e-3), (3.13e-3, 6.35e-3)]
+    steps = tuple(Step(error, limit / 2, limit) for error, limit in numbers)
+    shown = {"level": "steps", "error": 1.76e-3, "yardstick": 1.735e-3, "limit": 3.47e-3, "steps": steps}
+    legend = [
+        "  error: relative-l2 to the reference (float16 against float32); limit: 2 x the error of",
+        "  plain torch in the same type; of steps: after each, shown is the nearest to its limit",
+    ]
+    assert rows(dataclasses.replace(AGREEMENT, **shown, culprit="step 2 of 3")) == [
+        "  sd15 pipeline steps fp16 (ort) ort-cuda  1.76e-03  3.47e-03    50.7 %",
+        "    at step 2 of 3; the last: 3.13e-03, 49.3 % of its limit",
+        *legend,
+    ]
+    shown = {**shown, "error": 3.13e-3, "yardstick": 3.175e-3, "limit": 6.35e-3}
+    assert rows(dataclasses.replace(AGREEMENT, **shown, culprit="step 3 of 3")) == [
+        "  sd15 pipeline steps fp16 (ort) ort-cuda  3.13e-03  6.35e-03    49.3 %",
+        "    at step 3 of 3",
+        *legend,
+    ]
+
+
+def test_a_row_that_is_its_own_yardstick_says_so():
+    own = dataclasses.replace(AGREEMENT, error=1.80e-3, yardstick=1.80e-3, limit=3.60e-3)
+    assert rows(own, "unet")[:2] == [
+        "  sd15 unet fp16 (ort) ort-cuda  1.80e-03  3.60e-03      50 %",
+        "    this is the yardstick itself: plain torch under its own name",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("installed", "command"),
+    [
+        (True, "pip install 'flip-evaluator>=1.7' 'pillow>=11' 'scikit-image>=0.24'"),
+        (False, f"{sys.executable} -m pip install flip-evaluator pillow scikit-image"),
+    ],
+)
+def test_what_was_not_looked_at_names_the_packages_that_it_needs(monkeypatch, installed, command):
+    if not installed:
+        monkeypatch.setattr(interpreter, "PROJECT", "a-project-that-nobody-has")
+    image = dataclasses.replace(AGREEMENT, level="image")
+    psnr = dataclasses.replace(image, metric="psnr")
+    lines = agreement_lines([CaseReport("t", case(**FULL, component="pipeline"), agreements=(image, psnr))], width=300)
+    assert [line.text for line in lines][-1] == f"  not looked at: SSIM and FLIP; type: {command}"

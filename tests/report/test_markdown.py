@@ -25,6 +25,7 @@ RUN = RunInfo(
     baselines="baselines/h200.json",
     baseline_cases=2,
     baseline_date="2026-11-20T10:00Z",
+    compared=1,
     changes=("onnxruntime 1.31.1 -> 1.32.0",),
 )
 PIPED = case(engine_options=(("providers", "a|b"),), optimization="fmha")
@@ -87,8 +88,10 @@ def test_disagreements_and_problems_come_first():
 
 def test_what_was_not_measured_has_no_table():
     report = CaseReport("a::b", CASE, verdicts=(Verdict(Outcome.HELD, "as-derived", "It has all.", "fusions"),))
-    assert markdown_text([report], dataclasses.replace(RUN, changes=()), title="x").splitlines()[-1] == (
-        "| changed | nothing that is recorded |"
+    compared, alone = (dataclasses.replace(RUN, changes=(), compared=number) for number in (1, 0))
+    assert markdown_text([report], compared, title="x").splitlines()[-1] == "| changed | nothing that is recorded |"
+    assert markdown_text([report], alone, title="x").splitlines()[-1] == (
+        "| baselines | baselines/h200.json: 2 cases, newest of 2026-11-20 |"
     )
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from sample_values import COUNTS, case, failed, measurement, session, stored, took, waited
 
 from pytest_sdperf.baselines import published
+from pytest_sdperf.baselines.sources import Source, Sources
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
@@ -68,6 +70,7 @@ RUN = RunInfo(
     engines={"torch": {"torch": "2.13.0"}, "ort-cuda": {"onnxruntime": "1.32.0"}},
     baselines="baselines/rtx-3060-12gb.json",
     baseline_cases=6,
+    compared=6,
     baseline_date="2026-11-20T10:00Z",
     sessions=1,
     command="pytest suites --gpu=rtx-3060 --engine=torch,ort-cuda --batch-size=1,8",
@@ -220,6 +223,38 @@ def test_the_header_of_a_cpu():
     )
 
 
+def test_the_header_of_a_whole_gpu_says_nothing_of_partitions():
+    machine = {"driver": "580.159.04", "power_limit_w": 700.0, "partition": "whole", "pool": "default"}
+    run = RunInfo("NVIDIA H200", "h200", machine=machine)
+    assert text(header_lines(run, width=80)) == (
+        "device     NVIDIA H200 (h200), driver 580.159.04, power limit 700 W\nbaselines  baselines: none yet"
+    )
+    part = RunInfo("NVIDIA H200", "h200", machine={**machine, "power_limit_w": 412.5, "partition": "1g.18gb"})
+    assert text(header_lines(part, width=80)).splitlines()[:2] == [
+        "device     NVIDIA H200 (h200), driver 580.159.04, power limit 412.5 W, partition",
+        "           1g.18gb",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("measured", "lines"),
+    [
+        (case(**FULL), ["changed    onnxruntime 1.30.0 -> 1.31.1"]),
+        (case(**FULL, opset=19), []),
+        (None, []),
+    ],
+)
+def test_what_changed_is_said_only_where_something_was_compared(measured, lines):
+    of = case(**FULL)
+    reports = [scene(measured, 20, 20)] if measured else [CaseReport("t", of, agreements=(AGREEMENT,))]
+    old = session(subject={"onnxruntime": "1.30.0"})
+    known = Baseline(machine={}, cases={of.key: stored(old, of=of)})
+    file = Path("baselines/h200.json")
+    sources = Sources(file, (Source(file, known),))
+    run = RunInfo("NVIDIA H200", "h200").against(sources, reports)
+    assert [line for line in text(header_lines(run, width=80)).splitlines() if line.startswith("changed")] == lines
+
+
 def test_every_number_of_a_published_row_is_shown():
     of = case(**{**FULL, **WHOLE, "model": "sd21", "steps": 20})
     matches = published.beside(FILES, family="rtx-3090", model="sd21", batch_sizes=[1])
@@ -334,8 +369,16 @@ def test_results_of_a_run_that_measured_nothing_cannot_be_judged_again(metric):
          "next, accept 2 results that are new or improved:\npytest suites --sdperf-update-baselines"),
         ((Outcome.NEW,), {"in_process": True, "command": "pytest suites --inprocess -x"},
          "next, measure in processes of their own:\npytest suites -x"),
-        ((Outcome.NEW,), {"updating": True},
+        ((Outcome.NEW,), {"updating": True, "tracked": True},
          "next, review what was accepted:\ngit diff baselines/rtx-3060-12gb.json"),
+        ((Outcome.NEW,), {"updating": True, "tracked": True, "baselines": "my cards/h200.json"},
+         "next, review what was accepted:\ngit diff 'my cards/h200.json'"),
+        ((Outcome.NEW,), {"updating": True},
+         "next, see what is stored:\nsdperf baselines list --baselines=baselines"),
+        ((Outcome.NEW,), {"updating": True, "baselines": "/tmp/my cards/h200.json"},
+         "next, see what is stored:\nsdperf baselines list --baselines='/tmp/my cards'"),
+        ((Outcome.NEW,), {"updating": True, "slug": "", "baselines": "b/fusions", "fusions": "onnxruntime-1.32.json"},
+         "next, see what is stored:\npython -m json.tool b/fusions/onnxruntime-1.32.json"),
         ((Outcome.INCONCLUSIVE, Outcome.HELD), {},
          "next, measure with more processes, on a quieter machine:\npytest suites --sdperf-processes=10"),
         ((Outcome.HELD,), {},

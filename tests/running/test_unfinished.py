@@ -222,6 +222,13 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_next_one_measures_the_rest
     result = run(interrupted="fp16-1")
     assert (result.ret, log(), len(left())) == (2, ALL[:3], 2)
     lines = result.outlines
+    assert report_of(result)[:5] == [
+        "INTERRUPTED: 2 of 4 cases measured; nothing was kept as a candidate; the command",
+        "  at the end of this report takes over what was measured, and measures the rest",
+        "  left 2 tests:",
+        "    test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp16]",
+        "    test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp16-batch-2]",
+    ]
     assert "NEW 2 cases without a baseline; nothing was compared" in lines
     place = next(number for number, line in enumerate(lines) if line.startswith("next, "))
     assert lines[place] == "next, measure the rest, and take over 2 measured cases:"
@@ -239,6 +246,58 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_next_one_measures_the_rest
     stem = "test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp32"
     assert lines[start + 1 : start + 3] == [f"  {dates[0]} {stem}]", f"  {dates[1]} {stem}-batch-2]"]
     assert any(line == f"taking over sd15-thin unet at fp32 on ort-cpu, measured {dates[0]}" for line in lines)
+
+
+def report_of(result):
+    """The lines of our report, whose first one says what matters most."""
+    start = next(number for number, line in enumerate(result.outlines) if line.strip("=") == " sdperf ")
+    blank, *lines = result.outlines[start + 1 :]
+    assert not blank
+    return lines
+
+
+def test_an_interrupted_run_that_was_to_accept_says_that_it_accepted_nothing(run, pytester):
+    result = run("--sdperf-update-baselines", interrupted="fp32-2")
+    assert report_of(result)[:2] == [
+        "INTERRUPTED: 1 of 4 cases measured; nothing was accepted; the command at the end",
+        "  of this report takes over what was measured, and measures the rest",
+    ]
+    assert not (pytester.path / "baselines").exists()
+    result = run("--sdperf-update-baselines", "--sdperf-inprocess", interrupted="fp32-2")
+    lines = report_of(result)
+    assert lines[:2] == [
+        "INTERRUPTED: 1 of 4 cases measured; nothing was accepted; the next run begins",
+        "  anew",
+    ]
+    place = next(number for number, line in enumerate(lines) if line.startswith("next, "))
+    assert lines[place] == "next, run it again, to its end:"
+    assert lines[place + 1].endswith(" --sdperf-update-baselines --sdperf-inprocess")
+
+
+def test_a_run_that_is_interrupted_in_its_first_test_says_so(run):
+    result = run(interrupted="fp32-1")
+    stem = "    test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp"
+    assert report_of(result)[:7] == [
+        "INTERRUPTED: 0 of 4 cases measured; nothing was kept as a candidate; the next",
+        "  run begins anew",
+        "  left 4 tests:",
+        *(f"{stem}{end}]" for end in ("32", "32-batch-2", "16", "16-batch-2")),
+    ]
+    assert not any(line.startswith("INVALID") for line in result.outlines)
+
+
+def test_what_was_not_looked_for_is_said_behind_what_was_found(run):
+    run("--sdperf-update-baselines")
+    lines = report_of(run(interrupted="fp16-1"))
+    assert lines[0].startswith("INTERRUPTED: 2 of 4 cases measured; ")
+    place = lines.index("unused baseline entries were not looked for: this run ended early")
+    assert [line.partition(":")[0] for line in lines[place - 1 : place + 4]] == [
+        "",
+        "unused baseline entries were not looked for",
+        "",
+        "verdicts of 2 cases",
+        "next, measure the rest, and take over 2 measured cases",
+    ]
 
 
 def test_without_being_asked_nothing_is_taken_over(run, log, left):

@@ -1,0 +1,62 @@
+"""What the machine did while cases were measured is told once, below the table."""
+
+from __future__ import annotations
+
+from sample_values import case, measurement
+
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.remarks import remark_lines
+from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.terminal import report_lines
+from pytest_sdperf.stats.pairs import Pairs
+from pytest_sdperf.values.floor import UNKNOWN
+
+FULL = {"model": "sd15", "height": 512, "width": 512, "engine": "ort-cuda"}
+CAPPED = "While measuring: software power cap, {} s."
+BLIND = "This machine cannot tell whether other processes use the GPU."
+ONE, EIGHT = case(**FULL), case(**FULL, batch_size=8)
+
+
+def report(of, *remarks):
+    return CaseReport("a test", of, measurement(7, 7, 7, case=of, remarks=remarks))
+
+
+def lines(*reports, width=120):
+    return [line.text for line in remark_lines(reports, width=width)]
+
+
+def test_a_remark_names_its_case():
+    assert lines(report(ONE), report(EIGHT, CAPPED.format(7.19))) == [
+        "While measuring: software power cap, 7.19 s (sd15 unet fp16 (ort) ort-cuda batch 8)"
+    ]
+
+
+def test_a_remark_of_several_cases_is_told_once():
+    assert lines(report(ONE, BLIND), report(EIGHT, BLIND, BLIND), report(EIGHT, BLIND)) == [
+        "This machine cannot tell whether other processes use the GPU (2 cases)"
+    ]
+
+
+def test_of_remarks_that_differ_by_numbers_the_largest_is_told():
+    assert lines(report(ONE, CAPPED.format(5.85)), report(EIGHT, CAPPED.format(17.2))) == [
+        "While measuring: software power cap, 17.2 s (2 cases, most of all sd15 unet fp16 (ort) ort-cuda batch 8)"
+    ]
+
+
+def test_each_side_of_an_ab_is_named():
+    pairs = Pairs(measurement(7, case=ONE), measurement(7, case=ONE, remarks=(CAPPED.format(2),)))
+    assert lines(CaseReport("a test", ONE, pairs=pairs)) == [
+        "While measuring: software power cap, 2 s (B: sd15 unet fp16 (ort) ort-cuda)"
+    ]
+
+
+def test_what_is_told_elsewhere_is_not_told_twice():
+    told = ("Load average of the last minute: 0.5 on 2 cores.", f"{UNKNOWN}: nobody counted.")
+    assert lines(report(ONE, *told), report(EIGHT)) == []
+
+
+def test_it_stands_below_the_table():
+    texts = [line.text for line in report_lines([report(ONE, BLIND)], RunInfo("A card", "card"), width=120)]
+    place = texts.index(f"{BLIND.rstrip('.')} (sd15 unet fp16 (ort) ort-cuda)")
+    assert (texts[place - 1], texts[place + 1]) == ("", "")
+    assert texts[place - 2].startswith("  MB = 2^20 bytes of the worker process, ")

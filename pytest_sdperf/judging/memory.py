@@ -52,9 +52,10 @@ def judge_memory(measurement: Measurement, stored: StoredCase | None, metric: st
         return invalid("memory-missing", f"{what} {told}.", metric=metric)
     obtained = min(value for value in values if value is not None)
     if not known_before:
-        return Verdict(
-            Outcome.NEW, "no-baseline", f"{what} {megabytes(obtained)} has no baseline yet.", metric, obtained
-        )
+        reach = policy.memory_reach(obtained, source_of(measurement.samples[0], metric))
+        others = more_than(obtained + reach, [value for value in values if value is not None])
+        sentence = f"{what} {megabytes(obtained)} has no baseline yet{others}."
+        return Verdict(Outcome.NEW, "no-baseline", sentence, metric, obtained)
     return _against(measurement, before, metric, obtained=obtained, policy=policy)
 
 

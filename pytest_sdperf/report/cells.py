@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_sdperf.baselines.published import OOM, SUSPICIOUS, Cell
-from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.spread import peaks_beyond, peaks_of
 from pytest_sdperf.units import MEGABYTE, percent, seconds
 from pytest_sdperf.values.outcomes import Outcome, Verdict
 
@@ -97,16 +97,12 @@ def _memory(report: CaseReport, metric: str) -> str:
     measurement = report.measurement
     if measurement is None or measurement.out_of_memory:
         return ""
-    first = metric == "first-run-memory"
-    peaks = [sample.first_run_bytes if first else sample.second_run_bytes for sample in measurement.samples]
-    known = [peak for peak in peaks if peak]
+    known = peaks_of(report, metric)
     verdict = report.verdict(metric)
     mark = MARKS.get(verdict.outcome, "") if verdict is not None else ""
     if not known:
         return f"-{mark or ' '}"
-    source = measurement.samples[0].memory_source
-    jumps = max(known) > min(known) + (report.policy or Policy()).memory_reach(min(known), source)
-    return f"{min(known) / MEGABYTE:,.0f}{mark or (MORE if jumps else ' ')}"
+    return f"{min(known) / MEGABYTE:,.0f}{mark or (MORE if peaks_beyond(report, metric) else ' ')}"
 
 
 def cells_of_published(cell: Cell, *, source: str) -> Cells:

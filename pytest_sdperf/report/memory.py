@@ -20,7 +20,7 @@ _COLUMNS = {
     "host 2nd": ("host", "second_run"),
 }
 _LEGEND = (
-    "MB of 2^20 bytes, peaks of the first and the second run of the process that took least: alloc is what the "
+    "MB of 2^20 bytes, peaks of the first and the second run, each the least of the processes: alloc is what the "
     "engine's own allocator handed out (- where it does not tell), host the resident memory of the worker process"
 )
 

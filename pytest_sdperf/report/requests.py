@@ -16,8 +16,8 @@ from pytest_sdperf.values import Measurement
 _COLUMNS = ("images/min", "it/s", "encoders", "UNet", "decoder", "between")
 _LEGEND = (
     "images/min by the latency; the others from one request more, watched with the device idle before and after each "
-    "call of a component: it/s are its steps per second without text encoders and decoder, UNet the middle one of its "
-    "calls, between what scheduler, guidance and the rest take in all"
+    "call of a component: it/s are its UNet calls per second without text encoders and decoder (some schedulers make "
+    "one more than steps), UNet the middle one of them, between what scheduler, guidance and the rest take in all"
 )
 # A call that takes more than this many times what the middle one does is named.
 _STANDS_OUT = 2.0

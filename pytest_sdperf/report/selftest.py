@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.judging.pairs import label
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.report.line import Line, labelled, wrapped
 from pytest_sdperf.selftest.comparisons import PAIRS, RULES, Rule
-from pytest_sdperf.selftest.findings import found_from, goal_of
+from pytest_sdperf.selftest.findings import GOALS, goal_of, seen_from, shown_from
 from pytest_sdperf.selftest.limits import InForce, next_effect, shown_by
 from pytest_sdperf.selftest.noise import MeasuredNoise, measured_noise
 from pytest_sdperf.selftest.power import Simulation
+from pytest_sdperf.selftest.rates import needed
 from pytest_sdperf.selftest.records import Row, SelfTests
 from pytest_sdperf.selftest.rows import not_injected
 from pytest_sdperf.selftest.schedule import effects
-from pytest_sdperf.units import plural, share
+from pytest_sdperf.units import plural, seconds, share
 
 _HEADINGS = ("rule", "slowdown", "comparisons", "found", "rate", "95 % interval", "processes", "simulated")
 _LIMITS = ("changes from", "rule", "false alarms", "95 % interval", "slowdown", "found", "95 % interval")
@@ -51,6 +53,9 @@ def selftest_lines(tested: SelfTests, *, device: str, in_force: InForce, width: 
     if in_force.stored.on_cpu:
         yield Line()
         yield from _limits(tested, width=width)
+    if tested.rows:
+        yield Line()
+        yield from labelled("next", _next(tested, runs_known=noise.sessions > 1), width=width)
 
 
 class _Ruled:
@@ -80,10 +85,24 @@ class _Ruled:
         _, goal = goal_of(self._rule)
         if self._simulation is None:
             return ""
-        found, drawn = found_from(self._rows.values(), goal), self._simulation.detectable(self._rule, goal)
-        measured = "none of those injected" if found is None else f"+{share(found)} of those injected"
+        drawn = self._simulation.detectable(self._rule, goal)
         by_drawing = "none" if drawn is None else f"+{share(drawn)}"
-        return f"smallest slowdown found in {share(goal)} by {self._rule.title}: {measured}, {by_drawing} by simulation"
+        measured = _found(list(self._rows.values()), goal)
+        return f"smallest slowdown found in {share(goal)} by {self._rule.title}: {measured}; {by_drawing} by simulation"
+
+
+def _found(rows: Sequence[Row], goal: float) -> str:
+    """Say from which slowdown on a rule was surely right as often as it should be, or that nobody can tell yet."""
+    shown = shown_from(rows, goal)
+    if shown is not None:
+        return f"+{share(shown.effect)} of those injected"
+    largest = max(rows, key=lambda row: row.effect, default=None)
+    if largest is None or not largest.effect:
+        return "no comparison yet"
+    if largest.rate.interval[1] < goal:
+        return "none of those injected"
+    told = seen_from(rows, goal) or largest
+    return f"too few comparisons to tell (+{share(told.effect)} in {told.found} of {told.comparisons})"
 
 
 _INDEPENDENT = (
@@ -118,7 +137,28 @@ def _about(tested: SelfTests, device: str, *, width: int) -> Iterator[Line]:
     processes = sum(run.processes for run in tested.runs)
     runs = f"{plural(len(tested.runs), 'run')} on {plural(days, 'day')}: {counts} processes"
     yield from labelled("runs", runs if len(tested.runs) == 1 else f"{runs}, {processes} in all", width=width)
+    yield from labelled("latency", _latency(tested), width=width)
     yield from labelled("injected", _injected(tested), width=width)
+
+
+def _latency(tested: SelfTests) -> str:
+    times = tested.runs[-1].plain_s
+    of = "" if len(tested.runs) == 1 else " of the last run"
+    middle = seconds(statistics.median(times)) if times else "not known"
+    return f"{middle}, median of {plural(len(times), 'process', 'processes')}{of}"
+
+
+def _next(tested: SelfTests, *, runs_known: bool) -> str:
+    """Say what as many processes again would add, and how many comparisons it takes to show the goals."""
+    processes, every = tested.runs[-1].processes, sum(run.processes for run in tested.runs)
+    added = [round(row.comparisons * processes / every) for row in tested.rows]
+    few, many = min(added), max(added)
+    goals = " and ".join(f"{needed(goal)} of {needed(goal)} to show {share(goal)}" for _, goal in GOALS.values())
+    another = "" if runs_known else "; runs of several days tell how days differ"
+    return (
+        f"the same command goes on where this run ended. {plural(processes, 'process', 'processes')} more add about "
+        f"{few if few == many else f'{few} to {many}'} comparisons to a row, and it takes {goals}{another}"
+    )
 
 
 def _injected(tested: SelfTests) -> str:
@@ -126,7 +166,7 @@ def _injected(tested: SelfTests) -> str:
     parts = []
     for name in tested.runs[-1].obtained:
         shares = [value for run in tested.runs for value in run.obtained.get(name, ()) if value is not None]
-        parts.append(f"+{share(float(name))} was {100 * min(shares):.2f} to {100 * max(shares):.2f} %")
+        parts.append(f"+{share(float(name))} was {_range(shares, '.2f')}")
     missing = not_injected(tested.runs)
     told = f"; {plural(missing, 'injection')} did not happen as asked for, and serve no comparison" if missing else ""
     return ", ".join(parts) + told
@@ -135,11 +175,16 @@ def _injected(tested: SelfTests) -> str:
 def _noise(noise: MeasuredNoise) -> str:
     farthest = max(map(abs, noise.residuals))
     days = f"runs {_spread(noise.day)}" if noise.sessions > 1 else "runs not known from one of them"
-    drifts = f"{100 * min(noise.drifts):+.2f} to {100 * max(noise.drifts):+.2f} %"
     return (
         f"standard deviation of processes {_spread(noise.process)} (the farthest {_spread(farthest)}), {days}; drift "
-        f"over 24 processes {drifts}"
+        f"over 24 processes {_range(noise.drifts, '+.2f')}"
     )
+
+
+def _range(shares: Sequence[float], spelled: str) -> str:
+    """Return the least and the largest of some shares in percent; one number where both read alike."""
+    low, high = (f"{100 * value:{spelled}}" for value in (min(shares), max(shares)))
+    return f"{low} %" if low == high else f"{low} to {high} %"
 
 
 def _spread(value: float) -> str:

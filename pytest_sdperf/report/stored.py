@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase
+from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.report.artifacts import told_of
-from pytest_sdperf.units import megabytes, percent, plural, seconds
+from pytest_sdperf.units import MEGABYTE, megabytes, percent, plural, seconds
 
 _WITHOUT_WORTH = (None, "", "default", "none")
 
@@ -98,7 +99,12 @@ def told(session: Session) -> str:
     if not session.samples:
         return f"{sum(sum(counts.values()) for counts in session.counts.values()):,} nodes"
     peaks = [sample.second_run_bytes for sample in session.samples if sample.second_run_bytes]
-    return seconds(latency_s(session)) + (f", {megabytes(min(peaks))}" if peaks else "")
+    if not peaks:
+        return seconds(latency_s(session))
+    reach = Policy().memory_reach(min(peaks), session.samples[0].memory_source)
+    more = [peak for peak in peaks if peak > min(peaks) + reach]
+    others = f" (up to {max(peaks) / MEGABYTE:,.0f} in {len(more)} of {len(peaks)} processes)" if more else ""
+    return f"{seconds(latency_s(session))}, {megabytes(min(peaks))}{others}"
 
 
 def _driver(session: Session) -> str:

@@ -23,6 +23,7 @@ from pytest_sdperf.report.fairness import sums_in_half
 from pytest_sdperf.report.gates import concerns, disagreements
 from pytest_sdperf.report.line import STYLES, Line, wrapped
 from pytest_sdperf.report.published import by_table, source_lines
+from pytest_sdperf.report.spread import spread_of
 from pytest_sdperf.values import Case
 from pytest_sdperf.values.outcomes import Outcome
 
@@ -78,6 +79,7 @@ def table_lines(reports: Iterable[CaseReport], published: Sequence[Match] = (), 
         if start:
             yield Line()
         yield from _part(groups, labels, batches[start : start + per_line], label_width=label_width)
+    yield from _spreads(measured, labels, width=width)
     yield from _legend(groups, _whose(measured), width=width)
     yield from source_lines(published, width=width)
 
@@ -184,6 +186,17 @@ def _part(
             yield Line(f"{label:<{label_width}}{text}".rstrip(), STYLES.get(worst, ()))
 
 
+def _spreads(measured: Sequence[CaseReport], labels: Labels, *, width: int) -> Iterator[Line]:
+    """Yield a line per case whose processes differ by more than one number can stand for."""
+    shown: dict[str, CaseReport] = {}
+    for report in measured:
+        shown.setdefault(report.case.key, report)
+    for case, told in ((report.case, spread_of(report)) for report in shown.values()):
+        if told:
+            of = f"{case.component} {case.height}x{case.width} {' '.join(labels.of(case).split())}"
+            yield from wrapped(f"{of}, batch {case.batch_size}: {told}", width=width, first=_INDENT, rest=2 * _INDENT)
+
+
 def _whose(measured: Sequence[CaseReport]) -> str:
     """Say whose memory the peaks are; nothing where nobody could tell them."""
     told = {"device": " on the whole device", "host": " of the worker process"}
@@ -200,6 +213,6 @@ def _legend(groups: Sequence[tuple[str, list[Row]]], whose: str, *, width: int) 
     if any(text.strip() == STAR for text in texts):
         parts.append("* suspicious images, says the source")
     if any(text.endswith(MORE) for text in texts):
-        parts.append(f"{MORE} other processes took more")
-    parts.append(f"MB = 2^20 bytes{whose}, peak of the first and the second run of the process that took least")
+        parts.append(f"{MORE} more in other processes of the case, as told above")
+    parts.append(f"MB = 2^20 bytes{whose}, peak of the first and the second run, the least of the processes")
     yield from wrapped("; ".join(parts), width=width, first=_INDENT, rest=_INDENT)

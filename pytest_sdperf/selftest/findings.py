@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.selftest.comparisons import PAIRS, RULES, Rule
@@ -42,16 +43,22 @@ def shortfalls(rows: Sequence[Row], in_force: InForce) -> Iterator[str]:
         )
 
 
-def found_from(rows: Iterable[Row], goal: float) -> float | None:
-    """Return the smallest slowdown from which on all that were injected were found as often as `goal`.
+def seen_from(rows: Iterable[Row], goal: float) -> Row | None:
+    """Return the row of the smallest slowdown from which on all that were injected were found as often as `goal`.
 
     Args:
         rows: Of one rule and one limit.
         goal: Share of the comparisons.
     """
-    smallest = None
-    for row in sorted(rows, key=lambda row: -row.effect):
-        if not row.effect or row.rate.share < goal:
-            break
-        smallest = row.effect
-    return smallest
+    return next(iter(reversed(_seen(rows, goal))), None)
+
+
+def shown_from(rows: Iterable[Row], goal: float) -> Row | None:
+    """Return the same, of those of which it is sure: the lower end of the interval reaches the goal."""
+    return next((row for row in reversed(_seen(rows, goal)) if row.rate.interval[0] >= goal), None)
+
+
+def _seen(rows: Iterable[Row], goal: float) -> list[Row]:
+    """Return slowdowns that were found as often as a goal, largest first, until one was not."""
+    largest_first = sorted((row for row in rows if row.effect), key=lambda row: -row.effect)
+    return list(itertools.takewhile(lambda row: row.rate.share >= goal, largest_first))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+import msgspec
 import pytest
-from sample_values import measurement
+from sample_values import case, measurement
+from sample_values import session as session_of
 
 from pytest_sdperf.baselines import privacy, stored
 from pytest_sdperf.baselines.files import to_text
@@ -83,7 +85,7 @@ def test_it_judges_a_machine_of_the_pool_that_recorded_it_where_nothing_nearer_d
 def test_its_cases_stand_beside_those_that_do_the_same_work_on_such_a_card():
     shipped = stored.read(measured_folder() / "h200.json")
     of = next(one.case for one in shipped.cases.values() if one.case.component == "unet" and one.case.batch_size == 1)
-    done = measurement(6.6, 6.7, 6.8, case=dataclasses.replace(of, engine="torch", engine_options=()))
+    done = measurement(6.6, 6.65, 6.7, case=dataclasses.replace(of, engine="torch", engine_options=()))
     report = CaseReport("a::b", done.case, done, verdicts=judge(done, None, policy=Policy()))
     text = [
         line.text for line in report_lines([report], RunInfo("H200", "h200", "h200"), width=160, shipped=measured())
@@ -101,8 +103,47 @@ def test_its_cases_stand_beside_those_that_do_the_same_work_on_such_a_card():
     assert "  bias-split-gelu ort-cuda:cuda_graph=on" in text[title + len(rows) - 1]
     assert (
         "  [1] measured by pytest_sdperf: unet 512x512 on h200, driver 580.159.04, cublas 13.1.0, cuda 13.0, cudnn "
-        "9.19.0, onnxruntime 1.31.1, 2026-11-28"
+        "9.19.0, onnxruntime 1.31.1, 2026-11-28 to 2026-11-29,"
     ) in text
+
+
+def days_and_rows(*cases):
+    """Return the source lines and the numbers of rows of an H200 file with these cases."""
+    shipped = stored.read(measured_folder() / "h200.json")
+    content = stored.Baseline(machine=shipped.machine, cases={one.case.key: one for one in cases})
+    done = measurement(6.6, 6.6, 6.6, case=cases[0].case)
+    report = CaseReport("a::b", done.case, done, policy=Policy())
+    lines = [
+        line.text for line in report_lines([report], RunInfo("H200", "h200", "h200"), width=190, shipped=[content])
+    ]
+    sources = [line.strip() for line in lines if line.lstrip().startswith("[1] measured by pytest_sdperf")]
+    return [line.split()[2:-1] for line in lines if line.endswith("[1]")], sources
+
+
+def kept(*sessions, **fields):
+    return stored.StoredCase(case=case(**fields), anchor=sessions[0], sessions=sessions)
+
+
+def on_day(day, ms, **fields):
+    return msgspec.structs.replace(session_of(ms, ms, ms, **fields), date=f"2026-11-{day}T10:00Z")
+
+
+def source_of(when):
+    return f"[1] measured by pytest_sdperf: unet 128x128 on h200, driver 580.159.04, onnxruntime 1.31.1, {when}"
+
+
+def test_a_row_shows_the_middle_of_the_level_that_runs_are_judged_by():
+    many = kept(on_day(20, 9.0), on_day(21, 6.5), on_day(23, 6.9), on_day(22, 6.6), on_day(22, 6.4))
+    rows, sources = days_and_rows(many)
+    assert rows == [["6.60", "ms", "500", "400"]]
+    assert sources == [source_of("2026-11-20 to 2026-11-23, each the median of 5 sessions")]
+    begun_anew = on_day(21, 6.5, changed=("latency",))
+    level = kept(on_day(20, 9.0), begun_anew, on_day(23, 6.9), on_day(22, 6.6), on_day(22, 6.4))
+    rows, sources = days_and_rows(level, kept(on_day(24, 20.0), optimization="fp32"))
+    assert rows == [["20.0", "ms", "500", "400"], ["6.55", "ms", "500", "400"]]
+    assert sources == [source_of("2026-11-21 to 2026-11-24, each the median of 1 to 4 sessions")]
+    other = on_day(20, 9.0, subject={"onnxruntime": "1.30.0"})
+    assert days_and_rows(kept(other, on_day(21, 6.5)))[1] == [source_of("2026-11-21, one session each")]
 
 
 @pytest.mark.parametrize("family", ["", "a100"])

@@ -496,6 +496,13 @@ def test_a_draw_of_all_is_the_rarer_the_more_there_are(drew, others, now):
     assert 0 < more < one < 1
 
 
+def test_what_the_others_took_is_said_without_a_baseline():
+    measured = dataclasses.replace(measurement(), samples=took(2687, 3713, 2687))
+    assert [verdict.sentence for verdict in judge(measured, None, policy=GPU)][1] == (
+        "UNet first-run memory 2,687 MB has no baseline yet; 1 of 3 processes took up to 3,713 MB."
+    )
+
+
 def test_verdicts_carry_the_numbers_they_rest_on():
     latency, first, _, counts = judge(measurement(13, 13, 13), stored(session(10, 10, 10)), policy=GPU)
     numbers = [latency.obtained, latency.expected, latency.low, latency.high]

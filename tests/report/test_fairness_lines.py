@@ -100,6 +100,6 @@ def test_sums_in_float16_are_marked_in_the_table():
     assert rows == ["  fp16         torch", "  fp16         onediff (float16 sums)"]
     assert " ".join(text.strip() for text in texts).endswith(
         "float16 sums: products are accumulated in float16, faster and less exactly than in other rows; MB = 2^20 "
-        "bytes on the whole device, peak of the first and the second run of the process that took least"
+        "bytes on the whole device, peak of the first and the second run, the least of the processes"
     )
     assert not any("float16 sums" in line.text for line in table_lines(reports[:1], width=200))

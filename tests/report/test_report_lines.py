@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo, changes_of, sessions_of
+from pytest_sdperf.report.stored import told as stored_words
 from pytest_sdperf.report.tables import table_lines
 from pytest_sdperf.report.terminal import report_lines
 from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
@@ -108,7 +110,7 @@ published, rtx-3060, 512x512, 50 steps
   fp32         onnxruntime        OOM                          [1]
   torch 1.13.1+cu117 xformers  41.1 s          10,825   9,255  [2]
   ! regressed; + improved; MB = 2^20 bytes on the whole device, peak of the
-  first and the second run of the process that took least
+  first and the second run, the least of the processes
   [1] Stable Diffusion GPU Optimization (ONNX Runtime): Results on RTX 3060 GPU
   [2] Stable Diffusion GPU Optimization (ONNX Runtime): Results of RTX 3060
       (Windows 11)"""
@@ -125,8 +127,8 @@ pipeline, 512x512, 50 steps pndm
   fmha         ort-cuda     500 ms   -21 %+  4,400   4,400  IMPROVED      5.00 s           4,400   4,400  NEW
 published, rtx-3060, 512x512, 50 steps
   fp32         onnxruntime  25.6 s                  10,667  [1]              OOM                          [1]
-  ! regressed; + improved; MB = 2^20 bytes on the whole device, peak of the first and the second run of the process that
-  took least
+  ! regressed; + improved; MB = 2^20 bytes on the whole device, peak of the first and the second run, the least of the
+  processes
   [1] Stable Diffusion GPU Optimization (ONNX Runtime): Results on RTX 3060 GPU"""
 
 REST_80 = """
@@ -492,9 +494,34 @@ def test_a_peak_that_jumps_from_process_to_process_is_marked():
     wide = CaseReport("suites/test_it.py::test_it", measured.case, measured, policy=Policy(memory_effect=0.4))
     assert "2,693   2,693\n" in text(table_lines([wide], width=120))
     assert told.endswith(
-        "  > other processes took more; MB = 2^20 bytes on the whole device, peak of the first and the second run of "
-        "the process\n  that took least"
+        "  unet 128x128 fp16 ort-cpu, batch 1: both runs up to 3,721 MB in 1 of 3 processes\n"
+        "  > more in other processes of the case, as told above; MB = 2^20 bytes on the whole device, peak of the "
+        "first and the\n  second run, the least of the processes"
     )
+    uneven = [dataclasses.replace(one, first_run_bytes=2693 * 2**20) for one in took(7950, 3721, 2697)]
+    named = CaseReport("a::b", measured.case, dataclasses.replace(measured, samples=tuple(uneven)))
+    assert "  unet 128x128 fp16 ort-cpu, batch 1: second run up to 7,950 MB in 2 of 3 processes" in [
+        line.text for line in table_lines([named], width=120)
+    ]
+    # What is stored of it says the same.
+    kept = msgspec.structs.replace(session(), samples=measured.samples)
+    assert stored_words(kept) == "10.0 ms, 2,693 MB (up to 3,721 in 1 of 3 processes)"
+
+
+@pytest.mark.parametrize(
+    ("policy", "slowest_ms", "told"),
+    [
+        (Policy(), 8.1, []),
+        (Policy(), 9.2, ["  unet 128x128 fp16 ort-cpu, batch 1: processes differ: 7.95 to 9.20 ms"]),
+        (Policy(on_cpu=True), 10.3, []),
+        (Policy(on_cpu=True), 10.4, ["  unet 128x128 fp16 ort-cpu, batch 1: processes differ: 7.95 to 10.4 ms"]),
+        (Policy(min_effect=0.2), 9.2, []),
+    ],
+)
+def test_processes_that_would_hide_the_smallest_effect_are_told_apart(policy, slowest_ms, told):
+    measured = measurement(7.95, slowest_ms, 8)
+    lines = table_lines([CaseReport("suites/test_it.py::test_it", measured.case, measured, policy=policy)], width=120)
+    assert [line.text for line in lines if "processes differ" in line.text] == told
 
 
 def test_times_taken_beside_other_programs_are_named():

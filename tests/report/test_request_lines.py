@@ -11,9 +11,9 @@ from pytest_sdperf.report.requests import request_lines
 
 LEGEND = [
     "  images/min by the latency; the others from one request more, watched with the device idle before",
-    "  and after each call of a component: it/s are its steps per second without text encoders and",
-    "  decoder, UNet the middle one of its calls, between what scheduler, guidance and the rest take in",
-    "  all",
+    "  and after each call of a component: it/s are its UNet calls per second without text encoders and",
+    "  decoder (some schedulers make one more than steps), UNet the middle one of them, between what",
+    "  scheduler, guidance and the rest take in all",
 ]
 
 

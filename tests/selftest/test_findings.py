@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.selftest.findings import found_from, shortfalls
+from pytest_sdperf.selftest.findings import GOALS, seen_from, shortfalls, shown_from
 from pytest_sdperf.selftest.limits import InForce
+from pytest_sdperf.selftest.rates import needed
 from pytest_sdperf.selftest.records import Row
 
 GPU, CPU = Policy(), Policy(on_cpu=True)
@@ -59,8 +60,20 @@ def rows(**found):
     return [Row("pairs", 0.02, float(f"0.{name[1:]}"), 10, count, 40) for name, count in found.items()]
 
 
-def test_the_smallest_slowdown_from_which_on_all_are_found():
-    assert found_from(rows(_02=3, _03=10, _05=10, _10=10), 0.99) == 0.03
-    assert found_from(rows(_02=10, _03=9, _05=10, _10=10), 0.99) == 0.05
-    assert found_from(rows(_02=10, _03=10, _05=10, _10=9), 0.99) is None
-    assert found_from([Row("pairs", 0.02, 0.0, 10, 10, 40)], 0.5) is None
+def test_the_smallest_slowdown_from_which_on_all_were_found():
+    assert seen_from(rows(_02=3, _03=10, _05=10, _10=10), 0.99).effect == 0.03
+    assert seen_from(rows(_02=10, _03=9, _05=10, _10=10), 0.99).effect == 0.05
+    assert seen_from(rows(_02=10, _03=10, _05=10, _10=9), 0.99) is None
+    assert seen_from([Row("pairs", 0.02, 0.0, 10, 10, 40)], 0.5) is None
+
+
+@pytest.mark.parametrize("goal", [goal for _, goal in GOALS.values()])
+def test_a_goal_is_shown_by_the_lower_end_of_the_interval(goal):
+    enough = needed(goal)
+    many, few = (Row("pairs", 0.02, 0.03, count, count, 40) for count in (enough, enough - 1))
+    assert few.rate.interval[0] < goal <= many.rate.interval[0]
+    assert shown_from([many], goal) == many
+    assert shown_from([few], goal) is None
+    larger, missed = Row("pairs", 0.02, 0.05, 3, 3, 40), Row("pairs", 0.02, 0.05, 3, 2, 40)
+    assert shown_from([many, larger], goal) == many  # few comparisons of a larger one take nothing away
+    assert shown_from([many, missed], goal) is None

@@ -115,16 +115,16 @@ class Builder:
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
         if self.given is not None:
-            entry = self.given.adopt(model, component, workload, floating=floating)
+            made = [self.given.adopt(model, component, workload, floating=floating)]
         else:
-            entry = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
+            made = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
         for place in (Place.WEIGHTS, Place.EXPORT):
-            entry = self.reached(place, entry, component)
-        rungs, made = ladder.rungs(optimization, self._catalog.ladder), [entry]
+            made[-1] = self.reached(place, made[-1], component)
+        rungs = ladder.rungs(optimization, self._catalog.ladder)
         if rungs not in ((), (ladder.BASE,)):
             exact = steps.exact_names(model, component, workload)
             put_in = rungs if fused else ()
-            made.append(self._fuse(entry, component, rungs=put_in, floating=floating, float32=exact, fuser=fuser))
+            made.append(self._fuse(made[-1], component, rungs=put_in, floating=floating, float32=exact, fuser=fuser))
         made[-1] = self.reached(Place.GRAPH, made[-1], component)
         if lowered and made[-1].metadata["without_cpu_kernel"]:
             made.append(self._lower(made[-1], component))
@@ -195,7 +195,8 @@ class Builder:
 
     def _export(
         self, model: Model, component: str, *, exporter: str, opset: int, shapes: str, workload: Workload
-    ) -> Entry:
+    ) -> list[Entry]:
+        """Return the entry of the graph, behind that of its weights where it has any."""
         drawn = None if self._source(model) == Nothing() else self._weights(model, component)
         work = steps.shapes_only(workload) if shapes == "static" else steps.open_shapes(model)
         arguments = {
@@ -216,7 +217,8 @@ class Builder:
         }
         arguments["weights"] = str(drawn.path / weights.FILE) if drawn else ""
         owners = [self._catalog.models.owner(model.name)]
-        return self._make("export", parts, f"{export.__name__}:run", arguments, owners)
+        made = self._make("export", parts, f"{export.__name__}:run", arguments, owners)
+        return [drawn, made] if drawn else [made]
 
     def _fuse(
         self, exported: Entry, component: str, *, rungs: tuple[str, ...], floating: str, float32: list[str], fuser: str

@@ -14,6 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,14 @@ from pytest_sdperf.building.manifest import MANIFEST, manifest_of, used_s, verif
 from pytest_sdperf.building.uses import Uses
 from pytest_sdperf.errors import CacheError
 from pytest_sdperf.files.disk import disk_errors, folder_bytes
+from pytest_sdperf.units import disk_size
 from pytest_sdperf.values.artifact import UNKNOWN, Built
 
 Make = Callable[[Path], dict[str, Any]]
 # Not every file system keeps locks; on one that does not, only its age protects what another process loads.
 RECENT_S = 600.0
+# Reading so much takes about a second, and nobody should wonder what happens meanwhile.
+_TOLD_BYTES = 10**9
 
 
 @dataclass(frozen=True)
@@ -117,12 +121,7 @@ class Cache:
         if used is not None and used.path.is_dir():
             return self._use(used)
         with disk_errors(self.folder):
-            # Before it is read, or another process may remove it in between. What cannot be written to cannot be
-            # pruned, and still serves what it holds.
-            with contextlib.suppress(OSError):
-                self._uses.add(key)
-            entry = self._read(key)
-        return self._use(entry) if entry is not None else None
+            return self._take(key)
 
     def make(self, key: str, make: Make) -> Entry:
         """Build an entry that `find` did not find, unless another process has meanwhile.
@@ -139,6 +138,19 @@ class Cache:
         if entry.made:
             self.prune(self.size_bytes, spare_recent=True)
         return entry
+
+    def check(self, keys: Iterable[str], *, threads: int) -> None:
+        """Read entries side by side that will be asked for: `find` takes those that are whole without another look.
+
+        Hashing lets other threads run. What is damaged is left to `find`, which says so.
+        """
+        found = [entry for key in keys if key not in self._in_use and (entry := self.peek(key)) is not None]
+        found.sort(key=lambda entry: -entry.size_bytes)
+        size_bytes = sum(entry.size_bytes for entry in found)
+        if size_bytes >= _TOLD_BYTES:
+            self._say(f"checking {disk_size(size_bytes)} of the cache")
+        with ThreadPoolExecutor(threads, thread_name_prefix="sdperf-check") as pool:
+            list(pool.map(lambda entry: self._take(entry.key, silent=True), found))
 
     def release(self, keys: Iterable[str]) -> None:
         """Let entries go that this process needs no longer: they may be removed, and perhaps are at once."""
@@ -192,6 +204,14 @@ class Cache:
                 shutil.rmtree(aside, ignore_errors=True)
             self._sweep()
         return tuple(removed)
+
+    def _take(self, key: str, *, silent: bool = False) -> Entry | None:
+        # Announced before it is read, or another process may remove it in between. What cannot be written to cannot be
+        # pruned, and still serves what it holds.
+        with contextlib.suppress(OSError):
+            self._uses.add(key)
+        entry = self._read(key, silent=silent)
+        return self._use(entry) if entry is not None else None
 
     def _use(self, entry: Entry) -> Entry:
         self._in_use[entry.key] = dataclasses.replace(entry, made=False)

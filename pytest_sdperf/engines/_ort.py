@@ -209,6 +209,8 @@ class OrtRunner(Runner):
         """Return providers, threads, where the nodes are, and whether a CUDA graph was asked for."""
         providers, (parts, why_not) = self._session.get_providers(), assignment(self._session)
         facts = {**self._facts, "providers": providers, "placement": placement(parts)}
+        if self._request.build.counts:
+            facts["file_nodes"] = sum(self._request.build.counts.values())
         if providers[0] != CPU_PROVIDER:
             facts["memcpy_nodes"] = _ort_said.memcpy_nodes(self._request.component)
             facts |= cpu_nodes(parts) if parts else {"placement_not_available": why_not}

@@ -169,7 +169,10 @@ class Reporter:
 
 
 def what_fits(session: Session, needs: Sequence[Needs]) -> Sequence[Needs]:
-    """Return what is built ahead: everything, unless the disk or the limit of the cache is too small for that."""
+    """Return what is built ahead: everything, unless the disk or the limit of the cache is too small for that.
+
+    What the cache holds of it is checked meanwhile.
+    """
     if session.run.settings.in_process or not needs:
         return needs
     space = space_of((need.case for need in needs), builds_of_run(session), session.run)
@@ -179,6 +182,7 @@ def what_fits(session: Session, needs: Sequence[Needs]) -> Sequence[Needs]:
     if session.cache.info().size_bytes > space.begin_bytes:
         with contextlib.suppress(CacheError):  # the first test that needs the cache says so
             session.cache.prune(int(space.begin_bytes), spare_recent=True, spare=space.needed)
+    session.cache.check(space.needed, threads=session.cores)
     return [need for need in needs if need.case in space.ahead]
 
 

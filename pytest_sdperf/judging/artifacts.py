@@ -45,7 +45,9 @@ def judge_size(measurement: Measurement, stored: StoredCase | None, *, policy: P
         return invalid("size-not-positive", f"The {_files(*empty[0])} have no bytes.", metric=SIZE)
     total = sum(now.values())
     if not before:
-        sentence = f"{opening(measurement.case)} files of {disk_size(total)} have no baseline yet."
+        compiled = sum(size for (_, kind), size in now.items() if kind == "compiled")
+        part = f", {disk_size(compiled)} of that compiled," if compiled else ""
+        sentence = f"{opening(measurement.case)} files of {disk_size(total)}{part} have no baseline yet."
         return Verdict(Outcome.NEW, "no-baseline", sentence, SIZE, total)
     changes = since(level[-1], measurement.subject)
     return _worst(_size(key, now[key], old, policy=policy, changes=changes) for key, old in before.items())
@@ -92,8 +94,10 @@ def judge_build_time(measurement: Measurement, stored: StoredCase | None, *, pol
     known = [(name, step, before) for name, step in made if (before := _same(level, name, step))]
     if not known:
         total, host = sum(step.seconds for _, step in made), made[0][1].host or "this machine"
-        sentence = f"{opening(measurement.case)} was built in {seconds(total)} on {host}, which has no baseline yet."
-        return Verdict(Outcome.NEW, "no-baseline", sentence, BUILD_TIME, total)
+        every = sum(step.seconds for one in measurement.artifacts.values() for step in one.steps)
+        part = f", {seconds(total)} of that now" if every > total else ""
+        built = f"{opening(measurement.case)} was built in {seconds(every)}{part} on {host}"
+        return Verdict(Outcome.NEW, "no-baseline", f"{built}, which has no baseline yet.", BUILD_TIME, total)
     return _worst(_step(name, step, before, policy=policy, changes=changes) for name, step, before in known)
 
 

@@ -31,6 +31,14 @@ def parts_of(sample: Sample, name: str) -> dict[str, Facts]:
     return parts
 
 
+def beside_file(facts: Facts) -> str:
+    """Return why there are other nodes than in the file, ` (...)`; empty where they are as many, or not known."""
+    placed, in_file = sum(facts.get("placement", {}).values()), facts.get("file_nodes")
+    if not placed or in_file in {None, placed} or facts.keys() & {"partitions", "partitions_not_available"}:
+        return ""
+    return f" (the graph as ONNX Runtime runs it, after its own changes to the {_nodes(in_file)} of the file)"
+
+
 def judge_what_ran(
     measurement: Measurement, stored: StoredCase | None = None, *, policy: Policy
 ) -> tuple[Verdict, ...]:
@@ -89,8 +97,10 @@ def _placement(name: str, facts: Facts, *, known: frozenset[str]) -> Verdict | N
     on_cpu = facts["cpu_node_count"]
     shapes = f", {_nodes(on_cpu)} on the CPU that only compute shapes" if on_cpu else ""
     placed = sum(facts.get("placement", {}).values()) - on_cpu
-    sentence = f"{_nodes(placed)} of the {component(name)} graph {_run(placed)} on {_provider(facts)}{shapes}; "
-    return Verdict(Outcome.HELD, "placed-as-asked", f"{sentence}no Memcpy node.", PLACEMENT, placed)
+    sentence = f"{_nodes(placed)} of the {component(name)} graph {_run(placed)} on {_provider(facts)}{shapes}"
+    return Verdict(
+        Outcome.HELD, "placed-as-asked", f"{sentence}{beside_file(facts)}; no Memcpy node.", PLACEMENT, placed
+    )
 
 
 def _misplaced(name: str, facts: Facts) -> Verdict | None:

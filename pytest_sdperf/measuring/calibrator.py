@@ -9,7 +9,7 @@ from pytest_sdperf.device import Device
 from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.executing.workbench import Workbench
 from pytest_sdperf.machine.device_choice import worker_environment
-from pytest_sdperf.processes.process import run_task
+from pytest_sdperf.processes.process import Event, run_task
 from pytest_sdperf.values.calibration import Calibration
 
 
@@ -20,6 +20,11 @@ def calibrate(bench: Workbench, *, python: Path | None) -> Calibration | None:
         bench: The device, and where things are put.
         python: Interpreter that has torch; the suite's own if None.
     """
+
+    def tell(event: Event) -> None:
+        if event.name == "say":
+            bench.say(event.text)
+
     try:
         answer = run_task(
             "pytest_sdperf.tasks.calibrate:run",
@@ -29,6 +34,7 @@ def calibrate(bench: Workbench, *, python: Path | None) -> Calibration | None:
             python=python,
             env={**worker_environment(bench.device), **_every_core(bench.device)},
             in_process=bench.settings.in_process,
+            on_event=tell,
         )
     except SdperfError as error:
         bench.say(f"not calibrated: {error}")

@@ -16,8 +16,8 @@ from pytest_sdperf.values.outcomes import Outcome
 
 _COLUMNS = ("files", "compiled", "build", "made", "warm start")
 _LEGEND = (
-    "build: what making the files took when they were made; warm start: until the first answer of a process that finds "
-    "everything compiled"
+    "build: what making the files took when they were made, weights and cached steps included; warm start: until the "
+    "first answer of a process that finds everything compiled, once its libraries are imported"
 )
 _FINE = (Outcome.HELD, Outcome.NEW)
 

@@ -93,7 +93,8 @@ def _told(sample: Sample, component: str) -> Iterator[str]:
 def _of_component(facts: Mapping[str, Any]) -> Iterator[str]:
     placed = facts.get("placement", {})
     if placed:
-        yield ", ".join(f"{plural(count, 'node')} on {_provider(name)}" for name, count in placed.items())
+        where = ", ".join(f"{plural(count, 'node')} on {_provider(name)}" for name, count in placed.items())
+        yield f"{where}{what_ran.beside_file(facts)}"
     if facts.get("memcpy_nodes"):
         yield plural(facts["memcpy_nodes"], "Memcpy node")
     if "partitions" in facts:

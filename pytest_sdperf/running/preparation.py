@@ -25,7 +25,7 @@ from pytest_sdperf.options.weights_identity import NONE
 from pytest_sdperf.references import of_case, which
 from pytest_sdperf.replay import ahead
 from pytest_sdperf.running.session import Session
-from pytest_sdperf.selection.purposes import AGREEMENT, COUNTS, DRIFT, REPLAY
+from pytest_sdperf.selection.purposes import AGREEMENT, COUNTS, DRIFT, REPLAY, SPEED
 from pytest_sdperf.values import Case
 from pytest_sdperf.yardsticks import exact_and_rough
 
@@ -75,7 +75,7 @@ def prepare(session: Session, needs: Sequence[Needs], *, going_on: Callable[[], 
         needs = [Needs(need.case, need.looks - {DRIFT, REPLAY}) for need in needs]
     count = lanes(session, needs)
     builds, references = _builds(session, needs), _references(session, needs)
-    beside = [*builds.items()]
+    beside = [*builds.items(), *_works(session, needs).items()]
     if session.run.device_kind == "cpu":
         beside += [*references.items(), *_answers(session, needs).items()]
     # What takes longest comes first, so that no lane is left alone with it at the end.
@@ -133,6 +133,23 @@ def _build(session: Session, case: Case, component: str) -> Step:
 
 def _counts(session: Session, case: Case) -> Step:
     return lambda: session.builder.expected_counts(case.model, case.component, case.optimization)
+
+
+def _works(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
+    """Return the steps that count the operations of what is measured on a GPU: after a measurement it would wait."""
+    if session.run.device_kind == "cpu" or not session.run.settings.selection.has_module:
+        return {}  # what has no floor needs no count
+    found: dict[tuple[str, ...], list[Step]] = {}
+    for need in filter(lambda need: SPEED in need.looks, needs):
+        case, model = need.case, session.run.catalog.models.get(need.case.model)
+        for name in filter(None, parts_of(model, case.component)):
+            place = (case.model, "work", name, str(shapes_only(case.workload)))
+            found.setdefault(place, [_work(session, case, name)])
+    return found
+
+
+def _work(session: Session, case: Case, component: str) -> Step:
+    return lambda: session.builder.work.of(case.model, component, case.workload)
 
 
 def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pytest_sdperf import clock
 from pytest_sdperf.building import cache as cache_module
-from pytest_sdperf.building import key_locks
+from pytest_sdperf.building import key_locks, manifest
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.key_locks import KeyLocks
@@ -84,6 +84,57 @@ def test_damaged_entry_is_rebuilt_and_said_so(tmp_path, damage, fault):
     assert said[0] == f"cache entry k is damaged ({fault}); it is built again"
     assert sorted(p.name for p in entry.path.iterdir()) == ["data", "manifest.json"]
     assert [p.name for p in (tmp_path / "entries").iterdir()] == ["k"]
+
+
+def _check(cache: Cache, *keys: str) -> None:
+    cache.check(keys, threads=2)
+
+
+def test_entries_are_hashed_side_by_side_and_once(tmp_path, monkeypatch):
+    for key, content in (("a", b"abc"), ("b", b"de")):
+        _cache(tmp_path)[0].get_or_make(key, _write(content))
+    together, hashed = threading.Barrier(2, timeout=20), []
+    sha256_file = manifest.sha256_file
+
+    def hash_together(path):
+        together.wait()  # one after the other breaks it
+        hashed.append(path.parent.name)
+        return sha256_file(path)
+
+    monkeypatch.setattr(manifest, "sha256_file", hash_together)
+    monkeypatch.setattr(cache_module, "_TOLD_BYTES", 5)
+    cache, said = _cache(tmp_path)
+    _check(cache, "a", "b", "absent")
+    _check(cache, "a", "b")
+    assert not any(cache.get_or_make(key, _never).made for key in ("a", "b"))
+    assert sorted(hashed) == ["a", "b"]
+    assert said == ["checking 0 MB of the cache"]
+
+
+def test_a_check_of_little_is_not_told(tmp_path):
+    _cache(tmp_path)[0].get_or_make("k", _write(b"abc"))
+    cache, said = _cache(tmp_path)
+    _check(cache, "k")
+    assert said == []
+
+
+def test_what_a_check_finds_damaged_is_told_once_and_rebuilt(tmp_path):
+    path = _cache(tmp_path)[0].get_or_make("k", _write(b"abc")).path
+    (path / "data").write_bytes(b"abd")
+    cache, said = _cache(tmp_path)
+    _check(cache, "k")
+    assert said == []
+    assert cache.get_or_make("k", _write(b"abc")).made
+    assert said == ["cache entry k is damaged (data has another hash than recorded); it is built again"]
+
+
+def test_what_was_checked_stays_while_it_is_needed(tmp_path):
+    _cache(tmp_path)[0].get_or_make("k", _write(b"abc"))
+    cache, _ = _cache(tmp_path)
+    _check(cache, "k")
+    assert _cache(tmp_path)[0].prune(0) == ()
+    cache.release(["k"])
+    assert _cache(tmp_path)[0].prune(0) == ("k",)
 
 
 def test_linked_file_is_not_trusted(tmp_path):

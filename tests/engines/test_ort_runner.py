@@ -212,6 +212,14 @@ def test_placement_counts_the_nodes_of_each_provider(on_cpu):
     assert placed["CPUExecutionProvider"] >= 2
 
 
+@pytest.mark.parametrize(("counts", "told"), [({"::MatMul": 3, "com.microsoft::Gelu": 2}, 5), ({}, None)])
+def test_how_many_nodes_the_file_has_is_told_where_they_were_counted(counts, told):
+    build = Build("k", "onnx", Path("model.onnx"), "float16", counts=counts)
+    memory = _ort_memory.TorchMemory("cuda", 3, torch_device="cpu")
+    runner = _ort.OrtRunner(FakeSession(), request_for(SizedModel(), build), memory=memory, facts={})
+    assert runner.facts().get("file_nodes") == told
+
+
 def test_placement_is_empty_where_onnxruntime_does_not_know(tmp_path):
     import onnxruntime
 

@@ -139,12 +139,14 @@ def test_sentences_of_builds_and_sizes():
     )
     larger = judge_size(now(artifact(5 * GB), subject={"onnxruntime": "1.32.0"}), before(artifact()), policy=GPU)
     fresh = judge_build_time(now(artifact(GB, None, step())), None, policy=GPU)
+    partly = (step("weights", 23.6, now=False), step("compile", 91.7))
+    cached = judge_build_time(now(artifact(GB, None, *partly)), None, policy=GPU)
     first = judge_size(now(TRT), None, policy=GPU)
     gone = judge_size(now(artifact()), before(TRT), policy=GPU)
     unknown = judge_build_time(
         now(artifact(GB, None, step(seconds=60.6, cpu=None))), before(artifact(GB, None, step())), policy=GPU
     )
-    assert [verdict and verdict.sentence for verdict in (waited, larger, fresh, first, gone, unknown)] == [
+    assert [verdict and verdict.sentence for verdict in (waited, larger, fresh, cached, first, gone, unknown)] == [
         (
             "UNet export took 60.6 s, 203 % above its baseline of 20.0 s (held up to 30.0 s, 50 %); the processor "
             "computed for 26.0 s, before for 19.0 s, so it may only have waited for cores, the disk or the network."
@@ -154,7 +156,8 @@ def test_sentences_of_builds_and_sizes():
             "then: onnxruntime 1.31.1 -> 1.32.0."
         ),
         "UNet was built in 20.0 s on cpu-amd-epyc-2c, which has no baseline yet.",
-        "UNet files of 6.00 GB have no baseline yet.",
+        "UNet was built in 115 s, 91.7 s of that now on cpu-amd-epyc-2c, which has no baseline yet.",
+        "UNet files of 6.00 GB, 2.00 GB of that compiled, have no baseline yet.",
         "The size of the UNet compiled files is not known; its baseline has it.",
         (
             "UNet export took 60.6 s, 203 % above its baseline of 20.0 s (held up to 30.0 s, 50 %); what the processor "

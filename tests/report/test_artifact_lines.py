@@ -32,8 +32,9 @@ def now(*steps):
 
 
 LEGEND = [
-    "  build: what making the files took when they were made; warm start: until the first answer of a",
-    "  process that finds everything compiled",
+    "  build: what making the files took when they were made, weights and cached steps included; warm",
+    "  start: until the first answer of a process that finds everything compiled, once its libraries are",
+    "  imported",
 ]
 
 

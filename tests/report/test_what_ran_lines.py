@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from sample_values import CASE, kernels, measurement, sample_with
 
 from pytest_sdperf.judging.pairs import judge_pairs
@@ -54,6 +55,27 @@ def test_where_all_is_well_nothing_is_said_unless_asked_for():
         "  sd15-thin unet bias-add ort-cuda:cuda_graph=on batch 1: 1,573 nodes on CUDA; CUDA graph replayed;",
         "    right answers to changed inputs; 240 kernels: attention-cudnn 32, gemm 184, other 24; 10 % of",
         "    their time is in kernels of no known kind, such as acme_kernel",
+    ]
+
+
+def test_nodes_that_are_not_those_of_the_file_are_told_as_such():
+    graph = {"placement": {"CUDAExecutionProvider": 86, "CPUExecutionProvider": 2}}
+    assert lines(report(**graph, file_nodes=85), every=True)[1:] == [
+        "  sd15-thin unet bias-add ort-cuda:cuda_graph=on batch 1: 86 nodes on CUDA, 2 nodes on CPU (the",
+        "    graph as ONNX Runtime runs it, after its own changes to the 85 nodes of the file)",
+    ]
+    same = ["  sd15-thin unet bias-add ort-cuda:cuda_graph=on batch 1: 86 nodes on CUDA, 2 nodes on CPU"]
+    assert lines(report(**graph, file_nodes=88), every=True)[1:] == same
+    assert lines(report(**graph), every=True)[1:] == same
+
+
+@pytest.mark.parametrize(
+    ("known", "told"), [({"partitions": {"engines": 2}}, "; 2 engines"), ({"partitions_not_available": "silence"}, "")]
+)
+def test_a_compiler_of_graphs_is_not_said_to_have_changed_nodes(known, told):
+    facts = {"placement": {"TensorrtExecutionProvider": 2}, "file_nodes": 85, **known}
+    assert lines(report(**facts), every=True)[1:] == [
+        f"  sd15-thin unet bias-add ort-cuda:cuda_graph=on batch 1: 2 nodes on Tensorrt{told}"
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,8 +16,8 @@ from pytest_sdperf.references import of_case, which
 from pytest_sdperf.replay import ahead
 from pytest_sdperf.running import preparation
 from pytest_sdperf.running.preparation import Needs, prepare
-from pytest_sdperf.selection.purposes import AGREEMENT, COUNTS, REPLAY
-from pytest_sdperf.settings import Settings
+from pytest_sdperf.selection.purposes import AGREEMENT, COUNTS, REPLAY, SPEED
+from pytest_sdperf.settings import PipelineFactory, Selection, Settings
 
 
 class Recorder:
@@ -27,7 +28,10 @@ class Recorder:
         self.cores, self.shared, self._fails = 2, False, fails
         self.holds = Holds(self.run.catalog)
         self.log: list[tuple[str, str, bool]] = []
-        self.builder = SimpleNamespace(expected_counts=lambda model, component, rung: self.note("counts", component))
+        self.builder = SimpleNamespace(
+            expected_counts=lambda model, component, rung: self.note("counts", component),
+            work=SimpleNamespace(of=lambda model, component, workload: self.note("work", component)),
+        )
         self._lock = threading.Lock()
 
     def note(self, step: str, what: str) -> None:
@@ -92,6 +96,33 @@ def test_on_a_gpu_references_follow_one_after_the_other_and_nothing_runs_ahead(m
         ("reference", "text_encoder", False),
         ("reference", "unet", False),
     ]
+
+
+OWN = Selection(pipeline=PipelineFactory("mypipe", "make"))
+MEASURED = (Needs(UNET, frozenset({SPEED})), Needs(TEXT, frozenset({AGREEMENT})))
+
+
+def test_on_a_gpu_the_operations_of_what_is_measured_are_counted_beside_the_builds_once_per_shape(monkeypatch):
+    other = (case(model="sd15-thin", component="unet", engine="torch", batch_size=size) for size in (1, 2))
+    needs = (*MEASURED, *(Needs(one, frozenset({SPEED})) for one in other))
+    log = prepared(monkeypatch, Recorder("cuda"), *needs)
+    assert [entry for entry in log if entry[0] == "work"] == [("work", "unet", True)] * 2
+    assert log[-1] == ("reference", "text_encoder", False)
+
+
+def test_of_a_whole_request_the_operations_of_every_component_are_counted(monkeypatch):
+    whole = case(model="sd15-thin", component="pipeline", engine="torch")
+    log = prepared(monkeypatch, Recorder("cuda"), Needs(whole, frozenset({SPEED})))
+    assert [what for step, what, _ in log if step == "work"] == ["text_encoder", "unet"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "selection"), [("cpu", Selection()), ("cuda", Selection(onnx_dir=Path("graphs"))), ("cuda", OWN)]
+)
+def test_what_has_no_floor_is_not_counted(monkeypatch, kind, selection):
+    session = Recorder(kind)
+    session.run.settings = Settings(selection=selection)
+    assert "work" not in [step for step, *_ in prepared(monkeypatch, session, *MEASURED)]
 
 
 @pytest.mark.parametrize("step", ["build", "counts", "reference", "run"])

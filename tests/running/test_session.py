@@ -20,6 +20,7 @@ from pytest_sdperf.device import Device
 from pytest_sdperf.errors import BaselineError, EngineMissingError
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.options.profiles import Profile
+from pytest_sdperf.processes.process import Event
 from pytest_sdperf.running.run import Run
 from pytest_sdperf.running.session import Session
 from pytest_sdperf.settings import Settings
@@ -159,6 +160,18 @@ def test_the_device_is_calibrated_once(session, asked):
     assert session.calibration(CASE) == session.calibration(CASE) == Calibration(**ANSWER)
     task = "pytest_sdperf.tasks.calibrate:run"
     assert asked == [(task, {"device_kind": "cuda", "device_index": 0}, None, "GPU-1")]
+
+
+def test_the_device_is_calibrated_aloud(session, asked, monkeypatch):
+    def run_task(*arguments, on_event, **how):
+        for event in (Event("say", "calibrating the device"), Event("begin", "a phase")):
+            on_event(event)
+        return ANSWER
+
+    monkeypatch.setattr("pytest_sdperf.measuring.calibrator.run_task", run_task)
+    session.say = asked.append
+    session.calibration(CASE)
+    assert asked == ["calibrating the device"]
 
 
 def test_where_the_suite_has_no_torch_the_interpreter_of_the_profile_is_asked(session, asked, monkeypatch):

@@ -13,6 +13,8 @@ UNET_HALF = f"{_ORT} --component=unet --optimization=bias-add"
 UNET_SINGLE = f"{_ORT} --component=unet --optimization=all-fp16"
 DECODER_HALF = f"{_ORT} --component=vae_decoder --optimization=bias-add"
 DECODER_SINGLE = f"{_ORT} --component=vae_decoder --optimization=fp32"
+# What is counted there needs no engine.
+FUSED_DECODER = "--model=shapes --component=vae_decoder --optimization=bias-add --fuser=native"
 TEXT_HALF = f"{_ORT} --component=text_encoder --optimization=bias-add"
 OTHER_TEXT_HALF = TEXT_HALF.replace("shapes", "sd21-thin")  # with another GELU and an even number of heads
 # The smallest component, as it was exported: what goes wrong outside of the graph shows there as well.

@@ -13,15 +13,18 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pytest_sdperf.fusing import tidy
+from pytest_sdperf.fusing import layout, tidy
 from pytest_sdperf.fusing.counted import counted
 from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph, path_of
 from pytest_sdperf.fusing.native import ready
+from pytest_sdperf.graph import SILU
 from pytest_sdperf.optimization import Optimization
 
 ATTENTION = f"{MICROSOFT}::MultiHeadAttention"
 LAYER_NORM = "::LayerNormalization"
+TRANSPOSE = "::Transpose"
+_NHWC_CONV = f"{MICROSOFT}::NhwcConv"
 _SKIP_LAYER_NORM = f"{MICROSOFT}::SkipLayerNormalization"
 _BIAS_GELU = f"{MICROSOFT}::BiasGelu"
 _VIEWS = ("Reshape", "Transpose", "Cast", "Identity", "Squeeze", "Unsqueeze")
@@ -53,10 +56,12 @@ class Survey:
     Attributes:
         present: `domain::op_type` -> nodes before anything was fused.
         places: Rung -> places that its fusions looked at, lowest rung first.
-        final: `domain::op_type` -> module paths of the nodes after every fusion was applied.
+        final: `domain::op_type` -> module paths of the nodes after every fusion was applied, and transposes cancelled.
+        cancel: How many transposes of the graph cancel as it is, before anything is fused.
     """
 
     present: Mapping[str, int]
+    cancel: int = 0
     places: dict[str, list[Place]] = field(default_factory=dict)
     final: dict[str, list[str]] = field(default_factory=dict)
 
@@ -72,11 +77,12 @@ def survey(model: ir.Model, rungs: Mapping[str, Optimization]) -> Survey:
         BuildError: The model holds an operator in a form that no exporter emits.
     """
     tidy.unify(model)
-    found = Survey(Counter(map(counted, model.graph.all_nodes())))
+    found = Survey(Counter(map(counted, model.graph.all_nodes())), cancel=_cancelling(model.clone()))
     graph = ready(model)
     origins: dict[ir.Node, ir.Node] = {}
     for name, rung in rungs.items():
         found.places[name] = [place for fusion in rung.fusions() for place in _look(fusion, graph, origins)]
+    layout.settle(graph)
     for node in model.graph.all_nodes():
         found.final.setdefault(counted(node), []).append(path_of(node))
     return found
@@ -109,6 +115,14 @@ def expected_sites(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str
     return {op: paths for op, paths in wanted.items() if paths or (op in taken and _made(op, wanted, rungs))}
 
 
+def budgets(found: Survey) -> dict[str, int]:
+    """Return `domain::op_type` of ONNX -> how many a graph may hold at most after the rungs of a survey.
+
+    Only where convolutions are in channels-last layout: without them a transpose is what an exporter made of a module.
+    """
+    return {TRANSPOSE: len(found.final.get(TRANSPOSE, ()))} if found.final.get(_NHWC_CONV) else {}
+
+
 def standing(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str, dict[str, Any]]:
     """Return rung -> `present`: fused nodes that the graph had; `left`: type of node -> where more could be fused.
 
@@ -127,6 +141,9 @@ def standing(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str, dict
         made = set(rung.operators)
         taking = [taker for op in made for taker in takers.get(op, ()) if taker not in made]
         left = Counter({place.origin: place.origin.op_type for place in found.places[name]}.values())
+        if found.cancel and found.present.get(_NHWC_CONV) and _NHWC_CONV in made:
+            # They would cancel: as long as they are there, the layout costs more than it saves.
+            left["Transpose"] = found.cancel
         # An operator of ONNX itself comes from the exporter, and says nothing about what was fused.
         present = sum(found.present.get(op, 0) for op in (*made, *taking) if not op.startswith("::"))
         if rung.operators:
@@ -149,6 +166,14 @@ def _made(op: str, wanted: Mapping[str, Sequence[str]], rungs: Mapping[str, Opti
     return any(wanted.get(one) for one in (*takers, *replacers))
 
 
+def _cancelling(model: ir.Model) -> int:
+    """Return how many transposes of a model cancel if they are moved; the model is changed."""
+    graph = ready(model)
+    before = len(graph.nodes("Transpose"))
+    layout.settle(graph)
+    return before - len(graph.nodes("Transpose"))
+
+
 def _look(fusion: Fusion, graph: FusionGraph, origins: dict[ir.Node, ir.Node]) -> list[Place]:
     places = []
     for node in list(fusion.candidates(graph)):
@@ -156,7 +181,7 @@ def _look(fusion: Fusion, graph: FusionGraph, origins: dict[ir.Node, ir.Node]) -
             continue  # the fusion of an earlier candidate took it in
         path, name, origin = path_of(node), counted(node), origins.get(node, node)
         applies = _applies(fusion, node, graph)
-        op = _form(node, graph) if name == ATTENTION == fusion.op else fusion.op
+        op = _form(node, graph) if name == fusion.op else fusion.op
         try:
             match = fusion.requires(node, graph)
         except RefusalError:
@@ -182,8 +207,13 @@ def _applies(fusion: Fusion, node: ir.Node, graph: FusionGraph) -> bool:
     return True
 
 
-def _form(attention: ir.Node, graph: FusionGraph) -> str:
-    """Return the form that an attention takes when it is packed."""
+def _form(node: ir.Node, graph: FusionGraph) -> str:
+    """Return the form that an operator takes which is fused already: an attention is packed, a norm takes in a SiLU."""
+    op = counted(node)
+    return _packed(node, graph) if op == ATTENTION else f"{op}{SILU}"
+
+
+def _packed(attention: ir.Node, graph: FusionGraph) -> str:
     query, key = (_projection(operand, graph) for operand in attention.inputs[:2])
     itself = query is not None and key is not None and query.inputs[0] is key.inputs[0]
     return f"{ATTENTION}[{'packed-qkv' if itself else 'packed-kv'}]"

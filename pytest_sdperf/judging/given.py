@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
+from pytest_sdperf.judging.target import lacking
 from pytest_sdperf.values import Case
 from pytest_sdperf.values.outcomes import Outcome, Verdict
 
@@ -11,9 +13,18 @@ METRIC = "fusions"
 DONE = ("yes", "has nothing to fuse")
 
 Standing = Mapping[str, str]
+Counts = Mapping[str, int]
 
 
-def judge_as_is(case: Case, counts: Mapping[str, int], rungs: Standing, *, expected: Mapping[str, int]) -> Verdict:
+def judge_as_is(
+    case: Case,
+    counts: Counts,
+    rungs: Standing,
+    *,
+    expected: Counts,
+    target: Counts = MappingProxyType({}),
+    most: Counts = MappingProxyType({}),
+) -> Verdict:
     """Judge a graph that was taken as it is.
 
     Its counts are those of its file, whose hash is in the case: they cannot become fewer, so nothing is REGRESSED.
@@ -23,6 +34,9 @@ def judge_as_is(case: Case, counts: Mapping[str, int], rungs: Standing, *, expec
         counts: `domain::op_type` -> nodes.
         rungs: Rung -> how it stands.
         expected: `domain::op_type` -> nodes that its own structure allows.
+        target: The same, that the torch module allows at the last rung; empty where no weights name one. It also tells
+            of what is written in a form in which no fusion finds a place to begin.
+        most: Operators of ONNX itself -> how many the module needs at most.
 
     Returns:
         GAP if something could be fused that is not, else HELD.
@@ -34,6 +48,11 @@ def judge_as_is(case: Case, counts: Mapping[str, int], rungs: Standing, *, expec
         listed = ", ".join(f"{name} {rungs[name]}" for name in open_rungs)
         sentence = f"{what} could be fused further: {listed}."
         return Verdict(Outcome.GAP, "rungs-missing", sentence, METRIC, obtained, allowed)
+    if missing := lacking(counts, target, most):
+        sentence = (
+            f"{what} lacks operators that its torch module allows, in a form in which no fusion begins: {missing}."
+        )
+        return Verdict(Outcome.GAP, "rungs-missing", sentence, METRIC, obtained, float(sum(target.values())))
     sentence = f"{what} has every rung of the ladder that its structure allows."
     return Verdict(Outcome.HELD, "as-given", sentence, METRIC, obtained, allowed)
 

@@ -36,7 +36,8 @@ def judge_against_target(
         known: What this version of a foreign optimizer is known to reach, or where nothing is stored of it the newest
             older one; None for an optimizer of this project (it has to reach the target). Of an operator that it does
             not name nothing is known, so that none of it can be lost; nor of one whose forms it does not tell apart.
-        most: Operators of ONNX itself -> how many may be left at most.
+        most: Operators of ONNX itself -> how many may be left at most. A foreign optimizer may leave as many as it is
+            known to: its layout is its own.
         allowed_by: What the target was derived from.
         explanation: Where the graph falls short of the target, and why: the first problems become details of the
             verdict.
@@ -51,20 +52,21 @@ def judge_against_target(
     got = {name: counts.get(name, 0) for name in sorted(target)}
     before, older = (known.counts, known.older) if known else ({}, "")
     floor = target if known is None else _comparable(before, target)
+    allowed = most if known is None else _as_known(before, most, gained=_gained(got, floor, target))
     # Transposes stay where an operator is missing: then that one is to be named, and not they.
-    lost = {**_short_of(got, floor, target), **_faded(got, floor, target)} or _over(counts, most)
-    lacking = _short_of(got, target, target)
-    unknown = {name: text for name, text in lacking.items() if name not in floor}
-    more = _more(got, {**target, **floor}, target)
+    lost = {**_short_of(got, floor, target), **_faded(got, floor, target)} or _over(counts, allowed)
+    short_of = _short_of(got, target, target) or _over(counts, most)
+    unknown = {name: text for name, text in short_of.items() if name not in floor and name not in allowed}
+    more = {**_more(got, {**target, **floor}, target), **_fewer(counts, before, most)}
     expected = float(sum(target.values()))
     if lost:
         by = f" that onnxruntime {older} made" if older else ""
         outcome, code, sentence = Outcome.REGRESSED, "operators-lost", f"{what} lost operators{by}: {_listed(lost)}."
-    elif lacking:
+    elif short_of:
         known_so = f"as onnxruntime {older} does" if older else "as it is known to"
         known_so = "and nothing is stored to compare it" if unknown else known_so
         outcome, code = (Outcome.NEW, "below-target-unknown") if unknown else (Outcome.GAP, "below-target")
-        sentence = f"{what} lacks operators that its {allowed_by} allows, {known_so}: {_listed(unknown or lacking)}."
+        sentence = f"{what} lacks operators that its {allowed_by} allows, {known_so}: {_listed(unknown or short_of)}."
     elif more:
         than = f"onnxruntime {older} makes" if older else "known"
         sentence = f"{what} has more operators than {than}: {_listed(more)}."
@@ -72,8 +74,14 @@ def judge_against_target(
     else:
         sentence = f"{what} has every operator that its {allowed_by} allows ({expected:.0f})."
         outcome, code = Outcome.HELD, "as-derived"
-    details = _details(explanation, case, first=lost) if explanation and (lost or lacking) else ()
+    details = _details(explanation, case, first=lost) if explanation and (lost or short_of) else ()
     return Verdict(outcome, code, sentence, METRIC, float(sum(got.values())), expected, details=details)
+
+
+def lacking(counts: Counts, target: Counts, most: Counts) -> str:
+    """Return what a graph lacks of a target, or has left beyond what may be: `NhwcConv 97 of 98`; empty if nothing."""
+    got = {name: counts.get(name, 0) for name in target}
+    return _listed(_short_of(got, target, target) or _over(counts, most))
 
 
 def _details(explanation: Explanation, case: Case, *, first: Mapping[str, str]) -> tuple[str, ...]:
@@ -106,6 +114,25 @@ def _comparable(known: Counts, target: Counts) -> dict[str, int]:
     return {name: known[name] for name in target if name in known and name not in mixed}
 
 
+def _as_known(known: Counts, most: Counts, *, gained: int) -> dict[str, int]:
+    """Return how many operators of ONNX a foreign optimizer may leave; of one that is not stored nothing is known.
+
+    An operator that it has learned to make may stand between two transposes, until it also learns to cancel them.
+    """
+    return {name: max(known[name], limit) + 2 * gained for name, limit in most.items() if name in known}
+
+
+def _fewer(counts: Counts, known: Counts, most: Counts) -> dict[str, str]:
+    """Return what fewer are left of than known, where more were known than may be left."""
+    fewer = (name for name in most if name in known and counts.get(name, 0) < known[name] > most[name])
+    return {name: f"{short(name)} {counts.get(name, 0)} instead of {known[name]}" for name in fewer}
+
+
+def _gained(got: Counts, floor: Counts, target: Counts) -> int:
+    """Return how many more operators there are than known."""
+    return sum(max(got[name] - floor.get(name, 0), 0) for name in got if target[name])
+
+
 def _over(counts: Counts, most: Counts) -> dict[str, str]:
     """Return what there is more of than may be left."""
     over = {name: counts[name] for name, limit in most.items() if counts.get(name, 0) > limit}
@@ -130,8 +157,8 @@ def _faded(got: Counts, floor: Counts, target: Counts) -> dict[str, str]:
         for name in floor
         if not target[name] and got[name] < floor[name] and not name.startswith("::")
     }
-    gained = sum(max(got[name] - floor.get(name, 0), 0) for name in got if target[name])
-    return {name: f"{short(name)} {got[name]} of {floor[name]}" for name in gone} if sum(gone.values()) > gained else {}
+    lost = sum(gone.values()) > _gained(got, floor, target)
+    return {name: f"{short(name)} {got[name]} of {floor[name]}" for name in gone} if lost else {}
 
 
 def _more(got: Counts, ceiling: Counts, target: Counts) -> dict[str, str]:

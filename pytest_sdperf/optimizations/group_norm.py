@@ -28,11 +28,12 @@ class GroupNorm(Optimization):
     forms = {NORM: (f"{NORM}{SILU}",), SKIP: (f"{SKIP}{SILU}",)}
 
     def fusions(self) -> tuple[Fusion, ...]:
-        """Return the rewrites: norms with their activations, then sums into these."""
+        """Return the rewrites: norms with their activations, then sums into these, and what others left out of them."""
         from pytest_sdperf.optimizations.fusions.group_norm import GroupNorm as Rewrite
+        from pytest_sdperf.optimizations.fusions.norm_silu import NormSilu
         from pytest_sdperf.optimizations.fusions.skip_group_norm import SkipGroupNorm
 
-        return (Rewrite(), SkipGroupNorm())
+        return (Rewrite(), SkipGroupNorm(), NormSilu("GroupNorm"), NormSilu("SkipGroupNorm"))
 
     def sites(self, module: torch.nn.Module) -> Mapping[str, Sequence[str]]:
         """Expect a node for every norm of an image, also where it is normalised as a sequence (in a VAE)."""

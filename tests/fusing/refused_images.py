@@ -8,6 +8,7 @@ from by_hand import GROUP_NORM, convolution, group_norm, make
 
 from pytest_sdperf.optimizations.fusions.group_norm import GroupNorm
 from pytest_sdperf.optimizations.fusions.nhwc_conv import NhwcConv
+from pytest_sdperf.optimizations.fusions.norm_silu import NormSilu
 from pytest_sdperf.optimizations.fusions.skip_group_norm import SkipGroupNorm
 
 
@@ -146,5 +147,24 @@ CASES = {
         [GroupNorm(), SkipGroupNorm()],
         lambda: skip_group_norm(z="float[N, 8, 1, 1]"),
         [("t", "Add", "the sum that it normalises is one of shapes that the operator does not add")],
+    ),
+    "SiLU of a norm that others read": (
+        [GroupNorm(), NormSilu("GroupNorm")],
+        lambda: group_norm(outputs="float[N, 8, H, W] y, float[N, 8, H, W] shifted"),
+        [("sdperf_GroupNorm_1", "GroupNorm", "its result is read by others than its SiLU")],
+    ),
+    "SiLU of a norm whose gate others read": (
+        [GroupNorm(), NormSilu("GroupNorm")],
+        lambda: group_norm(outputs="float[N, 8, H, W] y, float[N, 8, H, W] gate"),
+        [("sdperf_GroupNorm_1", "GroupNorm", "its result is read by others than its SiLU")],
+    ),
+    "SiLU of a view of a norm": (
+        [GroupNorm(), NormSilu("GroupNorm")],
+        lambda: group_norm(
+            outputs="float[N, 8, L] y",
+            weights={"sequence": np.array([0, 8, -1])},
+            lines={**GROUP_NORM, "view": "Reshape(shifted, sequence)", "gate": "Sigmoid(view)", "y": "Mul(view, gate)"},
+        ),
+        [("sdperf_GroupNorm_1", "GroupNorm", "more than a transpose is between it and its SiLU, or others read it")],
     ),
 }

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import by_hand
 import numpy as np
+import onnx_ir as ir
 import pytest
 import rewriting
 from by_hand import CLOSE, GROUP_NORM, INTS, convolution, group_norm, make
+from half_fused import lose_silus, loses
 
 from pytest_sdperf.optimizations.fusions.group_norm import GroupNorm
 from pytest_sdperf.optimizations.fusions.nhwc_conv import NhwcConv
+from pytest_sdperf.optimizations.fusions.norm_silu import NormSilu
 from pytest_sdperf.optimizations.fusions.skip_group_norm import SkipGroupNorm
 
 CONV = [NhwcConv()]
@@ -175,6 +178,45 @@ def test_images_are_fused(name):
     found = {op: inputs[0] if op == "bias" else counts[f"com.microsoft::{op}"] or counts[op] for op in expected}
     assert found == expected
     assert max(by_hand.errors(build, model)) < CLOSE
+
+
+@pytest.mark.parametrize("name", [name for name, (_, fusions, _) in FUSED.items() if fusions is ALL])
+def test_a_norm_that_was_fused_before_takes_in_the_sum_before_it(name):
+    build, _, expected = FUSED[name]
+    model = build()
+    by_hand.fuse(model, NhwcConv(), GroupNorm())
+    by_hand.fuse(model, SkipGroupNorm())
+    found = [node for node in model.graph if node.op_type == "SkipGroupNorm"]
+    assert len(found) == expected["SkipGroupNorm"]
+    assert [len(node.inputs) for node in found] == [expected.get("bias", 4) for _ in found]
+    assert max(by_hand.errors(build, model)) < CLOSE
+
+
+@pytest.mark.parametrize("how", loses)
+@pytest.mark.parametrize("sums", [False, True])
+def test_a_norm_that_was_fused_without_its_silu_takes_it_in(sums, how):
+    def build():
+        return after_conv("Add(c, s)", f"{X}, float[N, 8, H, W] s") if sums else group_norm()
+
+    model = build()
+    by_hand.fuse(model, *ALL)
+    assert lose_silus(model, how) == 1
+    by_hand.fuse(model, NormSilu("GroupNorm"), NormSilu("SkipGroupNorm"))
+    counts = rewriting.counts(model)
+    (norm,) = (node for node in model.graph if node.op_type in ("GroupNorm", "SkipGroupNorm"))
+    assert norm.attributes["activation"].as_int() == 1
+    assert [counts[op] for op in ("Sigmoid", "Mul", "com.microsoft::QuickGelu")] == [0, 0, 0]
+    assert max(by_hand.errors(build, model)) < CLOSE
+
+
+def test_the_activation_of_clip_is_not_taken_for_a_silu():
+    model = group_norm()
+    by_hand.fuse(model, *ALL)
+    lose_silus(model, "QuickGelu")
+    (gelu,) = (node for node in model.graph if node.op_type == "QuickGelu")
+    gelu.attributes["alpha"] = ir.AttrFloat32("alpha", 1.702)
+    assert by_hand.fuse(model, NormSilu("GroupNorm")) == []
+    assert rewriting.counts(model)["com.microsoft::QuickGelu"] == 1
 
 
 def test_a_shared_kernel_is_transposed_once():

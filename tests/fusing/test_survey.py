@@ -6,10 +6,15 @@ import graph_zoo
 import numpy as np
 import onnx_ir as ir
 import pytest
+from half_fused import lose_silus, loses
 from onnx import TensorProto, helper
+from rewriting import build
+from zoo_targets import counted
 
+from pytest_sdperf import ladder
+from pytest_sdperf.fusing import layout
 from pytest_sdperf.fusing.native import fuse
-from pytest_sdperf.fusing.survey import expected_sites, standing, survey
+from pytest_sdperf.fusing.survey import budgets, expected_sites, standing, survey
 from pytest_sdperf.optimizations import LADDER
 
 RUNGS = {rung.name: rung for rung in LADDER}
@@ -142,3 +147,104 @@ def test_what_was_fused_before_is_expected_of_lower_rungs_too():
     model = graph_zoo.load_structure("torch-2.13/sd15-thin-vae_decoder-dynamo-18-static")
     fuse(model, RUNGS["nhwc-conv"].fusions())
     assert counts(model, {name: RUNGS[name] for name in ("fp32", "fp16")}) == {f"{MICROSOFT}NhwcConv": 36}
+
+
+# ------------------------------------------------------------------------------- what somebody else left out
+
+
+FUSIONS = [fusion for rung in LADDER for fusion in rung.fusions()]
+# A graph with something of each kind, and which fusions find something in it.
+VAE_NAME = "torch-2.13/sd15-thin-vae_decoder-torchscript-17-static"
+TEXT_NAME = "torch-2.13/sd15-thin-text_encoder-dynamo-18-static"
+OTHER_TEXT_NAME = "torch-2.13/sdxl-thin-text_encoder_2-dynamo-18-static"
+
+
+def left_of(model):
+    return {rung: one["left"] for rung, one in standing(survey(model, RUNGS), RUNGS).items() if one["left"]}
+
+
+@pytest.mark.parametrize("name", [*KNOWN, "torch-2.13/sd15-thin-unet-dynamo-23-static"])
+def test_nothing_is_left_where_everything_was_fused(name):
+    model = graph_zoo.load_structure(name)
+    fuse(model, FUSIONS)
+    assert left_of(model) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "without", "left"),
+    [
+        (UNET_NAME, "SkipLayerNormalization", {"fp16": {"LayerNormalization": 32}}),
+        (UNET_NAME, "Attention", {"fmha": {"Softmax": 32}, "packed-qkv": {"Softmax": 32}}),
+        (UNET_NAME, "NhwcConv", {"nhwc-conv": {"Conv": 98}}),
+        (UNET_NAME, "GroupNorm", {"group-norm": {"InstanceNormalization": 61}}),
+        (UNET_NAME, "SkipGroupNorm", {"group-norm": {"GroupNorm": 45}}),
+        (UNET_NAME, "BiasSplitGelu", {"bias-split-gelu": {"Gelu": 16}}),
+        (UNET_NAME, "PackedQkv", {"packed-qkv": {"MultiHeadAttention": 32}}),
+        (UNET_NAME, "BiasAdd", {"bias-add": {"Add": 16}}),
+        (VAE_NAME, "SkipGroupNorm", {"group-norm": {"GroupNorm": 12}}),
+        (VAE_NAME, "Attention", {"fmha": {"Softmax": 1}}),
+        (TEXT_NAME, "QuickGelu", {"fp16": {"Sigmoid": 12}}),
+        (OTHER_TEXT_NAME, "Gelu", {"fp16": {"Erf": 32}}),
+        (OTHER_TEXT_NAME, "BiasGelu", {"fp16": {"Gelu": 32}}),
+    ],
+)
+def test_each_fusion_that_was_left_out_is_seen_in_what_the_others_made(name, without, left):
+    model = graph_zoo.load_structure(name)
+    fuse(model, [fusion for fusion in FUSIONS if type(fusion).__name__ != without])
+    assert left_of(model) == left
+
+
+@pytest.mark.parametrize("how", loses)
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [(UNET_NAME, {"GroupNorm": 16, "SkipGroupNorm": 29}), (VAE_NAME, {"GroupNorm": 18, "SkipGroupNorm": 11})],
+)
+def test_norms_that_have_lost_their_silu_are_seen_and_expected_to_have_it(name, left, how):
+    model = graph_zoo.load_structure(name)
+    fuse(model, FUSIONS)
+    whole = counts(model.clone())
+    lose_silus(model, how)
+    assert left_of(model.clone())["group-norm"] == left
+    assert counts(model) == whole
+
+
+def test_norms_whose_silu_is_not_theirs_alone_are_expected_to_have_it_too():
+    model = graph_zoo.load_structure(VAE_NAME)
+    fuse(model, FUSIONS)
+    whole = counts(model.clone())
+    lose_silus(model, "Sigmoid")
+    norm = next(node for node in model.graph if node.op_type == "GroupNorm")
+    model.graph.outputs.append(norm.outputs[0])
+    assert counts(model.clone()) == whole
+    assert [place.fused for place in survey(model, RUNGS).places["group-norm"]].count(False) == 1
+
+
+@pytest.mark.parametrize(("name", "cancel"), [(UNET_NAME, 214), (VAE_NAME, 71)])
+def test_transposes_that_cancel_are_left_of_channels_last_convolutions(name, cancel, monkeypatch):
+    model = graph_zoo.load_structure(name)
+    with monkeypatch.context() as broken:
+        broken.setattr(layout, "settle", lambda graph: None)
+        fuse(model, FUSIONS)
+    assert left_of(model) == {"nhwc-conv": {"Transpose": cancel}}
+
+
+@pytest.mark.parametrize("selection", ["nhwc-conv", "group-norm", "all-fmha", "bias-add"])
+@pytest.mark.parametrize("name", [UNET_NAME, VAE_NAME, UNET_NAME.replace("18", "23")])
+def test_a_structure_lets_as_many_transposes_be_as_the_fuser_leaves(name, selection, monkeypatch):
+    rungs = {rung: RUNGS[rung] for rung in ladder.rungs(selection, tuple(RUNGS))}
+    most = budgets(survey(graph_zoo.load_structure(name), rungs))
+    model = graph_zoo.load_structure(name)
+    build(model, selection)
+    assert counted(model)["::Transpose"] == most["::Transpose"]
+    monkeypatch.setattr(layout, "settle", lambda graph: None)
+    broken = graph_zoo.load_structure(name)
+    build(broken, selection)
+    assert counted(broken)["::Transpose"] > most["::Transpose"]
+
+
+@pytest.mark.parametrize(
+    ("name", "selection"), [(UNET_NAME, "fmha"), (UNET_NAME, "all-nhwc-conv"), (TEXT_NAME, "bias-add")]
+)
+def test_without_channels_last_convolutions_transposes_are_the_exporters(name, selection):
+    rungs = {rung: RUNGS[rung] for rung in ladder.rungs(selection, tuple(RUNGS))}
+    assert budgets(survey(graph_zoo.load_structure(name), rungs)) == {}

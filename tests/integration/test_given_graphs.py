@@ -7,8 +7,10 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from half_fused import lose_silus
 from user_project import joined, report_of
 
+from pytest_sdperf.fusing import layout
 from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.optimizations import LADDER
 
@@ -106,4 +108,59 @@ def test_a_graph_that_is_not_fused_is_a_gap_as_it_is(given):
             "The text_encoder graph of sd15-thin, taken as it is, could be fused further: fp16 no (float32 weights, 24 "
             "LayerNormalization left, 12 Sigmoid left), fmha no (12 Softmax left)."
         ),
+    )
+
+
+ENCODER_NAME = "torch-2.13/sd15-thin-vae_encoder-dynamo-18-static"
+ENCODER_TESTS = """
+    import pytest
+
+    pytestmark = pytest.mark.sdperf(components=["vae_encoder"])
+
+    def test_counts(build, expected_counts, fused):
+        fused(build, expected_counts)
+"""
+COULD = "The vae_encoder graph of sd15-thin, taken as it is, could be fused further:"
+WHOLE = "The vae_encoder graph of sd15-thin, taken as it is, has every rung of the ladder that its structure allows."
+
+
+def fused_but_for(*left_out, settled=True):
+    model = graph_zoo.load(ENCODER_NAME)
+    fusions = [fusion for rung in LADDER for fusion in rung.fusions() if type(fusion).__name__ not in left_out]
+    with pytest.MonkeyPatch.context() as broken:
+        if not settled:
+            broken.setattr(layout, "settle", lambda graph: None)
+        fuse(model, fusions, to_float16=True)
+    return model
+
+
+def without_silus():
+    model = fused_but_for()
+    lose_silus(model, "Sigmoid")
+    return model
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (fused_but_for, ("HELD", WHOLE)),
+        (without_silus, ("GAP", f"{COULD} group-norm partly (14 GroupNorm left, 7 SkipGroupNorm left).")),
+        (lambda: fused_but_for("SkipGroupNorm"), ("GAP", f"{COULD} group-norm partly (8 GroupNorm left).")),
+        (lambda: fused_but_for(settled=False), ("GAP", f"{COULD} nhwc-conv partly (55 Transpose left).")),
+    ],
+    ids=["whole", "silus-lost", "sums-lost", "layout-lost"],
+)
+def test_what_a_graph_lacks_that_was_fused_elsewhere_is_told_and_can_be_had(user, make, told):
+    user.project(conftest="pass", tests=ENCODER_TESTS, options={"model": "sd15-thin", "fuser": "native"})
+    (user.path / "given/vae_encoder").mkdir(parents=True)
+    ir.save(make(), user.path / "given/vae_encoder/model.onnx", external_data="model.onnx_data")
+    user.run("--sdperf-onnx-dir=given", "--sdperf-optimization=as-is").assert_outcomes(passed=1)
+    (verdict,) = user.verdicts("fusions")
+    assert (verdict["outcome"], verdict["sentence"]) == told
+    user.run("--sdperf-onnx-dir=given", "--sdperf-optimization=bias-add").assert_outcomes(passed=1)
+    (verdict,) = user.verdicts("fusions")
+    assert verdict["outcome"] == "HELD"
+    assert verdict["sentence"] == (
+        "The vae_encoder graph of sd15-thin at bias-add, fused by native, has every operator that its own structure "
+        "allows (51)."
     )

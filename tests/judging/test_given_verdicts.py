@@ -35,6 +35,39 @@ def test_a_graph_with_every_rung_holds():
     )
 
 
+def test_a_graph_without_what_its_module_allows_is_a_gap_although_no_fusion_could_begin():
+    rungs = {"fp16": "yes", "fmha": "has nothing to fuse", "nhwc-conv": "yes"}
+    counts = {"com.microsoft::NhwcConv": 98, "::Transpose": 2}
+    verdict = judge_as_is(
+        CASE, counts, rungs, expected=counts, target={**EXPECTED, "::Conv": 0}, most={"::Transpose": 2}
+    )
+    assert verdict == Verdict(
+        Outcome.GAP,
+        "rungs-missing",
+        "The unet graph of sd15, taken as it is, lacks operators that its torch module allows, in a form in which no "
+        "fusion begins: MultiHeadAttention 0 of 32.",
+        "fusions",
+        100.0,
+        130.0,
+    )
+
+
+def test_a_graph_with_more_transposes_than_its_module_needs_is_a_gap():
+    rungs, counts = {"fp16": "yes"}, {**EXPECTED, "::Transpose": 3}
+    verdict = judge_as_is(CASE, counts, rungs, expected=EXPECTED, target=EXPECTED, most={"::Transpose": 2})
+    assert (verdict.outcome, verdict.sentence) == (
+        Outcome.GAP,
+        (
+            "The unet graph of sd15, taken as it is, lacks operators that its torch module allows, in a form in which "
+            "no fusion begins: 3 Transpose left (at most 2)."
+        ),
+    )
+    held = judge_as_is(
+        CASE, {**counts, "::Transpose": 2}, rungs, expected=EXPECTED, target=EXPECTED, most={"::Transpose": 2}
+    )
+    assert held.outcome is Outcome.HELD
+
+
 def test_one_line_per_component():
     found = {"unet": {"fp16": "yes", "nhwc-conv": "no (98 Conv left)"}, "vae_decoder": {"fp16": "yes"}}
     assert standing_lines(found) == [

@@ -121,6 +121,46 @@ def test_what_stays_because_an_operator_is_missing_is_not_named_beside_it():
     assert verdict.sentence == f"{WHAT} lost operators: NhwcConv 97 of 98."
 
 
+LAYOUT = "::Transpose"
+
+
+@pytest.mark.parametrize(
+    ("counts", "known", "outcome", "code", "end"),
+    [
+        # Where operators are all there, more transposes than the module needs are what is lacking, ...
+        ({**ALL, LAYOUT: 74}, {**ALL, MHA: 0, "::Conv": 0, LAYOUT: 74}, GAP, "below-target",
+         "lacks operators that its torch module allows, as it is known to: 74 Transpose left (at most 2)."),
+        ({**ALL, LAYOUT: 75}, {**ALL, MHA: 0, "::Conv": 0, LAYOUT: 74}, REGRESSED, "operators-lost",
+         "lost operators: 75 Transpose left (at most 74)."),
+        ({**ALL, LAYOUT: 2}, {**ALL, MHA: 0, "::Conv": 0, LAYOUT: 74}, IMPROVED, "more-fused",
+         "has more operators than known: Transpose 2 instead of 74."),
+        # ... and nobody is told off for what the module needs.
+        ({**ALL, LAYOUT: 2}, {**ALL, MHA: 0, "::Conv": 0, LAYOUT: 0}, HELD, "as-derived",
+         "has every operator that its torch module allows (114)."),
+        # Counts that were stored without them say nothing of them.
+        ({**ALL, LAYOUT: 74}, {**ALL, MHA: 0, "::Conv": 0}, NEW, "below-target-unknown",
+         ("lacks operators that its torch module allows, and nothing is stored to compare it: 74 Transpose left (at "
+         "most 2).")),
+        ({**ALL, LAYOUT: 74}, {}, NEW, "below-target-unknown",
+         ("lacks operators that its torch module allows, and nothing is stored to compare it: 74 Transpose left (at "
+         "most 2).")),
+        # Also where operators are missing, as they are known to be.
+        ({CONV: 98, LAYOUT: 322}, {CONV: 98, QKV: 0, LAYOUT: 322}, GAP, "below-target",
+         "lacks operators that its torch module allows, as it is known to: MultiHeadAttention[packed-qkv] 0 of 16."),
+        ({CONV: 98, LAYOUT: 323}, {CONV: 98, QKV: 0, LAYOUT: 322}, REGRESSED, "operators-lost",
+         "lost operators: 323 Transpose left (at most 322)."),
+        # What is made for the first time may stand between two of them.
+        ({**ALL, CONV: 98, LAYOUT: 354}, {CONV: 98, QKV: 0, MHA: 0, "::Conv": 0, LAYOUT: 322}, GAP, "below-target",
+         "lacks operators that its torch module allows, as it is known to: 354 Transpose left (at most 2)."),
+        ({**ALL, CONV: 98, LAYOUT: 355}, {CONV: 98, QKV: 0, MHA: 0, "::Conv": 0, LAYOUT: 322}, REGRESSED,
+         "operators-lost", "lost operators: 355 Transpose left (at most 354)."),
+    ],
+)  # fmt: skip
+def test_the_layout_of_a_foreign_optimizer_is_held_to_what_is_known_of_it(counts, known, outcome, code, end):
+    verdict = judge_against_target(CASE, counts, TARGET, known=Known(known), most={LAYOUT: 2})
+    assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, f"{WHAT} {end}")
+
+
 def test_what_was_lost_is_explained_before_what_was_never_there():
     missing = [Unfused(QKV, f"unet.b.{i}.attn1", "left", QKV, f"node_softmax_{i}", "Softmax") for i in range(16)]
     missing.append(Unfused(CONV, "unet.conv_in", "no candidate node was found there"))

@@ -9,6 +9,7 @@ from pytest_sdperf.faults.fault import Fault, NowhereError, Place
 from pytest_sdperf.faults.graph.changes import array, bypass, find, first_two, put, swap
 from pytest_sdperf.faults.wanted import (
     DECODER,
+    FUSED_DECODER,
     OTHER_TEXT_HALF,
     TEXT_ENCODER,
     TEXT_HALF,
@@ -101,7 +102,6 @@ def _write_differently(model: ir.Model, nodes: Sequence[ir.Node]) -> None:
         given.replace_input_with(0, node.outputs[0])
 
 
-_FUSED_DECODER = "--model=shapes --component=vae_decoder --optimization=bias-add --fuser=native"
 _SEEN = too_far(UNET, "float16")
 FAULTS = (
     Fault(
@@ -159,7 +159,7 @@ FAULTS = (
             "The vae_decoder graph of shapes at bias-add, fused by native, lost operators: GroupNorm[silu] # of #.",
             by="fusions",
         ),
-        DECODER, _FUSED_DECODER,
+        DECODER, FUSED_DECODER,
     ),
     Fault(
         "graph-silu-not-taken-in",
@@ -171,6 +171,6 @@ FAULTS = (
             "SkipGroupNorm[silu] 0 of #.",
             by="fusions",
         ),
-        DECODER, _FUSED_DECODER,
+        DECODER, FUSED_DECODER,
     ),
 )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_sdperf.faults.fault import Fault, NowhereError, Place
 from pytest_sdperf.faults.graph.changes import array, drop_inputs, find, first_two, put, swap
-from pytest_sdperf.faults.wanted import DECODER, DECODER_HALF, UNET, UNET_HALF, too_far
+from pytest_sdperf.faults.wanted import DECODER, DECODER_HALF, FUSED_DECODER, UNET, UNET_HALF, regressed, too_far
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -59,6 +59,23 @@ def enlarge_late(model: ir.Model) -> None:
         node.attributes[name] = ir.AttrString(name, value)
 
 
+def part_transposes(model: ir.Model) -> None:
+    """Put the image that each norm reads into the other layout and back."""
+    import onnx_ir as ir
+
+    for index, norm in enumerate(find(model, "GroupNorm", "SkipGroupNorm")):
+        image = norm.inputs[0]
+        assert image is not None
+        there = ir.node("Transpose", [image], {"perm": [0, 3, 1, 2]}, name=f"planted_there_{index}")
+        back = ir.node("Transpose", there.outputs, {"perm": [0, 2, 3, 1]}, name=f"planted_back_{index}")
+        for node in (there, back):
+            node.outputs[0].name = node.name
+            if image.dtype is not None:
+                node.outputs[0].dtype = image.dtype
+        norm.replace_input_with(0, back.outputs[0])
+        model.graph.insert_before(norm, [there, back])
+
+
 _SEEN = too_far(UNET, "float16")
 FAULTS = (
     Fault(
@@ -95,5 +112,17 @@ FAULTS = (
         "graph-image-enlarged-late",
         "The decoder doubles pixels from their upper edge instead of their lower one.",
         Place.GRAPH, enlarge_late, too_far(DECODER, "float16"), DECODER, DECODER_HALF,
+    ),
+    Fault(
+        "graph-transposes-do-not-cancel",
+        "Every operator is fused, and round each norm the image goes into the other layout and back.",
+        Place.GRAPH, part_transposes,
+        regressed(
+            "operators-lost",
+            "The vae_decoder graph of shapes at bias-add, fused by native, lost operators: # Transpose left (at most "
+            "2).",
+            by="fusions",
+        ),
+        DECODER, FUSED_DECODER,
     ),
 )  # fmt: skip

@@ -14,6 +14,9 @@ from pytest_sdperf.values.floor import UNKNOWN
 
 # Told elsewhere: beside the floors, and as the share of time that threads waited.
 _ELSEWHERE = (UNKNOWN, "Load average")
+# What a card does all the time, and what it did for less than half a second. `--sdperf-json` holds these too.
+_USUAL, _SHORTEST_S = "normal for this card", 0.5
+_SECONDS = re.compile(r"^While measuring: .*, (\S+) s\.$")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -24,7 +27,7 @@ def remark_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]
     several = batches_differ(one.case for _, one in sides)
     for side, one in sides:
         for remark in dict.fromkeys(one.remarks):
-            if not remark.startswith(_ELSEWHERE):
+            if not (remark.startswith(_ELSEWHERE) or _is_trifling(remark)):
                 found.setdefault(_NUMBER.sub("#", remark), []).append((remark, one, side))
     for same in found.values():
         remark, one, side = max(same, key=lambda item: _numbers(item[0]))
@@ -35,6 +38,11 @@ def remark_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]
         else:
             where = label if cases == "1 case" else cases
         yield from wrapped(f"{remark.rstrip('.')} ({where})", width=width, rest=INDENT)
+
+
+def _is_trifling(remark: str) -> bool:
+    lasted = _SECONDS.match(remark)
+    return _USUAL in remark or (lasted is not None and float(lasted[1]) < _SHORTEST_S)
 
 
 def _numbers(remark: str) -> list[float]:

@@ -55,6 +55,18 @@ def test_what_is_told_elsewhere_is_not_told_twice():
     assert lines(report(ONE, *told), report(EIGHT)) == []
 
 
+def test_what_is_normal_for_a_card_or_hardly_happened_is_not_told():
+    usual = "The clocks are held by: software power cap (clocks event reason 0x4, normal for this card)."
+    assert lines(report(ONE, usual, CAPPED.format(0.0194), CAPPED.format("1.5e-05"))) == []
+    assert lines(report(ONE, CAPPED.format(0.5))) == [
+        "While measuring: software power cap, 0.5 s (sd15 unet fp16 (ort) ort-cuda)"
+    ]
+    held = "The clocks are held by: locked clocks (clocks event reason 0x2)."
+    assert lines(report(ONE, held)) == [
+        "The clocks are held by: locked clocks (clocks event reason 0x2) (sd15 unet fp16 (ort) ort-cuda)"
+    ]
+
+
 def test_it_stands_below_the_table():
     texts = [line.text for line in report_lines([report(ONE, BLIND)], RunInfo("A card", "card"), width=120)]
     place = texts.index(f"{BLIND.rstrip('.')} (sd15 unet fp16 (ort) ort-cuda)")

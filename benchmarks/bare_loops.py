@@ -36,8 +36,8 @@ PASSED = {
     "torch": set(),
 }
 
-# The two loops may differ by so much, and ours from their mean, as shares.
-AGREE, OFF = 0.02, 0.05
+# The two loops may differ by so much, and ours from their mean, as shares; on a CPU there is always something else.
+AGREE, OFF, OFF_ON_CPU = 0.02, 0.02, 0.05
 
 
 def why_not(runner):
@@ -91,7 +91,7 @@ def bare_loop_ms(runner, tmp_path):
     return loop
 
 
-def judge_by_loops(ours_ms, before_ms, after_ms):
+def judge_by_loops(ours_ms, before_ms, after_ms, *, allowed):
     """Fail where ours is off, and skip where the two loops do not agree with each other."""
     both = f"{before_ms:.3f} and {after_ms:.3f} ms"
     apart, ratio = (
@@ -102,10 +102,10 @@ def judge_by_loops(ours_ms, before_ms, after_ms):
         pytest.skip(
             f"no yardstick: the bare loops before and after took {both}, {share(apart)} apart; ours {ours_ms:.3f} ms"
         )
-    if abs(ratio - 1) > OFF:
+    if abs(ratio - 1) > allowed:
         pytest.fail(
             f"ours {ours_ms:.3f} ms is {above_or_below(ratio)} the bare loops before and after, which took {both}; "
-            f"{share(OFF)} is allowed",
+            f"{share(allowed)} is allowed",
             pytrace=False,
         )
 
@@ -119,4 +119,4 @@ def test_the_suites_measure_what_a_bare_loop_measures(runner, bench, bare_loop_m
     with capsys.disabled():
         print(f"\n{case.engine} {case.optimization} batch {case.batch_size}: ours {ours:.3f} ms,", end=" ")
         print(f"bare loop {before:.3f} and {after:.3f} ms, ratio {ratio:.3f}")
-    judge_by_loops(ours, before, after)
+    judge_by_loops(ours, before, after, allowed=OFF_ON_CPU if runner.workbench.device.kind == "cpu" else OFF)

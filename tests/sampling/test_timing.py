@@ -199,4 +199,5 @@ def test_the_share_that_is_told_is_the_one_that_was_obtained():
 
 
 def test_without_a_self_test_nothing_is_slowed_and_nothing_told():
-    assert sample(FakeDevice([1.0])).facts == {}
+    # Whether threads waited is told whenever the kernel counted any of their time meanwhile.
+    assert sample(FakeDevice([1.0])).facts.keys() <= {"waited"}

@@ -69,7 +69,9 @@ def test_rungs_share_weights_and_export(folder, built):
         ("fuse-ort", False),
     ]  # nobody named the run
     assert raw.steps == half.steps[:2]
-    assert all(step.seconds > 0 and step.cpu_seconds > 0 for step in half.steps)
+    assert all(step.seconds > 0 for step in half.steps)
+    # The kernel counts processor time in hundredths of a second, and drawing so few weights takes less.
+    assert all(step.cpu_seconds > 0 for step in half.steps[1:])
     assert raw.counts["::LayerNormalization"] == 6
     assert not list(folder.rglob("stderr.txt"))
 

@@ -354,8 +354,10 @@ def test_on_the_cpu_nothing_is_out_of_place(on_cpu):
     assert on_cpu.facts()["accumulation"] == "float32"
 
 
-@pytest.mark.parametrize(("provider", "severity"), [("CPUExecutionProvider", 3), ("CUDAExecutionProvider", 2)])
-def test_warnings_are_asked_for_where_copies_between_devices_can_be(provider, severity, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("provider", "severity", "arenas"), [("CPUExecutionProvider", 3, 2), ("CUDAExecutionProvider", 2, 1)]
+)
+def test_what_a_session_on_a_gpu_says_is_asked_for(provider, severity, arenas, monkeypatch, tmp_path):
     import onnxruntime
 
     class Session:
@@ -365,8 +367,10 @@ def test_warnings_are_asked_for_where_copies_between_devices_can_be(provider, se
         def get_providers(self):
             return self.providers
 
+    heard = []
     monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    monkeypatch.setattr(onnxruntime, "set_default_logger_severity", heard.append)
     request = request_for(ProbeModel(), Build("k", "onnx", tmp_path / "model.onnx", "float32"))
     options = _ort.session_options(onnxruntime, {})
     options = _ort.create_session(request, options=options, providers=[provider]).options
-    assert (options.log_severity_level, options.logid) == (severity, "unet")
+    assert (options.log_severity_level, options.logid, heard) == (severity, "unet", [arenas])

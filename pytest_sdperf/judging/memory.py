@@ -64,6 +64,12 @@ def chance_of_all(processes: int, *, drew: int, of: int) -> float:
     return math.prod((drew + 1 + number) / (of + 2 + number) for number in range(processes))
 
 
+def beyond_least(peaks: Sequence[int], source: str, *, policy: Policy) -> list[int]:
+    """Return the peaks of processes, in bytes, that are above the least of them by more than counts as no change."""
+    limit = min(peaks) + policy.memory_reach(min(peaks), source) if peaks else 0.0
+    return [peak for peak in peaks if peak > limit]
+
+
 def more_than(limit: float, values: Sequence[int]) -> str:
     """Return what is to be said of processes that took more than a limit; nothing where none did, or all."""
     more = [value for value in values if value > limit]

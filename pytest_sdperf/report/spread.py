@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_sdperf.judging.memory import METRICS, beyond_least
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.units import digits, megabytes, plural, time_unit
@@ -14,18 +15,15 @@ _RUNS = {"first": "first-run-memory", "second": "second-run-memory"}
 def peaks_of(report: CaseReport, metric: str) -> list[int]:
     """Return the peaks of the processes that could tell them, in bytes."""
     samples = report.measurement.samples if report.measurement is not None else ()
-    first = metric == _RUNS["first"]
-    peaks = (sample.first_run_bytes if first else sample.second_run_bytes for sample in samples)
-    return [peak for peak in peaks if peak]
+    return [peak for sample in samples if (peak := METRICS[metric](sample))]
 
 
 def peaks_beyond(report: CaseReport, metric: str) -> list[int]:
     """Return the peaks that are above the least by more than counts as no change, in bytes."""
-    peaks = peaks_of(report, metric)
-    if not peaks or report.measurement is None:
+    if report.measurement is None or not report.measurement.samples:
         return []
-    reach = _policy(report).memory_reach(min(peaks), report.measurement.samples[0].memory_source)
-    return [peak for peak in peaks if peak > min(peaks) + reach]
+    source = report.measurement.samples[0].memory_source
+    return beyond_least(peaks_of(report, metric), source, policy=_policy(report))
 
 
 def spread_of(report: CaseReport) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase
+from pytest_sdperf.judging.memory import beyond_least
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.report.artifacts import told_of
 from pytest_sdperf.units import MEGABYTE, megabytes, percent, plural, seconds
@@ -101,8 +102,7 @@ def told(session: Session) -> str:
     peaks = [sample.second_run_bytes for sample in session.samples if sample.second_run_bytes]
     if not peaks:
         return seconds(latency_s(session))
-    reach = Policy().memory_reach(min(peaks), session.samples[0].memory_source)
-    more = [peak for peak in peaks if peak > min(peaks) + reach]
+    more = beyond_least(peaks, session.samples[0].memory_source, policy=Policy())
     others = f" (up to {max(peaks) / MEGABYTE:,.0f} in {len(more)} of {len(peaks)} processes)" if more else ""
     return f"{seconds(latency_s(session))}, {megabytes(min(peaks))}{others}"
 

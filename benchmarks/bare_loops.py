@@ -66,7 +66,7 @@ def command_of(runner, folder):
         command = [HERE / "torch_loop.py", config, build.path, inputs, build.floating, place]
     else:
         given = engine.all_options(dict(runner.request.options))
-        options = provider_options(given, 0) if engine.name == "ort-cuda" else {}
+        options = provider_options(given, 0, floating=build.floating) if engine.name == "ort-cuda" else {}
         command = [HERE / "onnxruntime_loop.py", build.path, inputs, PROVIDERS[engine.name], json.dumps(options)]
     return [str(word) for word in (python, *command)]
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures one NVIDIA GPU, what is worth most first: the ladder of sd15, then the engines, then bare loops beside ours,
-# what the rules are worth on this card, every kernel of attention, pictures of a trained model, second calls, then whole
-# requests, larger models and other choices of convolutions. Prints what is stored last.
+# Measures one NVIDIA GPU, what is worth most first: the ladder of sd15, then torch and onnxruntime, then bare loops beside
+# ours, what the rules are worth on this card, every kernel of attention, pictures of a trained model, second calls, whole
+# requests, larger models, the same with torch, and other choices of convolutions. Prints what is stored last.
 #
 #     benchmarks/measure_card.sh [FOLDER [STEP ...]]      default: ./card, every step
 #
@@ -14,14 +14,15 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+all=(hardware ladder torch onnxruntime loops selftest attention pictures replay requests larger larger-torch convolutions)
 folder=${1:-card}
 shift $(($# > 0 ? 1 : 0))
 steps=("$@")
-[ ${#steps[@]} -gt 0 ] || steps=(hardware ladder engines loops selftest attention pictures replay requests larger convolutions)
+[ ${#steps[@]} -gt 0 ] || steps=("${all[@]}")
 gpu=${GPU:-auto} model=${MODEL:-sd15} larger=${LARGER:-sdxl,sd21} ort=${ORT:-ort-cuda} last=${LAST:-bias-add}
 graph=${GRAPH-:cuda_graph=on} compiled=${COMPILED-torch-compile:mode=reduce-overhead}
 kernels=${KERNELS-auto,cudnn,flash,efficient,math}
-choices=${CHOICES-conv_search=heuristic,conv_workspace=limited}
+choices=${CHOICES-tf32=off,conv_search=heuristic,conv_workspace=limited,conv_bias=on}
 [ "$gpu" = cpu ] && graph=
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
@@ -67,9 +68,10 @@ for step in "${steps[@]}"; do
     ladder)
       measured ladder "${suites[@]}" --engine="$ort$graph" --model="$model" --component=unet --batch-size=1,8 \
         --optimization="${LADDER:-ladder}" ;;
-    engines)
-      measured torch "${suites[@]}" --engine="torch${compiled:+,$compiled}" --model="$model" --component=unet
-      measured engines "${suites[@]}" --engine="$ort${graph:+,$ort$graph}" --model="$model" --optimization="$last" \
+    torch)
+      measured torch "${suites[@]}" --engine="torch${compiled:+,$compiled}" --model="$model" --component=unet ;;
+    onnxruntime)
+      measured onnxruntime "${suites[@]}" --engine="$ort${graph:+,$ort$graph}" --model="$model" --optimization="$last" \
         --component=unet,vae_decoder,text_encoder ;;
     loops)
       measured loops benchmarks/bare_loops.py --engine="$ort$graph" --model="$model" --component=unet --batch-size=1,8 \
@@ -95,23 +97,27 @@ for step in "${steps[@]}"; do
     larger)
       # One model after the other: of a run that is interrupted nothing can be accepted.
       for one in ${larger//,/ }; do
-        measured "larger-$one" "${suites[@]}" --engine="$ort$graph" --model="$one" --component=unet --optimization="$last"
-        [ -z "$compiled" ] || measured "larger-$one-torch" "${suites[@]}" --engine="torch,$compiled" --model="$one" \
-          --component=unet
+        measured "larger-$one" "${suites[@]}" --engine="$ort${graph:+,$ort$graph}" --model="$one" --component=unet \
+          --optimization="$last"
+      done ;;
+    larger-torch)
+      for one in ${larger//,/ }; do
+        measured "larger-$one-torch" "${suites[@]}" --engine="torch${compiled:+,$compiled}" --model="$one" --component=unet
       done ;;
     convolutions)
-      # Where convolutions run without tensor cores: what other choices are worth.
-      list=$ort$graph
+      # What the provider's options are worth where images are large; beside the steps above, whose choice is its default.
+      [ -n "$choices" ] || continue
+      list=
       for choice in ${choices//,/ }; do list+=",$ort${graph:-:}${graph:+,}$choice"; done
-      [ -n "$choices" ] || list=$ort$graph
-      measured convolutions "${suites[@]}" --engine="$list" --model="$model" --component=vae_decoder --optimization="$last"
-      measured convolutions-larger "${suites[@]}" --engine="$list" --model="${larger%%,*}" --component=unet \
-        --optimization="$last" ;;
+      measured convolutions "${suites[@]}" --engine="${list#,}" --model="$model" --component=vae_decoder \
+        --optimization="$last" --sdperf-processes=1 --sdperf-max-processes=1
+      measured convolutions-larger "${suites[@]}" --engine="${list#,}" --model="${larger%%,*}" --component=unet \
+        --optimization="$last" --sdperf-processes=1 --sdperf-max-processes=1 ;;
     requests)
       measured requests "${suites[@]}" --engine="$ort$graph" --model="$model" --component=pipeline --optimization="$last" \
         --sdperf-processes=1 --sdperf-max-processes=1 ;;
     *)
-      echo "there is no step $step; there are hardware, ladder, engines, loops, selftest, attention, pictures, replay, requests, larger and convolutions"
+      echo "there is no step $step; there are ${all[*]}"
       exit 4 ;;
   esac
 done

@@ -88,7 +88,7 @@ def test_every_option_of_the_provider_is_that_of_the_engine(program, tmp_path):
         "device_id": "0",
         "enable_cuda_graph": "1",
         "cudnn_conv_algo_search": "HEURISTIC",
-        "use_tf32": "0",
+        "use_tf32": "1",
     }
 
 

@@ -32,6 +32,19 @@ class NvidiaOrtEngine(Engine):
         return _ort.versions()
 
 
+def needs_tf32(floating: str) -> bool:
+    """Whether the CUDA provider has to be allowed TF32 to compute a build as it is meant to be.
+
+    `use_tf32=0` takes every kernel with tensor cores from cuDNN's choice, whatever the type of the convolution
+    (core/providers/cuda/nn/conv.cc, `deselect_numeric_notes`); half precision is then multiplied at a tenth of the
+    speed. What is single precision in a build of half precision loses nothing that its inputs still had.
+
+    Args:
+        floating: dtype name of the build.
+    """
+    return floating in ("float16", "bfloat16")
+
+
 def import_libraries() -> None:
     """Import torch, which brings the CUDA libraries of pip installations; a system-wide CUDA works without it."""
     with suppress(ImportError):

@@ -44,7 +44,12 @@ class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
         "stream": EngineOption(
             "own", "CUDA stream: the session's own, or one shared with torch.", choices=("own", "torch")
         ),
-        "tf32": EngineOption("off", "Let fp32 matrix products use TF32.", choices=("off", "on")),
+        "tf32": EngineOption(
+            "auto",
+            "Let fp32 products and convolutions use TF32; auto: where the build is half precision, whose convolutions "
+            "ONNX Runtime keeps from tensor cores otherwise.",
+            choices=("auto", "off", "on"),
+        ),
         "graph_optimizations": _ort.GRAPH_OPTIMIZATIONS,
     }
     resizes = True
@@ -73,14 +78,15 @@ class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Create a session on the GPU, with the CPU provider behind it for what has no CUDA kernel."""
-        provider = provider_options(request.options, request.device_index)
+        provider = provider_options(request.options, request.device_index, floating=request.build.floating)
         memory = _ort_memory.cuda_memory(request.device_index)
         if request.options["stream"] == "torch":
             memory = _ort_memory.shared_stream_memory(request.device_index)
             provider["user_compute_stream"] = str(memory.stream.cuda_stream)
         session = _ort_nvidia.session(request, ("CUDAExecutionProvider", provider))
         asked = request.options["sdpa"]
-        facts = {"conv_search": request.options["conv_search"]} | ({} if asked == "auto" else {"attention": asked})
+        facts = {"conv_search": request.options["conv_search"], "tf32": "on" if provider["use_tf32"] == "1" else "off"}
+        facts |= {} if asked == "auto" else {"attention": asked}
         yield _ort.OrtRunner(session, request, memory=memory, facts={**facts, **accumulation(request)})
 
 
@@ -95,7 +101,7 @@ def _number(text: str) -> int:
     return int(text) if text.strip().isdecimal() else 0
 
 
-def provider_options(options: Mapping[str, str], device_index: int) -> dict[str, str]:
+def provider_options(options: Mapping[str, str], device_index: int, *, floating: str) -> dict[str, str]:
     """Return the options of the CUDA provider, under the names that it has for them.
 
     What is at ONNX Runtime's own default is left out where an older one does not know the name: it refuses those.
@@ -103,12 +109,14 @@ def provider_options(options: Mapping[str, str], device_index: int) -> dict[str,
     Args:
         options: The value of every option of the engine.
         device_index: The GPU.
+        floating: dtype name of the build.
     """
+    tf32 = options["tf32"] == "on" or (options["tf32"] == "auto" and _ort_nvidia.needs_tf32(floating))
     found = {
         "device_id": str(device_index),
         "enable_cuda_graph": "1" if options["cuda_graph"] == "on" else "0",
         "cudnn_conv_algo_search": options["conv_search"].upper(),
-        "use_tf32": "1" if options["tf32"] == "on" else "0",
+        "use_tf32": "1" if tf32 else "0",
     }
     if options["sdpa"] != "auto":
         found["sdpa_kernel"] = str(SDPA[options["sdpa"]])

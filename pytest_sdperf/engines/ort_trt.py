@@ -73,7 +73,8 @@ class OrtTrtEngine(_ort_nvidia.NvidiaOrtEngine):
         """Create a session whose engines come from the folder of the request, or are built into it."""
         tf32 = request.options["tf32"] == "on"
         # The CUDA provider runs what TensorRT leaves, which may be attention in a given graph.
-        options = {"device_id": str(request.device_index), "use_tf32": "1" if tf32 else "0"}
+        allowed = tf32 or _ort_nvidia.needs_tf32(request.build.floating)
+        options = {"device_id": str(request.device_index), "use_tf32": "1" if allowed else "0"}
         providers = (PROVIDER, provider_options(request)), ("CUDAExecutionProvider", options)
         # This provider has no such option, and TensorRT uses TF32 unless it is forbidden in this way. The libraries
         # keep what they read first: it has to be there before they are loaded, and stays while the session runs.

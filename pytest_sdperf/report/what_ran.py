@@ -119,9 +119,16 @@ def _busy(sample: Sample) -> Iterator[str]:
         each = ", ".join(
             f"{int(entry['count']):,} {kind} ({seconds(entry['seconds'])})" for kind, entry in found.items()
         )
-        chosen = sample.facts.get("conv_search")
-        how = f", chosen under conv_search={chosen}" if chosen and any("convolution" in kind for kind in found) else ""
+        how = _chosen(sample.facts) if any("convolution" in kind for kind in found) else ""
         yield f"for {share(wasted)} of that it multiplies half precision WITHOUT TENSOR CORES: {each}{how}"
+
+
+def _chosen(facts: Mapping[str, Any]) -> str:
+    """Say what a choice of convolutions rests on, where the engine says it."""
+    if facts.get("tf32") == "off":
+        return ", which tf32=off takes from convolutions: leave it out"
+    chosen = facts.get("conv_search")
+    return f", chosen under conv_search={chosen}" if chosen else ""
 
 
 def _provider(name: str) -> str:

@@ -27,8 +27,8 @@ DEFAULTS = {"device_id": "3", "enable_cuda_graph": "0", "cudnn_conv_algo_search"
 TRT_FLASH = "ORT_DISABLE_TRT_FLASH_ATTENTION"
 
 
-def asked(**options):
-    return provider_options(OrtCudaEngine().all_options(options), 3)
+def asked(floating="float32", **options):
+    return provider_options(OrtCudaEngine().all_options(options), 3, floating=floating)
 
 
 def test_without_options_older_versions_understand_it_too():
@@ -54,6 +54,12 @@ def test_without_options_older_versions_understand_it_too():
 def test_each_option_is_one_of_the_providers(option, value, name, given):
     assert value in OrtCudaEngine.options[option].choices
     assert asked(**{option: value}) == DEFAULTS | {name: given}
+
+
+@pytest.mark.parametrize("floating", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("tf32", "given"), [({}, "1"), ({"tf32": "on"}, "1"), ({"tf32": "off"}, "0")])
+def test_half_precision_keeps_its_tensor_cores_unless_tf32_is_forbidden_by_name(floating, tf32, given):
+    assert asked(floating, **tf32) == DEFAULTS | {"use_tf32": given}
 
 
 class Model(ProbeModel):
@@ -103,8 +109,9 @@ def load(model=None, floating="float16", **options):
 def test_the_session_gets_the_options_and_the_cpu_behind_them(sessions):
     with load(sdpa="cudnn", conv_bias="on") as runner:
         assert runner.facts()["attention"] == "cudnn"
+        assert (runner.facts()["conv_search"], runner.facts()["tf32"]) == ("exhaustive", "on")
     (session,) = sessions
-    options = DEFAULTS | {"sdpa_kernel": "8", "fuse_conv_bias": "1"}
+    options = DEFAULTS | {"use_tf32": "1", "sdpa_kernel": "8", "fuse_conv_bias": "1"}
     assert session.providers == [("CUDAExecutionProvider", options), "CPUExecutionProvider"]
 
 
@@ -152,7 +159,8 @@ def test_a_stream_of_torch_is_a_new_one_which_the_session_runs_on(sessions, monk
     )
     with load(stream="torch") as runner:
         memory = runner._memory
-    assert sessions[0].providers[0] == ("CUDAExecutionProvider", DEFAULTS | {"user_compute_stream": "4711"})
+    expected = DEFAULTS | {"use_tf32": "1", "user_compute_stream": "4711"}
+    assert sessions[0].providers[0] == ("CUDAExecutionProvider", expected)
     assert isinstance(memory, _ort_memory.SharedStreamMemory)
     assert memory.stream.device == 3
 

@@ -115,9 +115,9 @@ def test_every_provider_option_is_one_that_the_library_reads(engine, sessions, t
     assert session.entries == {"session.record_ep_graph_assignment_info": "1"}
 
 
-@pytest.mark.parametrize(("floating", "fp16"), [("float16", "1"), ("float32", "0")])
+@pytest.mark.parametrize(("floating", "half"), [("float16", "1"), ("float32", "0")])
 def test_tensorrt_keeps_engines_and_timings_in_the_folder_and_takes_the_precision_of_the_graph(
-    sessions, tmp_path, floating, fp16
+    sessions, tmp_path, floating, half
 ):
     facts, session = loaded(OrtTrtEngine(), sessions, tmp_path, floating=floating)
     assert session.given == [
@@ -125,7 +125,7 @@ def test_tensorrt_keeps_engines_and_timings_in_the_folder_and_takes_the_precisio
             "TensorrtExecutionProvider",
             {
                 "device_id": "3",
-                "trt_fp16_enable": fp16,
+                "trt_fp16_enable": half,
                 "trt_cuda_graph_enable": "0",
                 "trt_builder_optimization_level": "3",
                 "trt_engine_cache_enable": "1",
@@ -134,7 +134,8 @@ def test_tensorrt_keeps_engines_and_timings_in_the_folder_and_takes_the_precisio
                 "trt_timing_cache_path": str(tmp_path),
             },
         ),
-        ("CUDAExecutionProvider", {"device_id": "3", "use_tf32": "0"}),
+        # Half precision keeps tensor cores where TensorRT leaves a convolution to this provider.
+        ("CUDAExecutionProvider", {"device_id": "3", "use_tf32": half}),
         "CPUExecutionProvider",
     ]
     assert facts["partitions"] == {"engines": 1, "cpu_nodes": 2}

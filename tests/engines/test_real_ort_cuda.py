@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from pytest_sdperf.contracts import LoadRequest
-from pytest_sdperf.engines.ort_cuda import OrtCudaEngine
+from pytest_sdperf.engines.ort_cuda import OrtCudaEngine, provider_options
 from pytest_sdperf.probe_model import ProbeModel
+from pytest_sdperf.sampling.profiling import watched
 from pytest_sdperf.testing import SMALL, check_engine
 
 torch = pytest.importorskip("torch")
@@ -57,3 +59,38 @@ def test_a_pipelines_calls_and_bound_runs_alternate(given, tmp_path):
     for expected, called, fetched in results:
         assert abs(called.cpu().numpy() - expected).max() < 1e-3
         assert abs(fetched - expected).max() < 1e-3
+
+
+IMAGE = np.ones((1, 128, 512, 512), np.float16)
+
+
+def convolution(path):
+    """Write one convolution of half precision on a large image, for which cuDNN has kernels of either kind."""
+    import onnx_ir as ir
+
+    size = IMAGE.shape[1]
+    weight = ir.Value(
+        name="weight", const_value=ir.tensor(np.full((size, size, 3, 3), 0.01, np.float16), name="weight")
+    )
+    image = ir.Value(name="image", shape=ir.Shape(IMAGE.shape), type=ir.TensorType(ir.DataType.FLOAT16))
+    node = ir.node("Conv", [image, weight], {"pads": [1, 1, 1, 1]})
+    node.outputs[0].shape, node.outputs[0].type = image.shape, image.type
+    graph = ir.Graph([image], node.outputs, nodes=[node], initializers=[weight], opset_imports={"": 18}, name="one")
+    ir.save(ir.Model(graph, ir_version=10), path)
+    return path
+
+
+@pytest.mark.parametrize(("tf32", "without"), [("auto", False), ("on", False), ("off", True)])
+def test_convolutions_of_half_precision_lose_tensor_cores_only_where_tf32_is_forbidden(tf32, without, tmp_path):
+    import onnxruntime
+
+    options = provider_options(OrtCudaEngine().all_options({"tf32": tf32}), 0, floating="float16")
+    session = onnxruntime.InferenceSession(
+        convolution(tmp_path / "one.onnx"), providers=[("CUDAExecutionProvider", options)]
+    )
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("image", onnxruntime.OrtValue.ortvalue_from_numpy(IMAGE, "cuda", 0))
+    binding.bind_output(session.get_outputs()[0].name, "cuda")
+    session.run_with_iobinding(binding)
+    seen = watched(lambda: session.run_with_iobinding(binding), device_kind="cuda", folder=tmp_path)
+    assert bool(seen.without_tensor_cores) is without, seen

@@ -115,8 +115,8 @@ def test_products_without_tensor_cores_are_told_in_any_case():
         "conv_search": "exhaustive",
     }
 
-    def told(milliseconds, **counts):
-        seen = {"gpu_busy_s": 0.004, "gpu_busy_without_tensor_cores_s": milliseconds / 1e3}
+    def told(milliseconds, *, tf32="on", **counts):
+        seen = {"gpu_busy_s": 0.004, "gpu_busy_without_tensor_cores_s": milliseconds / 1e3, "tf32": tf32}
         return lines(report(**facts, **seen, kernels_without_tensor_cores=kernels(**counts)), every=False)
 
     assert told(0) == told(0.39, convolution=39) == []
@@ -127,6 +127,11 @@ def test_products_without_tensor_cores_are_told_in_any_case():
         "    GPU is busy for 4.00 ms of 10.0 ms; for 42 % of that it multiplies half precision WITHOUT TENSOR",
         "    CORES: 80 convolution (800 µs), 4 gemm (40.0 µs), chosen under conv_search=exhaustive",
     ]
+    assert told(1.68, tf32="off", convolution=84)[-2:] == [
+        "    GPU is busy for 4.00 ms of 10.0 ms; for 42 % of that it multiplies half precision WITHOUT TENSOR",
+        "    CORES: 84 convolution (840 µs), which tf32=off takes from convolutions: leave it out",
+    ]
+    assert told(1.68, tf32="off", gemm=84)[-1] == "    CORES: 84 gemm (840 µs)"
 
 
 def test_a_case_in_which_a_gate_failed_is_shown_in_any_case():

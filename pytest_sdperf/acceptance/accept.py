@@ -119,7 +119,13 @@ def _with_report(
     driver = origin.machine.get(DRIVER)
     anew = before is not None and driver_of(before.last, machine) != driver
     session = session_of(
-        report.measurement, origin, verdicts=report.verdicts, reason=terms.reason, stored=before, anew=anew
+        report.measurement,
+        origin,
+        verdicts=report.verdicts,
+        reason=terms.reason,
+        stored=before,
+        anew=anew,
+        re_anchored=terms.starts_anew,
     )
     session = under(session, driver, machine)
     there = candidates.held(before, session)
@@ -142,7 +148,7 @@ def _other_machine(case: Case, present: Baseline | None, sources: Sources, origi
             f"away and record every case anew, or keep this machine in a folder of its own"
         )
     _, differences = sources.stored(case, origin.machine)
-    if DRIVER not in differences or (terms.re_anchor and terms.has_reason):
+    if DRIVER not in differences or terms.starts_anew:
         return ""
     old, new = differences[DRIVER]
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -44,6 +44,7 @@ def session_of(
     reason: str = "",
     stored: StoredCase | None = None,
     anew: bool = False,
+    re_anchored: bool = False,
 ) -> Session:
     """Turn a measurement into a session, with home folders and other private text taken out.
 
@@ -54,9 +55,11 @@ def session_of(
         reason: Why a regression, or another driver, is accepted.
         stored: What is stored of the case.
         anew: Whether older sessions say nothing about it, because they were measured under another driver.
+        re_anchored: Whether it is accepted as a new anchor for a reason: what could not be told has changed then.
     """
     who = privacy.identity()
-    changed = {verdict.metric for verdict in verdicts if _begins_level(verdict)} & set(LEVELS)
+    begin = CHANGING | {Outcome.INCONCLUSIVE} if re_anchored else CHANGING
+    changed = {verdict.metric for verdict in verdicts if _begins_level(verdict, begin)} & set(LEVELS)
     if anew:
         changed = set(LEVELS)
     if stored is not None and stored.last.out_of_memory != measurement.out_of_memory:
@@ -72,15 +75,15 @@ def session_of(
         counts={name: dict(counts) for name, counts in measurement.counts.items()},
         artifacts=dict(measurement.artifacts),
         changed=tuple(sorted(changed)),
-        reason=reason if anew or any(verdict.outcome is Outcome.REGRESSED for verdict in verdicts) else "",
+        reason=reason if anew or re_anchored or any(one.outcome is Outcome.REGRESSED for one in verdicts) else "",
         calibration=measurement.calibration,
         clocks_locked=clocks_locked(measurement.readings),
     )
 
 
-def _begins_level(verdict: Verdict) -> bool:
+def _begins_level(verdict: Verdict, outcomes: Collection[Outcome]) -> bool:
     """Whether older sessions no longer say what is normal: it has changed, or others disturbed them."""
-    return verdict.outcome in CHANGING or verdict.code == BASELINE_SHARED
+    return verdict.outcome in outcomes or verdict.code == BASELINE_SHARED
 
 
 def measurement_of(session: Session, case: Case) -> Measurement:

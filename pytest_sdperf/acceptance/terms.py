@@ -15,7 +15,7 @@ class Terms:
     Attributes:
         reason: Why a regression, or another driver, is accepted; it is stored. Empty where nobody said.
         reason_option: What gives the reason, where these are accepted.
-        re_anchor: Whether anchors are replaced, too, and cases measured under another driver start anew.
+        re_anchor: Whether anchors are replaced, too.
         only: Words of a case key, all of which must be in it; empty for every case.
         new_only: Whether cases that are stored already stay as they are.
     """
@@ -30,6 +30,11 @@ class Terms:
     def has_reason(self) -> bool:
         """Whether somebody said why."""
         return bool(self.reason.strip())
+
+    @property
+    def starts_anew(self) -> bool:
+        """Whether there is a reason to start anew: under another driver, or where nobody could tell a change."""
+        return self.re_anchor and self.has_reason
 
     def mean(self, case: Case) -> bool:
         """Whether a case is among those that are meant."""

@@ -33,9 +33,10 @@ _LEGEND = (
     "watched; they may run side by side"
 )
 _NAMED, _LONGEST_NAME = 2, 60
-# Kernels of no known kind are told from this share of the GPU's busy time on.
-_UNKNOWN = 0.01
-# Products without tensor cores are told in any case where they take this share of it.
+# Kernels of no known kind, and products without tensor cores (four channels of latents fit none), are told from this
+# share of the GPU's busy time on.
+_WORTH_TELLING = 0.01
+# Such products are told in any case where they take this share of it.
 _WASTED = 0.1
 
 
@@ -114,7 +115,7 @@ def _busy(sample: Sample) -> Iterator[str]:
     if busy_s:
         yield f"the GPU is busy for {seconds(busy_s)} of {seconds(sample.median_s)}"
     wasted = kernels.share_without_tensor_cores(sample)
-    if wasted:
+    if wasted and wasted >= _WORTH_TELLING:
         found = sample.facts["kernels_without_tensor_cores"]
         each = ", ".join(
             f"{int(entry['count']):,} {kind} ({seconds(entry['seconds'])})" for kind, entry in found.items()
@@ -152,7 +153,7 @@ def _kernels(facts: Mapping[str, Any]) -> Iterator[str]:
         yield f"slowest {slowest}"
     together = sum(entry["seconds"] for entry in found.values())
     unknown = found[OTHER]["seconds"] / together if OTHER in found and together else 0.0
-    if unknown >= _UNKNOWN:
+    if unknown >= _WORTH_TELLING:
         names = ", ".join(_short(name) for name in facts.get("kernels_other", ())[:2])
         yield f"{share(unknown)} of their time is in kernels of no known kind, such as {names}"
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import statistics
 import subprocess
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import LEVELS
+from pytest_sdperf.report.stored import latency_s
 from pytest_sdperf.values import Sample
 from pytest_sdperf.values.artifact import Artifact, Step
 from pytest_sdperf.values.calibration import Calibration
@@ -105,6 +107,27 @@ def test_re_anchoring_is_explicit(desk):
     desk.accept(desk.report(measurement(10, 10, 10)))
     desk.accept(desk.report(measurement(10, 10, 10.001)), re_anchor=True)
     assert desk.stored().anchor.date == "2026-11-02T10:00Z"
+
+
+@pytest.mark.parametrize(
+    ("asked", "level_ms", "reason"),
+    [
+        ({}, 11, ""),
+        ({"reason": "the decoder is another one"}, 11, ""),
+        ({"re_anchor": True}, 11, ""),
+        ({"re_anchor": True, "reason": "the decoder is another one"}, 10, "the decoder is another one"),
+    ],
+)
+def test_a_change_that_nobody_can_tell_is_a_new_level_where_somebody_says_so(desk, asked, level_ms, reason):
+    desk.accept(desk.report(measurement(9, 12, 15)))
+    report = desk.report(measurement(7, 10, 13))
+    assert report.verdicts[0].outcome is Outcome.INCONCLUSIVE
+    desk.accept(report, **asked)
+    entry = desk.stored()
+    assert statistics.median(latency_s(one) for one in entry.level("latency")) == pytest.approx(level_ms / 1e3)
+    assert (entry.last.reason, len(entry.sessions)) == (reason, 2)
+    # What could be told stays what it was.
+    assert len(entry.level("first-run-memory")) == 2
 
 
 def test_the_same_samples_are_stored_once_whatever_their_date(desk):

@@ -7,6 +7,7 @@ import pytest
 
 from pytest_sdperf import cli
 from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.cli import project
 from pytest_sdperf.cli.run import suites
 
 
@@ -86,6 +87,16 @@ def test_the_cache_is_the_one_of_a_run_that_is_started_here(folder, capsys, monk
     (folder.parent / file).write_text(text)
     (folder.parent / "deep").mkdir()
     monkeypatch.chdir(folder.parent / "deep")
+    assert cli.main(["cache", "info"]) == 0
+    assert capsys.readouterr().out.endswith("cache: 2 built models, 0.00 GB\n")
+
+
+def test_a_copy_that_is_not_installed_finds_the_folders_too(folder, capsys, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p pytest_sdperf.plugin")
+    monkeypatch.setattr(project, "entry_points", lambda *, group: ())
+    (folder.parent / "pytest.ini").write_text("[pytest]\nsdperf_cache_dir = cache\n")
+    monkeypatch.chdir(folder.parent)
     assert cli.main(["cache", "info"]) == 0
     assert capsys.readouterr().out.endswith("cache: 2 built models, 0.00 GB\n")
 

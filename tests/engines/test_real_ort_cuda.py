@@ -61,7 +61,7 @@ def test_a_pipelines_calls_and_bound_runs_alternate(given, tmp_path):
         assert abs(fetched - expected).max() < 1e-3
 
 
-IMAGE = np.ones((1, 128, 512, 512), np.float16)
+IMAGE = np.ones((1, 512, 64, 64), np.float16)
 
 
 def convolution(path):

@@ -115,11 +115,13 @@ def test_products_without_tensor_cores_are_told_in_any_case():
         "conv_search": "exhaustive",
     }
 
-    def told(milliseconds, *, tf32="on", **counts):
+    def told(milliseconds, *, tf32="on", every=False, **counts):
         seen = {"gpu_busy_s": 0.004, "gpu_busy_without_tensor_cores_s": milliseconds / 1e3, "tf32": tf32}
-        return lines(report(**facts, **seen, kernels_without_tensor_cores=kernels(**counts)), every=False)
+        return lines(report(**facts, **seen, kernels_without_tensor_cores=kernels(**counts)), every=every)
 
     assert told(0) == told(0.39, convolution=39) == []
+    assert told(0, every=True) == told(0.039, every=True, convolution=39)
+    assert "1 % of that it multiplies" in " ".join(told(0.04, every=True, convolution=40))
     assert told(1.68, convolution=80, gemm=4) == [
         "what ran",
         "  sd15-thin unet bias-add ort-cuda:cuda_graph=on batch 1: 1,573 nodes on CUDA; CUDA graph replayed;",

@@ -47,7 +47,8 @@ def add_to(actions: Commands) -> None:
     parser.add_argument(
         "--re-anchor",
         action="store_true",
-        help="replace the fixed points against slow drift, too; with --reason, start anew under another driver",
+        help="replace the fixed points against slow drift, too; with --reason, start anew: under another driver, or "
+        "where a change could not be told from noise",
     )
     parser.add_argument(
         "--only", default="", metavar="CASE", help="accept these alone: words of the key, as of `show`: 'unet fp16'"

@@ -58,7 +58,9 @@ def judge_kernels(measurement: Measurement, stored: StoredCase | None, *, policy
     expected = _middle(map(_total, before))
     outcome, code = _direction(now, before, policy=policy)
     listed = _listed(now, before)
-    scalar, scalar_before = _shares(measurement.samples), _shares(s for session in level for s in session.samples)
+    # Older sessions may be from before it was told.
+    scalar = _shares(measurement.samples)
+    scalar_before = [known for session in level for known in _shares(session.samples)]
     if scalar and scalar_before and min(scalar) > max(scalar_before) + policy.launch_effect:
         outcome, code = Outcome.REGRESSED, "tensor-cores-lost"
         lost = (

@@ -139,7 +139,10 @@ class Runner(ABC):
         """Hear that it has ended."""
 
     def allocator_peak_bytes(self, *, reset: bool) -> int | None:
-        """Return the peak of the engine's own allocator since the last reset; None where it cannot tell."""
+        """Return the peak of the engine's own allocator since the last reset; None where it cannot tell.
+
+        It is that of the process: whatever other components hold that were loaded with this engine is part of it.
+        """
         return None
 
     @contextmanager

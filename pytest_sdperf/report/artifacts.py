@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from pytest_sdperf.judging.artifacts import METRICS
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import Line, wrapped
-from pytest_sdperf.units import disk_size, seconds
-from pytest_sdperf.values import Measurement
+from pytest_sdperf.units import disk_size, plural, seconds
+from pytest_sdperf.values import Case, Measurement
 from pytest_sdperf.values.artifact import Artifact, Step
 from pytest_sdperf.values.outcomes import Outcome
 
@@ -23,7 +24,9 @@ _FINE = (Outcome.HELD, Outcome.NEW)
 
 
 def artifact_lines(reports: Iterable[CaseReport], *, width: int, every: bool = False) -> Iterator[Line]:
-    """Yield one row per component that this run built something of, or whose files changed; each once.
+    """Yield one row per component that this run built something of, or whose files changed.
+
+    Each is told once, also where engines that compile nothing load the same files.
 
     Args:
         reports: Of the run.
@@ -32,25 +35,53 @@ def artifact_lines(reports: Iterable[CaseReport], *, width: int, every: bool = F
     """
     told = [report for report in reports if report.measurement is not None]
     several = batches_differ(report.case for report in told)
-    rows: dict[str, Row] = {}
+    labelled: dict[str, _Component] = {}
     for report in told:
-        for row in _rows(report, every=every, batch=several):
-            rows.setdefault(row.label, row)
+        for one in _components(report, every=every):
+            labelled.setdefault(one.label(batch=several), one)
+    alike: dict[tuple[str, ...], list[_Component]] = {}
+    for one in labelled.values():
+        alike.setdefault(one.alike(batch=several), []).append(one)
+    rows = [_row(group, batch=several) for group in alike.values()]
     if rows:
-        yield from column_lines("build", _COLUMNS, rows.values(), width=width)
+        yield from column_lines("build", _COLUMNS, rows, width=width)
         yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
 
 
-def _rows(report: CaseReport, *, every: bool, batch: bool) -> Iterator[Row]:
+@dataclass(frozen=True)
+class _Component:
+    case: Case
+    name: str
+    cells: tuple[str, ...]
+    steps: str
+    compiles: bool
+
+    def label(self, *, batch: bool, engine: str = "") -> str:
+        return case_label(self.case, self.name, batch=batch, engine=engine)
+
+    def alike(self, *, batch: bool) -> tuple[str, ...]:
+        """Return what is the same of a row that can stand for both."""
+        return self.label(batch=batch, engine="" if self.compiles else "any"), *self.cells, self.steps
+
+
+def _row(alike: Sequence[_Component], *, batch: bool) -> Row:
+    first = alike[0]
+    engine = plural(len(alike), "engine") if len(alike) > 1 else ""
+    return Row(first.label(batch=batch, engine=engine), first.cells, details=first.steps)
+
+
+def _components(report: CaseReport, *, every: bool) -> Iterator[_Component]:
     measurement = report.measurement
     assert measurement is not None
     changed = any(verdict.metric in METRICS and verdict.outcome not in _FINE for verdict in report.verdicts)
     for name, artifact in measurement.artifacts.items():
         if every or changed or any(step.now for step in artifact.steps):
-            yield Row(
-                case_label(report.case, name, batch=batch),
+            yield _Component(
+                report.case,
+                name,
                 _cells(artifact, measurement),
-                details="; ".join(told_of(artifact)[1:]),
+                steps="; ".join(told_of(artifact)[1:]),
+                compiles=artifact.compiled_bytes is not None,
             )
 
 

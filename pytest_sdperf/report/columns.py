@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pytest_sdperf.labels import engine_label
 from pytest_sdperf.report.line import Line, Style, wrapped
 from pytest_sdperf.values import Case
 
@@ -29,7 +30,7 @@ class Row:
     details: str = ""
 
 
-def case_label(case: Case, what: str, *, batch: bool, side: str = "") -> str:
+def case_label(case: Case, what: str, *, batch: bool, side: str = "", engine: str = "") -> str:
     """Return how a row calls a case.
 
     Args:
@@ -37,9 +38,9 @@ def case_label(case: Case, what: str, *, batch: bool, side: str = "") -> str:
         what: What of it the row is about, such as its component.
         batch: Whether the batch size belongs to the label.
         side: Of an A/B; empty for none.
+        engine: What to call its engine, where a row is about several; empty for its own name and options.
     """
-    options = ",".join(f"{name}={value}" for name, value in case.engine_options)
-    engine = f"{case.engine}:{options}" if options else case.engine
+    engine = engine or engine_label(case.engine, case.engine_options)
     fuser = f" ({case.fuser})" if case.fuser else ""
     size = f" batch {case.batch_size}" if batch else ""
     return f"{INDENT}{side and f'{side}: '}{case.model} {what} {case.optimization}{fuser} {engine}{size}"

@@ -17,7 +17,7 @@ from pytest_sdperf.files.arrays import save_arrays
 from pytest_sdperf.pipeline.prompts import Call
 from pytest_sdperf.pipeline.text_to_image import OnStep, TextToImage, draw_noise
 from pytest_sdperf.sampling.phases import Shared
-from pytest_sdperf.sampling.timing import AllocatorPeak, TimingPlan, take_sample
+from pytest_sdperf.sampling.timing import TimingPlan, take_sample
 from pytest_sdperf.tasks import TaskContext, _what_ran
 from pytest_sdperf.tasks._kept import CallInputs, Ranges, StepLatents, on_host
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
@@ -179,7 +179,7 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
             TimingPlan(**arguments["plan"]),
             listener=Shared(context.listener, [part.runner for part in parts.values()]),
             on_cpu=on_cpu,
-            allocator_peak=_allocator_peak(parts),
+            allocator_peak=parts["unet"].runner.allocator_peak_bytes,
         )
         # The loop calls every component whenever its turn comes, and keeps no answer.
         facts = {**_facts(parts), "vae_floating": min(floatings), "caching": "none"}
@@ -203,10 +203,3 @@ def _stages(parts: Mapping[str, LoadedComponent], arguments: Mapping[str, Any]) 
     pipeline = _pipeline(parts, calls, arguments)
     stages.watch(lambda: _generate(pipeline, arguments))
     return stages.facts
-
-
-def _allocator_peak(parts: Mapping[str, LoadedComponent]) -> AllocatorPeak | None:
-    """Return what tells the peak of the one allocator of this process; None where components have several."""
-    if all(part.engine.consumes == "module" for part in parts.values()):
-        return parts["unet"].runner.allocator_peak_bytes
-    return None

@@ -160,6 +160,6 @@ def _peak(runners: Sequence[Runner], peaks: list[Mapping[str, int]]) -> Iterator
         runner.allocator_peak_bytes(reset=True)
     yield
     host = host_memory.peak_bytes() if can_watch else None
-    allocator = runners[0].allocator_peak_bytes(reset=False) if len(runners) == 1 else None
+    allocator = runners[0].allocator_peak_bytes(reset=False) if runners else None
     found = {"host": host, "allocator": allocator}
     peaks.append({way: peak for way, peak in found.items() if peak is not None})

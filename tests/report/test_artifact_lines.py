@@ -66,6 +66,18 @@ def test_what_came_from_the_cache_is_shown_where_it_changed_or_where_everything_
     assert text(grown)[1] == row
 
 
-def test_a_component_of_several_cases_is_shown_once_per_label():
+def test_a_component_of_several_cases_is_shown_once():
     built = Artifact(68_968_116, None, now(EXPORT))
-    assert len(text(report(built), report(built))) == len(text(report(built)))
+    assert text(report(built), report(built)) == text(report(built))
+    options = {"engine": "ort-cuda", "engine_options": (("cuda_graph", "on"),)}
+    row = "  sd15-thin unet fp16 (ort) 3 engines     69 MB         -    25.2 s       now          -"
+    assert text(report(built), report(built, engine="ort-cuda"), report(built, **options))[1:3] == [
+        row,
+        "    export 25.2 s",
+    ]
+    # Not one of these is the same files, or the same compilation.
+    for other in (Artifact(70_000_000, None, now(EXPORT)), Artifact(68_968_116, None, now(EXPORT, FUSE))):
+        assert len(text(report(built), report(other, engine="ort-cuda"))) == len(text(report(built))) + 2
+    compiled = Artifact(68_968_116, 1_000_000, now(EXPORT, COMPILE))
+    assert len(text(report(compiled), report(compiled, engine="torch"))) == len(text(report(compiled))) + 2
+    assert len(text(report(built), report(built, optimization="fmha"))) == len(text(report(built))) + 2

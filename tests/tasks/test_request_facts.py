@@ -20,7 +20,10 @@ PLAN = {"min_iterations": 1, "max_iterations": 1, "timed_s": 0.0, "warmup_s": 0.
 def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_decoded(tmp_path, monkeypatch, floating):
     part = SimpleNamespace(
         runner=SimpleNamespace(
-            facts=lambda: {"accumulation": "float32"}, enter=lambda phase: None, leave=lambda phase: None
+            facts=lambda: {"accumulation": "float32"},
+            enter=lambda phase: None,
+            leave=lambda phase: None,
+            allocator_peak_bytes=lambda *, reset: 4096,
         ),
         engine=SimpleNamespace(versions=lambda: {"torch": "2"}, consumes="onnx"),
         load_s=0.5,
@@ -46,6 +49,8 @@ def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_d
     context = SimpleNamespace(out_dir=tmp_path, listener=Silent())
     sample = task.measure(arguments, context)["sample"]  # type: ignore[arg-type]  # only its folder and listener
     facts = sample["facts"]
+    # One allocator serves every component of a process, whatever the engine loads.
+    assert sample["peaks_bytes"]["allocator"] == {"first_run": 4096, "second_run": 4096}
     assert (sample["unet_calls"], facts["vae_floating"], facts["caching"]) == (51, floating, "none")
     assert {name: one["accumulation"] for name, one in facts["components"].items()} == {
         "unet": "float32", "vae_decoder": "float32"

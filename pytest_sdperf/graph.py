@@ -9,11 +9,13 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.errors import BuildError
+from pytest_sdperf.graph_precision import float32_products
+from pytest_sdperf.node_names import ACTIVATION, ATTENTION, SILU, counted_name, domain_of
 
 if TYPE_CHECKING:
     import onnx
@@ -23,21 +25,14 @@ NOT_STORED = "weights-are-not-stored"
 
 # Shapes and axes. Larger ones, such as masks, may lie in the file of the weights.
 _MOST_INTEGERS = 16
-ACTIVATION = "activation"
-"""Attribute of a fused norm: 1 says that it has taken in the SiLU behind it."""
-SILU = "[silu]"
-"""The form of a norm that has."""
-
 # Whatever the build of onnxruntime: it has these for GPUs only.
 _GPU_ONLY = frozenset(
     f"com.microsoft::{name}" for name in ("BiasAdd", "BiasSplitGelu", "GroupNorm", "NhwcConv", "SkipGroupNorm")
 )
-_ATTENTION = "com.microsoft::MultiHeadAttention"
-_NORMS = frozenset(("com.microsoft::GroupNorm", "com.microsoft::SkipGroupNorm"))
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Check a model and return `counts`, `graph_hash` and `without_cpu_kernel` as JSON data.
+    """Check a model and return `counts`, `graph_hash`, `without_cpu_kernel` and `float32_products` as JSON data.
 
     The weights of the model may have no data.
 
@@ -47,6 +42,7 @@ def describe(path: Path) -> dict[str, Any]:
     without = check_model(path)
     return {
         "counts": dict(sorted(count_ops(path).items())),
+        "float32_products": float32_products(path),
         "graph_hash": graph_hash(path),
         "without_cpu_kernel": without,
     }
@@ -57,7 +53,7 @@ def count_ops(path: Path) -> Counter[str]:
 
     The domain of ONNX itself is empty, also where the file spells it `ai.onnx`: `::Conv`,
     `com.microsoft::SkipLayerNormalization`. An op_type alone would confuse ONNX's Attention with Microsoft's.
-    Attention with packed inputs and norms with an activation have names of their own, see `counted_name`.
+    Attention with packed inputs and norms with an activation have names of their own, see `node_names.counted_name`.
     """
     import onnx
 
@@ -83,7 +79,7 @@ def _count(
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
     for node in nodes:
-        function = functions.get((_domain(node.domain), node.op_type, node.overload))
+        function = functions.get((domain_of(node.domain), node.op_type, node.overload))
         if function is not None:
             counts += _count(function.node, functions)
         else:
@@ -96,35 +92,8 @@ def _count(
     return counts
 
 
-def counted_name(domain: str, op_type: str, given: Sequence[bool], *, activated: bool = False) -> str:
-    """Return the name under which a node is counted.
-
-    An attention with packed inputs is counted apart from the plain one, and not in addition to it:
-    `com.microsoft::MultiHeadAttention[packed-qkv]` has its query alone, which holds key and value too (5-D), and
-    `[packed-kv]` has no value, because its key holds it. So is a norm with the SiLU behind it,
-    `com.microsoft::GroupNorm[silu]`: without it, half of the rewrite is missing.
-
-    Args:
-        domain: Empty or `ai.onnx` for ONNX itself.
-        op_type: Type of the node.
-        given: Whether each input is given; an optional one may be left out.
-        activated: Whether its attribute `activation` is 1.
-    """
-    name = f"{_domain(domain)}::{op_type}"
-    if name in _NORMS and activated:
-        return f"{name}{SILU}"
-    query, key, value = (*given, False, False, False)[:3]
-    if name != _ATTENTION or not query or value:
-        return name
-    return f"{name}[{'packed-kv' if key else 'packed-qkv'}]"
-
-
 def _function_key(function: onnx.FunctionProto) -> tuple[str, str, str]:
-    return _domain(function.domain), function.name, function.overload
-
-
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
+    return domain_of(function.domain), function.name, function.overload
 
 
 def graph_hash(path: Path) -> str:
@@ -138,7 +107,7 @@ def graph_hash(path: Path) -> str:
     import onnx
 
     model = onnx.load(path, load_external_data=False)
-    opsets = sorted((_domain(opset.domain), opset.version) for opset in model.opset_import)
+    opsets = sorted((domain_of(opset.domain), opset.version) for opset in model.opset_import)
     functions = sorted(_function_hash(function) for function in model.functions)
     return _digest("model", opsets, functions, _graph_parts(model.graph, {}))[:16]
 
@@ -173,7 +142,7 @@ def _node_hashes(nodes: Iterable[onnx.NodeProto], known: dict[str, str]) -> list
     for node in nodes:
         attributes = sorted(_attribute(attribute, known) for attribute in node.attribute)
         inputs = [known.get(name, "") if name else None for name in node.input]
-        kind = (_domain(node.domain), node.op_type, node.overload)
+        kind = (domain_of(node.domain), node.op_type, node.overload)
         hashes.append(_digest(kind, attributes, inputs, len(node.output)))
         known.update({name: _digest(hashes[-1], index) for index, name in enumerate(node.output) if name})
     return hashes
@@ -243,7 +212,7 @@ def check_model(path: Path) -> tuple[str, ...]:
     except Exception as error:
         raise BuildError(f"onnxruntime {onnxruntime.__version__} refuses {path.name}: {_first_line(error)}") from error
     # The kernel of attention throws at packed inputs, but not before it runs.
-    return tuple(sorted(name for name in count_ops(path) if name.startswith(f"{_ATTENTION}[")))
+    return tuple(sorted(name for name in count_ops(path) if name.startswith(f"{ATTENTION}[")))
 
 
 def _without_weights(path: Path) -> bytes | None:
@@ -284,7 +253,7 @@ def without_cpu_kernel(path: Path, refusal: str) -> tuple[str, ...]:
             name
             for name in count_ops(path)
             if name.removesuffix(SILU) in _GPU_ONLY
-            or name.startswith(f"{_ATTENTION}[")
+            or name.startswith(f"{ATTENTION}[")
             or (named is not None and name.rpartition("::")[2] == named.group(1))
         )
     )

@@ -179,6 +179,7 @@ def test_a_valid_model_passes(tmp_path):
     assert check_model(path) == ()
     assert describe(path) == {
         "counts": {"::MatMul": 1, "::Relu": 1, "::Softmax": 1},
+        "float32_products": {},
         "graph_hash": graph_hash(path),
         "without_cpu_kernel": (),
     }

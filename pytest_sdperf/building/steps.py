@@ -150,6 +150,7 @@ def onnx_build(*entries: Entry, floating: str) -> Build:
         entry.path / export.FILE,
         floating,
         counts=entry.metadata["counts"],
+        float32_products=entry.metadata["float32_products"],
         graph_hash=entry.metadata["graph_hash"],
         size_bytes=entry.size_bytes,
         steps=tuple(map(step_of, entries)),

@@ -18,7 +18,7 @@ from pytest_sdperf.fusing.counted import counted
 from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph, path_of
 from pytest_sdperf.fusing.native import ready
-from pytest_sdperf.graph import SILU
+from pytest_sdperf.node_names import SILU
 from pytest_sdperf.optimization import Optimization
 
 ATTENTION = f"{MICROSOFT}::MultiHeadAttention"

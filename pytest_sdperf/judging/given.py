@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pytest_sdperf.judging.target import lacking
+from pytest_sdperf.judging.target import in_float32, lacking
 from pytest_sdperf.values import Case
 from pytest_sdperf.values.outcomes import Outcome, Verdict
 
@@ -24,6 +24,7 @@ def judge_as_is(
     expected: Counts,
     target: Counts = MappingProxyType({}),
     most: Counts = MappingProxyType({}),
+    float32_products: Counts = MappingProxyType({}),
 ) -> Verdict:
     """Judge a graph that was taken as it is.
 
@@ -37,22 +38,26 @@ def judge_as_is(
         target: The same, that the torch module allows at the last rung; empty where no weights name one. It also tells
             of what is written in a form in which no fusion finds a place to begin.
         most: Operators of ONNX itself -> how many the module needs at most.
+        float32_products: Products that compute in float32, though the weights are half precision.
 
     Returns:
-        GAP if something could be fused that is not, else HELD.
+        GAP if something could be fused that is not, or computed in half precision, else HELD.
     """
     open_rungs = [name for name, text in rungs.items() if text not in DONE]
     obtained, allowed = (float(sum(each.get(name, 0) for name in expected)) for each in (counts, expected))
     what = f"The {case.component} graph of {case.model}, taken as it is,"
+    wide = in_float32(float32_products)
+    also = f"; it {wide}" if wide else ""
     if open_rungs:
         listed = ", ".join(f"{name} {rungs[name]}" for name in open_rungs)
-        sentence = f"{what} could be fused further: {listed}."
+        sentence = f"{what} could be fused further: {listed}{also}."
         return Verdict(Outcome.GAP, "rungs-missing", sentence, METRIC, obtained, allowed)
     if missing := lacking(counts, target, most):
-        sentence = (
-            f"{what} lacks operators that its torch module allows, in a form in which no fusion begins: {missing}."
-        )
+        lacks = f"lacks operators that its torch module allows, in a form in which no fusion begins: {missing}"
+        sentence = f"{what} {lacks}{also}."
         return Verdict(Outcome.GAP, "rungs-missing", sentence, METRIC, obtained, float(sum(target.values())))
+    if wide:
+        return Verdict(Outcome.GAP, "half-precision-missing", f"{what} {wide}.", METRIC, obtained, allowed)
     sentence = f"{what} has every rung of the ladder that its structure allows."
     return Verdict(Outcome.HELD, "as-given", sentence, METRIC, obtained, allowed)
 

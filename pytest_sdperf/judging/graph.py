@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from pytest_sdperf.baselines.stored import StoredCase
-from pytest_sdperf.graph import SILU
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component, since
+from pytest_sdperf.node_names import SILU
 from pytest_sdperf.units import plural
 from pytest_sdperf.values import Measurement
 from pytest_sdperf.values.outcomes import Outcome, Verdict

@@ -25,6 +25,8 @@ def judge_against_target(
     most: Counts = MappingProxyType({}),
     explanation: Explanation | None = None,
     allowed_by: str = "torch module",
+    float32_products: Counts = MappingProxyType({}),
+    given: bool = False,
 ) -> Verdict:
     """Judge the operators of one graph.
 
@@ -41,14 +43,18 @@ def judge_against_target(
         allowed_by: What the target was derived from.
         explanation: Where the graph falls short of the target, and why: the first problems become details of the
             verdict.
+        float32_products: Products that compute in float32 in a graph of half precision, where none was asked to.
+        given: Whether somebody else exported the graph, who may have wanted that.
 
     Returns:
-        REGRESSED below what is known (or below the target, for our own), GAP at what is known but below the target,
-        NEW below the target in what is not stored, not even of an older release, IMPROVED above, else HELD.
+        REGRESSED below what is known (or below the target, for our own) or where products left half precision, GAP at
+        what is known but below the target, or where somebody else's graph has them, NEW below the target in what is not
+        stored, not even of an older release, IMPROVED above, else HELD.
     """
     what = f"The {case.component} graph of {case.model} at {case.optimization}, fused by {case.fuser},"
+    wide = in_float32(float32_products)
     if not any(target.values()):
-        return _judge_unfused(what, counts)
+        return _judge_unfused(what, counts, wide, given=given)
     got = {name: counts.get(name, 0) for name in sorted(target)}
     before, older = (known.counts, known.older) if known else ({}, "")
     floor = target if known is None else _comparable(before, target)
@@ -61,12 +67,18 @@ def judge_against_target(
     expected = float(sum(target.values()))
     if lost:
         by = f" that onnxruntime {older} made" if older else ""
-        outcome, code, sentence = Outcome.REGRESSED, "operators-lost", f"{what} lost operators{by}: {_listed(lost)}."
+        also = f", and {wide}" if wide else ""
+        sentence = f"{what} lost operators{by}: {_listed(lost)}{also}."
+        outcome, code = Outcome.REGRESSED, "operators-lost"
+    elif wide and not given:
+        outcome, code, sentence = Outcome.REGRESSED, "half-precision-lost", f"{what} {wide}."
     elif short_of:
         known_so = f"as onnxruntime {older} does" if older else "as it is known to"
         known_so = "and nothing is stored to compare it" if unknown else known_so
         outcome, code = (Outcome.NEW, "below-target-unknown") if unknown else (Outcome.GAP, "below-target")
         sentence = f"{what} lacks operators that its {allowed_by} allows, {known_so}: {_listed(unknown or short_of)}."
+    elif wide:
+        outcome, code, sentence = Outcome.GAP, "half-precision-missing", f"{what} {wide}."
     elif more:
         than = f"onnxruntime {older} makes" if older else "known"
         sentence = f"{what} has more operators than {than}: {_listed(more)}."
@@ -92,7 +104,13 @@ def _details(explanation: Explanation, case: Case, *, first: Mapping[str, str]) 
     return tuple(sentences(ordered, component=case.component, most=SHOWN, all_of_them="--sdperf-explain=FILE"))
 
 
-def _judge_unfused(what: str, counts: Counts) -> Verdict:
+def in_float32(products: Counts) -> str:
+    """Return what is to be said of products that compute in float32; empty where none does."""
+    listed = ", ".join(f"{nodes} {short(name)}" for name, nodes in products.items())
+    return f"computes {listed} in float32, though its weights are half precision" if products else ""
+
+
+def _judge_unfused(what: str, counts: Counts, wide: str, *, given: bool) -> Verdict:
     """Judge a graph that has nothing to fuse: it must consist of the exporter's own operators, and of some."""
     fused = {name: nodes for name, nodes in counts.items() if nodes and not name.startswith(("::", "ai.onnx::"))}
     obtained = float(sum(fused.values()))
@@ -102,6 +120,9 @@ def _judge_unfused(what: str, counts: Counts) -> Verdict:
         listed = ", ".join(f"{name} {nodes}" for name, nodes in sorted(fused.items()))
         sentence = f"{what} must hold the exporter's operators alone, but has fused ones: {listed}."
         return Verdict(Outcome.REGRESSED, "unexpected-operators", sentence, METRIC, obtained, 0.0)
+    if wide:
+        outcome, code = (Outcome.GAP, "half-precision-missing") if given else (Outcome.REGRESSED, "half-precision-lost")
+        return Verdict(outcome, code, f"{what} {wide}.", METRIC, 0.0, 0.0)
     return Verdict(Outcome.HELD, "as-derived", f"{what} holds no fused operators, as it must.", METRIC, 0.0, 0.0)
 
 

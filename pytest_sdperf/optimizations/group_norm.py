@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sdperf.contracts import Optimization
-from pytest_sdperf.graph import SILU
+from pytest_sdperf.node_names import SILU
 from pytest_sdperf.structure import norms, transposes
 
 if TYPE_CHECKING:

@@ -36,6 +36,7 @@ class Build:
         path: `model.onnx`, or the safetensors file.
         floating: Floating type of inputs and weights: `float32`, `float16`, `bfloat16` or `float64`.
         counts: `domain::op_type` -> nodes, subgraphs included; the domain of ONNX itself is empty. Empty for modules.
+        float32_products: `domain::op_type` -> products that compute in float32 though the weights are half precision.
         graph_hash: Hash of the graph without its weights; empty for modules.
         size_bytes: Size on disk, external data included.
         steps: How it was made, with the times of when it was built (not when it came from the cache).
@@ -48,6 +49,7 @@ class Build:
     path: Path
     floating: str
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    float32_products: Mapping[str, int] = dataclasses.field(default_factory=dict)
     graph_hash: str = ""
     size_bytes: int = 0
     steps: tuple[Step, ...] = ()

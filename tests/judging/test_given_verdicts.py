@@ -74,3 +74,16 @@ def test_one_line_per_component():
         "rungs of unet: fp16 yes, nhwc-conv no (98 Conv left)",
         "rungs of vae_decoder: fp16 yes",
     ]
+
+
+def test_a_graph_that_leaves_half_precision_is_a_gap_whatever_else_is_said():
+    wide = {"::MatMul": 32}
+    said = "computes 32 MatMul in float32, though its weights are half precision"
+    whole = judge_as_is(CASE, EXPECTED, {"fp16": "yes"}, expected=EXPECTED, float32_products=wide)
+    assert (whole.outcome, whole.code) == (Outcome.GAP, "half-precision-missing")
+    assert whole.sentence == f"The unet graph of sd15, taken as it is, {said}."
+    further = judge_as_is(CASE, EXPECTED, {"fmha": "no"}, expected=EXPECTED, float32_products=wide)
+    assert further.sentence == f"The unet graph of sd15, taken as it is, could be fused further: fmha no; it {said}."
+    without = {**EXPECTED, "com.microsoft::NhwcConv": 0}
+    lacking = judge_as_is(CASE, without, {}, expected=without, target=EXPECTED, float32_products=wide)
+    assert lacking.sentence.endswith(f"in a form in which no fusion begins: NhwcConv 0 of 98; it {said}.")

@@ -192,3 +192,35 @@ def test_a_graph_that_has_everything_needs_no_details():
 def test_a_target_may_be_derived_from_the_graph_itself():
     verdict = judge_against_target(CASE, ALL, TARGET, known=None, allowed_by="own structure")
     assert verdict.sentence == f"{WHAT} has every operator that its own structure allows (114)."
+
+
+WIDE = {"::Conv": 2, QKV: 1}
+IN_FLOAT32 = "computes 2 Conv, 1 MultiHeadAttention[packed-qkv] in float32, though its weights are half precision"
+
+
+@pytest.mark.parametrize("known", [None, {}, {CONV: 98, QKV: 16}], ids=["own", "unknown", "known"])
+@pytest.mark.parametrize(
+    ("given", "outcome", "code"),
+    [(False, REGRESSED, "half-precision-lost"), (True, GAP, "half-precision-missing")],
+)
+def test_products_that_left_half_precision_are_lost_unless_somebody_else_exported_them(known, given, outcome, code):
+    found = Known(known) if known is not None else None
+    verdict = judge_against_target(CASE, ALL, TARGET, known=found, float32_products=WIDE, given=given)
+    assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, f"{WHAT} {IN_FLOAT32}.")
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_operators_that_are_lost_besides_are_named_first(given):
+    verdict = judge_against_target(CASE, {CONV: 98}, TARGET, known=None, float32_products=WIDE, given=given)
+    assert (verdict.outcome, verdict.code) == (REGRESSED, "operators-lost")
+    assert verdict.sentence == f"{WHAT} lost operators: MultiHeadAttention[packed-qkv] 0 of 16, and {IN_FLOAT32}."
+
+
+@pytest.mark.parametrize(
+    ("given", "outcome", "code"),
+    [(False, REGRESSED, "half-precision-lost"), (True, GAP, "half-precision-missing")],
+)
+def test_a_graph_with_nothing_to_fuse_is_asked_for_half_precision_too(given, outcome, code):
+    verdict = judge_against_target(CASE, {"::Conv": 5}, {}, known=None, float32_products={"::Conv": 5}, given=given)
+    assert (verdict.outcome, verdict.code) == (outcome, code)
+    assert verdict.sentence == f"{WHAT} computes 5 Conv in float32, though its weights are half precision."

@@ -76,6 +76,31 @@ def part_transposes(model: ir.Model) -> None:
         model.graph.insert_before(norm, [there, back])
 
 
+def compute_in_float32(model: ir.Model) -> None:
+    """Put casts to float32 and back round the first convolution behind the input."""
+    import onnx_ir as ir
+
+    conv = find(model, OP)[0]
+    result, half = conv.outputs[0], ir.DataType.FLOAT16
+    readers = tuple(result.uses())
+
+    def cast(value: ir.Value, to: ir.DataType, name: str) -> ir.Node:
+        node = ir.node("Cast", [value], {"to": to}, name=name)
+        node.outputs[0].name, node.outputs[0].dtype, node.outputs[0].shape = name, to, value.shape
+        return node
+
+    for index, value in enumerate(tuple(conv.inputs)):
+        if value is not None:
+            wide = cast(value, ir.DataType.FLOAT, f"planted_wide_{index}")
+            model.graph.insert_before(conv, wide)
+            conv.replace_input_with(index, wide.outputs[0])
+    narrow = cast(result, half, "planted_narrow")
+    result.dtype = ir.DataType.FLOAT
+    model.graph.insert_after(conv, narrow)
+    for node, index in readers:
+        node.replace_input_with(index, narrow.outputs[0])
+
+
 _SEEN = too_far(UNET, "float16")
 FAULTS = (
     Fault(
@@ -121,6 +146,18 @@ FAULTS = (
             "operators-lost",
             "The vae_decoder graph of shapes at bias-add, fused by native, lost operators: # Transpose left (at most "
             "2).",
+            by="fusions",
+        ),
+        DECODER, FUSED_DECODER,
+    ),
+    Fault(
+        "graph-convolution-in-single-precision",
+        "Every operator is fused, and one convolution computes in float32, between casts of half precision.",
+        Place.GRAPH, compute_in_float32,
+        regressed(
+            "half-precision-lost",
+            "The vae_decoder graph of shapes at bias-add, fused by native, computes 1 NhwcConv in float32, though its "
+            "weights are half precision.",
             by="fusions",
         ),
         DECODER, FUSED_DECODER,

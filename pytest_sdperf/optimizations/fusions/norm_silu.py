@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph
-from pytest_sdperf.graph import ACTIVATION
+from pytest_sdperf.node_names import ACTIVATION
 
 _VIEWS = ("Transpose", "Cast", "Identity", "Reshape")
 _ONE = 1e-3  # how far a factor may be from 1, as float16 has it

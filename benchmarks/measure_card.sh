@@ -19,6 +19,9 @@ folder=${1:-card}
 shift $(($# > 0 ? 1 : 0))
 steps=("$@")
 [ ${#steps[@]} -gt 0 ] || steps=("${all[@]}")
+for step in "${steps[@]}"; do # before any of them takes its minutes
+  [[ " ${all[*]} " == *" $step "* ]] || { echo "there is no step $step; there are ${all[*]}"; exit 4; }
+done
 gpu=${GPU:-auto} model=${MODEL:-sd15} larger=${LARGER:-sdxl,sd21} ort=${ORT:-ort-cuda} last=${LAST:-bias-add}
 graph=${GRAPH-:cuda_graph=on} compiled=${COMPILED-torch-compile:mode=reduce-overhead}
 kernels=${KERNELS-auto,cudnn,flash,efficient,math}
@@ -105,8 +108,9 @@ for step in "${steps[@]}"; do
         measured "larger-$one-torch" "${suites[@]}" --engine="torch${compiled:+,$compiled}" --model="$one" --component=unet
       done ;;
     convolutions)
-      # What the provider's options are worth where images are large; beside the steps above, whose choice is its default.
-      [ -n "$choices" ] || continue
+      # What options of the provider are worth where images are large: to be compared with the steps `onnxruntime` and
+      # `larger`, in which each has its default.
+      [ -n "$choices" ] || { echo "convolutions: no choices"; continue; }
       list=
       for choice in ${choices//,/ }; do list+=",$ort${graph:-:}${graph:+,}$choice"; done
       measured convolutions "${suites[@]}" --engine="${list#,}" --model="$model" --component=vae_decoder \
@@ -116,9 +120,6 @@ for step in "${steps[@]}"; do
     requests)
       measured requests "${suites[@]}" --engine="$ort$graph" --model="$model" --component=pipeline --optimization="$last" \
         --sdperf-processes=1 --sdperf-max-processes=1 ;;
-    *)
-      echo "there is no step $step; there are ${all[*]}"
-      exit 4 ;;
   esac
 done
 python3 -c 'import sys; from pytest_sdperf.cli import main; sys.exit(main(sys.argv[1:]))' \

@@ -4,7 +4,7 @@
 #
 #     benchmarks/measure_cards.sh SECONDS FOLDER "GPU STEP ..." ["GPU STEP ..." ...]
 #
-#     benchmarks/measure_cards.sh 540 card "0 ladder engines loops" "1 attention pictures replay"     and again, until
+#     benchmarks/measure_cards.sh 540 card "0 ladder torch onnxruntime loops" "1 attention pictures replay"     and again, until
 #     both say that they have ended; then SECONDS=0 stops whatever runs, which goes on with the next call
 #
 # The lists of one GPU take turns by the suite's own lock, but a time is only worth something where a GPU has one list.

@@ -2,9 +2,9 @@
 
     python convolutions_without_tensor_cores.py [--provider=CUDAExecutionProvider]
 
-Needs onnx, numpy and onnxruntime-gpu. Each line is one convolution that the VAE decoder of Stable Diffusion 1.5 or the
-UNet of SDXL has, as many channels out as in, in milliseconds with TF32 allowed and forbidden. The exit status is 1
-where forbidding it makes one three times slower, else 0.
+Needs onnx, numpy and onnxruntime-gpu. Each line is one convolution of a shape like those of Stable Diffusion's VAE
+decoder and of SDXL's UNet, as many channels out as in, in milliseconds with TF32 allowed and forbidden. The exit status
+is 1 where forbidding it makes one three times slower, else 0.
 """
 
 import argparse

@@ -19,6 +19,7 @@ from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, Session, S
 from pytest_sdperf.baselines.tracked import is_tracked
 from pytest_sdperf.machine.health import differing_keys
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.gates import LEVELS
 from pytest_sdperf.report.stored import change, told
 from pytest_sdperf.values import Case
 
@@ -117,15 +118,15 @@ def _with_report(
     if before is None and source is not None:
         before = moved(source.baseline.cases[report.case.key], source.baseline.machine, machine)
     driver = origin.machine.get(DRIVER)
-    anew = before is not None and driver_of(before.last, machine) != driver
+    other_driver = before is not None and driver_of(before.last, machine) != driver
     session = session_of(
         report.measurement,
         origin,
         verdicts=report.verdicts,
         reason=terms.reason,
         stored=before,
-        anew=anew,
-        re_anchored=terms.starts_anew,
+        other_driver=other_driver,
+        starts_anew=terms.starts_anew,
     )
     session = under(session, driver, machine)
     there = candidates.held(before, session)
@@ -133,9 +134,26 @@ def _with_report(
     if terms.re_anchor:
         stored = msgspec.structs.replace(stored, anchor=there or session)
     if there is not None and own is not None:
+        if terms.starts_anew and set(session.changed) - set(there.changed):
+            begun = _begun(stored, there, session)
+            return begun, f"~ {report.case.key}: these samples are stored already{_level(session)}"
         return stored, f"= {report.case.key}: these samples are stored already"
-    level = f", a new level under driver {driver}" if anew else ""
+    level = f", a new level under driver {driver}" if other_driver else _level(session) if before is not None else ""
     return stored, _diff_line(report.case.key, before, stored.last) + level
+
+
+def _begun(stored: StoredCase, there: Session, session: Session) -> StoredCase:
+    """Return a stored case in which a session that it holds begins the levels that the same samples begin now."""
+    changed = tuple(sorted({*there.changed, *session.changed}))
+    begun = msgspec.structs.replace(there, changed=changed, reason=session.reason)
+    sessions = tuple(begun if one is there else one for one in stored.sessions)
+    return msgspec.structs.replace(stored, sessions=sessions, anchor=begun)
+
+
+def _level(session: Session) -> str:
+    """Say which metrics a session begins a level of; empty where it begins none."""
+    of = "" if set(session.changed) == set(LEVELS) else f" of {', '.join(session.changed)}"
+    return f", a new level{of}" if session.changed else ""
 
 
 def _other_machine(case: Case, present: Baseline | None, sources: Sources, origin: Origin, terms: Terms) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.stored import DRIVER, Machine, Session, StoredCase
 from pytest_sdperf.judging.latency import BASELINE_SHARED
+from pytest_sdperf.judging.memory import DRAWN
 from pytest_sdperf.machine.health import clocks_locked
 from pytest_sdperf.report.gates import LEVELS
 from pytest_sdperf.values import Case, Failure, Measurement, Sample
@@ -43,8 +44,8 @@ def session_of(
     verdicts: Sequence[Verdict] = (),
     reason: str = "",
     stored: StoredCase | None = None,
-    anew: bool = False,
-    re_anchored: bool = False,
+    other_driver: bool = False,
+    starts_anew: bool = False,
 ) -> Session:
     """Turn a measurement into a session, with home folders and other private text taken out.
 
@@ -52,15 +53,16 @@ def session_of(
         measurement: What was measured.
         origin: Where and when.
         verdicts: What it means.
-        reason: Why a regression, or another driver, is accepted.
+        reason: Why a regression, another driver, or what could not be told is accepted.
         stored: What is stored of the case.
-        anew: Whether older sessions say nothing about it, because they were measured under another driver.
-        re_anchored: Whether it is accepted as a new anchor for a reason: what could not be told has changed then.
+        other_driver: Whether older sessions say nothing about it, because they were measured under another driver.
+        starts_anew: Whether it is accepted as a new anchor for a reason: a change that could not be told from noise is
+            one then. Memory that may have been drawn is none: the draw would be the whole level.
     """
     who = privacy.identity()
-    begin = CHANGING | {Outcome.INCONCLUSIVE} if re_anchored else CHANGING
-    changed = {verdict.metric for verdict in verdicts if _begins_level(verdict, begin)} & set(LEVELS)
-    if anew:
+    meant = {one.metric for one in verdicts if starts_anew and _is_undecided(one)} & set(LEVELS)
+    changed = {one.metric for one in verdicts if _begins_level(one)} & set(LEVELS) | meant
+    if other_driver:
         changed = set(LEVELS)
     if stored is not None and stored.last.out_of_memory != measurement.out_of_memory:
         changed = set(LEVELS)
@@ -75,15 +77,19 @@ def session_of(
         counts={name: dict(counts) for name, counts in measurement.counts.items()},
         artifacts=dict(measurement.artifacts),
         changed=tuple(sorted(changed)),
-        reason=reason if anew or re_anchored or any(one.outcome is Outcome.REGRESSED for one in verdicts) else "",
+        reason=reason if other_driver or meant or any(one.outcome is Outcome.REGRESSED for one in verdicts) else "",
         calibration=measurement.calibration,
         clocks_locked=clocks_locked(measurement.readings),
     )
 
 
-def _begins_level(verdict: Verdict, outcomes: Collection[Outcome]) -> bool:
+def _begins_level(verdict: Verdict) -> bool:
     """Whether older sessions no longer say what is normal: it has changed, or others disturbed them."""
-    return verdict.outcome in outcomes or verdict.code == BASELINE_SHARED
+    return verdict.outcome in CHANGING or verdict.code == BASELINE_SHARED
+
+
+def _is_undecided(verdict: Verdict) -> bool:
+    return verdict.outcome is Outcome.INCONCLUSIVE and verdict.code != DRAWN
 
 
 def measurement_of(session: Session, case: Case) -> Measurement:

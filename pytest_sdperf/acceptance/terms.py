@@ -13,7 +13,8 @@ class Terms:
     """What may be accepted.
 
     Attributes:
-        reason: Why a regression, or another driver, is accepted; it is stored. Empty where nobody said.
+        reason: Why a regression, another driver, or what could not be told is accepted; it is stored. Empty where
+            nobody said.
         reason_option: What gives the reason, where these are accepted.
         re_anchor: Whether anchors are replaced, too.
         only: Words of a case key, all of which must be in it; empty for every case.

@@ -37,7 +37,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         counts: Component -> `domain::op_type` -> nodes.
         artifacts: Component -> what was loaded: sizes, and what building took.
         changed: Metrics that reached a new level here: older sessions no longer say what is normal for them.
-        reason: Why a regression was accepted.
+        reason: Why a regression, another driver, or a change that could not be told was accepted.
         calibration: What the device itself did on that day; None if nobody measured it.
         clocks_locked: Whether a setting held the clocks of a GPU down; None where nobody could tell.
         driver: Under which it was measured, where that is not the one of its file.

@@ -49,7 +49,7 @@ def folders(*, unreadable: str = NAME_THEM) -> Folders:
     """
     asked = _Asked()
     # By its name: then it is there whether or not plug-ins are loaded by themselves.
-    status = pytest.main(["-p", _plugin()], plugins=[asked])
+    status = pytest.main(["-p", plugin_name()], plugins=[asked])
     if asked.folders is None:
         raise OptionError(
             f"pytest cannot read the configuration of this folder (exit status {int(status)}). {unreadable}"
@@ -57,7 +57,7 @@ def folders(*, unreadable: str = NAME_THEM) -> Folders:
     return asked.folders
 
 
-def _plugin() -> str:
+def plugin_name() -> str:
     """Return what pytest calls this plug-in: its entry point, or the module where a copy of it is not installed."""
     installed = {entry.name for entry in entry_points(group="pytest11")}
     return "sdperf" if "sdperf" in installed else "pytest_sdperf.plugin"

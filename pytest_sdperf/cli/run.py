@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from pytest_sdperf.cli.project import plugin_name
+
 SUITES = "pytest_sdperf.suites"
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the suites with pytest and the short option names."""
-    return int(pytest.main(["-p", "pytest_sdperf.short_names", *suites(), *arguments]))
+    return int(pytest.main(["-p", plugin_name(), "-p", "pytest_sdperf.short_names", *suites(), *arguments]))
 
 
 def suites() -> list[str]:

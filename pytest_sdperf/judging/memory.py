@@ -89,7 +89,7 @@ def source_of(sample: Sample, metric: str) -> str:
 
 
 def _sessions(stored: StoredCase | None, metric: str) -> tuple[Session, ...]:
-    """Return the sessions of a level; of an allocator those alone in which the engine could tell it already."""
+    """Return the sessions of a level; of allocator memory only those in which the engine told it."""
     level = [session for session in stored.level(metric) if session.samples] if stored is not None else []
     if metric == ALLOCATOR:
         level = [one for one in level if any(METRICS[metric](sample) is not None for sample in one.samples)]

@@ -36,12 +36,12 @@ START_S, TORCH_START_S = 0.5, 6.0
 LOAD_S_PER_GB = 1.0
 # The search for convolution algorithms in the first run on a GPU.
 SEARCH_S = 3.0
-# torch.compile of a UNet: 69 to 85 s for sd15, 145 s for sdxl, in float16.
+# torch.compile of a UNet: 69 to 92 s for sd15, 111 to 145 s for sdxl, in float16.
 COMPILE_S, COMPILE_S_PER_GB = 40.0, 20.0
 # FLOP per parameter and latent pixel: 0.228, 0.270 and 0.161 for the UNets of sd15, sd21 and sdxl; 12.5 for a decoder.
 _WORK = {"unet": 0.22, "vae_decoder": 12.5, "vae_encoder": 8.0}
 _TOKENS = 77
-# Share of the peak of the matrix units that a build reaches: 10 to 25 % in float16, 2 % in float32 without TF32.
+# Share of the peak of the matrix units that a build reaches: 10 to 42 % in float16, 2 % in float32 without TF32.
 _REACHED = {"float16": 0.15, "float32": 0.02}
 _UNKNOWN_GPU_FLOPS = 100e12
 CPU_FLOPS_PER_CORE = 10e9

@@ -39,7 +39,7 @@ def artifact_lines(reports: Iterable[CaseReport], *, width: int, every: bool = F
     for report in told:
         for one in _components(report, every=every):
             labelled.setdefault(one.label(batch=several), one)
-    alike: dict[tuple[str, ...], list[_Component]] = {}
+    alike: dict[tuple[str, Artifact], list[_Component]] = {}
     for one in labelled.values():
         alike.setdefault(one.alike(batch=several), []).append(one)
     rows = [_row(group, batch=several) for group in alike.values()]
@@ -52,22 +52,23 @@ def artifact_lines(reports: Iterable[CaseReport], *, width: int, every: bool = F
 class _Component:
     case: Case
     name: str
-    cells: tuple[str, ...]
-    steps: str
-    compiles: bool
+    artifact: Artifact
+    measurement: Measurement
 
     def label(self, *, batch: bool, engine: str = "") -> str:
         return case_label(self.case, self.name, batch=batch, engine=engine)
 
-    def alike(self, *, batch: bool) -> tuple[str, ...]:
-        """Return what is the same of a row that can stand for both."""
-        return self.label(batch=batch, engine="" if self.compiles else "any"), *self.cells, self.steps
+    def alike(self, *, batch: bool) -> tuple[str, Artifact]:
+        """Return what is the same of those that one row can stand for: engines that compile nothing of it."""
+        compiles = self.artifact.compiled_bytes is not None
+        return self.label(batch=batch, engine="" if compiles else "any"), self.artifact
 
 
 def _row(alike: Sequence[_Component], *, batch: bool) -> Row:
     first = alike[0]
     engine = plural(len(alike), "engine") if len(alike) > 1 else ""
-    return Row(first.label(batch=batch, engine=engine), first.cells, details=first.steps)
+    cells = _cells(first.artifact, first.measurement)
+    return Row(first.label(batch=batch, engine=engine), cells, details="; ".join(told_of(first.artifact)[1:]))
 
 
 def _components(report: CaseReport, *, every: bool) -> Iterator[_Component]:
@@ -76,13 +77,7 @@ def _components(report: CaseReport, *, every: bool) -> Iterator[_Component]:
     changed = any(verdict.metric in METRICS and verdict.outcome not in _FINE for verdict in report.verdicts)
     for name, artifact in measurement.artifacts.items():
         if every or changed or any(step.now for step in artifact.steps):
-            yield _Component(
-                report.case,
-                name,
-                _cells(artifact, measurement),
-                steps="; ".join(told_of(artifact)[1:]),
-                compiles=artifact.compiled_bytes is not None,
-            )
+            yield _Component(report.case, name, artifact, measurement)
 
 
 def _cells(artifact: Artifact, measurement: Measurement) -> tuple[str, ...]:

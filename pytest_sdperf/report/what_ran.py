@@ -33,8 +33,8 @@ _LEGEND = (
     "watched; they may run side by side"
 )
 _NAMED, _LONGEST_NAME = 2, 60
-# Kernels of no known kind, and products without tensor cores (four channels of latents fit none), are told from this
-# share of the GPU's busy time on.
+# From this share of the time on kernels of no known kind are told, and products without tensor cores. A convolution of
+# the four channels of a latent image has none to use, and takes less.
 _WORTH_TELLING = 0.01
 # Such products are told in any case where they take this share of it.
 _WASTED = 0.1
@@ -127,7 +127,7 @@ def _busy(sample: Sample) -> Iterator[str]:
 def _chosen(facts: Mapping[str, Any]) -> str:
     """Say what a choice of convolutions rests on, where the engine says it."""
     if facts.get("tf32") == "off":
-        return ", which tf32=off takes from convolutions: leave it out"
+        return ", which tf32=off takes from convolutions of any type: type tf32=on"
     chosen = facts.get("conv_search")
     return f", chosen under conv_search={chosen}" if chosen else ""
 

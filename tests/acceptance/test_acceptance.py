@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from sample_values import CASE, case, failed, kernels, measurement, sample_with, waited
+from sample_values import CASE, case, failed, kernels, measurement, sample_with, took, waited
 
 from pytest_sdperf.acceptance.accept import accept
 from pytest_sdperf.acceptance.candidates import candidates_file, keep_candidates, withdraw
@@ -130,6 +130,43 @@ def test_a_change_that_nobody_can_tell_is_a_new_level_where_somebody_says_so(des
     assert len(entry.level("first-run-memory")) == 2
 
 
+NOISY, LESS = (9, 12, 15), (7, 10, 13)
+ANEW = {"re_anchor": True, "reason": "the decoder is another one"}
+
+
+def test_a_level_begins_with_samples_that_were_accepted_before_too(desk):
+    desk.accept(desk.report(measurement(*NOISY)))
+    desk.accept(desk.report(measurement(*LESS)))
+    assert len(desk.stored().level("latency")) == 2
+    done = desk.accept(desk.report(measurement(*LESS)), **ANEW)
+    assert done.lines[0] == f"~ {CASE.key}: these samples are stored already, a new level of latency"
+    entry = desk.stored()
+    assert entry.level("latency") == (entry.last,)
+    assert (entry.anchor, entry.last.reason) == (entry.last, "the decoder is another one")
+    assert desk.accept(desk.report(measurement(*LESS)), **ANEW).lines[0].startswith("= ")
+
+
+def test_starting_anew_gives_no_reason_to_what_needs_none(desk):
+    torch = case(engine="torch")
+    desk.accept(desk.report(measurement(10, 10, 10)))
+    done = desk.accept(desk.report(measurement(10, 10, 10.01)), desk.report(measurement(case=torch)), **ANEW)
+    assert not any("level" in line for line in done.lines)
+    assert [desk.stored(of).last.reason for of in (CASE, torch)] == ["", ""]
+    assert len(desk.stored().level("latency")) == 2
+
+
+def test_memory_that_was_drawn_is_no_level_whatever_the_reason(desk):
+    def peaks(*megabytes):
+        return dataclasses.replace(measurement(), samples=took(*megabytes))
+
+    desk.accept(desk.report(peaks(400, 400, 800)))
+    desk.accept(desk.report(peaks(400, 800, 800)))
+    report = desk.report(peaks(800, 800, 800.5))
+    assert [one.code for one in report.verdicts if one.metric == "first-run-memory"] == ["memory-may-be-drawn"]
+    desk.accept(report, **ANEW)
+    assert len(desk.stored().level("first-run-memory")) == 3
+
+
 def test_the_same_samples_are_stored_once_whatever_their_date(desk):
     for re_anchor in (False, False, True):
         done = desk.accept(desk.report(measurement(10, 10, 10.5)), re_anchor=re_anchor)
@@ -154,7 +191,9 @@ def test_a_regression_needs_a_reason_and_then_is_the_new_level(desk):
     assert len(desk.stored().sessions) == 1
 
     done = desk.accept(slower, reason="safety checker is on now")
-    assert done.lines[0] == f"~ {CASE.key}: 10.0 ms, 400 MB -> 20.0 ms, 400 MB (+100 %), measured 2026-11-03T10:00Z"
+    assert done.lines[0] == (
+        f"~ {CASE.key}: 10.0 ms, 400 MB -> 20.0 ms, 400 MB (+100 %), measured 2026-11-03T10:00Z, a new level of latency"
+    )
     entry = desk.stored()
     assert entry.last.reason == "safety checker is on now"
     assert entry.last.changed == ("latency",)
@@ -208,7 +247,7 @@ def test_out_of_memory_is_stored_as_a_value(desk):
     assert (desk.stored().last.failure, desk.stored().last.samples) == ("oom", ())
     assert desk.report(failed("oom", "out of memory")).outcome is Outcome.HELD
     done = desk.accept(desk.report(measurement(10, 10, 10)))
-    assert done.lines[0] == f"~ {CASE.key}: OOM -> 10.0 ms, 400 MB, measured 2026-11-02T10:00Z"
+    assert done.lines[0] == f"~ {CASE.key}: OOM -> 10.0 ms, 400 MB, measured 2026-11-02T10:00Z, a new level"
     assert desk.report(measurement(10, 10, 10)).outcome is Outcome.HELD
 
 

@@ -33,7 +33,9 @@ def test_run_is_pytest_on_the_installed_suites_with_the_short_names(monkeypatch)
 
     monkeypatch.setattr(pytest, "main", main)
     assert cli.main(["run", "--gpu=a100", "-k", "unet", "--help"]) == 0
-    assert seen == [["-p", "pytest_sdperf.short_names", *suites(), "--gpu=a100", "-k", "unet", "--help"]]
+    assert seen == [
+        ["-p", "sdperf", "-p", "pytest_sdperf.short_names", *suites(), "--gpu=a100", "-k", "unet", "--help"]
+    ]
 
 
 def test_the_suites_are_a_package_of_the_wheel_or_a_folder_of_the_source_tree(monkeypatch):
@@ -91,7 +93,16 @@ def test_the_cache_is_the_one_of_a_run_that_is_started_here(folder, capsys, monk
     assert capsys.readouterr().out.endswith("cache: 2 built models, 0.00 GB\n")
 
 
+def test_a_copy_that_is_not_installed_runs_under_the_name_of_its_module(monkeypatch):
+    monkeypatch.setattr(project, "entry_points", lambda *, group: ())
+    seen = []
+    monkeypatch.setattr(pytest, "main", lambda arguments: seen.append(arguments[:2]) or 0)
+    assert cli.main(["run"]) == 0
+    assert seen == [["-p", "pytest_sdperf.plugin"]]
+
+
 def test_a_copy_that_is_not_installed_finds_the_folders_too(folder, capsys, monkeypatch):
+    # As where a copy is used: nothing else would load it, and asking for the entry point would fail.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p pytest_sdperf.plugin")
     monkeypatch.setattr(project, "entry_points", lambda *, group: ())

@@ -116,6 +116,20 @@ def test_the_session_gets_the_options_and_the_cpu_behind_them(sessions):
 
 
 @pytest.mark.parametrize(
+    ("floating", "asked", "told"),
+    [
+        ("float16", {}, "on"),
+        ("float16", {"tf32": "off"}, "off"),
+        ("float32", {}, "off"),
+        ("float32", {"tf32": "on"}, "on"),
+    ],
+)
+def test_it_says_whether_tf32_was_allowed(floating, asked, told, sessions):
+    with load(floating=floating, **asked) as runner:
+        assert runner.facts()["tf32"] == told
+
+
+@pytest.mark.parametrize(
     ("asked", "floating", "told"),
     [
         (None, "float16", "float32"),

@@ -68,20 +68,22 @@ def judged(content, known):
 @pytest.mark.parametrize("older", [1, 3])
 def test_sessions_that_do_not_tell_it_are_as_if_they_were_not_there(kind, older):
     without, usual, changed = KINDS[kind]
-    for now, worst in ((usual, Outcome.HELD), (changed, Outcome.REGRESSED)):
+    for now, expected in ((usual, Outcome.HELD), (changed, Outcome.REGRESSED)):
         alone, beside = (
             judged(now, known)[METRICS.get(kind, kind)]
             for known in (sessions(usual), sessions(*[without] * older, usual))
         )
-        assert alone[0] is worst
+        assert alone[0] is expected
         assert beside == alone
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_where_no_session_tells_it_there_is_no_baseline_of_it(kind):
     without, usual, _ = KINDS[kind]
-    outcomes = [outcome for outcome, *_ in judged(usual, sessions(without, without)).values()]
-    assert set(outcomes) <= {Outcome.HELD, Outcome.NEW}
+    found = judged(usual, sessions(without, without))
+    # Kernels have a baseline without it.
+    assert found[METRICS.get(kind, kind)][0] is (Outcome.HELD if kind == "tensor cores" else Outcome.NEW)
+    assert {outcome for outcome, *_ in found.values()} <= {Outcome.HELD, Outcome.NEW}
 
 
 @pytest.mark.parametrize("kind", ["allocator-memory", "kernels", "partitions", "artifact-size"])
@@ -99,3 +101,11 @@ def test_a_process_that_tells_no_more_what_its_sisters_do_spoils_its_session():
         "baseline-unusable",
         "The baseline of UNet allocator memory has a sample without it.",
     )
+
+
+def test_a_session_in_which_one_process_does_not_tell_its_tensor_cores_tells_nothing_of_them():
+    _, usual, changed = KINDS["tensor cores"]
+    silent = dataclasses.replace(changed["samples"][0], facts=GRAPH)
+    mixed = {**changed, "samples": (*changed["samples"][:2], silent)}
+    assert judged(changed, sessions(mixed, usual))["kernels"][1] == "tensor-cores-lost"
+    assert judged(mixed, sessions(usual))["kernels"][1] == "kernels-as-before"

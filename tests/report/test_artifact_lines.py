@@ -78,6 +78,9 @@ def test_a_component_of_several_cases_is_shown_once():
     # Not one of these is the same files, or the same compilation.
     for other in (Artifact(70_000_000, None, now(EXPORT)), Artifact(68_968_116, None, now(EXPORT, FUSE))):
         assert len(text(report(built), report(other, engine="ort-cuda"))) == len(text(report(built))) + 2
+    elsewhere = dataclasses.replace(EXPORT, name="adopt")
+    for other in (Artifact(68_968_117, None, now(EXPORT)), Artifact(68_968_116, None, now(elsewhere))):
+        assert len(text(report(built), report(other, engine="ort-cuda"))) == len(text(report(built))) + 2
     compiled = Artifact(68_968_116, 1_000_000, now(EXPORT, COMPILE))
     assert len(text(report(compiled), report(compiled, engine="torch"))) == len(text(report(compiled))) + 2
     assert len(text(report(built), report(built, optimization="fmha"))) == len(text(report(built))) + 2

@@ -131,7 +131,7 @@ def test_products_without_tensor_cores_are_told_in_any_case():
     ]
     assert told(1.68, tf32="off", convolution=84)[-2:] == [
         "    GPU is busy for 4.00 ms of 10.0 ms; for 42 % of that it multiplies half precision WITHOUT TENSOR",
-        "    CORES: 84 convolution (840 µs), which tf32=off takes from convolutions: leave it out",
+        "    CORES: 84 convolution (840 µs), which tf32=off takes from convolutions of any type: type tf32=on",
     ]
     assert told(1.68, tf32="off", gemm=84)[-1] == "    CORES: 84 gemm (840 µs)"
 

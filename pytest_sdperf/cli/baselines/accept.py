@@ -43,7 +43,9 @@ def add_to(actions: Commands) -> None:
         metavar="RESULTS",
         help="what --sdperf-json wrote, or a folder of such files; default: the candidates of this machine",
     )
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why a regression is accepted; stored")
+    parser.add_argument(
+        "--reason", default="", metavar="TEXT", help="why a regression is accepted, or cases start anew; stored"
+    )
     parser.add_argument(
         "--re-anchor",
         action="store_true",

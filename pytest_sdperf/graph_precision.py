@@ -1,6 +1,6 @@
 """Which products a graph of half precision computes in single precision all the same, between two casts.
 
-Nothing else is worth as much: on a GPU such a product takes four to thirty times as long, and every fusion is there.
+On a GPU such a product costs more than most fusions save: it leaves the tensor cores. And every fusion is there.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 _OF_ONNX = ("Attention", "Conv", "ConvTranspose", "Gemm", "MatMul")
 _OF_MICROSOFT = ("FusedConv", "FusedMatMul", "MultiHeadAttention", "NhwcConv")
 PRODUCTS = frozenset((*_OF_ONNX, *_OF_MICROSOFT))
+# Whose results are no floating-point numbers, whatever they read.
+_OTHERS = frozenset(
+    (
+        *("And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"),
+        *("ArgMax", "ArgMin", "NonZero", "Shape", "Size"),
+    )
+)
 
 
 def float32_products(path: Path) -> dict[str, int]:
@@ -33,14 +40,21 @@ def float32_products(path: Path) -> dict[str, int]:
     types = _known_types(graph)
     found: Counter[str] = Counter()
     for node in graph.node:
-        # The type of a result that nobody wrote down is that of what is computed with.
-        given = next((types[name] for name in node.input if types.get(name)), 0)
+        # The type of a result that nobody wrote down is that of what is computed with: the first floating-point input.
+        given = next((types[name] for name in node.input if types.get(name) in _floating()), 0)
         for name in node.output:
-            types.setdefault(name, _made(node, given))
+            types.setdefault(name, _made(node, given, types))
         if node.op_type in PRODUCTS and given == onnx.TensorProto.FLOAT:
             name = counted_name(node.domain, node.op_type, [bool(name) for name in node.input])
             found[name] += 1
     return dict(sorted(found.items()))
+
+
+def _floating() -> tuple[int, ...]:
+    import onnx
+
+    kinds = onnx.TensorProto
+    return kinds.FLOAT16, kinds.BFLOAT16, kinds.FLOAT, kinds.DOUBLE
 
 
 def _is_half(graph: onnx.GraphProto) -> bool:
@@ -64,8 +78,8 @@ def _known_types(graph: onnx.GraphProto) -> dict[str, int]:
     return types
 
 
-def _made(node: onnx.NodeProto, given: int) -> int:
-    """Return the type of a node's results where the file does not say it; 0 where it is none of the narrow ones."""
+def _made(node: onnx.NodeProto, given: int, types: Mapping[str, int]) -> int:
+    """Return the type of a node's results where the file does not say it; 0 where they are no such numbers."""
     import onnx
 
     attributes: Mapping[str, onnx.AttributeProto] = {attribute.name: attribute for attribute in node.attribute}
@@ -73,4 +87,6 @@ def _made(node: onnx.NodeProto, given: int) -> int:
         return int(attributes["to"].i)
     if node.op_type in ("Constant", "ConstantOfShape"):
         return int(attributes["value"].t.data_type) if "value" in attributes else onnx.TensorProto.FLOAT
-    return 0 if node.op_type in ("Shape", "Size") else given
+    if node.op_type == "CastLike":
+        return types.get(node.input[1], 0)
+    return 0 if node.op_type in _OTHERS else given

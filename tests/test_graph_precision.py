@@ -95,6 +95,19 @@ def test_a_graph_of_float32_has_none_even_with_some_narrow_weights(tmp_path):
     assert float32_products(saved(tmp_path / "m.onnx", nodes, weights, kind=FLOAT)) == {}
 
 
+def test_a_choice_has_the_type_of_what_is_chosen_and_not_of_what_was_compared(tmp_path):
+    nodes = [
+        cast("x", "a", FLOAT),
+        helper.make_node("Greater", ["a", "a"], ["larger"]),
+        helper.make_node("Where", ["larger", "x", "x"], ["chosen"]),
+        helper.make_node("MatMul", ["chosen", "w"], ["narrow"]),
+        helper.make_node("CastLike", ["narrow", "a"], ["like"]),
+        helper.make_node("MatMul", ["like", "a"], ["wide"]),
+        helper.make_node("CastLike", ["wide", "x"], ["y"]),
+    ]
+    assert float32_products(saved(tmp_path / "m.onnx", nodes, {"w": half(4, 4)})) == {"::MatMul": 1}
+
+
 def test_shapes_and_constants_have_types_of_their_own(tmp_path):
     nodes = [
         helper.make_node("Shape", ["x"], ["s"]),

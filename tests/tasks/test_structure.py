@@ -221,5 +221,5 @@ def test_a_unet_of_released_size_needs_no_memory_for_weights(tmp_path):
     )
     path = tmp_path / "model.onnx"
     answer = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
-    assert int(re.findall(r"\d+", answer.stdout)[-1]) < 1.2e9, "the weights alone take 3.4 GB"
+    assert int(re.findall(r"\d+", answer.stdout)[-1]) < 2e9, "the weights alone take 3.4 GB, the libraries 1.1"
     assert path.stat().st_size < 2e6

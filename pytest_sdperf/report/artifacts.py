@@ -65,8 +65,10 @@ class _Component:
 
 
 def _row(alike: Sequence[_Component], *, batch: bool) -> Row:
-    first = alike[0]
-    engine = plural(len(alike), "engine") if len(alike) > 1 else ""
+    first, names = alike[0], {one.case.engine for one in alike}
+    engine = plural(len(names), "engine") if len(names) > 1 else ""
+    if len(alike) > len(names) == 1:
+        engine = f"{first.case.engine} ({len(alike)} settings)"
     cells = _cells(first.artifact, first.measurement)
     return Row(first.label(batch=batch, engine=engine), cells, details="; ".join(told_of(first.artifact)[1:]))
 

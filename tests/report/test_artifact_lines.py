@@ -70,11 +70,14 @@ def test_a_component_of_several_cases_is_shown_once():
     built = Artifact(68_968_116, None, now(EXPORT))
     assert text(report(built), report(built)) == text(report(built))
     options = {"engine": "ort-cuda", "engine_options": (("cuda_graph", "on"),)}
-    row = "  sd15-thin unet fp16 (ort) 3 engines     69 MB         -    25.2 s       now          -"
+    row = "  sd15-thin unet fp16 (ort) 2 engines     69 MB         -    25.2 s       now          -"
     assert text(report(built), report(built, engine="ort-cuda"), report(built, **options))[1:3] == [
         row,
         "    export 25.2 s",
     ]
+    assert text(report(built, engine="ort-cuda"), report(built, **options))[1].split("  ")[1] == (
+        "sd15-thin unet fp16 (ort) ort-cuda (2 settings)"
+    )
     # Not one of these is the same files, or the same compilation.
     for other in (Artifact(70_000_000, None, now(EXPORT)), Artifact(68_968_116, None, now(EXPORT, FUSE))):
         assert len(text(report(built), report(other, engine="ort-cuda"))) == len(text(report(built))) + 2

@@ -36,7 +36,7 @@ def needs_tf32(floating: str) -> bool:
     """Whether the CUDA provider has to be allowed TF32 to compute a build as it is meant to be.
 
     `use_tf32=0` takes every kernel with tensor cores from cuDNN's choice, whatever the type of the convolution
-    (core/providers/cuda/nn/conv.cc, `deselect_numeric_notes`); half precision is then multiplied 14 to 38 times more
+    (core/providers/cuda/nn/conv.cc, `deselect_numeric_notes`); half precision is then multiplied 14 to 43 times more
     slowly, as measured on an H200. The price: operators that such a build keeps in float32 may use TF32.
 
     Args:

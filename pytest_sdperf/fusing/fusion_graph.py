@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pytest_sdperf.fusing import dtypes
+from pytest_sdperf import node_types
 from pytest_sdperf.fusing.contents import Array, distinct
 from pytest_sdperf.fusing.derived import derive
 from pytest_sdperf.fusing.shapes import Shapes
@@ -34,7 +34,7 @@ class FusionGraph:
     """
 
     def __init__(self, model: ir.Model) -> None:
-        dtypes.record(model.graph)
+        node_types.record(model.graph)
         self.model = model
         self.graph = model.graph
         self.shapes = Shapes(model.graph)
@@ -139,7 +139,7 @@ class FusionGraph:
         if like is not None:
             self.adopt(node.outputs[0], like)
         else:
-            dtypes.record_outputs(node)
+            node_types.record_outputs(node)
             self.shapes.infer(node)
         return node
 

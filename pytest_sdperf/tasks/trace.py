@@ -29,13 +29,13 @@ def reveal(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]
     """
     import onnx_ir as ir
 
-    from pytest_sdperf.fusing import dtypes
+    from pytest_sdperf import node_types
     from pytest_sdperf.tracing.section import inner_values
     from pytest_sdperf.tracing.section import reveal as write
 
     source = Path(arguments["graph"])
     model = ir.load(source)
-    dtypes.record(model.graph)
+    node_types.record(model.graph)
     names = inner_values(model.graph)[:: arguments["share"]]
     return {"path": str(write(source, context.out_dir, names)), "values": len(names)}
 

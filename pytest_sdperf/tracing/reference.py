@@ -10,7 +10,8 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from pytest_sdperf.fusing import dtypes, tidy
+from pytest_sdperf import node_types
+from pytest_sdperf.fusing import tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.computer import Computer, compute
 from pytest_sdperf.tracing.definitions import Tensor
@@ -116,7 +117,7 @@ def load(path: Path) -> ir.Model:
     """Read a graph, its functions put in and the types of its values known."""
     model = ir.load(path)
     tidy.unify(model)
-    dtypes.record(model.graph)
+    node_types.record(model.graph)
     return model
 
 

@@ -25,7 +25,9 @@ def add_to(commands: Commands) -> None:
         "gate", help="judge saved results on a machine without a GPU", description=__doc__, allow_abbrev=False
     )
     gate.add_argument("results", type=Path, metavar="RESULTS.json", help="what a run wrote with --sdperf-json")
-    gate.add_argument("--gpu", required=True, metavar="SLUG", help="device of the results: a slug, a family, or cpu")
+    gate.add_argument(
+        "--gpu", required=True, metavar="SLUG", help="device of the results: as --sdperf-gpu names it, or cpu"
+    )
     gate.add_argument(
         "--baselines", type=Path, metavar="FOLDER", help="default: the folder of a run that is started here"
     )

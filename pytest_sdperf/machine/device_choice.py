@@ -11,11 +11,10 @@ from typing import NoReturn
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError, UnknownNameError
-from pytest_sdperf.machine.gpu_facts import VISIBILITY_VARIABLES, GpuTable, load_gpus, to_slug
+from pytest_sdperf.machine.gpu_facts import KINDS, VISIBILITY_VARIABLES, GpuTable, load_gpus, to_slug
 from pytest_sdperf.machine.health import differing_keys
 
 _GIB = 2**30
-_VENDORS: Mapping[str, DeviceKind] = {"nvidia": "cuda", "amd": "rocm"}
 _HIDDEN = "-1"  # an empty value hides nothing from HIP and cannot be set on Windows
 
 
@@ -28,19 +27,32 @@ class Found:
 
 
 @dataclass
-class _Survey:
-    """What the probes found, and why the others found nothing."""
+class Survey:
+    """The GPUs of this machine.
+
+    Attributes:
+        found: What the probes found.
+        absent: Name of a probe that found nothing -> why.
+    """
 
     found: list[Found] = field(default_factory=list)
     absent: dict[str, str] = field(default_factory=dict)
+
+    def lines(self) -> list[str]:
+        """Return a line per GPU and per probe that found none."""
+        return [
+            *(f"  {n}: {one.device.name} ({one.device.slug})" for n, one in enumerate(self.found)),
+            *(f"  {probe}: {reason}" for probe, reason in self.absent.items()),
+        ]
 
 
 def choose_device(gpu: str, probes: Mapping[str, DeviceProbe], *, environ: Mapping[str, str]) -> Found:
     """Return the device that was asked for, with its probe; of several that fit, the first that nobody uses.
 
     Args:
-        gpu: `cpu` or nothing; `auto`; `nvidia` or `amd`; a family (`a100`); a slug (`a100-sxm4-40gb`); a position
-            among the GPUs that this process may see (`0`); or the start of a UUID (`GPU-5c1f`).
+        gpu: `cpu` or nothing; `auto`; a vendor or its software (`nvidia`, `cuda`, `amd`, `rocm`); a family
+            (`a100`); an architecture (`gfx942`); a slug (`a100-sxm4-40gb`); a position among the GPUs that this
+            process may see (`0`); or the start of a UUID (`GPU-5c1f`).
         probes: Name -> probe, in the order in which positions count.
         environ: Environment, to name the variables that hide devices when none fits.
 
@@ -51,10 +63,10 @@ def choose_device(gpu: str, probes: Mapping[str, DeviceProbe], *, environ: Mappi
     request = gpu.strip()
     if request.lower() in {"", "cpu"}:
         return _cpu(probes)
-    survey = _survey(probes)
-    fits = [one for position, one in enumerate(survey.found) if _fits(one.device, request, position=position)]
+    here = survey(probes)
+    fits = [one for position, one in enumerate(here.found) if _fits(one.device, request, position=position)]
     if not fits:
-        _refuse(request, survey, environ)
+        _refuse(request, here, environ)
     if _is_uuid(request) and len(fits) > 1:
         raise DeviceMissingError(
             f"UUID {request!r} is the start of {len(fits)} devices: {', '.join(one.device.uuid for one in fits)}. "
@@ -75,8 +87,8 @@ def peers(gpu: str, catalog: Catalog, chosen: Found) -> tuple[list[Device], list
         catalog: What is registered.
         chosen: The device that a run without workers would use.
     """
-    survey = _survey(catalog.probes.items())
-    fits = [one for position, one in enumerate(survey.found) if _fits(one.device, gpu.strip(), position=position)]
+    here = survey(catalog.probes.items())
+    fits = [one for position, one in enumerate(here.found) if _fits(one.device, gpu.strip(), position=position)]
     others = [one for one in fits if (one.probe, one.device) != (chosen.probe, chosen.device)]
     alike, left_out = [chosen.device], []
     for one in sorted(others, key=_busy):
@@ -100,9 +112,7 @@ def named_kind(gpu: str) -> DeviceKind | None:
     name = to_slug(gpu)
     if name in {"", "cpu"}:
         return "cpu"
-    table = load_gpus()
-    rows = [row for row in table.gpus if name == row.family] or [row for row in [table.facts(name)] if row]
-    return _VENDORS.get(rows[0].vendor if rows else name)
+    return load_gpus().kind_of(name)
 
 
 def describe(device: Device) -> str:
@@ -156,16 +166,17 @@ def _cpu(probes: Mapping[str, DeviceProbe]) -> Found:
     )
 
 
-def _survey(probes: Mapping[str, DeviceProbe]) -> _Survey:
-    survey = _Survey()
+def survey(probes: Mapping[str, DeviceProbe]) -> Survey:
+    """Ask every probe but that of CPUs what is here."""
+    here = Survey()
     for name, probe in probes.items():
         if probe.kind == "cpu":
             continue
         try:
-            survey.found.extend(Found(probe, device) for device in probe.find())
+            here.found.extend(Found(probe, device) for device in probe.find())
         except DeviceMissingError as error:
-            survey.absent[name] = str(error)
-    return survey
+            here.absent[name] = str(error)
+    return here
 
 
 def _fits(device: Device, request: str, *, position: int) -> bool:
@@ -173,10 +184,8 @@ def _fits(device: Device, request: str, *, position: int) -> bool:
         return device.uuid.lower().startswith(request.lower())
     if request.isdecimal():
         return position == int(request)
-    name = to_slug(request)
-    if name in _VENDORS:
-        return device.kind == _VENDORS[name]
-    return name in {"auto", device.slug, load_gpus().family_of(device.slug)}
+    names = load_gpus().names_of(device.slug, kind=device.kind, arch=device.machine.get("arch"))
+    return to_slug(request) in {"auto", *names}
 
 
 def _is_uuid(request: str) -> bool:
@@ -191,33 +200,32 @@ def _busy(found: Found) -> int:
     return 0 if health.other_processes == 0 and not health.reasons else 1
 
 
-def _refuse(request: str, survey: _Survey, environ: Mapping[str, str]) -> NoReturn:
+def _refuse(request: str, here: Survey, environ: Mapping[str, str]) -> NoReturn:
     table = load_gpus()
     name = to_slug(request)
-    somewhere = name in {"auto", *_VENDORS, *table.families} or table.facts(name) is not None
+    somewhere = name == "auto" or table.kind_of(name) is not None
     if not (somewhere or request.isdecimal() or _is_uuid(request)):
-        raise _unknown(request, survey, table)
-    lines = [f"GPU {request!r} was asked for, but no device of this machine answers to it."]
-    lines += [f"  {n}: {one.device.name} ({one.device.slug})" for n, one in enumerate(survey.found)]
-    lines += [f"  {probe}: {reason}" for probe, reason in survey.absent.items()]
+        raise _unknown(request, here, table)
+    lines = [f"GPU {request!r} was asked for, but no device of this machine answers to it.", *here.lines()]
     hidden = [f"{variable}={environ[variable]!r}" for variable in VISIBILITY_VARIABLES if variable in environ]
-    if hidden and survey.found:
+    if hidden and here.found:
         lines.append(f"{' and '.join(hidden)} may hide others.")
-    if survey.found:
-        lines.append(f"Type --sdperf-gpu={survey.found[0].device.slug}, or leave the option out to run on the CPU.")
+    if here.found:
+        lines.append(f"Type --sdperf-gpu={here.found[0].device.slug}, or leave the option out to run on the CPU.")
     else:
-        lines.append("Leave the option out to run on the CPU.")
+        lines.append("Leave the option out to run on the CPU, and with it engines that run on GPUs only.")
     raise DeviceMissingError("\n".join(lines))
 
 
-def _unknown(request: str, survey: _Survey, table: GpuTable) -> UnknownNameError:
-    present = {one.device.slug for one in survey.found}
+def _unknown(request: str, here: Survey, table: GpuTable) -> UnknownNameError:
+    present = {one.device.slug for one in here.found}
     near = difflib.get_close_matches(request.lower(), {*table.slugs, *present}, n=1, cutoff=0.5)
     return UnknownNameError(
         "GPU",
         request,
-        {"auto", "cpu", *_VENDORS, *table.families, *present, *near},
-        hint="An exact card (a100-sxm4-40gb), a position (0) or the start of a UUID (GPU-5c1f) is understood too.",
+        {"auto", "cpu", *KINDS, *table.families, *present, *near},
+        hint="An exact card (a100-sxm4-40gb), an architecture (gfx942), a position (0) or the start of a UUID "
+        "(GPU-5c1f) is understood too.",
     )
 
 

@@ -8,11 +8,18 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pytest_sdperf.device import DeviceKind
+
 Vendor = Literal["nvidia", "amd"]
+
+# What stands for any card of a vendor: its name, and that of its software.
+KINDS: Mapping[str, DeviceKind] = {"nvidia": "cuda", "cuda": "cuda", "amd": "rocm", "rocm": "rocm"}
+VENDOR_NAMES: Mapping[str, str] = {"cuda": "NVIDIA", "rocm": "AMD"}
 
 # The variables that hide GPUs from a program.
 VISIBILITY_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
@@ -20,6 +27,7 @@ VISIBILITY_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VIS
 _VENDOR_WORDS = re.compile(r"^(nvidia|tesla|quadro|geforce|amd|radeon|instinct)\s+", re.IGNORECASE)
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 _PART = re.compile(r"-(mig|dpx|tpx|qpx|cpx)(-.*)?$")
+_GFX, _SM = re.compile(r"gfx[0-9a-f]+"), re.compile(r"sm-\d+[a-z]?")  # architectures, as slugs
 _SIZE = re.compile(r"(^|-)\d+gb?(-|$)")
 # A word after the family's name that makes it another chip, or the same chip at another power.
 _OTHER_CHIP = frozenset({"ti", "super", "d", "laptop", "mobile", "max"})
@@ -80,6 +88,32 @@ class GpuTable:
         """Return the card with this slug (a partition's slug finds its whole card); None if it is not in the table."""
         whole = _PART.sub("", slug)
         return next((gpu for gpu in self.gpus if gpu.slug == whole), None)
+
+    def names_of(self, slug: str, *, kind: str = "", arch: object = None) -> set[str]:
+        """Return every name that `--gpu` takes for a card, other than its number and its UUID.
+
+        Args:
+            slug: Of the card.
+            kind: Of the device, where the card is not in the table.
+            arch: What its driver calls its architecture, likewise.
+        """
+        known = self.facts(slug)
+        kind = KINDS[known.vendor] if known else kind
+        arch = str(arch or (known.arch if known else ""))
+        names = {slug, self.family_of(slug), to_slug(arch), *(name for name, meant in KINDS.items() if meant == kind)}
+        return names - {""}
+
+    def kind_of(self, name: str) -> DeviceKind | None:
+        """Return the kind of device that a name means, wherever such a device is; None if it names none.
+
+        Args:
+            name: As `to_slug` writes it: a vendor or its software, a family, a slug or an architecture.
+        """
+        of_family = next((gpu for gpu in self.gpus if gpu.family == name), None)
+        known = of_family or self.facts(name)
+        if known is not None or name in KINDS:
+            return KINDS[known.vendor if known else name]
+        return "rocm" if _GFX.fullmatch(name) else "cuda" if _SM.fullmatch(name) else None
 
     def match(self, name: str, memory_bytes: int | None = None, *, pci_id: str = "") -> GpuFacts | None:
         """Find a card by the name that its driver reports.

@@ -25,8 +25,8 @@ OPTIONS: Sequence[Option] = (
     Option(
         "gpu",
         "where",
-        "The device: a family (a100), a slug (a100-sxm4-40gb), an index, a UUID, auto (what is there) or cpu. "
-        "Without it only the CPU is used, with a thin model.",
+        "The device: auto (what is there), nvidia or cuda, amd or rocm, a family (a100), an architecture (gfx942), a "
+        "slug (a100-sxm4-40gb), an index, a UUID, or cpu. Without it only the CPU is used, with a thin model.",
         "DEVICE",
     ),
     Option(

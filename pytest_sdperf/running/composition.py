@@ -19,6 +19,7 @@ from pytest_sdperf.options.pipeline_factory import alone
 from pytest_sdperf.options.profiles import read_project
 from pytest_sdperf.options.reading import Reader
 from pytest_sdperf.options.tolerances import read_rules
+from pytest_sdperf.running.engine_fit import check_engines_fit
 from pytest_sdperf.running.registration import fill_catalog
 from pytest_sdperf.running.run import CHOSEN, TOKEN, Run
 from pytest_sdperf.selection.given import no_module
@@ -56,7 +57,8 @@ def compose(config: pytest.Config) -> Run:
     rules = read_rules(project.tolerances, reader)
     run = Run(settings, catalog, project.profiles, kind, found, rules=rules, root=config.rootpath)
     run.token = handed.get(TOKEN, run.token)
-    _check_fit(run)
+    _check_given(run)
+    check_engines_fit(run)
     return run
 
 
@@ -85,18 +87,3 @@ def _check_given(run: Run) -> None:
         engine = run.catalog.engines.get(request.engine)
         if request.by_name and engine.consumes != "onnx" and not selection.has_module:
             raise OptionError(f"{no_module(engine.name, given.folder)}, or leave the engine out.")
-
-
-def _check_fit(run: Run) -> None:
-    _check_given(run)
-    other = run.settings.other
-    for request in (*run.settings.selection.engines, *([other.engine] if other and other.engine else [])):
-        engine = run.catalog.engines.get(request.engine)
-        if request.by_name and run.device_kind not in engine.device_kinds:
-            kinds = " and ".join(engine.device_kinds)
-            way = (
-                "add --sdperf-gpu=auto"
-                if run.device_kind == "cpu"
-                else "leave --sdperf-gpu out, or name another engine"
-            )
-            raise OptionError(f"engine {request.label!r} runs on {kinds}, not on {run.device_kind}. To run it, {way}.")

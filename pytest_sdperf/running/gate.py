@@ -14,6 +14,7 @@ from pytest_sdperf.errors import ResultsError
 from pytest_sdperf.judging.policy import Policy, fail_on_field
 from pytest_sdperf.judging.run_status import NOTHING_MEASURED, run_status
 from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.machine.gpu_facts import load_gpus
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import JUDGED_ALONE
 from pytest_sdperf.report.line import Line
@@ -83,14 +84,14 @@ def check_device(saved: SavedResults, gpu: str, *, path: Path) -> None:
 
     Args:
         saved: The results.
-        gpu: A slug, a family, or `cpu`.
+        gpu: What names it, other than an index and a UUID.
         path: Their file.
 
     Raises:
         ResultsError: They are of another one.
     """
     run = saved.run
-    names = {run.slug, run.family, "cpu" if saved.policy.on_cpu else ""} - {""}
+    names = (load_gpus().names_of(run.slug) | {run.family, "cpu" if saved.policy.on_cpu else ""}) - {""}
     if run.slug and gpu not in names:
         another = f"names another device. Give --gpu={run.slug}, or results of {gpu}."
         wrong = another if gpu else f"names no device. Give --gpu={run.slug}."

@@ -169,7 +169,7 @@ def test_side_b_is_what_is_called_again_and_again(sides, a, b, status):
         ),
         (
             ["--sdperf-ab-engine=ort-cuda"],
-            "engine 'ort-cuda' runs on cuda, not on cpu. To run it, add --sdperf-gpu=auto.",
+            "engine 'ort-cuda' runs on cuda, not on cpu. This machine has no GPU of NVIDIA.",
         ),
     ],
 )

@@ -29,10 +29,15 @@ SPLIT = Card(
 )
 MI300X = AmdCard("AMD Instinct MI300X OAM", 196_592, "gfx942")
 FAMILIES = (
-    "a10, a100, a10g, a800, amd, auto, b200, cpu, gh200, h100, h20, h200, l4, l40s, mi100, mi210, mi250x, mi300x, "
-    "mi325x, mi350x, mi355x, nvidia, quadro-rtx-8000, rtx-3060, rtx-3080, rtx-3090, rtx-4090, rtx-5090, t4, v100"
+    "a10, a100, a10g, a800, amd, auto, b200, cpu, cuda, gh200, h100, h20, h200, l4, l40s, mi100, mi210, mi250x, "
+    "mi300x, mi325x, mi350x, mi355x, nvidia, quadro-rtx-8000, rocm, rtx-3060, rtx-3080, rtx-3090, rtx-4090, rtx-5090, "
+    "t4, v100"
 )
-HINT = "An exact card (a100-sxm4-40gb), a position (0) or the start of a UUID (GPU-5c1f) is understood too."
+HINT = (
+    "An exact card (a100-sxm4-40gb), an architecture (gfx942), a position (0) or the start of a UUID (GPU-5c1f) is "
+    "understood too."
+)
+LEAVE_OUT = "Leave the option out to run on the CPU, and with it engines that run on GPUs only."
 NO_NVIDIA = (
     "  nvml: no NVIDIA driver is installed, or it is hidden from this container (NVMLError_LibraryNotFound). "
     "Install the driver, or start the container with --gpus all.\n"
@@ -60,7 +65,12 @@ def machine(monkeypatch):
     [
         ("auto", "h100-sxm5-80gb"),
         ("nvidia", "h100-sxm5-80gb"),
+        ("cuda", "h100-sxm5-80gb"),
         ("amd", "mi300x"),
+        ("AMD", "mi300x"),
+        ("rocm", "mi300x"),
+        ("gfx942", "mi300x"),
+        ("sm_80", "a100-sxm4-40gb"),
         ("h100", "h100-sxm5-80gb"),
         ("H100", "h100-sxm5-80gb"),
         ("a100", "a100-sxm4-40gb"),
@@ -79,6 +89,13 @@ def machine(monkeypatch):
 def test_ways_to_name_a_gpu(machine, gpu, slug):
     probes = machine(H100, A100_40, A100_80, SPLIT, amd=(MI300X,))
     assert choose_device(gpu, probes, environ={}).device.slug == slug
+
+
+def test_a_card_that_no_table_knows_answers_to_its_vendor_and_its_architecture(machine):
+    probes = machine(amd=(AmdCard("AMD Radeon AI PRO R9700", 32_624, "gfx1201"),))
+    chosen = {choose_device(gpu, probes, environ={}).device.name for gpu in ("auto", "amd", "rocm", "gfx1201")}
+    assert chosen == {"AMD Radeon AI PRO R9700"}
+    assert "but no device of this machine answers to it" in message("gfx942", probes)
 
 
 @pytest.mark.parametrize("gpu", ["", "cpu", "CPU", " "])
@@ -129,11 +146,10 @@ def message(gpu, probes, environ=None, error=DeviceMissingError) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("gpu", ["a100", "a100-sxm4-40gb", "auto", "nvidia", "0", "GPU-5c1f"])
+@pytest.mark.parametrize("gpu", ["a100", "a100-sxm4-40gb", "auto", "nvidia", "cuda", "rocm", "gfx90a", "0", "GPU-5c1f"])
 def test_no_gpu_at_all(machine, gpu):
     assert message(gpu, machine()) == (
-        f"GPU {gpu!r} was asked for, but no device of this machine answers to it.\n"
-        f"{NO_NVIDIA}{NO_AMD}Leave the option out to run on the CPU."
+        f"GPU {gpu!r} was asked for, but no device of this machine answers to it.\n{NO_NVIDIA}{NO_AMD}{LEAVE_OUT}"
     )
 
 
@@ -161,7 +177,7 @@ def test_all_gpus_hidden(machine):
         "GPU 'h100' was asked for, but no device of this machine answers to it.\n"
         "  nvml: CUDA_VISIBLE_DEVICES='' hides all of: NVIDIA H100 80GB HBM3. "
         "Unset it, or name one of these by position or UUID (nvidia-smi -L).\n"
-        f"{NO_AMD}Leave the option out to run on the CPU."
+        f"{NO_AMD}{LEAVE_OUT}"
     )
 
 
@@ -220,7 +236,12 @@ def test_no_probe_for_cpus(machine):
         ("nvidia", "cuda"),
         ("a100-sxm4-40gb", "cuda"),
         ("mi300x", "rocm"),
+        ("cuda", "cuda"),
+        ("sm_120", "cuda"),
         ("amd", "rocm"),
+        ("rocm", "rocm"),
+        ("gfx942", "rocm"),
+        ("gfx1201", "rocm"),
         ("mi300x-cpx-nps4", "rocm"),
         ("auto", None),
         ("0", None),

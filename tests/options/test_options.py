@@ -125,7 +125,6 @@ def test_a_switch_takes_no_value(shown):
             ("ERROR: unknown engine 'ortt-cpu'. Did you mean 'ort-cpu'? Known: absent, all, ort-cpu, ort-cuda, torch."),
         ),
         (["--model=sd16"], "ERROR: unknown model 'sd16'. Did you mean 'sd15'? Known: sd15, sd15-thin, sdxl."),
-        (["--engine=ort-cuda"], "ERROR: engine 'ort-cuda' runs on cuda, not on cpu. To run it, add --sdperf-gpu=auto."),
     ],
 )
 def test_a_bad_value_stops_pytest_with_one_message(sdperf, arguments, message):

@@ -15,7 +15,7 @@ import pytest
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.faults import planting
 from pytest_sdperf.hooks import benchmark_bridge, distribution, planner, reporter, selftester, time_budget
-from pytest_sdperf.options.flags import add_options
+from pytest_sdperf.options.command_line import add_options, shorten_help
 from pytest_sdperf.options.marks import MARKER, argument_names, read_marks
 from pytest_sdperf.report.unused import asked_axes
 from pytest_sdperf.running import composition, registration, run
@@ -60,6 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(time_budget.TimeBudget(config), time_budget.NAME)
     with at_the_door():
         config.pluginmanager.register(*_what_runs_tests(config, this))
+    if config.option.help:
+        shorten_help(config)
 
 
 def _what_runs_tests(config: pytest.Config, this: run.Run) -> tuple[object, str]:

@@ -7,10 +7,16 @@ PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be impor
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 
-from pytest_sdperf.options.flags import OPTIONS, add_flag
+from pytest_sdperf.options.command_line import add_flag
+from pytest_sdperf.options.flags import OPTIONS
 from pytest_sdperf.options.option import PREFIX
+
+# The help shows one of them.
+_EXAMPLE = "Same as --sdperf-gpu; here the other options may be typed without sdperf-, too."
 
 
 def add_short_names(parser: pytest.Parser) -> None:
@@ -21,13 +27,13 @@ def add_short_names(parser: pytest.Parser) -> None:
         def pytest_addoption(parser):
             add_short_names(parser)
     """
-    group = parser.getgroup(f"{PREFIX}-short", "sdperf: short spellings")
+    group = parser.getgroup(f"{PREFIX}-short", "sdperf, short spellings")
     # The conftest and `sdperf run` may both ask; pytest refuses a flag that the group holds already.
     ours = {name for present in group.options for name in present.names()}
     for option in OPTIONS:
         flag = f"--{option.name}"
         if option.short and flag not in ours:
-            add_flag(group, option, flag=flag, text=f"Same as {option.long}.")
+            add_flag(group, option, flag=flag, text=_EXAMPLE if option.name == "gpu" else argparse.SUPPRESS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

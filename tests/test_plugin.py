@@ -80,7 +80,8 @@ MEASURED = """
         return SimpleNamespace(case=case, builds=dict, workbench=SimpleNamespace(device=device))
 """
 NO_GPU = (
-    "GPU 'a100' was asked for, but no device of this machine answers to it.\nLeave the option out to run on the CPU."
+    "GPU 'a100' was asked for, but no device of this machine answers to it.\n"
+    "Leave the option out to run on the CPU, and with it engines that run on GPUs only."
 )
 
 

@@ -42,4 +42,4 @@ def test_asked_twice_they_are_added_once(pytester, sdperf):
             add_short_names(parser)
         """
     )
-    assert sdperf("--help", plugins=SHORT).stdout.str().count("  --batch-size=") == 1
+    assert sdperf("--help", plugins=SHORT).stdout.str().count("  --gpu=") == 1

@@ -1,4 +1,4 @@
-"""The console command `sdperf`: run, gate, baselines, cache, doctor, faults. Each has a module of its own."""
+"""The console command `sdperf`: run, options, gate, baselines, cache, doctor, faults. Each has a module of its own."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf import __version__
-from pytest_sdperf.cli import baselines, cache, doctor, faults, gate
+from pytest_sdperf.cli import baselines, cache, doctor, faults, gate, options
 from pytest_sdperf.cli.run import run
 from pytest_sdperf.errors import SdperfError
 
-_COMMANDS = (gate, baselines, cache, doctor, faults)
+_COMMANDS = (options, gate, baselines, cache, doctor, faults)
 _USAGE_ERROR = 4
 
 

@@ -1,24 +1,21 @@
 """Every option, declared once: as `--sdperf-NAME`, as the ini value `sdperf_NAME`, and in `[tool.sdperf]`.
 
-The installed plugin adds the long spellings only; `short_names.py` adds `--NAME` onto the same destinations.
+`command_line.py` adds the long spellings to pytest, `short_names.py` adds `--NAME` onto the same destinations.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 
-import pytest
-
-from pytest_sdperf.options.option import PREFIX, Option
+from pytest_sdperf.options.option import Option
 from pytest_sdperf.settings import FAIL_ON
 
 GROUPS: Mapping[str, str] = {
-    "where": "sdperf: where it runs",
-    "what": "sdperf: what runs (a comma separates cases)",
-    "how": "sdperf: how it is measured",
-    "verdict": "sdperf: how it is judged",
-    "files": "sdperf: where files are kept",
+    "where": "where it runs",
+    "what": "what runs (a comma separates cases)",
+    "how": "how it is measured",
+    "verdict": "how it is judged",
+    "files": "where files are kept",
 }
 
 OPTIONS: Sequence[Option] = (
@@ -228,41 +225,3 @@ OPTIONS: Sequence[Option] = (
     ),
 )
 BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}
-
-
-class Remember(argparse.Action):
-    """Keep a value together with the spelling that gave it; of two spellings the last one wins.
-
-    A plain tuple of texts, because pytest-xdist sends the namespace to its workers.
-    """
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
-        """Store `(text, spelling)`; a switch has the text `true`."""
-        text = values if isinstance(values, str) else "true"
-        setattr(namespace, self.dest, (text, option_string or self.option_strings[0]))
-
-
-def add_flag(group: pytest.OptionGroup, option: Option, *, flag: str, text: str) -> None:
-    """Add one spelling of an option to a group of pytest's parser.
-
-    Raises:
-        ValueError: Somebody else owns the flag.
-    """
-    if option.metavar:
-        group.addoption(flag, action=Remember, dest=option.destination, metavar=option.metavar, default=None, help=text)
-    else:
-        group.addoption(flag, action=Remember, dest=option.destination, nargs=0, default=None, help=text)
-
-
-def add_options(parser: pytest.Parser) -> None:
-    """Add every option in its long spelling, and as an ini value."""
-    for option in OPTIONS:
-        group = parser.getgroup(f"{PREFIX}-{option.group}", GROUPS[option.group])
-        add_flag(group, option, flag=option.long, text=option.help.replace("%", "%%"))
-        parser.addini(option.destination, f"Same as {option.long}.", default=None)

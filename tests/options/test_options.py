@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-import re
+import json
 
 import pytest
 
+from pytest_sdperf.options.command_line import add_options
 from pytest_sdperf.options.flags import OPTIONS
 
 SHOW_BATCH_SIZES = """
@@ -29,33 +30,123 @@ def shown(pytester, sdperf):
     return run
 
 
-def test_the_help_groups_and_explains_every_option(sdperf):
-    text = sdperf("--help").stdout.str()
-    titles = [line for line in text.splitlines() if line.startswith("sdperf: ")]
-    assert titles == [
-        "sdperf: where it runs:",
-        "sdperf: what runs (a comma separates cases):",
-        "sdperf: how it is measured:",
-        "sdperf: how it is judged:",
-        "sdperf: where files are kept:",
-    ]
-    for option in OPTIONS:
-        assert f"  {option.long}" in text
-        assert f"  {option.destination} (string):" in text
-    assert "Smallest relative change that can be a regression: 2%" in text
+HELP = """\
+sdperf, 12 of 52 options; `sdperf options` lists all, with their pages of the manual:
+  --sdperf-gpu=DEVICE   The device: auto (what is there), nvidia or cuda, amd or
+                        rocm, a family (a100), an architecture (gfx942), a slug
+                        (a100-sxm4-40gb), an index, a UUID, or cpu. Without it
+                        only the CPU is used, with a thin model.
+  --sdperf-engine=NAMES
+                        Engines or profiles, with options after a colon:
+                        ort-cpu:threads=4,torch. all is every engine that fits
+                        the device. Default: torch and the onnxruntime engine of
+                        the device.
+  --sdperf-model=NAMES  Models. Default: sd15-thin on a CPU, sd15 on a GPU.
+  --sdperf-component=NAMES
+                        Components of the model, or pipeline for a whole
+                        request. Default: unet and pipeline; test_fusions builds
+                        every component.
+  --sdperf-optimization=NAMES
+                        Rungs of the ladder, each with all below it; fp16+fmha
+                        is exactly these, all-fmha is all but one, ladder is
+                        every rung (for whole requests the first and the last);
+                        as-is is an --onnx-dir unchanged. Default: what the
+                        engine says; test_fusions builds the last rung.
+  --sdperf-batch-size=NUMBERS
+                        Images per request; a UNet runs at twice this. Default:
+                        1.
+  --sdperf-weights=SOURCE
+                        random (seeded), none (graphs are only looked at), a
+                        diffusers folder, or the id of a repository on the
+                        Hugging Face hub. Default: what comes with the model,
+                        else random.
+  --sdperf-onnx-dir=FOLDER
+                        A pipeline that was exported to ONNX already: one
+                        COMPONENT/model.onnx per component, as optimum writes
+                        it. --model says which pipeline it is. Default: none,
+                        models are exported.
+  --sdperf-pipeline=MODULE:FUNCTION
+                        A diffusers pipeline of your own, tested as it is: a
+                        function of a module that returns it. Default: none,
+                        pipelines are built from models.
+  --sdperf-plan         Only say what would run, and what it takes: time, disk
+                        and GPU memory. Nothing is built or run.
+  --sdperf-update-baselines
+                        Accept what was measured and write the baseline files.
+  --sdperf-json=FILE    Write every measurement and verdict to this file.
+"""
+SHORT_HELP = """
+sdperf, short spellings:
+  --gpu=DEVICE          Same as --sdperf-gpu; here the other options may be
+                        typed without sdperf-, too.
+"""
 
 
-def test_the_installed_plugin_adds_the_long_spellings_only(sdperf):
-    text = sdperf("--help").stdout.str()
-    assert "--gpu" not in text
-    assert "--engine" not in text
+@pytest.fixture
+def helped(sdperf, monkeypatch):
+    """Return what `pytest --help` says of this plugin in 80 columns, whole: every paragraph that has its name."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments, plugins=()):
+        result = sdperf("--help", *arguments, plugins=plugins)
+        assert result.ret == 0, result.stderr.str()
+        told = [part for part in result.stdout.str().split("\n\n") if "sdperf" in part]
+        return "\n\n".join(told) + "\n"
+
+    return run
 
 
-def test_the_short_spellings_are_a_plugin_of_their_own(sdperf):
-    text = sdperf("--help", plugins=SHORT).stdout.str()
-    assert "sdperf: short spellings:" in text
-    for option in OPTIONS:
-        assert bool(re.search(rf"  --{option.name}(?![\w-])", text)) == option.short
+def test_the_help_shows_the_dozen_that_people_use_and_where_the_others_are(helped):
+    assert helped() == HELP
+
+
+def test_with_short_spellings_the_help_is_four_lines_longer(helped):
+    assert helped(plugins=SHORT) == HELP + SHORT_HELP
+
+
+@pytest.fixture
+def answered(pytester, sdperf):
+    """Run pytest and return what it was told, by option; nothing more is done with it."""
+    pytester.makeconftest("""
+        import json
+
+        import pytest
+
+        def pytest_configure(config):
+            from pytest_sdperf.options.answers import read_answers
+
+            told = {name: (answer.spelling, answer.text) for name, answer in read_answers(config, {}).items()}
+            pytest.exit(json.dumps(told), returncode=7)
+        """)
+
+    def run(*arguments):
+        result = sdperf(*arguments, plugins=SHORT)
+        assert result.ret == 7
+        return {name: tuple(told) for name, told in json.loads(result.stderr.str().partition(" ")[2]).items()}
+
+    return run
+
+
+def test_every_option_works_whether_the_help_shows_it_or_not(pytester, answered):
+    def typed(spellings):
+        return [f"{flag}=3" if option.metavar else flag for option, flag in spellings.items()]
+
+    def told(spellings):
+        return {option.name: (said, "3" if option.metavar else "true") for option, said in spellings.items()}
+
+    long = {option: option.long for option in OPTIONS}
+    short = {option: f"--{option.name}" for option in OPTIONS if option.short}
+    assert answered(*typed(long)) == told(long)
+    assert answered(*typed(short)) == told(short)
+    pytester.makeini("\n".join(["[pytest]", *(f"{option.destination} = 3" for option in OPTIONS)]))
+    assert answered() == {option.name: (option.destination, "3") for option in OPTIONS}
+
+
+def test_the_installed_plugin_adds_the_long_spellings_only(pytester):
+    parser = pytest.Parser(_ispytest=True)
+    add_options(parser)
+    _, unknown = parser.parse_known_and_unknown_args([f"--{option.name}" for option in OPTIONS])
+    assert unknown == [f"--{option.name}" for option in OPTIONS]
 
 
 def test_a_conftest_may_add_the_short_spellings_too(pytester, shown):

@@ -1,0 +1,76 @@
+"""`sdperf options`: every option of the plugin, of which `pytest --help` shows those that people use."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping
+
+from pytest_sdperf.cli.command import Commands
+from pytest_sdperf.options.flags import GROUPS, OPTIONS
+from pytest_sdperf.options.option import Option
+
+# The page that says most of an option; of all the others docs/options.md does.
+PAGES: Mapping[str, str] = {
+    name: page
+    for page, names in {
+        "baselines": ("update-baselines", "reason", "pool", "baselines"),
+        "ci": ("json",),
+        "engines": ("engine",),
+        "faults": ("plant",),
+        "fusions": ("optimization", "fuser", "exporter", "force-fp32-ops", "explain"),
+        "given-graphs": ("onnx-dir", "onnx-reference"),
+        "given-pipeline": ("pipeline",),
+        "locating": ("locate", "repro", "repro-weights"),
+        "plan": ("plan", "time-budget", "resume"),
+        "precision": ("images",),
+        "replay": ("repeats", "resolutions"),
+        "selftest": ("selftest",),
+        "semantics": ("prompts",),
+        "verdicts": (
+            "processes",
+            "max-processes",
+            "ab",
+            "missing-baseline",
+            "fail-on",
+            "min-effect",
+            "unused-baselines",
+        ),
+    }.items()
+    for name in names
+}
+_HEAD = (
+    f"{len(OPTIONS)} options. Each can be typed as it stands here; be an ini value of pytest, sdperf_batch_size = 4; "
+    "or stand under [tool.sdperf] in pyproject.toml, batch-size = 4. A spelling in brackets works under `sdperf run`, "
+    "in a clone of pytest_sdperf, and in projects that ask for it; docs/options.md says how."
+)
+
+
+def add_to(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser("options", help="list every option that pytest takes from pytest_sdperf")
+    parser.set_defaults(lines=option_lines)
+
+
+def option_lines(_: argparse.Namespace) -> Iterator[str]:
+    """Yield the options by what they are about: spellings, what each does, and the page that says more."""
+    width = shutil.get_terminal_size((100, 24)).columns
+    yield from _wrapped(_HEAD, width)
+    for group, title in GROUPS.items():
+        yield ""
+        yield title
+        for option in OPTIONS:
+            if option.group == group:
+                yield f"  {_spellings(option)}"
+                text = f"{option.help} See docs/{PAGES.get(option.name, 'options')}.md."
+                yield from _wrapped(text, width, indent=" " * 6)
+
+
+def _spellings(option: Option) -> str:
+    value = f"={option.metavar}" if option.metavar else ""
+    return f"{option.long}{value}" + (f" (--{option.name})" if option.short else "")
+
+
+def _wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)

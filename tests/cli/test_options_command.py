@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_sdperf import cli
+from pytest_sdperf.cli.options import PAGES
+from pytest_sdperf.options.command_line import USUAL
+from pytest_sdperf.options.flags import BY_NAME, GROUPS, OPTIONS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_it_prints_every_option_with_its_spellings_its_words_and_its_page(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    assert cli.main(["options"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("52 options. Each can be typed as it stands here; be an ini value of pytest, ")
+    assert max(map(len, text.splitlines())) <= 100
+    assert text.endswith(
+        "  --sdperf-repro-weights=KIND (--repro-weights)\n"
+        "      Weights in these files: random, where such show the fault, or real, those of the case.\n"
+        "      Default: random. See docs/locating.md.\n"
+    )
+    assert "\n  --sdperf-plan\n      Only say what would run" in text
+    told = " ".join(text.split())
+    for option in OPTIONS:
+        value = f"={option.metavar}" if option.metavar else ""
+        short = f" (--{option.name})" if option.short else ""
+        page = PAGES.get(option.name, "options")
+        assert f"{option.long}{value}{short} {option.help} See docs/{page}.md." in told
+    assert [line for line in text.splitlines() if line in GROUPS.values()] == list(GROUPS.values())
+
+
+def test_every_page_speaks_of_its_options():
+    assert set(PAGES) | set(USUAL) <= set(BY_NAME)
+    for name, page in PAGES.items():
+        text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+        assert f"--sdperf-{name}" in text or f"--{name}" in text, (name, page)

@@ -12,9 +12,11 @@ pytest_plugins = ["pytester", "whole_runs"]
 
 HERE = Path(__file__).parent
 
-# Shared machines are slow at times, which is no property of the code.
-settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("shared")
+# The same examples in every run, so that nobody's change is red by luck; --hypothesis-profile=free draws others, as
+# `tox -e newest` does. No deadline: shared machines are slow at times, which is no property of the code.
+settings.register_profile("free", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("free"), derandomize=True, database=None)
+settings.load_profile("same")
 
 # What pytest-xdist tells its workers is not meant for the programs that a test starts: they would take themselves for a
 # worker of a run that they know nothing of.

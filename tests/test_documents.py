@@ -81,7 +81,7 @@ def blocks_of_the_readme(language: str) -> list[str]:
 
 
 def test_the_readme_begins_with_the_two_commands_of_a_newcomer() -> None:
-    start = "python3 -m venv .venv && .venv/bin/pip install -q tox && .venv/bin/tox -e"
+    start = "python3 -m venv .venv && .venv/bin/pip install -q -c constraints/cpu.txt tox && .venv/bin/tox -e"
     assert blocks_of_the_readme("bash")[:2] == [f"{start} suites\n", f"{start} tests\n"]
 
 

@@ -46,6 +46,13 @@ TWO_CARDS = """
         catalog.add_device_probe(Probe("first", "GPU-1", worker=False))
         catalog.add_device_probe(Probe("second", "GPU-2", worker=True))
 """
+# What pytest before 9.1 does with each plugin of a run.
+HASHING = """
+    def pytest_collection_finish(session):
+        plugins = session.config.pluginmanager.list_name_plugin()
+        assert all(isinstance(hash(plugin), int) for name, plugin in plugins)
+        print("hashed:", sorted(name for name, plugin in plugins if name.startswith("sdperf")))
+"""
 UNETS = ["--sdperf-engine=ort-cpu", "--sdperf-component=unet", "--sdperf-batch-size=1,2"]
 # A measurement that takes a while and says in a file when.
 MEASURED = """
@@ -106,6 +113,14 @@ def test_a_test_that_asks_for_our_fixtures_gets_one_parameter_per_case(pytester,
         f"{stem}[sd15-thin-unet-on-ort-cpu-at-fp16]",
         f"{stem}[sd15-thin-unet-on-ort-cpu-at-fp16-batch-4]",
     ]
+
+
+def test_every_plugin_of_a_run_is_hashable(pytester, sdperf):
+    pytester.makeconftest(HASHING)
+    pytester.makepyfile("def test_of_a_stranger(): pass")
+    result = sdperf("-s", *UNETS)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*hashed: *'sdperf-run', 'sdperf-session', *"])
 
 
 def test_every_test_that_will_measure_counts_as_a_case_of_the_run(pytester, sdperf):

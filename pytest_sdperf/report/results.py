@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -108,7 +109,7 @@ _WRITE_THEM = "Run the tests again with --sdperf-json=FILE, and give that file."
 
 def results_schema() -> dict[str, Any]:
     """Return the JSON Schema of the file."""
-    schema: dict[str, Any] = _with_texts_for_numbers(msgspec.json.schema(SavedResults))
+    schema: dict[str, Any] = _published(msgspec.json.schema(SavedResults))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
@@ -117,14 +118,26 @@ def schema_text() -> str:
     return json.dumps(results_schema(), indent=1, sort_keys=True) + "\n"
 
 
-def _with_texts_for_numbers(schema: Any) -> Any:
+def _published(schema: Any) -> Any:
+    """Return a schema in which a text may stand for a number, and that is the same whatever release of msgspec made it.
+
+    Releases differ in how they print docstrings, and in which defaults they write.
+    """
     if isinstance(schema, list):
-        return [_with_texts_for_numbers(item) for item in schema]
+        return [_published(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if schema.get("type") == "number":
-        return {**schema, "type": ["number", "string"], "pattern": f"^({'|'.join(NOT_FINITE)})$"}
-    return {name: _with_texts_for_numbers(item) for name, item in schema.items()}
+        schema = {**schema, "type": ["number", "string"], "pattern": f"^({'|'.join(NOT_FINITE)})$"}
+    return {name: _keyword(name, item) for name, item in schema.items() if name != "default"}
+
+
+def _keyword(name: str, value: Any) -> Any:
+    if name == "description":
+        return inspect.cleandoc(value)
+    if name in {"properties", "$defs"}:  # names of ours, which may be words of the schema
+        return {own: _published(item) for own, item in value.items()}
+    return _published(value)
 
 
 def _settings(settings: Settings) -> Any:

@@ -33,7 +33,7 @@ NAME = "sdperf-run"
 CHOSEN, TOKEN = "sdperf_gpu", "sdperf_run"  # keys of what pytest-xdist hands to its workers
 
 
-@dataclass
+@dataclass(eq=False)  # a plugin of pytest is itself and nothing else; before 9.1 pytest wants it hashable
 class Run:
     """One pytest run, registered as a plugin under `NAME`.
 

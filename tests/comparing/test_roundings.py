@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_sdperf.comparing.drift import drift_of_engine
@@ -130,8 +130,10 @@ def test_drift_is_judged_in_the_same_way():
 @given(st.lists(st.floats(1e-4, 0.05), min_size=1, max_size=5), st.floats(1e-4, 0.2))
 def test_no_more_than_twice_the_largest_error_passes(errors, own):
     plain, *others = [outputs(error) for error in errors]
+    border = 2 * max(errors)
+    assume(abs(own - border) > 1e-9 * border)  # the errors that are measured are these but for rounding
     found, _ = judged(outputs(own), plain, others)
-    assert found[1].passed == (own <= 2 * max(errors) * (1 + 1e-12))
+    assert found[1].passed == (own < border)
 
 
 def test_roundings_have_labels():

@@ -1,7 +1,7 @@
 """Write what the environments of tox install: every package, transitively, for each supported Python and platform.
 
     .venv/bin/tox -e pin                      # after a change of pyproject.toml: keeps every version that still fits
-    .venv/bin/tox -e pin -- --upgrade         # the newest releases; run the tests and read the diff before you commit it
+    .venv/bin/tox -e pin -- --upgrade         # the newest releases; read the diff before you commit it
 
 `cpu.txt` is what every change is tested with, `cuda.txt` what a GPU was last measured with, and `oldest.txt` has the
 lowest versions of what `pyproject.toml` names. Each is a file of constraints: it installs nothing by itself.

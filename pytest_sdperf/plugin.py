@@ -14,7 +14,7 @@ import pytest
 
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.faults import planting
-from pytest_sdperf.hooks import benchmark_bridge, distribution, planner, reporter, selftester, time_budget
+from pytest_sdperf.hooks import benchmark_bridge, distribution, planner, removed, reporter, selftester, time_budget
 from pytest_sdperf.options.command_line import add_options, shorten_help
 from pytest_sdperf.options.marks import MARKER, argument_names, read_marks
 from pytest_sdperf.report.unused import asked_axes
@@ -55,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(this, run.NAME)
     config.pluginmanager.register(sdperf_session.Session(this, say=speaker(config)), sdperf_session.NAME)
     config.pluginmanager.register(Watcher(config), "sdperf-watcher")
+    config.pluginmanager.register(removed.Removed(config), removed.NAME)
     config.pluginmanager.register(distribution.Distribution(this, config), "sdperf-distribution")
     if this.settings.time_budget_s and not this.settings.self_test:
         config.pluginmanager.register(time_budget.TimeBudget(config), time_budget.NAME)

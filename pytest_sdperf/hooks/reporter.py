@@ -19,7 +19,7 @@ from pytest_sdperf.running.conclusion import conclude, summary_lines
 from pytest_sdperf.running.preparation import Needs, prepare
 from pytest_sdperf.running.run_results import Results
 from pytest_sdperf.running.session import Session, session_of
-from pytest_sdperf.selection.items import case_of, is_skipped, narrows
+from pytest_sdperf.selection.items import case_of, is_skipped, narrows, uses_our_case
 from pytest_sdperf.selection.purposes import measures, purpose_of
 
 NAME = "sdperf-reporter"
@@ -42,9 +42,9 @@ class Reporter:
 
     @property
     def _has_nothing(self) -> bool:
-        """Whether there is nothing to conclude from: no test used our fixtures, and no fault was to be found."""
+        """Whether there is nothing to conclude from: no test asked for a verdict, and no fault was to be found."""
         planted = session_of(self._config).run.settings.plant and not self._config.option.collectonly
-        return not (self._results.reports or self._results.selected or planted)
+        return not (self._results.reports or self._results.nothing_judged or planted)
 
     @property
     def _command(self) -> str:
@@ -62,6 +62,7 @@ class Reporter:
         self._results.collected = session_of(self._config).collected
         if not self._config.option.collectonly:
             self._results.benches = {item.nodeid: case for item in benches if (case := case_of(item))}
+            self._results.asked = {item.nodeid for item in session.items if uses_our_case(item)}
             self._results.cases = {item.nodeid: case for item in session.items if (case := case_of(item))}
             if not all(map(is_skipped, benches)):
                 self._results.complete(session_of(self._config).completed)

@@ -11,7 +11,7 @@ from pytest_sdperf import __version__, clock
 from pytest_sdperf.errors import OptionError, SdperfError
 from pytest_sdperf.judging.fitness import ended
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.run_status import NOTHING_MEASURED
+from pytest_sdperf.judging.run_status import NOTHING_JUDGED
 from pytest_sdperf.labels import in_words
 from pytest_sdperf.machine.device_choice import describe
 from pytest_sdperf.measuring.selftest import Measured, measure_selftest
@@ -84,7 +84,7 @@ class SelfTester:
         in_force = InForce(by_pairs, by_baseline)
         tested, problem = self._measured(session, case, before)
         if tested is None:
-            self._end([problem or self._no_time()], NOTHING_MEASURED)
+            self._end([problem or self._no_time()], NOTHING_JUDGED)
             return
         session.say(f"judging {plural(sum(one.processes for one in tested.runs), 'process', 'processes')}")
         tested = msgspec.structs.replace(tested, rows=rows_of(tested, policy=policy))
@@ -94,7 +94,7 @@ class SelfTester:
         self._report(session, archive, tested, in_force)
         wrong = list(shortfalls(tested.rows, in_force))
         invalid = problem or ("" if tested.rows else _NOT_JUDGED)
-        self._end([invalid] if invalid else [], NOTHING_MEASURED)
+        self._end([invalid] if invalid else [], NOTHING_JUDGED)
         self._end(wrong, FAILED)
         if not wrong and not invalid:
             self._write(Line("PASSED no false alarm, and no goal that is surely missed", ("green",)))

@@ -8,12 +8,12 @@ from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import exit_status
 from pytest_sdperf.values.outcomes import Outcome
 
-NOTHING_MEASURED = 10  # as INVALID
+NOTHING_JUDGED = 10  # as INVALID
 UNUSED = 12  # as a missing baseline: tests and baseline do not match
 
 
 def run_status(
-    outcomes: Iterable[Outcome], *, policy: Policy, other_failures: bool, nothing_measured: bool, unused: bool
+    outcomes: Iterable[Outcome], *, policy: Policy, other_failures: bool, nothing_judged: bool, unused: bool
 ) -> int:
     """Return the exit status of a run.
 
@@ -21,12 +21,12 @@ def run_status(
         outcomes: Of every verdict that failed its test.
         policy: How strictly.
         other_failures: Whether a test failed for another reason than a verdict.
-        nothing_measured: Whether tests that measure were selected and none came to it.
+        nothing_judged: Whether nothing that was asked for came to a verdict (`report.judged.why_nothing`).
         unused: Whether the baseline holds cases that nothing measures any more.
     """
     status = exit_status(outcomes, policy=policy, other_failures=other_failures)
     if status:
         return status
-    if nothing_measured:
-        return NOTHING_MEASURED
+    if nothing_judged:
+        return NOTHING_JUDGED
     return UNUSED if unused and policy.unused_baselines == "fail" else 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,8 @@ FILE = "model.onnx"
 GIVEN = "given"
 ONNX_DIR = "--sdperf-onnx-dir"
 ONNX_REFERENCE = "--sdperf-onnx-reference"
+# Folders of the Stable Diffusion demo of ONNX Runtime and TensorRT -> the components that they hold.
+DEMO_NAMES = {"clip": "text_encoder", "clip2": "text_encoder_2", "unetxl": "unet", "vae": "vae_decoder"}
 _PICKLES = (".bin", ".ckpt", ".pt", ".pth", ".pkl", ".pickle")
 
 
@@ -38,16 +40,25 @@ class OnnxFolder:
         self.option = option
         self._graphs: dict[str, GivenGraph] = {}
 
-    @functools.cached_property
+    @property
     def components(self) -> tuple[str, ...]:
-        """Names of the sub-folders that hold a graph, sorted.
+        """Names of the components that have a graph here, sorted; a folder of another name counts as one, too.
 
         Raises:
             OnnxFolderError: There is none; the text says what the folder looks like instead.
         """
-        found = tuple(sorted(path.parent.name for path in self.path.glob(f"*/{FILE}")))
-        if not found:
+        return tuple(sorted(self._folders))
+
+    @functools.cached_property
+    def _folders(self) -> Mapping[str, str]:
+        """Component -> name of the sub-folder that holds it; its own name comes before that of a demo."""
+        names = {path.parent.name for path in self.path.glob(f"*/{FILE}")}
+        if not names:
             raise OnnxFolderError(f"{self.option}={self.path}: {self._instead(self.path)} {self._layout()}")
+        found = {name: name for name in names}
+        for name in names & DEMO_NAMES.keys():
+            if DEMO_NAMES[name] not in names:
+                found[DEMO_NAMES[name]] = found.pop(name)
         return found
 
     def graph(self, component: str) -> GivenGraph:
@@ -62,7 +73,7 @@ class OnnxFolder:
                     f"{self.option}={self.path} has no {component}/{FILE}: {self._instead(self.path / component)} "
                     f"Components that it holds: {', '.join(self.components)}. {self._layout()}"
                 )
-            path = self.path / component / FILE
+            path = self.path / self._folders[component] / FILE
             proto = parse(path)
             self._graphs[component] = given_graph(path, proto, self._data(path, proto))
         return self._graphs[component]

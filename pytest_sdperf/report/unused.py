@@ -14,6 +14,7 @@ from pytest_sdperf.report.course import Course
 from pytest_sdperf.report.line import Line
 from pytest_sdperf.settings import Selection
 
+SILENT = "its test brought no result"
 GONE = "nothing that these options collect measures it any more"
 
 
@@ -43,13 +44,11 @@ def unused_cases(baseline: Baseline | None, course: Course, reports: Sequence[Ca
     if course.narrowed or not course.ended:
         return Unused(not_looked_for=course.narrowed or "this run ended early")
     used = {report.case.key for report in reports if report.measurement or report.verdicts or report.problem}
+    left = baseline.cases.keys() - used
     gone = {stored.case.key: GONE for stored in unused(baseline, course.collected, course.asked)}
-    skipped = {
-        key: f"its test was skipped: {why}"
-        for key, why in course.skipped.items()
-        if key in baseline.cases.keys() - used
-    }
-    return Unused(dict(sorted({**skipped, **gone}.items())))
+    silent = {case.key: SILENT for case in course.collected if case.key in left}
+    skipped = {key: f"its test was skipped: {why}" for key, why in course.skipped.items() if key in left}
+    return Unused(dict(sorted({**silent, **skipped, **gone}.items())))
 
 
 def unused_lines(found: Unused, *, rule: Literal["warn", "fail"]) -> Iterator[Line]:

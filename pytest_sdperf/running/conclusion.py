@@ -22,6 +22,7 @@ from pytest_sdperf.machine.gpu_facts import load_gpus
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.explanations import write_explanations
 from pytest_sdperf.report.interrupted import interrupted_lines
+from pytest_sdperf.report.judged import nothing_lines
 from pytest_sdperf.report.line import Line
 from pytest_sdperf.report.planted import NOT_FOUND, NOT_KEPT, outcome_of
 from pytest_sdperf.report.results import results_of, write_results
@@ -71,7 +72,7 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, st
         [verdict.outcome for name in results.failed_by_verdict for verdict in results.found[name].verdicts],
         policy=policy,
         other_failures=results.ended.failures > 0,
-        nothing_measured=results.nothing_measured,
+        nothing_judged=bool(results.nothing_judged),
         unused=bool(unused.found),
     )
     return _with_fault(results, session, status=status, unused=bool(unused.found)) if settings.plant else status
@@ -136,9 +137,8 @@ def summary_lines(
 ) -> Iterator[Line]:
     """Yield the terminal report; nothing if no test used our fixtures."""
     ended_by_errors = not results.reports and results.ended.failures > 0  # at collection
-    if results.nothing_measured and (ended_by_errors or not results.interrupted):
-        selected = results.selected or len(results.reports)
-        yield Line(f"INVALID nothing was measured: none of {selected} selected tests came to it", ("red",))
+    if results.nothing_judged and (ended_by_errors or not results.interrupted):
+        yield from nothing_lines(results.nothing_judged, results.skip_reasons, width=width)
     if results.interrupted and not (results.reports or ended_by_errors):
         yield from interrupted_lines((), run_info(results, session, command=command), width=width)
     if not results.reports:

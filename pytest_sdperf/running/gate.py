@@ -12,11 +12,12 @@ from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import DRIVER
 from pytest_sdperf.errors import ResultsError
 from pytest_sdperf.judging.policy import Policy, fail_on_field
-from pytest_sdperf.judging.run_status import NOTHING_MEASURED, run_status
+from pytest_sdperf.judging.run_status import NOTHING_JUDGED, run_status
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.machine.gpu_facts import load_gpus
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import JUDGED_ALONE
+from pytest_sdperf.report.judged import why_nothing
 from pytest_sdperf.report.line import Line
 from pytest_sdperf.report.markdown import markdown_text
 from pytest_sdperf.report.results import SavedResults
@@ -48,17 +49,25 @@ class Gated:
     @property
     def problems(self) -> tuple[str, ...]:
         """Why the results as a whole are INVALID; empty where they are not."""
+        return (*self._unfit, *filter(None, [self._nothing_judged]))
+
+    @property
+    def _unfit(self) -> tuple[str, ...]:
+        """Why nothing can be said of results that may hold verdicts all the same."""
         course, found = self.saved.course, []
         if not course.ended:
             found.append(
                 f"the run ended before its last test (exit status {course.status} of pytest): results are missing"
             )
-        if not course.measured:
-            found.append("nothing was measured: no test of the run came to it")
         if self.saved.run.planted:
             fault = self.saved.run.planted
             found.append(f"the fault {fault} was planted into the run: its results say nothing about what is tested")
         return tuple(found)
+
+    @property
+    def _nothing_judged(self) -> str:
+        """By the reports that are there, whatever the run had: some of them may be gone."""
+        return why_nothing(self.reports, measuring=self.saved.course.selected, asked=self.saved.course.selected)
 
     @property
     def status(self) -> int:
@@ -73,10 +82,10 @@ class Gated:
             ],
             policy=self.policy,
             other_failures=self.saved.course.failures > 0,
-            nothing_measured=not self.saved.course.measured,
+            nothing_judged=bool(self._nothing_judged),
             unused=bool(self.unused.found),
         )
-        return NOTHING_MEASURED if self.problems and status != 1 else status
+        return NOTHING_JUDGED if self._unfit and status != 1 else status
 
 
 def check_device(saved: SavedResults, gpu: str, *, path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.course import NARROWED, Course
+from pytest_sdperf.report.judged import why_nothing
 from pytest_sdperf.report.unused import asked_axes
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.values import Case, to_json
@@ -28,6 +29,8 @@ class Results:
         collected: Cases that tests with `bench` collected, before any deselection.
         benches: Node id -> case of the tests with `bench` that were selected to run.
         cases: Node id -> case of every test that has one.
+        asked: Node ids of the selected tests that ask for a case, also where none was left for them.
+        answered: Node ids of the tests that were not skipped: they passed or failed by what they assert.
         done: Node ids of the tests that came to their end, whichever it was.
         crashed: Node id -> how its worker of pytest-xdist ended, which could say nothing any more.
         deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
@@ -42,6 +45,8 @@ class Results:
     collected: tuple[Case, ...] = ()
     benches: dict[str, Case] = dataclasses.field(default_factory=dict)
     cases: dict[str, Case] = dataclasses.field(default_factory=dict)
+    asked: set[str] = dataclasses.field(default_factory=set)
+    answered: set[str] = dataclasses.field(default_factory=set)
     done: set[str] = dataclasses.field(default_factory=set)
     crashed: dict[str, str] = dataclasses.field(default_factory=dict)
     deselected: bool = False
@@ -81,16 +86,25 @@ class Results:
         return self.ended.ended and all(report.outcome is not Outcome.NOT_MEASURED for report in self.reports)
 
     @property
-    def nothing_measured(self) -> bool:
-        """Whether tests that measure were selected and none came to measure, or a time budget left out every test."""
-        if self.reports and all(report.outcome is Outcome.NOT_MEASURED for report in self.reports):
-            return True
-        return self.selected > 0 and not any(report.measured for report in self.reports)
+    def nothing_judged(self) -> str:
+        """Why this run is no success although nothing failed: nothing came to a verdict. Empty where something did."""
+        if not self.asked:
+            return ""
+        answered = bool(self.asked & self.answered)
+        return why_nothing(self.reports, measuring=self.selected, asked=len(self.asked), answered=answered)
+
+    @property
+    def skip_reasons(self) -> tuple[str, ...]:
+        """Why tests that ask for a case were skipped without a verdict, one per test."""
+        told = {report.nodeid for report in self.reports if report.verdicts}
+        return tuple(why for name, why in self.skipped.items() if name in self.asked - told)
 
     def add(self, report: pytest.TestReport) -> None:
         """Take over what a test recorded; it arrives as JSON, also from a worker of pytest-xdist."""
         if report.when == "call" or not report.passed:
             self.done.add(report.nodeid)
+        if report.failed or (report.when == "call" and (report.passed or hasattr(report, "wasxfail"))):
+            self.answered.add(report.nodeid)
         if hasattr(report, "wasxfail"):
             self.expected_failures.add(report.nodeid)
         elif report.skipped:
@@ -128,6 +142,7 @@ class Results:
                 "collected": self.collected,
                 "benches": self.benches,
                 "cases": self.cases,
+                "asked": sorted(self.asked),
                 "deselected": self.deselected,
             }
         )
@@ -139,6 +154,7 @@ class Results:
             self.collected = tuple(Case.from_json(case) for case in data["collected"])
             self.benches = {name: Case.from_json(case) for name, case in data["benches"].items()}
             self.cases = {name: Case.from_json(case) for name, case in data["cases"].items()}
+            self.asked = set(data["asked"])
             self.deselected |= data["deselected"]
 
     def course(self, settings: Settings, *, status: int, failed: int, stopped: bool) -> Course:
@@ -149,7 +165,7 @@ class Results:
             failures=max(failed - len(self.failed_by_verdict), 0),
             expected_failures=tuple(sorted(self.expected_failures)),
             selected=self.selected,
-            measured=self.selected > 0 and not self.nothing_measured,
+            measured=any(report.measured for report in self.reports),
             collected=self.collected,
             asked=asked_axes(settings.selection),
             skipped={self.benches[name].key: why for name, why in self.skipped.items() if name in self.benches},

@@ -68,7 +68,7 @@ class GivenCases:
         if lacking:
             return (
                 f"{self.folder.path} has no {', no '.join(lacking)}, which the {case.component} of {case.model} needs; "
-                f"it has {', '.join(self.folder.components)}"
+                f"it has {', '.join(self.folder.components)}. Name each folder as the component is called that it holds"
             )
         if case.optimization == ladder.AS_IS:
             return self._refusal(case, engine, timed=timed)

@@ -156,13 +156,19 @@ def test_a_run_that_must_be_complete_fails(run):
     assert result.ret == 11
 
 
-@pytest.mark.parametrize("only", ["test_fast", "test_right"])
-def test_a_budget_without_room_for_anything_is_no_success(run, only):
+@pytest.mark.parametrize(
+    ("only", "nothing"),
+    [
+        ("test_fast", "nothing was measured: none of 4 selected tests came to it"),
+        ("test_right", "nothing was judged: none of 4 selected tests came to a verdict"),
+    ],
+)
+def test_a_budget_without_room_for_anything_is_no_success(run, only, nothing):
     result = run("--sdperf-time-budget=1s", "-k", only)
     result.assert_outcomes(skipped=4, deselected=5)
     assert result.ret == 10
     lines = result.outlines
-    assert "INVALID nothing was measured: none of 4 selected tests came to it" in lines
+    assert f"INVALID {nothing}" in lines
     place = lines.index("next, see how much time the rest needs:")
     assert lines[place + 1].endswith(f"--sdperf-time-budget=1s -k {only} --sdperf-plan")
 

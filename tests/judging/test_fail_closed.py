@@ -7,6 +7,8 @@ import json
 import pytest
 import scipy.stats  # noqa: F401 - pytest runs inside this process, which can load numpy only once
 
+from pytest_sdperf.hooks.removed import told
+
 XDIST = ["xdist.plugin"]
 # Measures without a worker process.
 PLAYED = """
@@ -100,6 +102,54 @@ def test_a_narrowed_run_says_that_nobody_looked(project, arguments):
     assert unused_of(result) == ["unused baseline entries were not looked for: this run was narrowed to some tests"]
     result.stdout.fnmatch_lines(["verdicts of 1 case: 1 HELD"])
     assert result.ret == 0
+
+
+# As plugins do that share tests out: some tell pytest what they take away, some do not.
+SHARD = """
+    import pytest
+
+    @pytest.hookimpl({order})
+    def pytest_collection_modifyitems(config, items):
+        before = list(items)
+        items[:] = [item for item in items if "speed" in item.name]
+"""
+TELLING = """
+        config.hook.pytest_deselected(items=[item for item in before if item not in items])
+"""
+REMOVED = (
+    "narrowed: another plugin removed 1 test without telling pytest: "
+    "test_mine.py::test_text[sd15-thin-text_encoder-on-torch-at-fp32]"
+)
+
+
+@pytest.mark.parametrize(
+    ("order", "workers"),
+    [("", []), ("trylast=True", []), ("tryfirst=True", []), pytest.param("", ["-n2"], marks=pytest.mark.slow)],
+)
+def test_what_another_plugin_took_away_in_silence_narrows_a_run_as_well(project, pytester, order, workers):
+    pytester.makepyfile(shard=SHARD.format(order=order))
+    plugins = ["shard", *(XDIST if workers else [])]
+    pytester.syspathinsert()
+    result = project(TWO, FAIL, *workers, plugins=plugins)
+    result.assert_outcomes(passed=1, deselected=0 if workers else 1)
+    assert unused_of(result) == ["unused baseline entries were not looked for: this run was narrowed to some tests"]
+    assert result.outlines.count(REMOVED) == 1
+    assert result.ret == 0
+
+
+def test_what_a_plugin_takes_away_and_says_is_said_once(project, pytester):
+    pytester.makepyfile(shard=SHARD.format(order="") + TELLING)
+    pytester.syspathinsert()
+    result = project(TWO, FAIL, plugins=["shard"])
+    result.assert_outcomes(passed=1, deselected=1)
+    assert unused_of(result) == ["unused baseline entries were not looked for: this run was narrowed to some tests"]
+    assert not [line for line in result.outlines if line.startswith("narrowed")]
+
+
+def test_many_that_were_taken_away_are_counted():
+    assert told(["a", "b", "c", "d", "e"]) == (
+        "narrowed: another plugin removed 5 tests without telling pytest: a, b, c and 2 more"
+    )
 
 
 def test_a_run_of_what_failed_last_says_so_too(project, pytester):

@@ -37,6 +37,25 @@ def test_a_file_says_its_opset_its_shapes_and_its_floating_type(tmp_path):
     assert unet.counts == {"::Add": 1, "::Cast": 1, "::MatMul": 1}
 
 
+def test_folders_of_the_demo_of_onnxruntime_are_components(tmp_path):
+    for name in ("clip", "clip2", "unetxl", "vae"):
+        write(tmp_path / "demo", name, make_unet(opset=17))
+    folder = OnnxFolder(tmp_path / "demo")
+    assert folder.components == ("text_encoder", "text_encoder_2", "unet", "vae_decoder")
+    assert folder.graph("unet").path == tmp_path / "demo/unetxl/model.onnx"
+    for name in folder.components:
+        write(tmp_path / "ours", name, make_unet(opset=17))
+    assert folder.identity(folder.components) == OnnxFolder(tmp_path / "ours").identity(folder.components)
+
+
+def test_what_bears_the_name_of_a_component_is_that_component(tmp_path):
+    write(tmp_path, "unet", make_unet(opset=17))
+    write(tmp_path, "unetxl", make_unet(opset=18))
+    folder = OnnxFolder(tmp_path)
+    assert folder.components == ("unet", "unetxl")
+    assert folder.graph("unet").opset == 17
+
+
 def test_the_identity_is_that_of_the_content_and_not_of_the_place(tmp_path):
     for name in ("first", "second"):
         write(tmp_path / name, "unet", make_unet())

@@ -6,6 +6,8 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sample_values import CASE, case, measurement, session, stored
 
 from pytest_sdperf.baselines.sources import Source, Sources
@@ -17,10 +19,11 @@ from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.course import NARROWED, Course
 from pytest_sdperf.report.results import SavedResults
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.unused import SILENT
 from pytest_sdperf.running.gate import check_device, gate_lines, judge_saved, stricter
 from pytest_sdperf.settings import FAIL_ON
 from pytest_sdperf.tolerances import Override
-from pytest_sdperf.values.outcomes import Outcome, Verdict
+from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
 
 MACHINE = {"cores": 2, "pool": "default"}
 POLICY = Policy()
@@ -30,6 +33,9 @@ BASELINE = Baseline(machine=MACHINE, cases={CASE.key: stored()})
 STEADY = Baseline(machine=MACHINE, cases={CASE.key: stored(*[session(9.99, 10.0, 10.01)] * 5)})
 NOISY = (8.0, 10.0, 12.0)
 FUSED = CaseReport("a::fusions", CASE, verdicts=(Verdict(Outcome.HELD, "as-derived", "Right.", "fusions"),))
+RIGHT = Agreement("component", "relative-l2", 1e-4, 1e-4, 2e-4, "float16", "float32")
+COMPARED = CaseReport("a::agrees", CASE, agreements=(RIGHT,))
+LEFT_OUT = CaseReport("a::left", CASE, verdicts=(Verdict(Outcome.NOT_MEASURED, "time-budget", "Late.", "measurement"),))
 LOST = CaseReport("a::lost", CASE, verdicts=(Verdict(Outcome.REGRESSED, "operators-lost", "Lost.", "fusions"),))
 
 
@@ -74,7 +80,14 @@ SLOW = report(14.9, 15.0, 15.1)
         (saved(report(), course=dataclasses.replace(WHOLE, status=2)), BASELINE, {}, 10),
         (saved(report(), course=dataclasses.replace(WHOLE, status=1, stopped=True)), BASELINE, {}, 10),
         (saved(SLOW, course=dataclasses.replace(WHOLE, status=2)), BASELINE, {}, 1),
-        (saved(FUSED, course=Course()), BASELINE, {}, 10),
+        (saved(FUSED, course=Course()), BASELINE, {}, 0),
+        (saved(FUSED, course=Course(selected=1)), BASELINE, {}, 10),
+        (saved(COMPARED, course=Course()), BASELINE, {}, 0),
+        (saved(CaseReport("a::left", CASE), course=Course()), BASELINE, {}, 10),
+        (saved(LEFT_OUT, course=Course()), BASELINE, {}, 10),
+        (saved(LEFT_OUT, course=Course()), BASELINE, {"fail_on": ("not-measured",)}, 11),
+        (saved(course=Course()), BASELINE, {}, 10),
+        (saved(course=WHOLE), BASELINE, {}, 10),
         (saved(course=Course(selected=3)), BASELINE, {}, 10),
         (saved(SLOW, course=dataclasses.replace(WHOLE, expected_failures=("a::speed",))), BASELINE, {}, 0),
     ],
@@ -113,6 +126,23 @@ def test_a_stored_case_that_nothing_measures_fails_where_that_is_asked():
     narrowed = saved(report(), course=dataclasses.replace(WHOLE, narrowed=NARROWED))
     assert status(narrowed, baseline, unused="fail") == 0
     assert judge_saved(narrowed, sources(baseline), policy=POLICY).unused.not_looked_for == NARROWED
+
+
+@given(gone=st.sets(st.integers(0, 7), min_size=1))
+def test_what_the_baseline_has_and_the_results_of_the_same_selection_lack_is_named(gone):
+    cases = [case(batch_size=number + 1) for number in range(8)]
+    baseline = Baseline(machine=MACHINE, cases={one.key: stored(of=one) for one in cases})
+    there = [report(name=f"a::{number}", case=one) for number, one in enumerate(cases) if number not in gone]
+    results = saved(*there, course=dataclasses.replace(WHOLE, selected=8, collected=tuple(cases)))
+    gated = judge_saved(results, sources(baseline), policy=POLICY)
+    assert gated.unused.found == {cases[number].key: SILENT for number in gone}
+    lines = [line.text for line in gate_lines(gated, results=Path("r.json"), width=100)]
+    assert [line for line in lines if line.startswith("UNUSED")] == [
+        f"UNUSED {key}: in the baseline, but its test brought no result" for key in gated.unused.found
+    ]
+    nothing = 10 if len(gone) == 8 else 0
+    assert status(results, baseline) == nothing
+    assert status(results, baseline, unused="fail") == (nothing or 12)
 
 
 @pytest.mark.parametrize("name", ["h200", "h200-sxm"])
@@ -170,7 +200,7 @@ def test_what_is_wrong_with_the_results_as_a_whole_is_said_first():
     lines = list(gate_lines(gated, results=Path("r.json"), width=100))
     assert [line.text for line in lines[1:3]] == [
         "INVALID the run ended before its last test (exit status 2 of pytest): results are missing",
-        "INVALID nothing was measured: no test of the run came to it",
+        "INVALID nothing was measured: none of 2 selected tests came to it",
     ]
 
 

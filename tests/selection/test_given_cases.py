@@ -51,7 +51,10 @@ def test_by_default_what_the_folder_lacks_is_skipped_with_the_reason(folder):
     choices = {choice.case.component: choice.skip for choice in choose(folder, engines="ort-cpu")}
     assert choices == {
         "unet": "",
-        "pipeline": f"{folder} has no text_encoder, which the pipeline of sd15-thin needs; it has unet",
+        "pipeline": (
+            f"{folder} has no text_encoder, which the pipeline of sd15-thin needs; it has unet. Name each folder as "
+            f"the component is called that it holds"
+        ),
     }
 
 

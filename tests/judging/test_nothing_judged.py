@@ -115,10 +115,10 @@ def test_graphs_in_folders_that_no_component_is_called_are_named(pytester, sdper
     lines = summary(result)
     assert (result.ret, lines[0]) == (10, nothing(2))
     assert " ".join(" ".join(lines[1:]).split()) == (
-        f"1 test skipped: {pytester.path}/given has no text_encoder, which the text_encoder of sd15-thin needs; it has "
-        f"denoiser. Name each folder as the component is called that it holds 1 test skipped: {pytester.path}/given has "
-        "no unet, which the unet of sd15-thin needs; it has denoiser. Name each folder as the component is called that "
-        "it holds"
+        f"1 test skipped: {pytester.path}/given has no text_encoder, which the text_encoder of sd15-thin needs; it "
+        f"has denoiser. Name each folder as the component is called that it holds 1 test skipped: "
+        f"{pytester.path}/given has no unet, which the unet of sd15-thin needs; it has denoiser. Name each folder as "
+        "the component is called that it holds"
     )
 
 

@@ -24,7 +24,8 @@ from pytest_sdperf.errors import OptionError, SdperfError, UnknownNameError
 from pytest_sdperf.faults.fault import Place
 from pytest_sdperf.options.onnx_folder import OnnxFolder
 from pytest_sdperf.options.weights_identity import NONE
-from pytest_sdperf.processes.process import Event, run_task
+from pytest_sdperf.processes.process import run_task
+from pytest_sdperf.processes.signs_of_life import signs_of_life
 from pytest_sdperf.settings import Settings
 from pytest_sdperf.tasks import export, fuse_ort, lower, weights
 from pytest_sdperf.values import Build, Workload, to_json
@@ -268,16 +269,17 @@ class Builder:
         self, step: str, parts: Mapping[str, Any], task: str, arguments: Mapping[str, Any], owners: list[Registrar]
     ) -> Entry:
         def make(folder: Path) -> dict[str, Any]:
-            answer = run_task(
-                task,
-                {**arguments, "cache_dir": str(self._cache.folder)},
-                out_dir=folder,
-                timeout_s=self._settings.build_timeout_s,
-                registrars=list(dict.fromkeys(owners)),
-                env=_OFFLINE,
-                in_process=self._settings.in_process,
-                on_event=self._tell,
-            )
+            with signs_of_life(f"building ({step})", self._say, limit_s=self._settings.build_limit_s) as hear:
+                answer = run_task(
+                    task,
+                    {**arguments, "cache_dir": str(self._cache.folder)},
+                    out_dir=folder,
+                    timeout_s=self._settings.build_timeout_s,
+                    registrars=list(dict.fromkeys(owners)),
+                    env=_OFFLINE,
+                    in_process=self._settings.in_process,
+                    on_event=lambda event: hear(event.text) if event.name == "say" else None,
+                )
             (folder / "stderr.txt").unlink(missing_ok=True)
             return answer
 
@@ -290,7 +292,3 @@ class Builder:
         except SdperfError as error:
             self._failed[key] = error
             raise
-
-    def _tell(self, event: Event) -> None:
-        if event.name == "say":
-            self._say(event.text)

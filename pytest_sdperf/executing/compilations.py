@@ -16,6 +16,7 @@ from pytest_sdperf.device import Device
 from pytest_sdperf.errors import SdperfError, WorkerError
 from pytest_sdperf.executing.turns import Turns
 from pytest_sdperf.processes import process
+from pytest_sdperf.processes.signs_of_life import signs_of_life
 from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.tasks._loading import WORK_DIR
 from pytest_sdperf.values import to_json
@@ -110,7 +111,8 @@ class Compilations:
 
         def make(folder: Path) -> dict[str, Any]:
             self.say(what)
-            answer = self._run("run", arguments, folder, start)
+            with signs_of_life(what, self.say, limit_s=self.settings.build_limit_s):
+                answer = self._run("run", arguments, folder, start)
             (folder / "stderr.txt").unlink(missing_ok=True)
             return answer
 

@@ -75,3 +75,5 @@ def test_compiling_that_takes_too_long_is_ended_and_the_option_is_named(compiler
     assert failure["reason"] == "timeout"
     assert failure["message"].endswith("while compiling. Allow more with --sdperf-build-timeout=TIME.")
     assert failure["tail"] == "waiting for the device"
+    end = "; after 10 s it is ended and its case is INVALID (--sdperf-build-timeout)"
+    assert [line for line in result.outlines if line.startswith("still compiling dense unet: ") and line.endswith(end)]

@@ -41,12 +41,7 @@ def _place(located: Located) -> str:
     where = _WHAT[located.kind].format(component=located.component, spot=_named(spot))
     parts = [f"{where}{f', in {located.call}' if located.call else ''}: {_error(spot)}."]
     if len(located.section) > 1:
-        shown = ", ".join(located.section[-_SHOWN_NODES:])
-        more = len(located.section) - _SHOWN_NODES
-        parts.append(
-            f"It is the first place with a counterpart after {plural(len(located.section) - 1, 'node')} without one: "
-            f"{f'{more} more, ' if more > 0 else ''}{shown}."
-        )
+        parts.append(_unmatched(located))
     parts.append(_inputs(located))
     parts.append(_WHY[located.kind])
     if located.last is not None:
@@ -55,6 +50,18 @@ def _place(located: Located) -> str:
         verb = "is" if located.more == 1 else "are"
         parts.append(f"At least {plural(located.more, 'other node')} further on {verb} wrong too.")
     return " ".join(filter(None, parts))
+
+
+def _unmatched(located: Located) -> str:
+    """Name the nodes that nothing could be compared with, the first of them first: it read what agrees."""
+    nodes = located.section[:-1]
+    more = len(nodes) - _SHOWN_NODES
+    shown = [*nodes[:_SHOWN_NODES], *([f"{more} more"] if more > 0 else [])]
+    guilty = located.kind != "spread" and len(nodes) > 1
+    return (
+        f"It is the first place with a counterpart after {plural(len(nodes), 'node')} without one"
+        f"{', of which the first is the likeliest culprit' if guilty else ''}: {', '.join(shown)}."
+    )
 
 
 def _named(spot: Spot) -> str:

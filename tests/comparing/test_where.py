@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from hypothesis import given, strategies
+
 from pytest_sdperf.comparing.where import sentence
 from pytest_sdperf.values import to_json
 from pytest_sdperf.values.located import Located, Reproduction, Spot
@@ -30,10 +32,23 @@ def test_a_section_and_other_wrong_nodes():
     assert sentence(several) == (
         "The graph of the unet goes wrong at com.microsoft::MultiHeadAttention mha_3 of unet.mid.attn1: relative L2 "
         "error 2.40e-01, and at most 3.20e-03 passes there. It is the first place with a counterpart after 6 nodes "
-        "without one: 2 more, c, d, e, f, g. What it reads agrees: packed, the nearest to its limit, has an error "
-        "1.30e-03 of at most 3.20e-03. By its definition it gives something else than the reference: the graph is "
-        "wrong, whatever runs it. At least 2 other nodes further on are wrong too."
+        "without one, of which the first is the likeliest culprit: a, b, c, d, e, 1 more. What it reads agrees: "
+        "packed, the nearest to its limit, has an error 1.30e-03 of at most 3.20e-03. By its definition it gives "
+        "something else than the reference: the graph is wrong, whatever runs it. At least 2 other nodes further on "
+        "are wrong too."
     )
+
+
+@given(
+    kind=strategies.sampled_from(["graph", "export", "engine", "spread"]),
+    nodes=strategies.lists(strategies.text("abcdef", min_size=1), min_size=1, max_size=12).map(tuple),
+)
+def test_of_nodes_without_a_counterpart_the_first_is_always_named_first(kind, nodes):
+    told = sentence(dataclasses.replace(GRAPH, kind=kind, section=(*nodes, "mha_3")))
+    culprit = ", of which the first is the likeliest culprit" if len(nodes) > 1 and kind != "spread" else ""
+    count = f"{len(nodes):,} node{'s' if len(nodes) > 1 else ''}"
+    assert f"after {count} without one{culprit}: {nodes[0]}{'.' if len(nodes) == 1 else ', '}" in told
+    assert (f", {len(nodes) - 5} more." in told) == (len(nodes) > 5)
 
 
 def test_an_overflow_of_an_engine_in_a_request():

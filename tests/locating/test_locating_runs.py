@@ -48,7 +48,7 @@ TEXT = Case(
     weights="folder-0123", height=IMAGE_SIZE, width=IMAGE_SIZE,
 )  # fmt: skip
 PLACE = r"relative L2 error \S+, and at most \S+ passes there\. "
-SECTION = r"(It is the first place with a counterpart after \d+ nodes? without one: .+?\. )?"
+SECTION = r"(It is the first place with a counterpart after \d+ nodes? without one.*?: .+?\. )?"
 AGREES = r"What it reads agrees: \S+( \d)?, the nearest to its limit, has an error \S+ of at most \S+\. "
 LAST = r"The last value before it that agrees is that of .+?\. "
 WRONG_GRAPH = r"By its definition it gives something else than the reference: the graph is wrong, whatever runs it\. "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.files.arrays import save_arrays
-from pytest_sdperf.values import Workload, to_json
+from pytest_sdperf.values import Build, Workload, to_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,12 +38,14 @@ class Call:
     rows: tuple[int, ...] = ()
 
 
-def call_arguments(runner: CaseRunner, calls: Sequence[Call]) -> dict[str, Any]:
-    """Return the arguments of a task that makes calls on one loaded case."""
+def call_arguments(
+    runner: CaseRunner, calls: Sequence[Call], *, builds: Mapping[str, Build] | None = None
+) -> dict[str, Any]:
+    """Return the arguments of a task that makes calls on one loaded case, for other builds if they are given."""
     sizes = {(call.workload.batch_size, call.workload.height, call.workload.width) for call in calls}
     case = runner.case
     resized = sizes != {(case.batch_size, case.height, case.width)}
-    shared = {name: value for name, value in runner.arguments({}).items() if name != "inputs"}
+    shared = {name: value for name, value in runner.arguments({}, builds=builds).items() if name != "inputs"}
     return {**shared, "calls": [{**_told(runner, call), "resized": resized} for call in calls]}
 
 

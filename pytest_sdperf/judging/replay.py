@@ -75,8 +75,8 @@ def _overwritten(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
 def _indistinct(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
     if replay.indistinct:
         sentence = (
-            f"Torch itself gives the {case.component} of {case.model} the same answer to different inputs, so no right "
-            f"answer could be told from a wrong one. Take other weights with --sdperf-weights."
+            f"{replay.by.capitalize()} itself gives the {case.component} of {case.model} the same answer to different "
+            f"inputs, so no right answer could be told from a wrong one. Take other weights with --sdperf-weights."
         )
         yield Outcome.INCONCLUSIVE, "inputs-indistinct", sentence
 
@@ -104,15 +104,15 @@ def _wrong_answer(replay: Replay, case: Case, answer: Answer) -> str:
         what = f"{opening(case)}, {answer.call} of a batch of different ones"
     if not math.isfinite(answer.limit):
         return (
-            f"{what} has no yardstick: plain torch {replay.floating} is not finite there, so nothing can be called "
-            f"right."
+            f"{what} has no yardstick: plain {replay.by} {replay.floating} is not finite there, so nothing can be "
+            f"called right."
         )
     if not math.isfinite(answer.error):
         return f"{what} is not comparable: {answer.culprit}."
     than = " alone" if replay.check == "batch" else ""
     return (
-        f"{what} has a relative L2 error {answer.error:.2e} against torch {replay.reference}{than}; plain torch "
-        f"{replay.floating} has {answer.yardstick:.2e}, so at most {answer.limit:.2e} passes."
+        f"{what} has a relative L2 error {answer.error:.2e} against {replay.by} {replay.reference}{than}; plain "
+        f"{replay.by} {replay.floating} has {answer.yardstick:.2e}, so at most {answer.limit:.2e} passes."
     )
 
 
@@ -120,11 +120,11 @@ def _different(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
     for number, spread in enumerate(replay.spreads):
         if not spread.passed:
             code = _code(replay, number) if math.isfinite(spread.limit) else _NO_YARDSTICK
-            yield Outcome.REGRESSED, code, f"{opening(case)}, {_spread(spread)}{_meaning(code)}."
+            yield Outcome.REGRESSED, code, f"{opening(case)}, {_spread(spread, replay.by)}{_meaning(code)}."
         elif replay.exact and not spread.equal:
             sentence = (
-                f"{opening(case)}, {_spread(spread)}, and {case.engine} promises equal bits for equal calls on this "
-                f"kind of device."
+                f"{opening(case)}, {_spread(spread, replay.by)}, and {case.engine} promises equal bits for equal calls "
+                f"on this kind of device."
             )
             yield Outcome.REGRESSED, "bits-differ", sentence
 
@@ -143,9 +143,9 @@ def _meaning(code: str) -> str:
     }.get(code, "")
 
 
-def _spread(spread: Spread) -> str:
+def _spread(spread: Spread, by: str) -> str:
     if not math.isfinite(spread.limit):
-        return f"{spread.of}: there is no yardstick, because plain torch is not finite"
+        return f"{spread.of}: there is no yardstick, because plain {by} is not finite"
     if not math.isfinite(spread.largest):
         return f"{spread.of}: {spread.output} is missing, has another shape or is not finite"
     return f"{spread.of}: {spread.output} differs by {spread.largest:.2e} (at most {spread.limit:.2e} passes)"
@@ -183,7 +183,9 @@ def _grown(replay: Replay, case: Case, policy: Policy) -> Iterator[Found]:
 
 def _told(replay: Replay, case: Case) -> str:
     worst = max(replay.answers, key=lambda answer: answer.error / answer.limit)
-    errors = f"the largest error against torch {replay.reference} is {worst.error:.2e} of at most {worst.limit:.2e}"
+    errors = (
+        f"the largest error against {replay.by} {replay.reference} is {worst.error:.2e} of at most {worst.limit:.2e}"
+    )
     equal = all(spread.equal for spread in replay.spreads)
     largest = max(replay.spreads, key=lambda spread: spread.largest / spread.limit)
     same = "equal bit for bit" if equal else f"equal within {largest.largest:.2e} (at most {largest.limit:.2e} passes)"

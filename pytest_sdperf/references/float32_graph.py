@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.comparing.tensors import relative_l2
 from pytest_sdperf.components import IMAGE, LATENTS
 from pytest_sdperf.errors import NoReferenceError
+from pytest_sdperf.executing.calls import Call, by_call, call_arguments
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE
 from pytest_sdperf.references.derived import graph_runner
 from pytest_sdperf.references.keys import TORCH
 from pytest_sdperf.references.stored import Stored
-from pytest_sdperf.values import Build
+from pytest_sdperf.values import Build, to_json
 from pytest_sdperf.yardsticks import MOST_ROUNDING
 
 if TYPE_CHECKING:
@@ -47,22 +48,66 @@ def outputs(runner: CaseRunner, floating: str, *, rounding: int = 0) -> tuple[Ar
         NoReferenceError: There is no reference either.
         SdperfError: The reference could not be built or run.
     """
+    check_reference(runner)
+    exact, own = _outputs(runner, REFERENCE, {}, optimizations="off"), _own_floatings(runner)
+    if floating != REFERENCE:
+        return exact, _outputs(runner, floating, own, optimizations="off", rounding=rounding), ""
+    # The build is mostly run with the same optimizations: what is wrong with these must not excuse itself.
+    rough = _outputs(runner, floating, own, optimizations="all", rounding=rounding)
+    return exact, *as_rounding(rough, exact, names=(LATENTS, IMAGE) if runner.is_pipeline else tuple(exact))
+
+
+def check_reference(runner: CaseRunner) -> None:
+    """Check that there is an export to compare a given graph with.
+
+    Raises:
+        NoReferenceError: There is none.
+    """
     if runner.workbench.builder.reference is None:
         raise NoReferenceError(
             f"nothing to compare the {runner.case.component} with: --sdperf-onnx-dir holds graphs alone. Type "
             f"--sdperf-weights=FOLDER with the torch weights that they were exported from, or {ONNX_REFERENCE}=FOLDER "
             f"with a float32 export of them."
         )
+
+
+def answers(
+    runner: CaseRunner, floating: str, calls: Sequence[Call], *, numbers: Sequence[int]
+) -> tuple[Sequence[Arrays], list[Sequence[Arrays]]]:
+    """Return what the reference answers to calls, and what the yardstick does; from the cache if it is there.
+
+    Args:
+        runner: A case of a given graph.
+        floating: As for `outputs`.
+        calls: What is asked, one after the other.
+        numbers: Of the roundings of the initial latents in the yardstick, which answers in each of them.
+
+    Raises:
+        NoReferenceError: There is no reference.
+        SdperfError: It could not be built or run.
+    """
+    check_reference(runner)
+    own = _own_floatings(runner)
+
+    def answer(floating: str, own: Mapping[str, str], optimizations: str, rounding: int = 0) -> Sequence[Arrays]:
+        found = _outputs(runner, floating, own, optimizations=optimizations, rounding=rounding, calls=calls)
+        return by_call(found, len(calls))
+
+    exact = answer(REFERENCE, {}, "off")
+    if floating != REFERENCE:
+        return exact, [answer(floating, own, "off", number) for number in numbers]
+    rough = [answer(floating, own, "all", number) for number in numbers]
+    return exact, [
+        [as_rounding(one, other, names=tuple(other))[0] for one, other in zip(answered, exact, strict=True)]
+        for answered in rough
+    ]
+
+
+def _own_floatings(runner: CaseRunner) -> dict[str, str]:
+    """Return the floating type of each component: one may be wider than the others, and as it is has its own."""
     given = runner.workbench.builder.given
     assert given is not None
-    exact = _outputs(runner, REFERENCE, {}, optimizations="off")
-    # A component may be wider than the others of its pipeline, and one that is taken as it is has its own type.
-    own = {name: given.floating(runner.model, name, runner.case.optimization) for name in runner.components}
-    if floating != REFERENCE:
-        return exact, _outputs(runner, floating, own, optimizations="off", rounding=rounding), ""
-    # The build is mostly run with the same optimizations: what is wrong with these must not excuse itself.
-    rough = _outputs(runner, floating, own, optimizations="all", rounding=rounding)
-    return exact, *as_rounding(rough, exact, names=(LATENTS, IMAGE) if runner.is_pipeline else tuple(exact))
+    return {name: given.floating(runner.model, name, runner.case.optimization) for name in runner.components}
 
 
 def build_of(runner: CaseRunner, component: str, floating: str) -> Build:
@@ -110,24 +155,35 @@ def _moved(one: Array, other: Array, distance: float) -> Array:
 
 
 def _outputs(
-    runner: CaseRunner, floating: str, own: Mapping[str, str], *, optimizations: str, rounding: int = 0
+    runner: CaseRunner,
+    floating: str,
+    own: Mapping[str, str],
+    *,
+    optimizations: str,
+    rounding: int = 0,
+    calls: Sequence[Call] = (),
 ) -> Arrays:
+    """Return what the export puts out for the inputs of the case, or for those of calls (`NUMBER.OUTPUT`)."""
     plain = graph_runner(runner, optimizations=optimizations)
     builds = {name: build_of(runner, name, own.get(name, floating)) for name in runner.components}
 
     def compute(names: Sequence[str]) -> dict[str, Any]:
         case = plain.case
         runner.workbench.say(f"computing the {floating} reference of {case.model} {case.component} from its graph")
-        arguments = plain.arguments(builds=builds)
+        arguments = call_arguments(plain, calls, builds=builds) if calls else plain.arguments(builds=builds)
         if runner.is_pipeline:
             arguments |= {"floating": floating, "rounding": rounding}
-        return {name: plain.task("run", arguments)["outputs"] for name in names}
+        return {name: plain.task("run", arguments, module="replay" if calls else "")["outputs"] for name in names}
 
+    asked = {"calls": [to_json(call) for call in calls]} if calls else {}
     stored = Stored.of(
         plain,
-        {floating: {"floating": floating, "rounding": rounding}},
+        {floating: {"floating": floating, "rounding": rounding, **asked}},
         compute,
-        code=("pytest_sdperf.tasks.reference", f"pytest_sdperf.engines.{plain.case.engine.replace('-', '_')}"),
+        code=(
+            f"pytest_sdperf.tasks.{'replay' if calls else 'reference'}",
+            f"pytest_sdperf.engines.{plain.case.engine.replace('-', '_')}",
+        ),
         libraries=("onnxruntime", *TORCH),
         builds=builds,
     )

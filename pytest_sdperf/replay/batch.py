@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.executing.calls import Call
 from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.references.which import by_torch
 from pytest_sdperf.replay.calls import (
     PROMPTS,
     Answers,
@@ -20,7 +21,6 @@ from pytest_sdperf.replay.calls import (
 )
 from pytest_sdperf.replay.compare import answer_of, is_indistinct, limits_of, spread_of
 from pytest_sdperf.values.replays import Replay
-from pytest_sdperf.yardsticks import REFERENCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,11 +61,12 @@ def mix(runner: CaseRunner) -> Replay:
         NoReferenceError: There is nothing to compare with.
         SdperfError: The engine, or torch, could not run.
     """
-    size, asked = _size(runner), calls_of(runner)
+    size = _size(runner)
+    alone = calls_of(runner, size=size if one_size(runner) else 1)
+    asked = calls_of(runner) if by_torch(runner) else alone  # a graph takes the sizes that the case does
     count = rows_of(runner, size)
     together = Call("the batch", _of(runner, size), _prompts(range(size)), drawn=size, rows=tuple(range(count)))
     torch = wanted(runner, asked)
-    alone = calls_of(runner, size=size if one_size(runner) else 1)
     found = make_calls(runner, [together, *alone])
     return judged(runner, asked, torch, lambda torch: _compared(runner, found, torch, count=count))
 
@@ -84,7 +85,8 @@ def _compared(runner: CaseRunner, found: Answers, torch: Wanted, *, count: int) 
     return Replay(
         check="batch",
         floating=torch.floating,
-        reference=REFERENCE[torch.floating],
+        reference=torch.reference,
+        by=torch.by,
         exact=False,  # kernels of other sizes add up in another order
         spreads=tuple(spreads),
         answers=tuple(answers),

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.executing.calls import Call, by_call, call_arguments
 from pytest_sdperf.executing.runner import PROMPT, CaseRunner
 from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.references import float32_graph
 from pytest_sdperf.references.of_case import answers
-from pytest_sdperf.references.which import check_by_torch, floating_of
+from pytest_sdperf.references.which import by_torch, floating_of
 from pytest_sdperf.values.replays import Replay
-from pytest_sdperf.values.roundings import labels
+from pytest_sdperf.values.roundings import OTHERS, labels
 from pytest_sdperf.yardsticks import exact_and_rough
 
 if TYPE_CHECKING:
@@ -55,17 +56,21 @@ class Answers:
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """What torch answers to calls.
+    """What torch answers to calls, or an export in single precision where no torch module stands for a given graph.
 
     Attributes:
         floating: Floating type that is tested.
         exact: Answers of higher precision.
         rough: Answers in that floating type, of each call in one rounding or several: the yardstick.
+        by: What answered.
+        reference: Floating type of `exact`.
     """
 
     floating: str
     exact: Sequence[Arrays]
     rough: Sequence[Sequence[Arrays]]
+    by: str
+    reference: str
 
 
 def is_plain_torch(runner: CaseRunner) -> str:
@@ -126,11 +131,14 @@ def wanted(runner: CaseRunner, calls: Sequence[Call], *, several: bool = False) 
     """Return what torch answers to the same calls, if asked for in several roundings; from the cache if it is there.
 
     Raises:
-        NoReferenceError: There is no torch module.
-        SdperfError: Torch could not run.
+        NoReferenceError: There is neither a torch module nor an export to compare with.
+        SdperfError: Torch, or the export, could not run.
     """
-    check_by_torch(runner, "answers")
     floating = floating_of(runner)
+    if not by_torch(runner):
+        numbers = range(OTHERS + 1 if several else 1)
+        right, others = float32_graph.answers(runner, floating, calls, numbers=numbers)
+        return Wanted(floating, right, list(zip(*others, strict=True)), float32_graph.BY, float32_graph.REFERENCE)
     exact, *rough = (*exact_and_rough(floating), *(labels(floating) if several else ()))
     (found,) = answers(runner, [calls], (exact, *rough))
-    return Wanted(floating, found[exact], list(zip(*(found[one] for one in rough), strict=True)))
+    return Wanted(floating, found[exact], list(zip(*(found[one] for one in rough), strict=True)), "torch", exact)

@@ -11,7 +11,6 @@ from pytest_sdperf.replay.calls import PROMPTS, Answers, Wanted, judged, make_ca
 from pytest_sdperf.replay.compare import answer_of, is_indistinct, limits_of, spread_of, with_stale
 from pytest_sdperf.units import plural
 from pytest_sdperf.values.replays import Replay, Spread
-from pytest_sdperf.yardsticks import REFERENCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +55,8 @@ def _compared(
     return Replay(
         check="repeats",
         floating=torch.floating,
-        reference=REFERENCE[torch.floating],
+        reference=torch.reference,
+        by=torch.by,
         exact=runner.workbench.device.kind in runner.engine.repeats_on,
         spreads=tuple(_spreads(found, processes, limits, repeats=repeats)),
         answers=(with_stale(answer, found.outputs[repeats], found.outputs[0], limits, call=FIRST),),

@@ -20,7 +20,6 @@ from pytest_sdperf.replay.calls import (
 from pytest_sdperf.replay.compare import answer_of, limits_of, spread_of, with_stale
 from pytest_sdperf.values import Workload
 from pytest_sdperf.values.replays import Replay
-from pytest_sdperf.yardsticks import REFERENCE
 
 USUAL: Sequence[tuple[int, int]] = ((512, 512), (640, 448), (768, 768))
 """Width and height in pixels; those of OneDiff's benchmark with several resolutions are of this kind."""
@@ -100,7 +99,8 @@ def _compared(runner: CaseRunner, calls: Sequence[Call], found: Answers, torch: 
     return Replay(
         check="resolutions",
         floating=torch.floating,
-        reference=REFERENCE[torch.floating],
+        reference=torch.reference,
+        by=torch.by,
         exact=runner.workbench.device.kind in runner.engine.repeats_on,
         spreads=tuple(spreads),
         answers=tuple(answers),

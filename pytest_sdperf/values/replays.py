@@ -68,7 +68,7 @@ class Replay:
     Attributes:
         check: What was looked at.
         floating: Floating type that was tested.
-        reference: That of torch, which the answers are compared with.
+        reference: That of `by`, which the answers are compared with.
         exact: Whether the engine promises equal bits for equal calls.
         spreads: Answers beside each other.
         answers: Answers beside torch's.
@@ -76,6 +76,7 @@ class Replay:
         indistinct: Whether torch itself gives the same answer to different inputs, so that nothing is proven.
         prepared: Graphs that the engine compiled: at the `first` call of each size, and at `later` ones; empty where it
             cannot tell.
+        by: What answered what they are compared with: `torch`, or `onnxruntime` with an export of its own.
         peaks_bytes: Peak memory of each round through the resolutions, by what told it (`allocator`, `host`).
     """
 
@@ -89,6 +90,7 @@ class Replay:
     indistinct: bool = False
     prepared: Mapping[str, int] = dataclasses.field(default_factory=dict)
     peaks_bytes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    by: str = "torch"
 
     @property
     def beyond(self) -> bool:

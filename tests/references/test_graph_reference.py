@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +21,13 @@ from pytest_sdperf.device import Device
 from pytest_sdperf.devices.cpu import CpuProbe
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.executing.workbench import Workbench
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.replay import judge_replay
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
+from pytest_sdperf.references import float32_graph
 from pytest_sdperf.references.float32_graph import as_rounding
 from pytest_sdperf.references.keys import reference_keys
+from pytest_sdperf.replay import repeats
 from pytest_sdperf.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.values import Case
 from pytest_sdperf.yardsticks import MOST_ROUNDING
@@ -114,3 +120,47 @@ def test_a_yardstick_that_rounds_is_left_alone():
 def test_a_yardstick_that_is_not_finite_stays_none(bad):
     rough = {"out": np.full_like(EXACT, bad)}
     assert as_rounding(rough, {"out": EXACT}, names=("out",)) == (rough, "")
+
+
+# ---------------------------------------------------------------------------------------------------------- replay
+
+
+@pytest.fixture
+def without_torch(monkeypatch):
+    """Let no process of this test import torch."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+
+
+def test_equal_calls_are_replayed_beside_an_export_where_there_is_no_torch(runner_of, without_torch):
+    runner = runner_of()
+    found = repeats.repeat(runner, repeats=2)
+    assert (found.by, found.reference, found.floating, len(found.answers)) == ("onnxruntime", "float32", "float32", 1)
+    assert [spread.equal for spread in found.spreads] == [True] * 3
+    verdict = judge_replay(found, runner.case, policy=Policy(on_cpu=True))
+    assert verdict.code == "answers-repeated"
+    assert "the largest error against onnxruntime float32 is " in verdict.sentence
+    assert repeats.repeat(runner_of(), repeats=2) == found  # its answers are in the cache
+
+
+def test_a_wrong_answer_is_wrong_beside_an_export_too(runner_of, without_torch):
+    runner = runner_of(plant=FAULT)
+    verdict = judge_replay(repeats.repeat(runner, repeats=2), runner.case, policy=Policy(on_cpu=True))
+    assert verdict.code == "answer-wrong"
+    assert re.fullmatch(
+        r"Text encoder answer to another prompt and seed has a relative L2 error 1\.00e-02 against onnxruntime "
+        r"float32; plain onnxruntime float32 has \S+, so at most \S+ passes\.",
+        verdict.sentence,
+    )
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_an_optimizer_that_answers_wrong_is_no_yardstick_for_its_answers(runner_of, several):
+    runner = runner_of(HIT)
+    exact, rough = float32_graph.answers(runner, "float32", repeats.calls_of(runner), numbers=range(1 + 4 * several))
+    assert (len(exact), [len(one) for one in rough]) == (2, [2] * (1 + 4 * several))
+    for answers in rough:
+        for one, right in zip(answers, exact, strict=True):
+            for name, array in right.items():
+                assert relative_l2(one[name], array) == pytest.approx(MOST_ROUNDING, rel=1e-3)

@@ -29,7 +29,8 @@ def about(engine="ort-cpu", *, model=THIN, has_module=True, **fields):
         engine=ENGINES[engine],
         model=model,
         is_pipeline=own.component == "pipeline",
-        workbench=SimpleNamespace(settings=settings),
+        floating="float16",
+        workbench=SimpleNamespace(settings=settings, builder=SimpleNamespace(given=None, reference=None)),
     )
 
 
@@ -95,8 +96,8 @@ def test_graphs_without_a_module_have_nothing_to_be_compared_with():
     with pytest.raises(NoReferenceError) as raised:
         calls.wanted(about(exporter="given", has_module=False), [])
     assert str(raised.value) == (
-        "nothing to compare the answers of sd15-thin with: --sdperf-onnx-dir holds graphs alone. Type "
-        "--sdperf-weights=FOLDER with the diffusers folder that they were exported from."
+        "nothing to compare the unet with: --sdperf-onnx-dir holds graphs alone. Type --sdperf-weights=FOLDER with the "
+        "torch weights that they were exported from, or --sdperf-onnx-reference=FOLDER with a float32 export of them."
     )
 
 

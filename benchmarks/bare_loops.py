@@ -72,11 +72,12 @@ def command_of(runner, folder):
 
 
 @pytest.fixture
-def bare_loop_ms(runner, tmp_path):
+def bare_loop_ms(sdperf_runner, tmp_path):
     """A function that runs the bare loop in a fresh process and returns the median of its calls in milliseconds.
 
     It runs where and as the case does: on its device, alone, in its interpreter and environment.
     """
+    runner = sdperf_runner
     reason = why_not(runner)
     if reason:
         pytest.skip(reason)
@@ -110,13 +111,13 @@ def judge_by_loops(ours_ms, before_ms, after_ms, *, allowed):
         )
 
 
-def test_the_suites_measure_what_a_bare_loop_measures(runner, bench, bare_loop_ms, capsys):
+def test_the_suites_measure_what_a_bare_loop_measures(sdperf_runner, sdperf_bench, bare_loop_ms, capsys):
     before = bare_loop_ms()
-    ours = bench(runner).latency_s * 1e3
+    ours = sdperf_bench(sdperf_runner).latency_s * 1e3
     after = bare_loop_ms()
     ratio = ours / statistics.mean((before, after))
-    case = runner.case
+    case = sdperf_runner.case
     with capsys.disabled():
         print(f"\n{case.engine} {case.optimization} batch {case.batch_size}: ours {ours:.3f} ms,", end=" ")
         print(f"bare loop {before:.3f} and {after:.3f} ms, ratio {ratio:.3f}")
-    judge_by_loops(ours, before, after, allowed=OFF_ON_CPU if runner.workbench.device.kind == "cpu" else OFF)
+    judge_by_loops(ours, before, after, allowed=OFF_ON_CPU if sdperf_runner.workbench.device.kind == "cpu" else OFF)

@@ -21,7 +21,8 @@ from pytest_sdperf.report.unused import asked_axes
 from pytest_sdperf.running import composition, registration, run
 from pytest_sdperf.running import session as sdperf_session
 from pytest_sdperf.running.output_files import check_outputs
-from pytest_sdperf.selection.items import case_of, is_skipped, narrows, uses_our_case, uses_our_device
+from pytest_sdperf.selection.clashes import check_owners
+from pytest_sdperf.selection.items import CASE, case_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.selection.purposes import axes_of, measures, of_fixtures, purpose_of
 from pytest_sdperf.tolerances import check_used, overrides_of
 from pytest_sdperf.values import Case
@@ -82,10 +83,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that uses our fixtures its cases."""
-    if not uses_our_case(metafunc.definition):
-        return
     selector = run.run_of(metafunc.config).selector
     try:
+        check_owners(metafunc.definition)
+        if not uses_our_case(metafunc.definition):
+            return
         marks = read_marks(metafunc.definition.iter_markers(MARKER))
         names = metafunc.fixturenames
         choices = selector.choose(axes_of(names), marks, timed=of_fixtures(names).timed)
@@ -95,7 +97,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.fail.Exception(f"{metafunc.definition.nodeid}: {error}", pytrace=False) from None
     skips = [[pytest.mark.skip(reason=choice.skip)] if choice.skip else [] for choice in choices]
     parameters = [pytest.param(choice.case, marks=skip) for choice, skip in zip(choices, skips, strict=True)]
-    metafunc.parametrize("case", parameters, ids=[choice.id for choice in choices], indirect=True, scope="session")
+    metafunc.parametrize(CASE, parameters, ids=[choice.id for choice in choices], indirect=True, scope="session")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

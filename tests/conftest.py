@@ -52,13 +52,17 @@ def shared_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 @pytest.fixture
 def sdperf(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pytest.RunResult]:
-    """Run pytest in an empty folder with our plugin, toy plug-ins instead of the built-ins, and no other plugin."""
+    """Run pytest in an empty folder with our plugin, toy plug-ins instead of the built-ins, and no other plugin.
+
+    The tests in the folder may use the short names of our fixtures, unless `short=False`: then it is a stranger's.
+    """
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)  # for the workers of pytest-xdist
 
-    def run(*arguments: str, plugins: Sequence[str] = ()) -> pytest.RunResult:
-        loaded = ["no:pytest_sdperf.builtins", "pytest_sdperf.plugin", "door_toys", *plugins]
+    def run(*arguments: str, plugins: Sequence[str] = (), short: bool = True) -> pytest.RunResult:
+        names = ["pytest_sdperf.short_fixtures"] if short else []
+        loaded = ["no:pytest_sdperf.builtins", "pytest_sdperf.plugin", "door_toys", *names, *plugins]
         flags = [word for name in loaded for word in ("-p", name)]
         # pytest-xdist hands its workers the sys.path of the moment when it was imported.
         if "xdist.plugin" in plugins:

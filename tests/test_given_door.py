@@ -99,6 +99,8 @@ def test_collecting_imports_neither_torch_nor_onnxruntime(sdperf, given, pyteste
         "-p",
         "pytest_sdperf.plugin",
         "-p",
+        "pytest_sdperf.short_fixtures",
+        "-p",
         "door_toys",
         "--collect-only",
         "-q",

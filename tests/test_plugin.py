@@ -20,12 +20,12 @@ BARE = """
     import pytest
 
     @pytest.fixture
-    def bench(case):
-        return case
+    def sdperf_bench(sdperf_case):
+        return sdperf_case
 
-    @pytest.fixture
-    def build(case):
-        return case
+    @pytest.fixture(scope="session")
+    def sdperf_build(sdperf_case):
+        return sdperf_case
 """
 # Two cards that two probes find. The first process sees the first one at work, its workers the second one.
 TWO_CARDS = """
@@ -81,10 +81,10 @@ MEASURED = """
         monkeypatch.setattr(measurements, "measure", measure)
         monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
-    @pytest.fixture
-    def runner(case):
+    @pytest.fixture(scope="session")
+    def sdperf_runner(sdperf_case):
         device = SimpleNamespace(kind="cpu")
-        return SimpleNamespace(case=case, builds=dict, workbench=SimpleNamespace(device=device))
+        return SimpleNamespace(case=sdperf_case, builds=dict, workbench=SimpleNamespace(device=device))
 """
 NO_GPU = (
     "GPU 'a100' was asked for, but no device of this machine answers to it.\n"

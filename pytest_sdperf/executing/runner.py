@@ -1,4 +1,4 @@
-"""One case, ready to be executed in worker processes: what the fixture `runner` hands to a test."""
+"""One case, ready to be executed in worker processes: what the fixture `sdperf_runner` hands to a test."""
 
 from __future__ import annotations
 

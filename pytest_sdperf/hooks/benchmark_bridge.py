@@ -35,7 +35,7 @@ def is_active(config: pytest.Config) -> bool:
 
 
 def give_clocks(items: Iterable[pytest.Item]) -> None:
-    """Let pytest-benchmark read a clock of device time in each of these tests, which all use `bench`."""
+    """Let pytest-benchmark read a clock of device time in each of these tests, which all use `sdperf_bench`."""
     for item in items:
         mark = item.get_closest_marker(_FIXTURE)
         options = {**(mark.kwargs if mark else {}), "timer": DeviceClock()}
@@ -60,7 +60,7 @@ def counted_as_benchmarks(items: Sequence[pytest.Item]) -> Iterator[None]:
 
 
 def show(request: pytest.FixtureRequest, samples: Sequence[float]) -> None:
-    """Replay the samples of a test that uses `bench`; without pytest-benchmark, or without samples, do nothing.
+    """Replay the samples of a test that uses `sdperf_bench`; without pytest-benchmark, or without samples, do nothing.
 
     Args:
         request: Of a function-scoped fixture of the test.
@@ -96,8 +96,8 @@ def check_options(config: pytest.Config) -> None:
     """
     if config.getoption("benchmark_compare_fail", None):
         raise OptionError(
-            "--benchmark-compare-fail cannot judge the tests that use 'bench': they are judged against the baselines, "
-            "and there is one judge. Leave it out, or set the limit with --sdperf-min-effect."
+            "--benchmark-compare-fail cannot judge the tests that use 'sdperf_bench': they are judged against the "
+            "baselines, and there is one judge. Leave it out, or set the limit with --sdperf-min-effect."
         )
     if is_distributed(config):
         for name in _OUTPUTS:

@@ -9,17 +9,18 @@ import pytest
 
 from pytest_sdperf.values import Case
 
+CASE = "sdperf_case"  # the fixture that has the cases as its parameters; all others that need one ask for it
 _FIXTURES_MODULE = "pytest_sdperf.fixtures.cases"
 
 
 def uses_our_case(item: pytest.Item) -> bool:
-    """Whether the fixture `case` of a test is ours: a project may have its own, or parametrize that name itself."""
-    return _is_ours(item, "case")
+    """Whether a test has a case, through whatever fixture of ours, by its long or its short name."""
+    return _is_ours(item, CASE)
 
 
 def uses_our_device(item: pytest.Item) -> bool:
-    """Whether the fixture `device` of a test is ours."""
-    return _is_ours(item, "device")
+    """Whether a test asks for our device."""
+    return _is_ours(item, "sdperf_device")
 
 
 def _is_ours(item: pytest.Item, fixture: str) -> bool:
@@ -31,7 +32,7 @@ def _is_ours(item: pytest.Item, fixture: str) -> bool:
 def case_of(item: pytest.Item) -> Case | None:
     """Return the case of one of our tests; None for anybody else's, and where nothing was left to run."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    case = parameters.get("case") if uses_our_case(item) else None
+    case = parameters.get(CASE) if uses_our_case(item) else None
     return case if isinstance(case, Case) else None
 
 

@@ -17,7 +17,7 @@ CONFTEST = """
     from pytest_sdperf.hooks import benchmark_bridge
 
     @pytest.fixture
-    def bench(case, request):
+    def sdperf_bench(sdperf_case, request):
         def measure(*samples):
             benchmark_bridge.show(request, samples)
         return measure
@@ -141,7 +141,7 @@ def test_there_is_one_judge(benched):
     result = benched("--benchmark-compare", "--benchmark-compare-fail=mean:5%")
     assert result.ret == 4
     message = (
-        "ERROR: --benchmark-compare-fail cannot judge the tests that use 'bench': they are judged against the "
+        "ERROR: --benchmark-compare-fail cannot judge the tests that use 'sdperf_bench': they are judged against the "
         "baselines, and there is one judge. Leave it out, or set the limit with --sdperf-min-effect."
     )
     assert message in result.errlines

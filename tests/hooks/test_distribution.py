@@ -73,9 +73,9 @@ MEASURED = """
         monkeypatch.setattr(measurements, "with_floor", lambda measurement, runner: measurement)
         monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
-    @pytest.fixture
-    def runner(case, request):
-        return SimpleNamespace(case=case, builds=dict, workbench=session_of(request.config).workbench)
+    @pytest.fixture(scope="session")
+    def sdperf_runner(sdperf_case, request):
+        return SimpleNamespace(case=sdperf_case, builds=dict, workbench=session_of(request.config).workbench)
 """
 TESTS = """
     def test_speed(bench, runner):
@@ -326,7 +326,7 @@ def test_two_runs_on_one_card_take_turns_and_the_second_says_for_whom_it_waited(
 def test_the_program_that_shows_whether_two_cards_disturb_each_other(pytester, machine, monkeypatch):
     machine("--collect-only")  # writes the project
     monkeypatch.setenv("TAKES", "1")
-    loaded = ["no:pytest_sdperf.builtins", "pytest_sdperf.plugin", "door_toys", *XDIST]
+    loaded = ["no:pytest_sdperf.builtins", "pytest_sdperf.plugin", "pytest_sdperf.short_fixtures", "door_toys", *XDIST]
     flags = [word for name in loaded for word in ("-p", name)]
     program = Path(__file__).parents[2] / "benchmarks" / "two_gpus.py"
     cases = ["test_mine.py", *UNETS[1:], "--sdperf-batch-size=1,2,4,8"]

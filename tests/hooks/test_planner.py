@@ -282,7 +282,7 @@ def test_a_plan_loads_neither_torch_nor_onnxruntime(pytester):
         """
         import sys
 
-        def test_fast(runner, bench): pass
+        def test_fast(sdperf_runner, sdperf_bench): pass
 
         def teardown_module(): raise AssertionError
         """

@@ -42,13 +42,13 @@ PLAYED = """
         monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
     @pytest.fixture
-    def agree(case):
+    def sdperf_agree(sdperf_case):
         return lambda runner: None
 
-    @pytest.fixture
-    def runner(case):
+    @pytest.fixture(scope="session")
+    def sdperf_runner(sdperf_case):
         on_cpu = SimpleNamespace(device=SimpleNamespace(kind="cpu"))
-        return SimpleNamespace(case=case, builds=dict, workbench=on_cpu)
+        return SimpleNamespace(case=sdperf_case, builds=dict, workbench=on_cpu)
 
     Estimator.cost = cost
 """

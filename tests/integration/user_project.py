@@ -25,6 +25,7 @@ USUAL = {
     "max-processes": 1,
     "json": RESULTS,
 }
+SHORT = "from pytest_sdperf.short_fixtures import *"
 ACME = """
     import acme_engines
     import dense_model
@@ -68,7 +69,8 @@ class User:
         (self.path / "pyproject.toml").write_text("\n".join(["[tool.sdperf]", *lines, dedent(profiles)]))
         self.copy("dense_model.py")
         self.copy("acme_engines.py")
-        self.pytester.makeconftest(conftest or "from dense_model import pytest_sdperf_register")
+        written = dedent(conftest) or "from dense_model import pytest_sdperf_register"
+        self.pytester.makeconftest(f"{written}\n{SHORT}\n")
         self.pytester.makepyfile(test_mine=tests)
 
     def copy(self, name: str) -> None:

@@ -48,9 +48,9 @@ CONFTEST = """
         monkeypatch.setattr(Session, "calibration", lambda self, case: Calibration(8e14, 3e12, "float16", "torch"))
         monkeypatch.setattr(Session, "other_runner", lambda self, other: played_runner(self, other.case))
 
-    @pytest.fixture
-    def runner(case, request):
-        return played_runner(session_of(request.config), case)
+    @pytest.fixture(scope="session")
+    def sdperf_runner(sdperf_case, request):
+        return played_runner(session_of(request.config), sdperf_case)
 """
 TEST = """
     def test_speed(bench, runner):

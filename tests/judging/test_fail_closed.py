@@ -30,10 +30,10 @@ PLAYED = """
         monkeypatch.setattr(measurements, "measure", measure)
         monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
-    @pytest.fixture
-    def runner(case):
+    @pytest.fixture(scope="session")
+    def sdperf_runner(sdperf_case):
         device = SimpleNamespace(kind="cpu")
-        return SimpleNamespace(case=case, builds=dict, workbench=SimpleNamespace(device=device))
+        return SimpleNamespace(case=sdperf_case, builds=dict, workbench=SimpleNamespace(device=device))
 """
 ONE = """
     import pytest

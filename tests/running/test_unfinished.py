@@ -48,10 +48,10 @@ PLAYED = """
         monkeypatch.setattr(measurements, "measure", measure)
         monkeypatch.setattr(Session, "calibration", lambda self, case: None)
 
-    @pytest.fixture
-    def runner(case):
+    @pytest.fixture(scope="session")
+    def sdperf_runner(sdperf_case):
         on_cpu = SimpleNamespace(device=SimpleNamespace(kind="cpu"))
-        return SimpleNamespace(case=case, builds=dict, workbench=on_cpu)
+        return SimpleNamespace(case=sdperf_case, builds=dict, workbench=on_cpu)
 """
 ALL = ["fp32-1", "fp32-2", "fp16-1", "fp16-2"]
 

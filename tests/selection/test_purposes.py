@@ -29,15 +29,15 @@ def test_no_other_module_looks_at_the_names_of_fixtures():
 @pytest.mark.parametrize(
     ("used", "told", "timed", "measures"),
     [
-        ({"case", "runner", "bench"}, ("speed",), True, True),
-        ({"case", "runner", "interleave"}, ("turns",), True, False),
-        ({"case", "runner", "replay"}, ("replay",), False, False),
-        ({"case", "runner", "drift"}, ("drift",), False, False),
-        ({"case", "runner", "agree", "bench"}, ("agreement", "speed"), True, True),
-        ({"case", "build", "expected_counts", "fused"}, ("counts",), False, False),
-        ({"case", "runner"}, ("run",), False, False),
-        ({"case", "build"}, ("build",), False, False),
-        ({"case", "somebody_elses"}, ("build",), False, False),
+        ({"sdperf_case", "sdperf_runner", "sdperf_bench"}, ("speed",), True, True),
+        ({"sdperf_case", "sdperf_runner", "sdperf_interleave"}, ("turns",), True, False),
+        ({"sdperf_case", "sdperf_runner", "sdperf_replay"}, ("replay",), False, False),
+        ({"sdperf_case", "sdperf_runner", "sdperf_drift"}, ("drift",), False, False),
+        ({"sdperf_case", "sdperf_runner", "sdperf_agree", "sdperf_bench"}, ("agreement", "speed"), True, True),
+        ({"sdperf_case", "sdperf_build", "sdperf_expected_counts", "sdperf_fused"}, ("counts",), False, False),
+        ({"sdperf_case", "sdperf_runner"}, ("run",), False, False),
+        ({"sdperf_case", "sdperf_build"}, ("build",), False, False),
+        ({"sdperf_case", "somebody_elses"}, ("build",), False, False),
     ],
 )
 def test_a_test_is_for_what_its_fixtures_are_for(used, told, timed, measures):

@@ -40,11 +40,11 @@ def skips(choices):
 @pytest.mark.parametrize(
     ("fixtures", "axes"),
     [
-        ({"case"}, Axes.ENGINE),
-        ({"case", "bench", "runner"}, Axes.ENGINE),
-        ({"case", "build", "agree"}, Axes.ENGINE),
-        ({"case", "build", "model"}, Axes.BUILD),
-        ({"case", "model"}, Axes.MODEL),
+        ({"sdperf_case"}, Axes.ENGINE),
+        ({"sdperf_case", "sdperf_bench", "sdperf_runner"}, Axes.ENGINE),
+        ({"sdperf_case", "sdperf_build", "sdperf_agree"}, Axes.ENGINE),
+        ({"sdperf_case", "sdperf_build", "sdperf_model"}, Axes.BUILD),
+        ({"sdperf_case", "sdperf_model"}, Axes.MODEL),
     ],
 )
 def test_the_fixtures_of_a_test_say_which_axes_it_has(fixtures, axes):

@@ -1,0 +1,14 @@
+"""The suites are written with the short names of the fixtures: named one by one, they win over other plugins' names."""
+
+from pytest_sdperf.short_fixtures import (  # noqa: F401 - pytest finds them here
+    agree,
+    bench,
+    build,
+    drift,
+    expected_counts,
+    fused,
+    interleave,
+    pictures,
+    replay,
+    runner,
+)

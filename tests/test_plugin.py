@@ -331,6 +331,17 @@ def test_a_profile_with_an_interpreter_of_its_own_is_refused_in_this_process(pyt
     )
 
 
+@pytest.mark.parametrize("cache", [True, False])
+def test_what_failed_is_named_to_a_pytest_that_notes_failures_alone(pytester, sdperf, cache):
+    pytester.makeconftest(MEASURED)
+    pytester.makepyfile("def test_step(case): assert case is None")
+    if not cache:  # where no command shows it
+        pytester.makeini("[pytest]\naddopts = -p no:cacheprovider")
+    result = sdperf(*UNETS)
+    place = result.outlines.index("next, run what failed again, once its reason is gone:")
+    assert result.outlines[place + 1].endswith(" --lf") is cache
+
+
 @pytest.mark.parametrize("inprocess", [True, False])
 @pytest.mark.parametrize("update", [True, False])
 def test_what_was_measured_in_this_process_is_never_kept(pytester, sdperf, inprocess, update):
@@ -343,7 +354,7 @@ def test_what_was_measured_in_this_process_is_never_kept(pytester, sdperf, inpro
     line = "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline."
     assert (line in text) is inprocess
     assert ("results are kept as candidates" in text) is not (inprocess or update)
-    kept = [path for folder in ("state/candidates", "baselines") for path in pytester.path.glob(f"{folder}/*.json")]
+    kept = [path for folder in ("state/candidates/*", "baselines") for path in pytester.path.glob(f"{folder}/*.json")]
     assert len(kept) == (0 if inprocess else 1)
 
 

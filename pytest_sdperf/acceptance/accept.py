@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
 from pytest_sdperf.acceptance import candidates
+from pytest_sdperf.acceptance.candidates import State
 from pytest_sdperf.acceptance.refusals import refusals
 from pytest_sdperf.acceptance.sessions import Origin, driver_of, moved, session_of, under
 from pytest_sdperf.acceptance.terms import Terms
-from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import update
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, Session, StoredCase, read
 from pytest_sdperf.baselines.tracked import is_tracked
 from pytest_sdperf.machine.health import differing_keys
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.doubts import doubt
 from pytest_sdperf.report.gates import LEVELS
 from pytest_sdperf.report.stored import change, told
 from pytest_sdperf.values import Case
@@ -46,7 +46,7 @@ def accept(
     *,
     origin: Origin,
     sources: Sources,
-    state_dir: Path,
+    state: State,
     terms: Terms = Terms(),  # noqa: B008 - it is frozen
 ) -> Acceptance:
     """Write measured cases into the project's own baseline of their device; one write, all or nothing.
@@ -57,7 +57,7 @@ def accept(
         reports: Of one run; cases without a measurement only count as gates.
         origin: Where and when.
         sources: What judges the device; the project's own file is written.
-        state_dir: Folder of candidates and locks.
+        state: Of the project: candidates and locks.
         terms: How they may be accepted.
 
     Raises:
@@ -72,7 +72,7 @@ def accept(
         for key, report in sorted(measured.items())
         if terms.mean(report.case) and not (terms.new_only and sources.source_of(report.case))
     }
-    gated = refusals(reports, terms)
+    gated = refusals(reports, terms, command=origin.command)
     refused = {
         key: why
         for key, report in meant.items()
@@ -91,12 +91,11 @@ def accept(
         return Baseline(machine=machine, cases=cases)
 
     if taken:
-        update(sources.own, added, lock_dir=state_dir / "locks")
-        candidates.drop(state_dir, origin.slug, keys=taken)
-        shown = privacy.redact(str(sources.own), privacy.identity())
+        update(sources.own, added, lock_dir=state.locks)
+        candidates.drop(state, origin.slug, keys=taken)
         # What git does not know has no diff.
         review = "; review it as a diff before you commit it" if is_tracked(sources.own) else ""
-        lines.append(f"written to {shown}{review}")
+        lines.append(f"written to {sources.own}{review}")
     return Acceptance(tuple(lines), tuple(taken), refused, left=len(measured) - len(meant))
 
 
@@ -127,6 +126,7 @@ def _with_report(
         stored=before,
         other_driver=other_driver,
         starts_anew=terms.starts_anew,
+        doubted=bool(doubt(report)),
     )
     session = under(session, driver, machine)
     there = candidates.held(before, session)

@@ -1,8 +1,10 @@
-"""Candidates: results that nobody has accepted yet, kept on this machine in the format of a baseline."""
+"""Candidates: what a project measured and nobody has accepted yet, kept on this machine in the format of a baseline."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -10,18 +12,40 @@ import msgspec
 from pytest_sdperf.acceptance.refusals import refusals
 from pytest_sdperf.acceptance.sessions import Origin, session_of
 from pytest_sdperf.acceptance.terms import Terms
+from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import rounded, update
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of, read
 from pytest_sdperf.machine.health import differing_keys
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.gates import concerns, failed_gates
 from pytest_sdperf.values import Case
-from pytest_sdperf.values.outcomes import Outcome
 
 
-def candidates_file(state_dir: Path, slug: str) -> Path:
-    """Return the file of a device's candidates."""
-    return file_of(state_dir / "candidates", slug)
+@dataclass(frozen=True)
+class State:
+    """What a machine keeps of one project.
+
+    Attributes:
+        folder: Of the machine, for all projects.
+        project: The project's folder of baselines, into which its candidates may be accepted.
+    """
+
+    folder: Path
+    project: Path
+
+    @property
+    def candidates(self) -> Path:
+        """Folder of the project's candidates, in files like those of its baselines; it does not say where that is."""
+        return self.folder / "candidates" / hashlib.sha256(str(self.project.resolve()).encode()).hexdigest()[:16]
+
+    @property
+    def locks(self) -> Path:
+        """Folder of locks, outside every folder that is reviewed."""
+        return self.folder / "locks"
+
+    def candidates_of(self, slug: str) -> Path:
+        """Return the file of a device's candidates."""
+        return file_of(self.candidates, slug)
 
 
 def with_session(stored: StoredCase | None, case: Case, session: Session) -> StoredCase:
@@ -50,34 +74,37 @@ def keep_newest(stored: StoredCase, count: int) -> StoredCase:
 
 
 def keep_candidates(
-    reports: Iterable[CaseReport], *, origin: Origin, state_dir: Path, accepted: Collection[str] = ()
+    reports: Iterable[CaseReport], *, origin: Origin, state: State, accepted: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Keep results that have no baseline, or differ from it, until somebody accepts them; return their keys.
+    """Keep what a run measured until somebody accepts it; return the keys.
 
-    A candidate goes where a later run measured its case and nothing is to be accepted of that, and where a check fails
-    on its build. What is INVALID for another driver alone is a candidate: it can be the start of a new level.
+    Candidates of earlier runs are marked as such. One goes where a later run measured its case and nothing is to be
+    accepted of that, and where a check fails on its build. What is INVALID for another driver alone is a candidate: it
+    can be the start of a new level.
 
     Args:
         reports: Of one run.
         origin: Where and when.
-        state_dir: Folder of candidates and locks.
+        state: Of the project.
         accepted: Keys of what is in the baseline already.
 
     Raises:
-        BaselineError: The file of candidates is damaged or cannot be written.
+        BaselineError: A file of candidates is damaged or cannot be written.
     """
     reports = tuple(reports)
     refused = refusals(reports, Terms(reason="not asked for yet"), any_driver=True)
     measured = {report.case.key: report for report in reports if report.measurement is not None}
     kept = {
-        key: (report.case, _judged_session(report, origin))
+        key: (report.case, _of_run(report, origin))
         for key, report in measured.items()
-        if key not in refused and key not in accepted and report.outcome is not Outcome.HELD
+        if key not in refused and key not in accepted
     }
     gates = [case for case, _ in failed_gates(reports)]
     gone = measured.keys() - kept.keys()
+    for path in state.candidates.glob("*.json"):
+        update(path, _all_earlier, lock_dir=state.locks)
     keep(
-        state_dir,
+        state,
         origin.slug,
         machine=origin.machine,
         sessions=kept.values(),
@@ -86,30 +113,51 @@ def keep_candidates(
     return tuple(kept)
 
 
-def withdraw(reports: Iterable[CaseReport], *, state_dir: Path) -> None:
+def of_run(kept: Baseline, *, last: bool) -> Baseline:
+    """Return the candidates of the last run, or those of earlier ones."""
+    cases = {key: stored for key, stored in kept.cases.items() if (stored.last.of_last_run is True) is last}
+    return Baseline(machine=kept.machine, cases=cases)
+
+
+def withdraw(reports: Iterable[CaseReport], *, state: State) -> None:
     """Drop the candidates of every device whose build a check failed on, in a run that measured nothing.
 
     Raises:
         BaselineError: A file of candidates is damaged or cannot be written.
     """
     gates = [case for case, _ in failed_gates(reports)]
-    for path in sorted((state_dir / "candidates").glob("*.json")) if gates else ():
+    for path in sorted(state.candidates.glob("*.json")) if gates else ():
         present = read(path)
         cases = present.cases if present is not None else {}
         concerned = [key for key, one in cases.items() if any(concerns(gate, one.case) for gate in gates)]
-        drop(state_dir, path.stem, keys=concerned)
+        drop(state, path.stem, keys=concerned)
 
 
-def _judged_session(report: CaseReport, origin: Origin) -> Session:
-    """Return a measurement as a session that knows how strictly its run judged it."""
+def _of_run(report: CaseReport, origin: Origin) -> Session:
+    """Return a measurement as a session that knows its run: its command, and how strictly it judged."""
     assert report.measurement is not None
     session = session_of(report.measurement, origin, verdicts=report.verdicts)
     policy = msgspec.UNSET if report.policy is None else msgspec.to_builtins(report.policy)
-    return msgspec.structs.replace(session, policy=policy)
+    told = privacy.redact(origin.command, privacy.identity())
+    return msgspec.structs.replace(session, policy=policy, command=told, of_last_run=True)
+
+
+def _all_earlier(present: Baseline | None) -> Baseline:
+    """Return candidates of which none is of the last run any more."""
+    assert present is not None
+    cases = {
+        key: msgspec.structs.replace(stored, sessions=tuple(map(_earlier, stored.sessions)))
+        for key, stored in present.cases.items()
+    }
+    return Baseline(machine=present.machine, cases=cases)
+
+
+def _earlier(session: Session) -> Session:
+    return msgspec.structs.replace(session, of_last_run=msgspec.UNSET)
 
 
 def keep(
-    state_dir: Path,
+    state: State,
     slug: str,
     *,
     machine: Machine,
@@ -119,7 +167,7 @@ def keep(
     """Add results to the candidates of a device. Those of another machine state (a driver, a power limit) are dropped.
 
     Args:
-        state_dir: Folder of candidates and locks.
+        state: Of the project.
         slug: Of the device.
         machine: Keys of its machine.
         sessions: What is added.
@@ -128,7 +176,7 @@ def keep(
     Raises:
         BaselineError: The file is damaged or cannot be written.
     """
-    added, path = tuple(sessions), candidates_file(state_dir, slug)
+    added, path = tuple(sessions), state.candidates_of(slug)
 
     def change(present: Baseline | None) -> Baseline:
         if present is None or differing_keys(present.machine, machine):
@@ -141,7 +189,7 @@ def keep(
         return Baseline(machine=present.machine, cases=cases)
 
     if added or path.exists():
-        update(path, change, lock_dir=state_dir / "locks")
+        update(path, change, lock_dir=state.locks)
 
 
 def _newest_last(stored: StoredCase, session: Session) -> StoredCase:
@@ -151,14 +199,14 @@ def _newest_last(stored: StoredCase, session: Session) -> StoredCase:
     return msgspec.structs.replace(stored, sessions=(*earlier, session)) if there is not None else stored
 
 
-def drop(state_dir: Path, slug: str, *, keys: Iterable[str]) -> None:
+def drop(state: State, slug: str, *, keys: Iterable[str]) -> None:
     """Forget candidates: they have been accepted, or never shall be.
 
     Raises:
         BaselineError: The file is damaged or cannot be written.
     """
     gone = frozenset(keys)
-    path = candidates_file(state_dir, slug)
+    path = state.candidates_of(slug)
 
     def change(present: Baseline | None) -> Baseline:
         cases: Mapping[str, StoredCase] = present.cases if present is not None else {}
@@ -166,4 +214,4 @@ def drop(state_dir: Path, slug: str, *, keys: Iterable[str]) -> None:
         return Baseline(machine=machine, cases={key: case for key, case in cases.items() if key not in gone})
 
     if gone and path.exists():
-        update(path, change, lock_dir=state_dir / "locks")
+        update(path, change, lock_dir=state.locks)

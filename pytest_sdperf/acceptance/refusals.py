@@ -7,20 +7,24 @@ from collections.abc import Iterable
 from pytest_sdperf.acceptance.terms import Terms
 from pytest_sdperf.judging.fitness import DRIVER_CHANGED
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.doubts import disturbance, doubt
 from pytest_sdperf.report.gates import concerns, failed_gates
 from pytest_sdperf.values.outcomes import Outcome
 
 
-def refusals(reports: Iterable[CaseReport], terms: Terms, *, any_driver: bool = False) -> dict[str, str]:
+def refusals(
+    reports: Iterable[CaseReport], terms: Terms, *, any_driver: bool = False, command: str = ""
+) -> dict[str, str]:
     """Return why results must not be accepted, by case key.
 
-    A case is refused if it is INVALID, if it REGRESSED and no reason is given, or if a gate failed on what it was
-    measured with: an agreement, or a test (fusions, placement) that failed on the same build.
+    A case is refused if it is INVALID, if there is doubt about it and no reason is given, or if a gate failed on what
+    it was measured with: an agreement, or a test (fusions, placement) that failed on the same build.
 
     Args:
         reports: Of one run.
         terms: How they may be accepted.
         any_driver: Whether what is INVALID for another driver alone is none of these.
+        command: What measures them again; empty if unknown.
     """
     reports = tuple(reports)
     gates = failed_gates(reports)
@@ -28,20 +32,22 @@ def refusals(reports: Iterable[CaseReport], terms: Terms, *, any_driver: bool = 
     for report in reports:
         if report.measurement is None:
             continue
-        why = _own_refusal(report, terms, any_driver=any_driver)
+        why = _own_refusal(report, terms, any_driver=any_driver, command=command)
         why = why or next((why for gate, why in gates if concerns(gate, report.case)), "")
         if why:
             refused.setdefault(report.case.key, why)
     return refused
 
 
-def _own_refusal(report: CaseReport, terms: Terms, *, any_driver: bool) -> str:
+def _own_refusal(report: CaseReport, terms: Terms, *, any_driver: bool, command: str) -> str:
     for verdict in report.verdicts:
         if verdict.outcome is Outcome.INVALID and not (any_driver and verdict.code == DRIVER_CHANGED):
             return f"INVALID: {verdict.sentence}"
     if not report.verdicts:
         return "it was not judged"
-    for verdict in report.verdicts:
-        if verdict.outcome is Outcome.REGRESSED and not terms.has_reason:
-            return f'REGRESSED: {verdict.sentence} If that is meant, add {terms.reason_option}="why it is acceptable".'
-    return ""
+    if terms.has_reason or not (why := doubt(report)):
+        return ""
+    meant = f'If that is meant, add {terms.reason_option}="why it is acceptable".'
+    if not disturbance(report):
+        return f"{why} {meant}"
+    return f"{why} Measure it again where nothing else runs{f': {command}' if command else ''}. {meant}"

@@ -29,12 +29,14 @@ class Origin:
         machine: Machine keys.
         date: UTC, to the minute (`clock.today_utc()`).
         commit: Commit of the project under test; empty if unknown.
+        command: What measures them again, as it is typed; empty if unknown.
     """
 
     slug: str
     machine: Machine
     date: str
     commit: str = ""
+    command: str = ""
 
 
 def session_of(
@@ -46,6 +48,7 @@ def session_of(
     stored: StoredCase | None = None,
     other_driver: bool = False,
     starts_anew: bool = False,
+    doubted: bool = False,
 ) -> Session:
     """Turn a measurement into a session, with home folders and other private text taken out.
 
@@ -58,6 +61,7 @@ def session_of(
         other_driver: Whether older sessions say nothing about it, because they were measured under another driver.
         starts_anew: Whether it is accepted as a new anchor for a reason: a change that could not be told from noise is
             one then. Memory that may have been drawn is none: the draw would be the whole level.
+        doubted: Whether it is accepted only because there is a reason.
     """
     who = privacy.identity()
     meant = {one.metric for one in verdicts if starts_anew and _is_undecided(one)} & set(LEVELS)
@@ -77,7 +81,7 @@ def session_of(
         counts={name: dict(counts) for name, counts in measurement.counts.items()},
         artifacts=dict(measurement.artifacts),
         changed=tuple(sorted(changed)),
-        reason=reason if other_driver or meant or any(one.outcome is Outcome.REGRESSED for one in verdicts) else "",
+        reason=reason if other_driver or meant or doubted else "",
         calibration=measurement.calibration,
         clocks_locked=clocks_locked(measurement.readings),
     )

@@ -1,4 +1,7 @@
-"""What must never be stored: the names of a person, a machine and a home, and the identifiers of a device."""
+"""What must never be stored: who somebody is, where that person's home is, and the identifiers of a machine.
+
+It is for what is stored. A message that somebody has to follow names every path as it is.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,11 @@ from pytest_sdperf.errors import SdperfError
 from pytest_sdperf.machine.gpu_facts import load_gpus
 
 UUID = re.compile(r"(?i)(?:GPU-|MIG-)?\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-HOME = re.compile(r"(?i)(?:/home/|/Users/|[A-Z]:[\\/]Users[\\/])[^\\/\s\"':,;]+")
+# Where a path begins: after nothing that belongs to one; after the letter of a flag (`-I/home/me`), or a scheme.
+BEGINS = r"(?:(?<![\w.~+%#@\\/-])|(?<=^-\w)|(?<=\s-\w)|(?<=://))"
+# Where the name of a folder ends: `/home/me.old` is another one, and `/home/me.` the end of a sentence.
+ENDS = r"(?![\w-]|[.+%#@~=][\w.+%#@~=-])"
+SEPARATORS = r"[\\/]+"
 
 # Account and host names that say nothing about anybody, and words of this suite that an account may be called.
 PUBLIC_NAMES = re.compile(
@@ -43,8 +50,7 @@ class Identity:
     def patterns(self) -> Iterator[tuple[str, re.Pattern[str], str]]:
         """Yield what is looked for: its name, its pattern and what stands in for it. The longest comes first."""
         if len(self.home.strip("/\\")) >= SHORTEST_NAME:
-            yield "the home folder", re.compile(re.escape(self.home.rstrip("/\\")) + r"(?![\w.-])"), "~"
-        yield "a home folder", HOME, "~"
+            yield "the home folder", _folder(self.home), "~"
         yield "a device or machine UUID", UUID, "<uuid>"
         cards = load_gpus()
         for kind, name in (("the host name", self.host), ("the user name", self.user)):
@@ -70,6 +76,21 @@ def identity() -> Identity:
     except RuntimeError:
         home = ""
     return Identity(user, platform.node(), home)
+
+
+def _folder(path: str) -> re.Pattern[str]:
+    """Return what finds a folder where a path begins with it; separators may be of either kind, and doubled."""
+    parts = re.split(SEPARATORS, path.rstrip("/\\"))
+    first = rf"(?:(?<=://)/|(?!(?<=:)//){SEPARATORS})" if not parts[0] else ""
+    return re.compile(BEGINS + first + SEPARATORS.join(map(re.escape, filter(None, parts))) + ENDS)
+
+
+def restored(text: str, who: Identity) -> str:
+    """Return stored text as this user would have it, so that a command can be typed; empty where nobody knows it."""
+    if "<uuid>" in text:
+        return ""
+    text = re.sub(f"{BEGINS}~{ENDS}", lambda _: who.home, text) if who.home else text
+    return text.replace("<user>", who.user).replace("<host>", who.host)
 
 
 def redact(value: Any, who: Identity) -> Any:

@@ -42,6 +42,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         clocks_locked: Whether a setting held the clocks of a GPU down; None where nobody could tell.
         driver: Under which it was measured, where that is not the one of its file.
         policy: How strictly its run judged it. Only a candidate has it: it is judged by it once more.
+        command: What measures it again; only a candidate has it.
+        of_last_run: Whether the last run of its project measured it; only a candidate has it.
     """
 
     date: str
@@ -58,6 +60,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     clocks_locked: bool | None = None
     driver: str | int | float | msgspec.UnsetType | None = msgspec.UNSET
     policy: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    command: str | msgspec.UnsetType = msgspec.UNSET
+    of_last_run: bool | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def out_of_memory(self) -> bool:

@@ -32,7 +32,7 @@ class Reporter:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._results = Results()
+        self._results = Results(remembers_failures=config.pluginmanager.hasplugin("cacheprovider"))
         self._problem = ""
 
     @property

@@ -11,7 +11,7 @@ from pytest_sdperf.judging.blame import kernel_changes
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.stages import stage_changes
-from pytest_sdperf.judging.waiting import waiting
+from pytest_sdperf.judging.waiting import REMARKABLE, most_waited, waiting
 from pytest_sdperf.judging.words import component, opening, since
 from pytest_sdperf.stats.bounds import Interval, predict, reach
 from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
@@ -169,9 +169,21 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
         why = policy.why_small_passes
         return verdict(Outcome.INCONCLUSIVE, "latency-small-on-cpu", f"{compared} ({held}), but {why}{changes}.")
     if interval.ratio > 1 + policy.widest:
-        why = f"noise would hide a change of {percent(interval.ratio)}, and at most {share(policy.widest)} is allowed"
-        return verdict(Outcome.INCONCLUSIVE, "latency-too-noisy", f"{compared}, but {why}.")
+        code, why = _noise(interval, stored, policy=policy)
+        return verdict(Outcome.INCONCLUSIVE, code, f"{compared}, but {why}.")
     return verdict(Outcome.HELD, "latency-inside-interval", f"{compared} ({held}){changes}.")
+
+
+def _noise(interval: Interval, stored: StoredCase, *, policy: Policy) -> tuple[str, str]:
+    """Return the code and the words for an interval that is too wide: it may be for a process that was disturbed."""
+    hidden = f"noise would hide a change of {percent(interval.ratio)}"
+    waited = max(most_waited(session.samples) for session in stored.level(METRIC))
+    if waited < REMARKABLE:
+        return "latency-too-noisy", f"{hidden}, and at most {share(policy.widest)} is allowed"
+    return BASELINE_SHARED, (
+        f"{hidden}, and something else used the processors while the baseline was measured: the threads of a process "
+        f"waited {share(waited)} of the time. Measure the baseline again where nothing else runs"
+    )
 
 
 def _told(card: Slowdown | None, *, policy: Policy) -> str:

@@ -67,6 +67,11 @@ def waiting(measurement: Measurement, before: Iterable[Session]) -> Waiting:
     return Waiting(now, statistics.median(known) if known else 0.0)
 
 
+def most_waited(samples: Iterable[Sample]) -> float:
+    """Return the share of their time that threads waited, of the process that waited most; 0 where nobody knows."""
+    return max((float(sample.facts.get("waited") or 0.0) for sample in samples), default=0.0)
+
+
 def waited_share(samples: Iterable[Sample]) -> float | None:
     """Return the share of their time that threads waited, of the middle process; None where nobody knows."""
     known = [float(sample.facts["waited"]) for sample in samples if "waited" in sample.facts]

@@ -56,7 +56,7 @@ class Estimator:
         slug = self.device.slug if self.device else settings.gpu
         self._speed = Speed.of(run.device_kind, slug, cores=session.cores)
         stored = session.sources.baseline if self.device else None
-        self._known = Known.of(stored, state_dir=settings.state_dir, slug=slug) if self.device else Known()
+        self._known = Known.of(stored, settings, slug=slug) if self.device else Known()
 
     @property
     def memory_bytes(self) -> float | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from pytest_sdperf.acceptance.candidates import candidates_file
+from pytest_sdperf.acceptance.candidates import State
 from pytest_sdperf.baselines.stored import Baseline, Session, read
 from pytest_sdperf.planning.figures import Figure
+from pytest_sdperf.settings import Settings
 from pytest_sdperf.values import Case, Sample
 
 
@@ -24,13 +24,13 @@ class Known:
     candidates: Baseline | None = None
 
     @classmethod
-    def of(cls, stored: Baseline | None, *, state_dir: Path, slug: str) -> Known:
-        """Read the candidates of a device.
+    def of(cls, stored: Baseline | None, settings: Settings, *, slug: str) -> Known:
+        """Read the project's candidates of a device.
 
         Raises:
             BaselineError: Their file is damaged.
         """
-        return cls(stored, read(candidates_file(state_dir, slug)))
+        return cls(stored, read(State(settings.state_dir, settings.baselines).candidates_of(slug)))
 
     def process_seconds(self, case: Case) -> Figure | None:
         """Return how long one process measured the case last time, without its start; None if it never did."""

@@ -94,6 +94,10 @@ class CaseReport:
         """The worst verdict; None where the test was not there to judge anything."""
         return worst(self.verdicts) if self.verdicts else None
 
+    def has(self, *outcomes: Outcome) -> bool:
+        """Whether a verdict is one of these."""
+        return any(verdict.outcome in outcomes for verdict in self.verdicts)
+
     def verdict(self, metric: str) -> Verdict | None:
         """Return the worst verdict on a metric; None if there is none."""
         about = [verdict for verdict in self.verdicts if verdict.metric == metric]

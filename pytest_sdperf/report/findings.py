@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_sdperf.judging.waiting import REMARKABLE, waited_share
+from pytest_sdperf.judging.waiting import REMARKABLE, most_waited
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import STYLES, Line, wrapped
 from pytest_sdperf.units import plural, share
@@ -44,7 +44,7 @@ def finding_lines(reports: Sequence[CaseReport], *, width: int, candidates: bool
 def _disturbed(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield that something else used the processors while cases were timed."""
     measured = {report.case.key: report.measurement.samples for report in reports if report.measurement is not None}
-    shares = [one for samples in measured.values() if (one := waited_share(samples)) is not None and one >= REMARKABLE]
+    shares = [one for samples in measured.values() if (one := most_waited(samples)) >= REMARKABLE]
     if shares:
         text = (
             f"While {plural(len(shares), 'case was', 'cases were')} timed, something else used the processors: their "

@@ -9,11 +9,14 @@ from pathlib import Path
 from pytest_sdperf.judging.artifacts import BUILD_TIME
 from pytest_sdperf.judging.fitness import DRIVER_CHANGED
 from pytest_sdperf.judging.interleaving import METRIC as INTERLEAVING
+from pytest_sdperf.judging.latency import BASELINE_SHARED
 from pytest_sdperf.judging.latency import METRIC as LATENCY
 from pytest_sdperf.judging.pairs import SIDE_A_DEFECT, SIDE_A_DISAGREES
 from pytest_sdperf.judging.replay import METRICS as REPLAYS
 from pytest_sdperf.judging.semantics import METRIC as SEMANTICS
+from pytest_sdperf.report import typed
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.doubts import disturbance, doubt
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.stats.bounds import SESSIONS_FOR_SPREAD
@@ -21,18 +24,21 @@ from pytest_sdperf.units import plural
 from pytest_sdperf.values.outcomes import Outcome
 
 UPDATE = "--sdperf-update-baselines"
-RESUME, PLAN = "--sdperf-resume", "--sdperf-plan"
+RESUME, PLAN, LAST_FAILED = "--sdperf-resume", "--sdperf-plan", "--lf"
 MOST = "--sdperf-max-processes"
 PROCESSES, PROMPTS, BATCH_SIZE = "--sdperf-processes", "--sdperf-prompts", "--sdperf-batch-size"
-JSON = ("--sdperf-json=", "--json=")
+JSON = "--sdperf-json"
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 # These have a short name too (`--max-processes`), which a project that owns its command line may use.
-SHORTENED = frozenset({UPDATE, MOST, PROCESSES, PROMPTS, BATCH_SIZE})
+SHORTENED = frozenset({UPDATE, MOST, PROCESSES, PROMPTS, BATCH_SIZE, JSON})
+# What says where a run keeps its files, by either of its names -> the same option of `sdperf baselines`.
+PLACES = {"baselines": "--baselines", "state-dir": "--state-dir"}
 _OF_SIDE_B = ("ab", "ab-engine", "ab-optimization", "ab-build")
 # What makes the second side of an A/B, by either name of an option.
 SIDE_B = frozenset(f"--{start}{name}" for start in ("sdperf-", "") for name in _OF_SIDE_B)
 # Codes of what no further process makes known.
 UNSEEN, OUT_OF_MEMORY = "-not-seen", "out-of-memory"
+MOST_PROMPTS = 100
 # Metrics that no baseline holds.
 NEVER_STORED = frozenset((SEMANTICS, INTERLEAVING, *REPLAYS.values()))
 
@@ -60,21 +66,22 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     compared = any(report.agreements for report in reports)
     if not outcomes and not compared:
         failed = any(report.problem for report in reports)
-        again = ("run what failed again, once its reason is gone", _with(run.command, "--lf"))
-        return again if failed else ("see what these options collect", f"{run.command} --collect-only -q")
+        again = ("run what failed again, once its reason is gone", _failed_again(run))
+        return again if failed else ("see what these options collect", _collect(run))
     disagree = any(report.disagreements for report in reports)
     unlike = _another_driver(reports, run) or _side_a(reports, run)
     if unlike and not disagree and Outcome.REGRESSED not in outcomes:
         return unlike
+    alone = run.remembers_failures
     for failed, why in (
-        (disagree, "look at the disagreement alone, before any time"),
-        (Outcome.REGRESSED in outcomes, "measure what regressed again, alone"),
+        (disagree, f"look at the disagreement{' alone' if alone else ''}, before any time"),
+        (Outcome.REGRESSED in outcomes, f"measure what regressed again{', alone' if alone else ''}"),
         (Outcome.INVALID in outcomes, "measure what was invalid again, once its reason is gone"),
     ):
         if failed:
-            return why, _with(run.command, "--lf")
+            return why, _failed_again(run)
     undecided = [v for report in reports for v in report.verdicts if v.outcome is Outcome.INCONCLUSIVE]
-    if undecided and (settled := _beyond_processes({verdict.code for verdict in undecided}, run)):
+    if undecided and (settled := _beyond_processes(reports, {verdict.code for verdict in undecided}, run)):
         return settled
     open_metrics = {verdict.metric for verdict in undecided}
     judged = {verdict.metric for report in reports for verdict in report.verdicts}
@@ -95,17 +102,17 @@ def _another_driver(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, s
 def _side_a(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None:
     """Return how to look at side A of an A/B where that is what is wrong; None elsewhere."""
     codes = {verdict.code for report in reports for verdict in report.verdicts}
-    words = run.command.split(" ")
-    named = {place for place, word in enumerate(words) if word.partition("=")[0] in SIDE_B}
-    if not codes & {SIDE_A_DEFECT, SIDE_A_DISAGREES} or not named:
+    alone = typed.without(run.command, SIDE_B)
+    if not codes & {SIDE_A_DEFECT, SIDE_A_DISAGREES} or alone == run.command:
         return None
-    gone = named | {place + 1 for place in named if "=" not in words[place]}
-    alone = " ".join(word for place, word in enumerate(words) if place not in gone)
-    return "look at side A alone, which is what is wrong", _with(alone, "--lf")
+    again = _with(alone, LAST_FAILED) if run.remembers_failures else alone
+    return "look at side A alone, which is what is wrong", again
 
 
-def _beyond_processes(codes: set[str], run: RunInfo) -> tuple[str, str] | None:
+def _beyond_processes(reports: Sequence[CaseReport], codes: set[str], run: RunInfo) -> tuple[str, str] | None:
     """Return what follows where measuring more would settle nothing; None where it may settle something."""
+    if codes == {OUT_OF_MEMORY} and all(report.case.batch_size == 1 for report in reports):
+        return "see how much memory it takes", _with(run.command, PLAN)
     if codes == {OUT_OF_MEMORY}:
         return "compare something smaller, which fits", _with(run.command, f"{BATCH_SIZE}=1")
     if all(code.endswith(UNSEEN) for code in codes):
@@ -118,44 +125,81 @@ def _without_baseline(reports: Sequence[CaseReport], open_metrics: set[str], run
     if not open_metrics:
         return _keep(reports, run)
     if run.pairs or INTERLEAVING in open_metrics:
-        return "measure more pairs, on a quieter machine", _with(run.command, f"{MOST}=24")
-    return _again(open_metrics, run)
+        return "measure more pairs, on a quieter machine", _more(run, MOST, 24)
+    return _again(reports, open_metrics, run)
 
 
 def _keep(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     """Return what becomes of results that are as they were; only what was measured can be judged again."""
-    file = next((word.partition("=")[2] for word in run.command.split() if word.startswith(JSON)), "")
+    file = _results(run)
     if file and not any(report.measured for report in reports):
-        return "see what else these options collect", f"{run.command} --collect-only -q"
+        return "see what else these options collect", _collect(run)
     if file:
-        return "judge these results again, on any machine", f"sdperf gate {file} --gpu={run.slug}"
-    return "keep these results in a file", _with(run.command, f"{JSON[0]}results.json")
+        return "judge these results again, on any machine", shlex.join(["sdperf", "gate", file, f"--gpu={run.slug}"])
+    return "keep these results in a file", _with(run.command, f"{JSON}=results.json")
 
 
 def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
     """Return what follows where nothing went wrong."""
-    outcomes = [{verdict.outcome for verdict in report.verdicts} for report in reports]
-    if run.results:
-        return "accept these results", f"sdperf baselines accept {run.results}"
     if run.in_process:
-        words = [word for word in run.command.split(" ") if word not in IN_PROCESS]
-        return "measure in processes of their own", " ".join(words)
-    if run.updating:
-        return _look(run)
-    fresh = sum(bool(found & {Outcome.NEW, Outcome.IMPROVED}) for found in outcomes)
+        return "measure in processes of their own", typed.without(run.command, IN_PROCESS, flags=True)
+    return _look(run) if run.updating else _accepting(reports, open_metrics, run)
+
+
+def _accepting(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
+    """Return what follows where results may be accepted: only what needs no reason is suggested."""
+    codes = {verdict.code for report in reports for verdict in report.verdicts}
+    if BASELINE_SHARED in codes:
+        return "measure the baseline again where nothing else runs, with what it was measured with", run.command
+    fresh = [report for report in reports if report.has(Outcome.NEW, Outcome.IMPROVED) and not doubt(report)]
     if fresh:
-        return (
-            f"accept {plural(fresh, 'result')} that are new or improved" if fresh > 1 else "accept the result",
-            _with(run.command, UPDATE),
-        )
+        return f"accept {_results_told(len(fresh))}", _accept(fresh, run)
+    if any(map(disturbance, reports)):
+        return "measure again where nothing else runs, before you accept anything", run.command
     if open_metrics:
-        return _again(open_metrics, run)
-    timed = any(verdict.metric == LATENCY for report in reports for verdict in report.verdicts)
-    if timed and run.sessions < SESSIONS_FOR_SPREAD:
-        missing = SESSIONS_FOR_SPREAD - run.sessions
-        why = f"add this session to the baseline ({plural(missing, 'more')} and it knows how days differ)"
-        return why.replace("mores", "more"), _with(run.command, UPDATE)
+        return _again(reports, open_metrics, run)
+    if run.results:
+        return "accept these results", _accept(reports, run)
+    timed = [report for report in reports if report.verdict(LATENCY)]
+    missing = SESSIONS_FOR_SPREAD - run.sessions
+    if timed and missing > 0 and not all(map(doubt, timed)):
+        return f"add this session to the baseline ({missing} more and it knows how days differ)", _accept(timed, run)
     return _keep(reports, run)
+
+
+def _results_told(count: int) -> str:
+    return f"{plural(count, 'result')} that are new or improved" if count > 1 else "the result"
+
+
+def _accept(reports: Sequence[CaseReport], run: RunInfo) -> str:
+    """Return what accepts what this run found, where it looks for baselines; counts are in no file but its results."""
+    counted = [report for report in reports if report.measurement is None]
+    file = run.results or (_results(run) if counted else "")
+    if len(counted) == len(reports) and not file:
+        return _with(run.command, UPDATE)
+    words = ["sdperf", "baselines", "accept", *([file] if file else [])]
+    if run.results:
+        folder = str(Path(run.baselines).parent)
+        return shlex.join(words if folder == "baselines" else [*words, f"--baselines={folder}"])
+    for name, option in PLACES.items():
+        words += [
+            f"{option}={value}" for value in list(typed.values_of(run.command, f"--sdperf-{name}", f"--{name}"))[-1:]
+        ]
+    return shlex.join(words)
+
+
+def _results(run: RunInfo) -> str:
+    """Return the file of results that the run wrote; empty for none."""
+    return next(typed.values_of(run.command, JSON, _short(JSON)), "")
+
+
+def _failed_again(run: RunInfo) -> str:
+    """Return what runs what failed; everything, where pytest does not know what did."""
+    return _with(run.command, LAST_FAILED) if run.remembers_failures else run.command
+
+
+def _collect(run: RunInfo) -> str:
+    return _with(_with(run.command, "--collect-only"), "-q")
 
 
 def _look(run: RunInfo) -> tuple[str, str]:
@@ -167,18 +211,29 @@ def _look(run: RunInfo) -> tuple[str, str]:
     return "see what is stored", f"sdperf baselines list --baselines={shlex.quote(str(Path(run.baselines).parent))}"
 
 
-def _again(metrics: set[str], run: RunInfo) -> tuple[str, str]:
+def _again(reports: Sequence[CaseReport], metrics: set[str], run: RunInfo) -> tuple[str, str]:
     """Return what may settle metrics that are INCONCLUSIVE."""
     if metrics == {SEMANTICS}:
-        return "draw every prompt of the list", _with(run.command, f"{PROMPTS}=100")
+        every = f"{PROMPTS}={MOST_PROMPTS}"
+        if str(MOST_PROMPTS) in typed.values_of(run.command, PROMPTS, _short(PROMPTS)):
+            return _keep(reports, run)
+        return "draw every prompt of the list", _with(run.command, every)
     if metrics == {BUILD_TIME}:
         return "measure with what is built now, whose time is not judged again", run.command
-    return "measure with more processes, on a quieter machine", _with(run.command, f"{PROCESSES}=10")
+    return "measure with more processes, on a quieter machine", _more(run, PROCESSES, 10)
+
+
+def _more(run: RunInfo, name: str, usual: int) -> str:
+    """Return the command with a larger number: the usual one, or twice as many as were asked for."""
+    given = [int(value) for value in typed.values_of(run.command, name, _short(name)) if value.isdecimal()]
+    return _with(run.command, f"{name}={2 * given[-1] if given and given[-1] >= usual else usual}")
 
 
 def _with(command: str, option: str) -> str:
     """Add an option to a command; another value of the same option, by either of its names, makes room for it."""
-    name, _, value = option.partition("=")
-    names = (name, name.replace("--sdperf-", "--")) if name in SHORTENED else (name,)
-    kept = [word for word in command.split(" ") if not (value and word.partition("=")[0] in names and "=" in word)]
-    return " ".join(kept if not value and set(kept) & set(names) else [*kept, option])
+    name = option.partition("=")[0]
+    return typed.with_option(command, option, also=_short(name) if name in SHORTENED else "")
+
+
+def _short(name: str) -> str:
+    return name.replace("--sdperf-", "--")

@@ -30,6 +30,7 @@ class RunInfo:
         other_baselines: Path of each further file that judges cases -> how many, and its newest date.
         sessions: Sessions of the judged case that has fewest; 0 without a baseline.
         command: What the user typed.
+        remembers_failures: Whether pytest knows afterwards which tests failed, so that `--lf` can name them.
         updating: Whether results are accepted in this run.
         in_process: Whether workers ran inside pytest's own process; then nothing is kept.
         pairs: Whether a second side was judged by the first, and nothing by a baseline.
@@ -59,6 +60,7 @@ class RunInfo:
     other_baselines: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     sessions: int = 0
     command: str = "pytest suites"
+    remembers_failures: bool = True
     updating: bool = False
     in_process: bool = False
     pairs: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from pytest_sdperf import clock
 from pytest_sdperf.acceptance.accept import accept
-from pytest_sdperf.acceptance.candidates import keep_candidates, withdraw
+from pytest_sdperf.acceptance.candidates import State, keep_candidates, withdraw
 from pytest_sdperf.acceptance.counts import counts_to_keep
 from pytest_sdperf.acceptance.sessions import Origin
 from pytest_sdperf.acceptance.terms import Terms
@@ -63,7 +63,7 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, st
         return status
     unused = _unused(results, session)
     measured = any(report.measurement is not None for report in results.reports)
-    accepted = (*_keep_counts(results, session), *_keep(results, session, date))
+    accepted = (*_keep_counts(results, session), *_keep(results, session, date=date, command=command))
     results.written = (*results.written, *accepted)
     if results.finished and measured and not (settings.in_process or settings.plant):
         session.unfinished.drop(report.case for report in results.reports)
@@ -93,32 +93,33 @@ def _unused(results: Results, session: Session) -> Unused:
     return unused_cases(session.sources.baseline, results.ended, results.reports)
 
 
-def _keep(results: Results, session: Session, date: str) -> tuple[str, ...]:
+def _keep(results: Results, session: Session, *, date: str, command: str) -> tuple[str, ...]:
     settings = session.run.settings
+    state = State(settings.state_dir, settings.baselines)
     if settings.plant:
         return ()
     if not any(report.measurement is not None for report in results.reports):
         # Nobody may have asked for the device; but what failed here has candidates of earlier runs.
-        withdraw(results.reports, state_dir=settings.state_dir)
+        withdraw(results.reports, state=state)
         return ()
     if settings.in_process:
         return (
             "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline.",
         )
     run = session.run
-    origin = Origin(slug=run.device().slug, machine=session.machine, date=date, commit=run.commit)
+    origin = Origin(slug=run.device().slug, machine=session.machine, date=date, commit=run.commit, command=command)
     if not settings.update_baselines:
-        keep_candidates(results.reports, origin=origin, state_dir=settings.state_dir)
+        keep_candidates(results.reports, origin=origin, state=state)
         return ()
     accepted = accept(
         results.reports,
         origin=origin,
         sources=session.sources,
-        state_dir=settings.state_dir,
+        state=state,
         terms=Terms(reason=settings.reason),
     )
     done = frozenset(accepted.accepted)
-    keep_candidates(results.reports, origin=origin, state_dir=settings.state_dir, accepted=done)
+    keep_candidates(results.reports, origin=origin, state=state, accepted=done)
     session.unfinished.drop(report.case for report in results.reports if report.case.key in done)
     return accepted.lines
 
@@ -171,6 +172,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
             slug="",
             baselines=str(settings.baselines / "fusions"),
             command=command,
+            remembers_failures=results.remembers_failures,
             updating=settings.update_baselines,
             interrupted=results.interrupted,
             to_measure=_to_measure(results),
@@ -190,6 +192,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         engines=engines,
         tracked=settings.update_baselines and is_tracked(session.sources.own),
         command=command,
+        remembers_failures=results.remembers_failures,
         updating=settings.update_baselines,
         in_process=settings.in_process,
         interrupted=results.interrupted,

@@ -36,6 +36,7 @@ class Results:
         deselected: Whether something took tests away (`-k`, `-m`, `--lf`, node ids).
         skipped: Node id -> why the test was skipped.
         expected_failures: Node ids of tests that were expected to fail.
+        remembers_failures: Whether pytest has a cache in which it notes which tests failed.
         written: Lines about what was written: to the baseline, or to a file that was asked for.
         ended: What was to be done and how it ended, once it has ended.
     """
@@ -52,6 +53,7 @@ class Results:
     deselected: bool = False
     skipped: dict[str, str] = dataclasses.field(default_factory=dict)
     expected_failures: set[str] = dataclasses.field(default_factory=set)
+    remembers_failures: bool = True
     written: tuple[str, ...] = ()
     ended: Course = dataclasses.field(default_factory=Course)
 

@@ -1,20 +1,21 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_sdperf.baselines.privacy import Identity, PrivacyError, check, identity, redact
+from pytest_sdperf.baselines.privacy import Identity, PrivacyError, check, identity, redact, restored
 
 WHO = Identity("mjones", "gpu-box-17", "/home/mjones")
 NOBODY = Identity("", "", "")
 UUID = "GPU-1f2e3d4c-5b6a-7988-a1b2-c3d4e5f60718"
 
 PRIVATE = st.sampled_from([
-    "/home/mjones", "/home/mjones/venv/lib", "/home/other/x", "/Users/anna/models", r"C:\Users\anna\models", "mjones",
-    "MJones", "gpu-box-17", UUID, "MIG-1f2e3d4c-5b6a-7988-a1b2-c3d4e5f60718", "1f2e3d4c-5b6a-7988-a1b2-c3d4e5f60718",
+    "/home/mjones", "/home/mjones/venv/lib", "//home//mjones/x", "mjones", "MJones", "gpu-box-17", UUID,
+    "MIG-1f2e3d4c-5b6a-7988-a1b2-c3d4e5f60718", "1f2e3d4c-5b6a-7988-a1b2-c3d4e5f60718",
 ])  # fmt: skip
 AROUND = st.text(st.sampled_from(' .,:;=/"()[]\n'), max_size=5)
 TEXTS = st.builds(lambda before, private, after: f"{before}{private}{after}", AROUND, PRIVATE, AROUND)
@@ -43,7 +44,7 @@ def test_redacted_data_passes_the_check_and_stays_redacted(data):
     clean = redact(data, WHO)
     check(clean, WHO)
     assert redact(clean, WHO) == clean
-    assert not any(secret in json.dumps(clean) for secret in ("/home/mjones", "anna", UUID[4:]))
+    assert not any(secret in json.dumps(clean) for secret in ("/home/mjones", "mjones", UUID[4:]))
 
 
 @given(nested(st.text(st.characters(codec="ascii", exclude_characters="-/\\"))))
@@ -64,7 +65,57 @@ def test_the_message_names_the_place_and_the_kind_but_not_the_text():
 
 def test_what_stands_in():
     text = f"mjones@gpu-box-17:/home/mjones/x /home/eve/y {UUID}"
-    assert redact(text, WHO) == "<user>@<host>:~/x ~/y <uuid>"
+    assert redact(text, WHO) == "<user>@<host>:~/x /home/eve/y <uuid>"
+
+
+# Homes of accounts whose names say nothing, so that nothing but the home itself is private.
+HOMES = st.sampled_from(["/root", "/home/runner", "/Users/runner", "/srv/data/home", r"C:\Users\runner", "/ho me/ci"])
+FOLDERS = st.text(
+    st.characters(codec="utf-8", categories=["L", "N"], include_characters="._-+@"), min_size=1, max_size=8
+)
+BELOW = st.lists(FOLDERS, max_size=4).map(lambda names: "".join(f"/{name}" for name in names))
+BEFORE = st.sampled_from(
+    ["", " ", "at ", "'", '"', "=", "--json=", "PATH=/bin:", "host:", "(", "[", ",", "file://", "-I"]
+)
+AFTER = st.sampled_from(["", " ", "'", '"', ",", ";", ")", "]", ": no such file", ". Make it readable.", "\n"])
+
+
+@given(HOMES, BELOW, BEFORE, AFTER)
+def test_a_home_at_the_beginning_of_a_path_is_never_stored(home, below, before, after):
+    who = Identity("", "", home)
+    text = f"{before}{home}{below}{after}"
+    assert redact(text, who) == f"{before}~{below}{after}"
+    assert restored(redact(text, who), who) == text
+    with pytest.raises(PrivacyError):
+        check({"a": [text]}, who)
+
+
+@given(HOMES.filter(lambda home: "/" in home), st.lists(FOLDERS, min_size=1, max_size=3), BELOW, st.booleans())
+def test_a_home_in_the_middle_of_a_path_is_none(home, above, below, absolute):
+    text = f"{'/' if absolute else ''}{'/'.join(above)}{home}{below}"
+    assume(not (len(above) == 1 and re.fullmatch(r"-\w", above[0]) and not absolute))  # that is a flag
+    assert redact(text, Identity("", "", home)) == text
+    check(text, Identity("", "", home))
+
+
+@given(HOMES, st.sampled_from(["x", "1", "-old", ".old", "_", "+x", "@2", "~", "é"]), BELOW)
+def test_a_folder_whose_name_only_begins_as_a_home_does_is_none(home, more, below):
+    text = f"{home}{more}x{below}"
+    assert redact(text, Identity("", "", home)) == text
+
+
+@given(st.sampled_from(["/home/eve/x", "/Users/eve", r"C:\Users\eve\x", "/mnt/home/x/baselines", "~/x"]), BELOW)
+def test_homes_of_others_are_paths_like_any(path, below):
+    assert redact(path + below, Identity("", "", "/root")) == path + below
+
+
+def test_a_command_whose_device_is_not_known_any_more_is_not_told():
+    assert restored(redact(f"pytest --gpu={UUID}", WHO), WHO) == ""
+
+
+@pytest.mark.parametrize("command", ["pytest /home/mjones/x --json='/home/mjones/a b.json'", "pytest /data/mjones/~x"])
+def test_a_command_comes_back_as_it_was_typed(command):
+    assert restored(redact(command, WHO), WHO) == command
 
 
 @pytest.mark.parametrize("text", ["mjonesy", "onnxruntime 1.32.0", "/opt/rocm/lib", "sd15 unet fp16", "deadbeef-1234"])

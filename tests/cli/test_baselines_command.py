@@ -7,10 +7,10 @@ import json
 import sys
 
 import pytest
-from sample_values import CASE, case, measurement, session, stored
+from sample_values import CASE, case, measurement, session, stored, waited
 
 from pytest_sdperf import cli
-from pytest_sdperf.acceptance.candidates import candidates_file, keep_candidates
+from pytest_sdperf.acceptance.candidates import State, keep_candidates
 from pytest_sdperf.acceptance.sessions import Origin
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.shipped import measured_folder
@@ -61,9 +61,13 @@ class User:
         saved = SavedResults(date=date, run=run, course=whole, policy=Policy(), settings={}, reports=reports)
         write_results(self.folder / name, saved)
 
-    def keeps(self, *reports, machine=MACHINE):
-        origin = Origin("h200", machine, "2026-11-28T09:00Z", "abc123")
-        keep_candidates(reports, origin=origin, state_dir=self.folder / "state")
+    @property
+    def state(self):
+        return State(self.folder / "state", self.folder / "baselines")
+
+    def keeps(self, *reports, machine=MACHINE, date="2026-11-28T09:00Z", command="pytest suites"):
+        origin = Origin("h200", machine, date, "abc123", command)
+        keep_candidates(reports, origin=origin, state=self.state)
 
     def stored(self):
         found = read(self.file)
@@ -84,6 +88,7 @@ def user(tmp_path, monkeypatch, capsys):
 def test_list_names_files_cases_sessions_dates_machine_and_candidates(user):
     user.stores(stored(session(date="2026-11-01T10:00Z"), session(date="2026-11-20T10:00Z")))
     user.keeps(report(case=case(batch_size=4)))
+    kept = user.state.candidates_of("h200").relative_to(user.folder)
     assert user.type("list") == (
         0,
         [
@@ -92,8 +97,8 @@ def test_list_names_files_cases_sessions_dates_machine_and_candidates(user):
             f"  {CASE.key}: 10.0 ms, 400 MB, 2 sessions, last of 2026-11-20",
             *list_lines(f"{ABOUT_SHIPPED}, {SHIPPED}", read(SHIPPED)),
             (
-                "candidates that nobody has accepted, state/candidates/h200.json: 1 case, 1 session, 2026-11-28 to "
-                "2026-11-28"
+                f"candidates of the last run that nobody has accepted, {kept}: 1 case, 1 session, 2026-11-28 to "
+                f"2026-11-28"
             ),
             "  machine: cores 2",
             f"  {case(batch_size=4).key}: 10.0 ms, 400 MB, 1 session, last of 2026-11-28",
@@ -201,11 +206,87 @@ def test_accept_takes_the_candidates_of_this_machine(user):
         4,
         [
             (
-                "ERROR: there is nothing to accept: state/candidates holds no candidates. They appear with a run whose "
-                "results are new or have changed; results of another machine are given as a file of --sdperf-json."
+                "ERROR: there is nothing to accept: no run whose baselines are in baselines has left a candidate. "
+                "Measure first, or type this where the run was started, with its --baselines and --state-dir; results "
+                "of another machine are given as a file of --sdperf-json."
             )
         ],
     )
+
+
+def test_accept_takes_what_this_project_measured_and_nothing_of_another_one(user, tmp_path):
+    elsewhere = State(user.folder / "state", tmp_path / "another" / "baselines")
+    for state, of in ((elsewhere, case(batch_size=8)), (user.state, CASE)):
+        keep_candidates([report(case=of)], origin=Origin("h200", MACHINE, "2026-11-28T09:00Z", "abc123"), state=state)
+    assert user.type("accept")[1] == [f"+ {CASE.key}: 10.0 ms, 400 MB, measured 2026-11-28T09:00Z", WRITTEN]
+    assert list(user.stored()) == [CASE.key]
+    assert user.type("accept")[0] == 4
+    assert list(read(elsewhere.candidates_of("h200")).cases) == [case(batch_size=8).key]
+
+
+def test_accept_takes_what_the_last_run_measured_and_of_earlier_ones_what_is_named(user):
+    older, newer = case(batch_size=4), case(batch_size=8)
+    user.keeps(report(), report(case=older), date="2026-11-27T09:00Z")
+    user.keeps(report(case=newer))
+    kept = user.state.candidates_of("h200").relative_to(user.folder)
+    names = [line.split(": ")[0] for line in user.type("list")[1] if "candidates" in line]
+    assert names == [
+        f"candidates of the last run that nobody has accepted, {kept}",
+        f"candidates of earlier runs that nobody has accepted, {kept}",
+    ]
+    assert user.type("accept") == (
+        0,
+        [
+            "left, because earlier runs measured them: 2; --only=WORDS names them",
+            f"+ {newer.key}: 10.0 ms, 400 MB, measured 2026-11-28T09:00Z",
+            WRITTEN,
+        ],
+    )
+    assert user.type("accept") == (
+        4,
+        [
+            (
+                "ERROR: there is nothing to accept: the last run measured nothing that may be. Earlier runs left 2 "
+                "candidates: add --only=WORDS of the key to accept what you mean; `sdperf baselines list` shows the "
+                "keys."
+            )
+        ],
+    )
+    assert user.type("accept", "--only=batch_size=4") == (
+        0,
+        [f"+ {older.key}: 10.0 ms, 400 MB, measured 2026-11-27T09:00Z", WRITTEN, "left as they were: 1"],
+    )
+
+
+@pytest.mark.parametrize("of_results", [True, False])
+def test_what_the_run_said_to_measure_again_is_refused_with_what_measures_it(user, of_results):
+    disturbed, command = waited(report().measurement, 0.4), "pytest 'my suites' --component=unet"
+    told = dataclasses.replace(report(), measurement=disturbed)
+    if of_results:
+        user.saves(told, run=dataclasses.replace(RUN, command=command))
+    else:
+        user.keeps(told, command=command)
+    given = ["results.json"] if of_results else []
+    assert user.type("accept", *given) == (
+        1,
+        [
+            (
+                f"! {CASE.key}: refused, something else used the processors while it was timed: the threads of a "
+                f"process waited 40 % of the time. Measure it again where nothing else runs: {command}. If that is "
+                f'meant, add --reason="why it is acceptable".'
+            )
+        ],
+    )
+    assert user.stored() == {}
+    assert user.type("accept", *given, "--reason=it is never quiet")[0] == 0
+    assert user.stored()[CASE.key].last.reason == "it is never quiet"
+
+
+def test_a_session_that_held_adds_to_the_baseline_without_a_second_measurement(user):
+    user.stores(stored())
+    user.keeps(report(10.1, 10.2, 10.3))
+    assert user.type("accept")[0] == 0
+    assert len(user.stored()[CASE.key].sessions) == 2
 
 
 def test_accept_takes_results_and_folders_of_them_in_the_order_of_their_dates(user):
@@ -286,7 +367,7 @@ def test_a_candidate_with_a_tolerance_of_its_own_needs_no_reason_inside_it(user)
 
 def test_a_candidate_of_which_nobody_said_how_strictly_it_was_judged_is_refused(user):
     user.keeps(report())
-    path = candidates_file(user.folder / "state", "h200")
+    path = user.state.candidates_of("h200")
     content = json.loads(path.read_text(encoding="utf-8"))
     for one in content["cases"][CASE.key]["sessions"]:
         del one["policy"]

@@ -149,4 +149,4 @@ def test_the_command_has_what_the_fault_needs():
     assert fault.command == "pytest suites/test_pipelines.py --engine=torch --plant=runtime-x"
     assert fault.preparation == ""
     stored = dataclasses.replace(fault, against_baseline=True)
-    assert stored.preparation == "pytest suites/test_pipelines.py --engine=torch --update-baselines"
+    assert stored.preparation == "pytest suites/test_pipelines.py --engine=torch --update-baselines --reason=prepared"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sample_values import case, session, stored
 
+from pytest_sdperf.acceptance.candidates import State
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.building.cache import Cache
@@ -229,9 +230,9 @@ def test_an_engine_that_compiles_does_so_once_for_each_case(plan, pytester):
 def test_what_earlier_sessions_measured_is_no_estimate(plan, pytester):
     made = case(engine="torch", optimization="fp32", fuser="", exporter="", opset=0, shapes="")
     file = Baseline(machine={}, cases={made.key: stored(session(2000.0, date="2026-11-20T10:00Z"), of=made)})
-    folder = pytester.mkdir("state") / "candidates"
-    folder.mkdir()
-    (folder / "toy-cpu.json").write_text(to_text(file))
+    path = State(pytester.path / "state", pytester.path / "baselines").candidates_of("toy-cpu")
+    path.parent.mkdir(parents=True)
+    path.write_text(to_text(file))
     lines = plan("--sdperf-engine=torch", "--sdperf-component=unet", "-k", "test_fast").splitlines()
     assert lines[4] == "  speed                     ~68 s [1]     ~4.00 GB   500 MB [1]  to make: weights"
     assert "  running     36 s [1]" in lines
@@ -240,8 +241,8 @@ def test_what_earlier_sessions_measured_is_no_estimate(plan, pytester):
 
 def test_a_damaged_file_of_candidates_ends_a_plan_with_what_to_do(pytester, sdperf):
     pytester.makepyfile(test_it=TESTS)
-    file = pytester.mkdir("state") / "candidates" / "toy-cpu.json"
-    file.parent.mkdir()
+    file = State(pytester.path / "state", pytester.path / "baselines").candidates_of("toy-cpu")
+    file.parent.mkdir(parents=True)
     file.write_text("{")
     result = sdperf(*PLAN)
     assert result.ret == 4

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import psutil
 import pytest
-from user_project import joined, report_of
+from user_project import RECORD, joined, report_of
 
 HERE = Path(__file__).parent
 NODE = "test_mine.py::test_speed[dense-heavy-unet-on-ort-cpu-at-fp32-128x128]"
@@ -56,7 +56,7 @@ def play(user, monkeypatch) -> Scenario:
         if (user.path / "baselines").exists():
             user.baseline_file().unlink()
         monkeypatch.setenv("OMP_NUM_THREADS", "2")
-        recorded = user.run("--sdperf-update-baselines")
+        recorded = user.run(*RECORD)
         twin = user.run()
         outcomes = user.all_outcomes()
         if outcomes != {"HELD"}:

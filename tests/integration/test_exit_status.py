@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from user_project import report_of
+from user_project import RECORD, report_of
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def test_a_case_that_was_recorded_is_no_missing_baseline(acme):
 
 def test_an_inconclusive_case_is_skipped_or_fails_as_asked(user):
     user.project()
-    assert user.run("--sdperf-update-baselines").ret == 0
+    assert user.run(*RECORD).ret == 0
     reason = "but no process was repeated, neither now nor in the baseline, so chance cannot be told from change."
     result = user.run("-rs")
     result.assert_outcomes(skipped=1)

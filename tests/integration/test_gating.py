@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from user_project import report_of
+from user_project import RECORD, report_of
 
 pytestmark = pytest.mark.slow
 SCHEMA = Path(__file__).parents[2] / "docs" / "results.schema.json"
@@ -38,7 +38,7 @@ def said(lines):
 
 def test_the_gate_says_what_the_run_said(acme, monkeypatch):
     engines = "--sdperf-engine=acme,acme-device-full,acme-leaves"
-    assert acme.run("--sdperf-engine=acme,acme-device-full", "--sdperf-update-baselines").ret == 0
+    assert acme.run("--sdperf-engine=acme,acme-device-full", *RECORD).ret == 0
     monkeypatch.setenv("ACME", "oom")
     run = acme.run(engines)
     assert run.ret == 1

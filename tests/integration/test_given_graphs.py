@@ -8,7 +8,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from half_fused import lose_silus
-from user_project import joined, report_of
+from user_project import RECORD, joined, report_of
 
 from pytest_sdperf.fusing import layout
 from pytest_sdperf.fusing.native import fuse
@@ -53,7 +53,7 @@ def given(user):
 
 def test_a_folder_serves_every_suite_and_has_a_baseline_of_its_own(given):
     flags = ("--sdperf-onnx-dir=plain", "--sdperf-optimization=fmha", "-rs")
-    first = given.run(*flags, "--sdperf-update-baselines")
+    first = given.run(*flags, *RECORD)
     first.assert_outcomes(passed=2, skipped=1)
     assert given.outcomes("fusions") == ["HELD"]
     assert given.outcomes() == ["NEW"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from own_pipelines import write_pipeline
-from user_project import joined, report_of
+from user_project import RECORD, joined, report_of
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ def own(thin, user):
 
 
 def test_a_pipeline_is_compared_measured_and_kept(own):
-    first = own.run("--sdperf-pipeline=mypipe:make", *SMALL, "--sdperf-update-baselines", "-rs")
+    first = own.run("--sdperf-pipeline=mypipe:make", *SMALL, *RECORD, "-rs")
     first.assert_outcomes(passed=2, skipped=1)
     assert own.outcomes() == ["NEW"]
     (key,) = own.stored_cases()

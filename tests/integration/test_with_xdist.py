@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from user_project import report_of
+from user_project import RECORD, report_of
 
 pytestmark = pytest.mark.slow
 ENGINES = ("acme", "acme-device-full", "acme-wrong", "ort-cpu")
 
 
 def test_reports_of_all_workers_are_one_report(acme):
-    result = acme.run("-n2", f"--sdperf-engine={','.join(ENGINES)}", "--sdperf-update-baselines")
+    result = acme.run("-n2", f"--sdperf-engine={','.join(ENGINES)}", *RECORD)
     result.assert_outcomes(passed=4)
     assert result.ret == 0
     assert acme.junit() == {"tests": 4, "failures": 0, "errors": 0, "skipped": 0}
@@ -28,7 +28,7 @@ def test_the_exit_status_follows_every_worker(acme):
 
 
 def test_a_regression_in_one_worker_is_exit_status_one(acme, monkeypatch):
-    assert acme.run("-n2", "--sdperf-update-baselines").ret == 0
+    assert acme.run("-n2", *RECORD).ret == 0
     monkeypatch.setenv("ACME", "oom")
     result = acme.run("-n2", "--sdperf-engine=acme,acme-leaves")
     result.assert_outcomes(failed=2)

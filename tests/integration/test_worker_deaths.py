@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from user_project import ACME, report_of
+from user_project import ACME, RECORD, report_of
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ def test_an_error_of_the_engine_is_invalid_with_the_end_of_its_traceback(acme):
 
 
 def test_a_regression_outweighs_an_invalid_case(acme, monkeypatch):
-    assert acme.run("--sdperf-update-baselines").ret == 0
+    assert acme.run(*RECORD).ret == 0
     monkeypatch.setenv("ACME", "oom")
     result = acme.run("--sdperf-engine=acme,acme-leaves")
     result.assert_outcomes(failed=2)
@@ -85,14 +85,14 @@ def test_out_of_memory_is_a_value_that_is_stored_and_compared(acme, monkeypatch)
     first = acme.run()
     assert first.ret == 0
     assert "  fp32         acme       OOM                          NEW" in report_of(first)
-    assert measure("--sdperf-update-baselines") == (0, [("NEW", "no-baseline")])
+    assert measure(*RECORD) == (0, [("NEW", "no-baseline")])
     (session,) = acme.stored_case()["sessions"]
     assert (session["failure"], session["samples"]) == ("oom", [])
     assert measure() == (0, [("HELD", "oom-as-before")])
 
     monkeypatch.delenv("ACME")
     assert measure() == (0, [("IMPROVED", "number-instead-of-oom")])
-    assert measure("--sdperf-update-baselines") == (0, [("IMPROVED", "number-instead-of-oom")])
+    assert measure(*RECORD) == (0, [("IMPROVED", "number-instead-of-oom")])
     assert [bool(session["samples"]) for session in acme.stored_case()["sessions"]] == [False, True]
 
     monkeypatch.setenv("ACME", "oom")

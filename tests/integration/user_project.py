@@ -26,6 +26,8 @@ USUAL = {
     "json": RESULTS,
 }
 SHORT = "from pytest_sdperf.short_fixtures import *"
+# Records what is measured. The machine of these tests is never quiet, and a reason is what such a one needs.
+RECORD = ("--sdperf-update-baselines", "--sdperf-reason=other tests run beside it")
 ACME = """
     import acme_engines
     import dense_model

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pytest_sdperf.baselines.sources import Source, Sources
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.report import typed
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.header import header_lines
@@ -195,7 +197,7 @@ def test_a_first_run_on_a_machine_says_so():
     assert lines[-3:] == [
         "verdicts of 1 case: 1 NEW",
         "next, accept the result:",
-        f"{RUN.command} --sdperf-update-baselines",
+        "sdperf baselines accept",
     ]
 
 
@@ -368,7 +370,7 @@ def test_results_of_a_run_that_measured_nothing_cannot_be_judged_again(metric):
         ((Outcome.INVALID, Outcome.NEW), {},
          "next, measure what was invalid again, once its reason is gone:\npytest suites --lf"),
         ((Outcome.NEW, Outcome.IMPROVED, Outcome.HELD), {},
-         "next, accept 2 results that are new or improved:\npytest suites --sdperf-update-baselines"),
+         "next, accept 2 results that are new or improved:\nsdperf baselines accept"),
         ((Outcome.NEW,), {"in_process": True, "command": "pytest suites --inprocess -x"},
          "next, measure in processes of their own:\npytest suites -x"),
         ((Outcome.NEW,), {"updating": True, "tracked": True},
@@ -385,7 +387,7 @@ def test_results_of_a_run_that_measured_nothing_cannot_be_judged_again(metric):
          "next, measure with more processes, on a quieter machine:\npytest suites --sdperf-processes=10"),
         ((Outcome.HELD,), {},
          ("next, add this session to the baseline (2 more and it knows how days differ):\n"
-         "pytest suites --sdperf-update-baselines")),
+         "sdperf baselines accept")),
         ((Outcome.HELD, Outcome.GAP), {"sessions": 3},
          "next, keep these results in a file:\npytest suites --sdperf-json=results.json"),
         ((Outcome.HELD,), {"sessions": 3, "command": "pytest suites --json=mine.json"},
@@ -404,10 +406,10 @@ GATES = ("latency", "second-run-memory", "counts", "kernels", "partitions", "bui
 @pytest.mark.parametrize("metric", GATES)
 def test_an_improvement_of_any_metric_is_listed_with_the_command_that_accepts_it(metric):
     improved, gap = (Verdict(outcome, "c", "S.", metric) for outcome in (Outcome.IMPROVED, Outcome.GAP))
-    reports = [CaseReport("t", case(), verdicts=(improved, gap))]
+    reports = [CaseReport("t", case(), measurement(), verdicts=(improved, gap))]
     assert text(finding_lines(reports, width=80)) == "GAP t\n  S. [c]\nIMPROVED t\n  S. [c]"
     lines = next_lines(reports, dataclasses.replace(RUN, command="pytest suites"), width=80)
-    assert text(lines) == "next, accept the result:\npytest suites --sdperf-update-baselines"
+    assert text(lines) == "next, accept the result:\nsdperf baselines accept"
 
 
 def test_where_only_a_build_waited_the_next_run_finds_it_built():
@@ -434,6 +436,127 @@ def test_another_value_of_an_option_makes_room_by_either_of_its_names(given):
     )
 
 
+QUOTED = "pytest 'my suites/test_it.py' -k 'fast and not slow' '--json=out put.json'"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "run", "command"),
+    [
+        ((Outcome.REGRESSED,), {}, f"{QUOTED} --lf"),
+        ((Outcome.INCONCLUSIVE,), {}, f"{QUOTED} --sdperf-processes=10"),
+        ((Outcome.HELD,), {"sessions": 3}, "sdperf gate 'out put.json' --gpu=rtx-3060-12gb"),
+        ((Outcome.NEW,), {"in_process": True, "command": f"{QUOTED} --inprocess"}, QUOTED),
+        ((), {}, f"{QUOTED} --collect-only -q"),
+        ((Outcome.HELD,), {"resumable": 1}, f"{QUOTED} --sdperf-resume"),
+    ],
+)
+def test_a_command_with_quoted_words_keeps_them(outcomes, run, command):
+    assert judged(*outcomes, **{"command": QUOTED, **run}).splitlines()[-1] == command
+
+
+@pytest.mark.parametrize("given", ["--sdperf-processes 4", "--processes 4", "--processes=4"])
+def test_a_value_that_stands_alone_goes_with_its_option(given):
+    run = {"command": f"pytest {given} suites", "sessions": 3}
+    assert judged(Outcome.INCONCLUSIVE, **run).splitlines()[-1] == "pytest suites --sdperf-processes=10"
+
+
+@pytest.mark.parametrize(("given", "next_one"), [(9, 10), (10, 20), (24, 48)])
+def test_more_is_never_what_was_given_already(given, next_one):
+    run = {"command": f"pytest suites --sdperf-processes={given}", "sessions": 3}
+    assert judged(Outcome.INCONCLUSIVE, **run).splitlines()[-1] == f"pytest suites --sdperf-processes={next_one}"
+
+
+def test_no_smaller_batch_than_one_is_advised():
+    verdicts = (Verdict(Outcome.INCONCLUSIVE, "out-of-memory", "S.", "replay"),)
+    reports = [CaseReport("t", case(batch_size=1), verdicts=verdicts)]
+    run = dataclasses.replace(RUN, command="pytest suites")
+    assert (
+        text(next_lines(reports, run, width=80)) == "next, see how much memory it takes:\npytest suites --sdperf-plan"
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "line"),
+    [
+        (Outcome.REGRESSED, "next, measure what regressed again:\npytest suites"),
+        (Outcome.INVALID, "next, measure what was invalid again, once its reason is gone:\npytest suites"),
+    ],
+)
+def test_what_failed_is_not_asked_of_a_pytest_that_notes_no_failures(outcome, line):
+    assert judged(outcome, remembers_failures=False) == line
+
+
+@pytest.mark.parametrize(
+    ("command", "accepts"),
+    [
+        ("pytest suites --baselines=cards --state-dir 'my state'", "--baselines=cards '--state-dir=my state'"),
+        ("pytest suites --sdperf-baselines 'my cards' --sdperf-state-dir=s", "'--baselines=my cards' --state-dir=s"),
+        ("pytest suites --baselines=a --baselines=b", "--baselines=b"),
+    ],
+)
+def test_what_accepts_looks_where_the_run_did(command, accepts):
+    assert judged(Outcome.NEW, command=command).splitlines()[-1] == f"sdperf baselines accept {accepts}"
+
+
+@pytest.mark.parametrize(
+    ("command", "accepts"),
+    [
+        ("pytest suites", "pytest suites --sdperf-update-baselines"),
+        ("pytest suites --json=out.json", "sdperf baselines accept out.json"),
+    ],
+)
+def test_counts_are_accepted_from_results_or_by_another_run(command, accepts):
+    assert judged(Outcome.NEW, metric="fusions", measured=False, command=command).splitlines()[-1] == accepts
+
+
+@pytest.mark.parametrize("results", ["", "out.json"])
+def test_behind_a_disturbed_baseline_nothing_is_advised_to_be_accepted(results):
+    shared = Verdict(Outcome.INCONCLUSIVE, "baseline-shared", "S.", "latency")
+    new = Verdict(Outcome.NEW, "no-baseline", "S.", "kernels")
+    reports = [CaseReport("t", case(), measurement(), verdicts=verdicts) for verdicts in ((shared, new), (new,))]
+    run = dataclasses.replace(RUN, command="pytest suites", results=results)
+    assert text(next_lines(reports, run, width=100)) == (
+        "next, measure the baseline again where nothing else runs, with what it was measured with:\npytest suites"
+    )
+
+
+@pytest.mark.parametrize("outcome", [Outcome.NEW, Outcome.IMPROVED, Outcome.HELD])
+@pytest.mark.parametrize("results", ["", "out.json"])
+def test_what_was_disturbed_is_not_advised_to_be_accepted(outcome, results):
+    verdict = Verdict(outcome, "c", "S.", "latency")
+    disturbed = CaseReport("t", case(), waited(measurement(), 0.4), verdicts=(verdict,))
+    run = dataclasses.replace(RUN, command="pytest suites", results=results)
+    assert text(next_lines([disturbed], run, width=80)) == (
+        "next, measure again where nothing else runs, before you accept anything:\npytest suites"
+    )
+    quiet = CaseReport("u", case(batch_size=4), measurement(), verdicts=(Verdict(Outcome.NEW, "c", "S.", "latency"),))
+    assert "next, accept the result:" in text(next_lines([disturbed, quiet], run, width=80))
+
+
+def test_saved_results_are_accepted_where_the_gate_looked():
+    run = {"results": "out.json", "baselines": "cards/h200.json"}
+    assert judged(Outcome.NEW, **run).splitlines()[-1] == "sdperf baselines accept out.json --baselines=cards"
+    assert judged(Outcome.INCONCLUSIVE, results="out.json") == (
+        "next, measure with more processes, on a quieter machine:\npytest suites --sdperf-processes=10"
+    )
+
+
+OTHER = ("--sdperf-other", "--other")
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=12).filter(
+    lambda word: word.partition("=")[0] not in OTHER
+)
+
+
+@given(st.lists(WORDS, max_size=4), st.sampled_from(OTHER), st.booleans(), st.lists(WORDS, max_size=4))
+def test_a_command_survives_whatever_its_words_are(before, name, alone, after):
+    given = [name, "old value"] if alone else [f"{name}=old value"]
+    command = shlex.join(["pytest", *before, *given, *after])
+    added = typed.with_option(command, "--sdperf-other=new value", also="--other")
+    assert shlex.split(added) == ["pytest", *before, *after, "--sdperf-other=new value"]
+    assert shlex.split(typed.without(command, OTHER)) == ["pytest", *before, *after]
+    assert list(typed.values_of(command, *OTHER)) == ["old value"]
+
+
 def test_an_option_of_somebody_else_stays():
     run = {"command": "pytest suites --resume=5", "resumable": 1}
     assert judged(Outcome.HELD, **run).splitlines()[-1] == "pytest suites --resume=5 --sdperf-resume"
@@ -451,7 +574,7 @@ def test_an_option_of_somebody_else_stays():
 def test_more_processes_are_not_advised_where_they_settle_nothing(code, metric, line):
     verdicts = (Verdict(Outcome.INCONCLUSIVE, code, "S.", metric),)
     run = dataclasses.replace(RUN, command="pytest suites --batch-size=8")
-    assert text(next_lines([CaseReport("t", case(), verdicts=verdicts)], run, width=80)) == line
+    assert text(next_lines([CaseReport("t", case(batch_size=8), verdicts=verdicts)], run, width=80)) == line
 
 
 def test_nothing_judged_is_said():

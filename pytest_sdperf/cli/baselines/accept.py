@@ -9,10 +9,11 @@ from pathlib import Path
 import msgspec
 
 from pytest_sdperf.acceptance.accept import Acceptance, accept
+from pytest_sdperf.acceptance.candidates import of_run
 from pytest_sdperf.acceptance.counts import counts_to_keep
 from pytest_sdperf.acceptance.sessions import Origin, measurement_of
 from pytest_sdperf.acceptance.terms import Terms
-from pytest_sdperf.baselines import fusions
+from pytest_sdperf.baselines import fusions, privacy
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, StoredCase
 from pytest_sdperf.cli.baselines.places import Places, files_in, is_results
@@ -24,6 +25,7 @@ from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.results import SavedResults, read_results
 from pytest_sdperf.running.gate import judge_saved
+from pytest_sdperf.units import plural
 from pytest_sdperf.values.outcomes import Verdict
 
 REFUSED = 1
@@ -41,7 +43,7 @@ def add_to(actions: Commands) -> None:
         type=Path,
         nargs="*",
         metavar="RESULTS",
-        help="what --sdperf-json wrote, or a folder of such files; default: the candidates of this machine",
+        help="what --sdperf-json wrote, or a folder of such files; default: what the last run measured here",
     )
     parser.add_argument(
         "--reason", default="", metavar="TEXT", help="why a regression is accepted, or cases start anew; stored"
@@ -103,8 +105,8 @@ def _of_results(saved: SavedResults, chosen: argparse.Namespace, places: Places)
     sources = places.sources(run.slug, run.machine)
     reports = judge_saved(saved, sources, policy=saved.policy, any_driver=terms.re_anchor).reports
     if saved.course.measured:
-        origin = Origin(run.slug, run.machine, saved.date, run.commit)
-        yield accept(reports, origin=origin, sources=sources, state_dir=places.state, terms=terms)
+        origin = Origin(run.slug, run.machine, saved.date, run.commit, _typed(run.command))
+        yield accept(reports, origin=origin, sources=sources, state=places.state, terms=terms)
     counts = counts_to_keep(filter(lambda report: terms.mean(report.case), reports), reason=terms.reason)
     if not (counts and run.fusions):
         return
@@ -112,8 +114,13 @@ def _of_results(saved: SavedResults, chosen: argparse.Namespace, places: Places)
     if terms.new_only:
         known = fusions.read(path)
         counts = {key: found for key, found in counts.items() if key not in known}
-    lines = fusions.record(path, counts, lock_dir=places.state / "locks")
+    lines = fusions.record(path, counts, lock_dir=places.state.locks)
     yield Acceptance(lines, tuple(counts), {})
+
+
+def _typed(command: str) -> str:
+    """Return a stored command as it is typed here."""
+    return privacy.restored(command, privacy.identity())
 
 
 def _terms(chosen: argparse.Namespace) -> Terms:
@@ -167,26 +174,39 @@ def check_whole(saved: SavedResults, path: Path) -> None:
 
 
 def _of_candidates(chosen: argparse.Namespace, places: Places) -> Iterator[Acceptance]:
-    files = [(path, kept) for path, kept in files_in(places.candidates) if kept.cases]
+    files = [(path, kept) for path, kept in files_in(places.state.candidates) if kept.cases]
     if not files:
         raise ResultsError(
-            f"there is nothing to accept: {places.candidates} holds no candidates. They appear with a run whose "
-            f"results are new or have changed; results of another machine are given as a file of --sdperf-json."
+            f"there is nothing to accept: no run whose baselines are in {places.baselines} has left a candidate. "
+            f"Measure first, or type this where the run was started, with its --baselines and --state-dir; results of "
+            f"another machine are given as a file of --sdperf-json."
         )
-    terms = _terms(chosen)
+    terms, earlier = _terms(chosen), 0
+    if not chosen.only:  # what is named may be of any run
+        earlier = sum(len(of_run(kept, last=False).cases) for _, kept in files)
+        files = [(path, now) for path, kept in files if (now := of_run(kept, last=True)).cases]
+    if not files:
+        raise ResultsError(
+            f"there is nothing to accept: the last run measured nothing that may be. Earlier runs left "
+            f"{plural(earlier, 'candidate')}: add --only=WORDS of the key to accept what you mean; `sdperf baselines "
+            f"list` shows the keys."
+        )
+    if earlier:
+        yield Acceptance((f"left, because earlier runs measured them: {earlier}; --only=WORDS names them",), (), {})
     for path, kept in files:
         # Each with the date and the commit of its own.
-        for (date, commit), cases in sorted(_by_origin(kept).items()):
+        for (date, commit, command), cases in sorted(_by_origin(kept).items()):
             sources = places.sources(path.stem, kept.machine)
             reports = [_report(stored, kept.machine, sources, any_driver=terms.re_anchor) for stored in cases]
-            origin = Origin(path.stem, kept.machine, date, commit)
-            yield accept(reports, origin=origin, sources=sources, state_dir=places.state, terms=terms)
+            origin = Origin(path.stem, kept.machine, date, commit, _typed(command))
+            yield accept(reports, origin=origin, sources=sources, state=places.state, terms=terms)
 
 
-def _by_origin(kept: Baseline) -> dict[tuple[str, str], list[StoredCase]]:
-    found: dict[tuple[str, str], list[StoredCase]] = {}
+def _by_origin(kept: Baseline) -> dict[tuple[str, str, str], list[StoredCase]]:
+    found: dict[tuple[str, str, str], list[StoredCase]] = {}
     for _, stored in sorted(kept.cases.items()):
-        found.setdefault((stored.last.date, stored.last.commit), []).append(stored)
+        last = stored.last
+        found.setdefault((last.date, last.commit, last.command or ""), []).append(stored)
     return found
 
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pytest_sdperf.acceptance.candidates import candidates_file
+from pytest_sdperf.acceptance.candidates import of_run
 from pytest_sdperf.acceptance.sessions import Origin, session_of
 from pytest_sdperf.acceptance.terms import has_words
 from pytest_sdperf.baselines.shipped import measured_folder
@@ -36,7 +36,7 @@ def add_to(actions: Commands) -> None:
 
 
 def list_files(chosen: argparse.Namespace) -> Iterator[str]:
-    """Yield what the baselines, those that come with the project and the candidates of this machine hold."""
+    """Yield what the baselines, those that come with the project and the candidates of this project hold."""
     places = Places(chosen)
     found = 0
     for path, baseline in files_in(places.baselines):
@@ -46,9 +46,10 @@ def list_files(chosen: argparse.Namespace) -> Iterator[str]:
         yield f"{places.baselines}: no baseline yet"
     for path, baseline in _shipped(places):
         yield from list_lines(f"{_about_shipped(baseline)}, {path}", baseline)
-    for path, baseline in files_in(places.candidates):
-        if baseline.cases:
-            yield from list_lines(f"candidates that nobody has accepted, {path}", baseline)
+    for path, kept in files_in(places.state.candidates):
+        for which, last in (("the last run", True), ("earlier runs", False)):
+            if (candidates := of_run(kept, last=last)).cases:
+                yield from list_lines(f"candidates of {which} that nobody has accepted, {path}", candidates)
 
 
 def show_cases(chosen: argparse.Namespace) -> Iterator[str]:
@@ -84,7 +85,7 @@ def _about_shipped(baseline: Baseline) -> str:
 
 def diff_files(chosen: argparse.Namespace) -> Iterator[str]:
     """Yield how two files differ."""
-    second = chosen.second or candidates_file(Places(chosen).state, chosen.first.stem)
+    second = chosen.second or Places(chosen).state.candidates_of(chosen.first.stem)
     yield from diff_lines(_sessions(chosen.first), _sessions(second))
 
 

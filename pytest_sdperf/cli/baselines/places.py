@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_sdperf.acceptance.candidates import State
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import Baseline, Machine, read
 from pytest_sdperf.cli.project import ELSEWHERE, Folders, folders
@@ -39,10 +40,10 @@ class Places:
         return named if named is not None else self._folders.baselines
 
     @functools.cached_property
-    def state(self) -> Path:
-        """Folder of candidates and locks."""
+    def state(self) -> State:
+        """What this machine keeps of the project: candidates and locks."""
         named: Path | None = self._chosen.state_dir
-        return named if named is not None else self._folders.state
+        return State(named if named is not None else self._folders.state, self.baselines)
 
     @functools.cached_property
     def _folders(self) -> Folders:
@@ -60,11 +61,6 @@ class Places:
             BaselineError: A file cannot be trusted.
         """
         return Sources.of_device(self.baselines, self._folders.registered, slug=slug, machine=machine)
-
-    @property
-    def candidates(self) -> Path:
-        """Folder of candidates, in files like those of baselines."""
-        return self.state / "candidates"
 
 
 def files_in(folder: Path) -> Iterator[tuple[Path, Baseline]]:

@@ -81,7 +81,7 @@ def _write(path: Path, gone: frozenset[str], keep: int | None, places: Places) -
     def change(present: Baseline | None) -> Baseline:
         return _pruned(present or Baseline(machine={}), gone, keep=keep)
 
-    update(path, change, lock_dir=places.state / "locks")
+    update(path, change, lock_dir=places.state.locks)
 
 
 def _pruned(baseline: Baseline, gone: frozenset[str], *, keep: int | None) -> Baseline:

@@ -11,7 +11,7 @@ from pytest_sdperf.judging.blame import kernel_changes
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.stages import stage_changes
-from pytest_sdperf.judging.waiting import REMARKABLE, most_waited, waiting
+from pytest_sdperf.judging.waiting import most_waited, waiting
 from pytest_sdperf.judging.words import component, opening, since
 from pytest_sdperf.stats.bounds import Interval, predict, reach
 from pytest_sdperf.units import above_or_below, percent, plural, seconds, share
@@ -178,7 +178,7 @@ def _noise(interval: Interval, stored: StoredCase, *, policy: Policy) -> tuple[s
     """Return the code and the words for an interval that is too wide: it may be for a process that was disturbed."""
     hidden = f"noise would hide a change of {percent(interval.ratio)}"
     waited = max(most_waited(session.samples) for session in stored.level(METRIC))
-    if waited < REMARKABLE:
+    if not waited:
         return "latency-too-noisy", f"{hidden}, and at most {share(policy.widest)} is allowed"
     return BASELINE_SHARED, (
         f"{hidden}, and something else used the processors while the baseline was measured: the threads of a process "

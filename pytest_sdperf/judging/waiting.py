@@ -67,9 +67,15 @@ def waiting(measurement: Measurement, before: Iterable[Session]) -> Waiting:
     return Waiting(now, statistics.median(known) if known else 0.0)
 
 
+def disturbed_share(sample: Sample) -> float:
+    """Return the share of their time that threads of a process waited; 0 where that is the noise of a quiet machine."""
+    waited = float(sample.facts.get("waited") or 0.0)
+    return waited if waited >= REMARKABLE else 0.0
+
+
 def most_waited(samples: Iterable[Sample]) -> float:
-    """Return the share of their time that threads waited, of the process that waited most; 0 where nobody knows."""
-    return max((float(sample.facts.get("waited") or 0.0) for sample in samples), default=0.0)
+    """Return `disturbed_share` of the process that waited most; 0 where none was disturbed, or nobody knows."""
+    return max(map(disturbed_share, samples), default=0.0)
 
 
 def waited_share(samples: Iterable[Sample]) -> float | None:

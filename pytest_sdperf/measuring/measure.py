@@ -12,6 +12,7 @@ from typing import Any
 from pytest_sdperf.device import Health
 from pytest_sdperf.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.executing.runner import CaseRunner, Run
+from pytest_sdperf.judging.waiting import disturbed_share
 from pytest_sdperf.machine import health
 from pytest_sdperf.measuring.watches import MemoryWatch, StateWatch, state_of
 from pytest_sdperf.processes.process import Event
@@ -22,6 +23,9 @@ from pytest_sdperf.values.artifact import Artifact, Step
 
 # Processes that have imported everything and wait for their turn; each holds the code of its libraries in memory.
 MOST_WAITING = 4
+# Processes of one case that others may take the place of, because something else used the processors meanwhile. On a
+# machine that is never quiet more of them would only take more time.
+MOST_REPLACED = 2
 # A request of many UNet calls averages over them; a component needs more calls for a stable median.
 COMPONENT_PLAN = TimingPlan()
 PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=1.0, warmup_s=0.001)
@@ -115,6 +119,7 @@ class Recording(Watched):
         super().__init__(runner)
         self._builds = builds
         self.samples: list[Sample] = []
+        self.replaced: list[Sample] = []
         self._artifacts: dict[str, Artifact] = {}
 
     def prepare(self) -> None:
@@ -148,12 +153,24 @@ class Recording(Watched):
             )
         self.samples.append(memory.add_to(dataclasses.replace(sample, facts=finite(sample.facts))))
 
+    def missing(self, total: int) -> int:
+        """Return how many processes are to be started: for those that are not there, and for those that waited."""
+        taken = [*self.samples, *self.replaced]
+        quiet = sum(not disturbed_share(sample) for sample in taken)
+        return max(total - len(taken), min(total - quiet, total + MOST_REPLACED - len(taken)), 0)
+
+    def keep_quietest(self, total: int) -> None:
+        """Keep so many samples, those first that nothing else disturbed; what is left over has been replaced."""
+        quietest = sorted([*self.samples, *self.replaced], key=disturbed_share)
+        self.samples, self.replaced = quietest[:total], quietest[total:]
+
     def measured(self) -> Measurement:
         """Return all of it, with the state of the machine before and now."""
         before, during, after = self.states()
         return Measurement(
             case=self.runner.case,
             samples=tuple(self.samples),
+            replaced=tuple(self.replaced),
             failure=self.failure,
             subject=subject(self.samples[-1]) if self.samples else {},
             artifacts=self._artifacts,
@@ -173,7 +190,9 @@ def measure(
 ) -> Measurement:
     """Take one sample in each of `processes` fresh processes, one after the other.
 
-    What cannot be built or loaded, runs out of memory, crashes or hangs ends the measurement with a `Failure`.
+    A process whose threads waited for processors that something else used is replaced by another one, as far as
+    `MOST_REPLACED` allows: not for its time, but for what the kernel counted. What cannot be built or loaded, runs out
+    of memory, crashes or hangs ends the measurement with a `Failure`.
 
     Args:
         runner: The case.
@@ -196,16 +215,20 @@ def measure(
 
 
 def _take(recording: Recording, runner: CaseRunner, *, total: int, say: Callable[[str], None]) -> None:
-    """Take samples until there are `total`."""
+    """Take samples until there are `total`, and some more in place of those that something else disturbed."""
     what = f"{runner.case.model} {runner.case.component}"
-    while len(recording.samples) < total:
-        count = min(MOST_WAITING, total - len(recording.samples))
+    while missing := recording.missing(total):
+        count, there = min(MOST_WAITING, missing), len(recording.samples)
+        instead = there >= total
+        where = " in place of what waited for processors that something else used" if instead else ""
+        first, last = (1, count) if instead else (there + 1, total)
         arguments = recording.arguments
-        say(f"starting {plural(count, 'process', 'processes')} for {what}")
+        say(f"starting {plural(count, 'process', 'processes')} for {what}{where}")
         with runner.workers("measure", arguments, count=count) as workers:
-            for worker in workers:
-                say(f"measuring {what}: process {len(recording.samples) + 1} of {total}")
+            for number, worker in enumerate(workers, first):
+                say(f"measuring {what}: process {number} of {last}")
                 recording.take(worker)
+        recording.keep_quietest(total)
 
 
 def plan_of(runner: CaseRunner) -> TimingPlan:

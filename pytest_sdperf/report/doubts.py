@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_sdperf.judging.latency import METRIC as LATENCY
 from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.waiting import REMARKABLE, most_waited
+from pytest_sdperf.judging.waiting import most_waited
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.units import percent, share
 from pytest_sdperf.values.outcomes import Outcome
@@ -32,7 +32,7 @@ def slower_than_level(report: CaseReport) -> str:
 def disturbance(report: CaseReport) -> str:
     """Say that something else had the processors while a case was timed; empty where nothing did."""
     waited = most_waited(report.measurement.samples) if report.measurement is not None else 0.0
-    if waited < REMARKABLE:
+    if not waited:
         return ""
     return (
         f"something else used the processors while it was timed: the threads of a process waited {share(waited)} of "

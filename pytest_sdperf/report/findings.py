@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_sdperf.judging.waiting import REMARKABLE, most_waited
+from pytest_sdperf.judging.waiting import most_waited
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import STYLES, Line, wrapped
 from pytest_sdperf.units import plural, share
@@ -38,13 +38,27 @@ def finding_lines(reports: Sequence[CaseReport], *, width: int, candidates: bool
         kept = ", and results are kept as candidates" if candidates else ""
         text = f"{Outcome.NEW.value} {what} without a baseline; nothing was compared{kept}"
         yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
+    yield from _replaced(reports, width=width)
     yield from _disturbed(reports, width=width)
+
+
+def _replaced(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
+    """Yield how many processes something else disturbed, so that others took their place."""
+    found = [one.replaced for report in reports if (one := report.measurement) is not None and one.replaced]
+    samples = [sample for replaced in found for sample in replaced]
+    if samples:
+        text = (
+            f"{plural(len(samples), 'process', 'processes')} of {plural(len(found), 'case')} waited up to "
+            f"{share(most_waited(samples))} of the time for processors that something else used: measured again, and "
+            f"not judged. --sdperf-json holds them as `replaced`."
+        )
+        yield from wrapped(text, width=width, rest=_INDENT)
 
 
 def _disturbed(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield that something else used the processors while cases were timed."""
     measured = {report.case.key: report.measurement.samples for report in reports if report.measurement is not None}
-    shares = [one for samples in measured.values() if (one := most_waited(samples)) >= REMARKABLE]
+    shares = [one for samples in measured.values() if (one := most_waited(samples))]
     if shares:
         text = (
             f"While {plural(len(shares), 'case was', 'cases were')} timed, something else used the processors: their "

@@ -77,6 +77,7 @@ class Measurement:
     Attributes:
         case: What was measured.
         samples: One per fresh process.
+        replaced: Samples of processes that others took the place of, because something else used the processors.
         failure: Set when a process ended without a sample; `reason == "oom"` is a value of its own.
         subject: Versions and settings of what is tested (onnxruntime, torch, threads, ...).
         graph_hashes: Component -> hash of the graph that ran.
@@ -106,6 +107,7 @@ class Measurement:
     calibration: Calibration | None = None
     turn: Turn | None = None
     taken_over: str = ""
+    replaced: tuple[Sample, ...] = ()
 
     @property
     def out_of_memory(self) -> bool:
@@ -141,4 +143,5 @@ class Measurement:
             calibration=Calibration(**calibration) if calibration else None,
             turn=Turn(**turn) if turn else None,
             taken_over=data.get("taken_over", ""),
+            replaced=tuple(Sample.from_json(sample) for sample in data.get("replaced", ())),
         )

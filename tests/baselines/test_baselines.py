@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sample_values import CASE, case, session, stored
 
 from pytest_sdperf.baselines.files import pretty, to_text, update, write_atomically
-from pytest_sdperf.baselines.privacy import PrivacyError
+from pytest_sdperf.baselines.privacy import PrivacyError, identity
 from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase, file_of, read
 from pytest_sdperf.baselines.unused import unused
 from pytest_sdperf.errors import BaselineError
@@ -286,12 +286,12 @@ def test_another_writer_is_waited_for_and_then_named(path, monkeypatch):
 
 
 def test_private_text_is_refused_before_anything_is_written(path):
-    private = session(reason="see /home/anna/notes")
+    private = session(reason=f"see {identity().home}/notes")
     with pytest.raises(PrivacyError) as caught:
         write(path, Baseline(machine=MACHINE, cases={CASE.key: stored(private)}))
     assert str(caught.value) == (
-        f"$.cases.{CASE.key}.anchor.reason holds a home folder, and stored results hold no user name, host name, home "
-        f"folder or UUID. Take it out of the value that was given."
+        f"$.cases.{CASE.key}.anchor.reason holds the home folder, and stored results hold no user name, host name, "
+        f"home folder or UUID. Take it out of the value that was given."
     )
     assert not path.exists()
 

@@ -8,20 +8,23 @@ from types import SimpleNamespace
 
 import pytest
 from door_toys import ToyProbe
+from hypothesis import given
+from hypothesis import strategies as st
 from sample_values import case, sample
 
 from pytest_sdperf.device import Device, Health
 from pytest_sdperf.errors import BuildError, OutOfMemoryError, WorkerError
-from pytest_sdperf.measuring.measure import measure, plan_of
+from pytest_sdperf.judging.waiting import disturbed_share
+from pytest_sdperf.measuring.measure import MOST_REPLACED, measure, plan_of
 from pytest_sdperf.processes.process import Event
-from pytest_sdperf.values import Failure, to_json
+from pytest_sdperf.values import Failure, Measurement, to_json
 
 CPU = Device("cpu", "A CPU", "cpu-a-2c")
 CARD = Device("cuda", "NVIDIA T4", "t4", uuid="GPU-1")
 
 
 class Case:
-    """A runner whose processes answer as they are told: a time in ms, or an error that they raise."""
+    """A runner whose processes answer as they are told: a time in ms, or with how long they waited, or an error."""
 
     is_pipeline = False
     calls = 5
@@ -56,7 +59,8 @@ class Case:
             raise answer
         for name in ("begin", "end"):
             on_event(Event(name, "first_run"))
-        taken = sample(answer)
+        ms, waited = answer if isinstance(answer, tuple) else (answer, None)
+        taken = dataclasses.replace(sample(ms), facts={} if waited is None else {"waited": waited})
         return {"sample": to_json(dataclasses.replace(taken, iterations_s=taken.iterations_s[: self.calls]))}
 
     def measured(self, processes=3):
@@ -100,6 +104,50 @@ def test_more_processes_are_started_for_as_long_as_they_are_asked_for():
         f"starting 3 processes for {name}",
         f"measuring {name}: process 4 of 6",
     ]
+
+
+def test_a_process_that_waited_for_a_processor_is_replaced_and_kept_beside():
+    runner = Case((37.0, 0.0), (37.1, 0.04), (119.0, 0.4), (37.2, 0.0))
+    measured = runner.measured()
+    assert [one.median_s for one in measured.samples] == pytest.approx([0.037, 0.0371, 0.0372])
+    assert [one.median_s for one in measured.replaced] == [0.119]
+    name = f"{runner.case.model} {runner.case.component}"
+    assert runner.said[4:] == [
+        f"starting 1 process for {name} in place of what waited for processors that something else used",
+        f"measuring {name}: process 1 of 1",
+    ]
+    assert Measurement.from_json(to_json(measured)) == measured
+
+
+def test_on_a_machine_that_is_never_quiet_few_are_replaced_and_the_quietest_stay():
+    runner = Case((30.0, 0.3), (20.0, 0.2), (50.0, 0.5), (40.0, 0.4), (10.0, 0.1))
+    measured = runner.measured()
+    assert [one.median_s for one in measured.samples] == [0.010, 0.020, 0.030]
+    assert [one.median_s for one in measured.replaced] == [0.040, 0.050]
+
+
+def test_a_slow_process_that_waited_for_nothing_is_not_replaced():
+    measured = Case((37.0, 0.0), (37.0, 0.0), (119.0, 0.049)).measured()
+    assert len(measured.samples) == 3
+    assert measured.replaced == ()
+
+
+@given(st.lists(st.floats(0.0, 1.0), min_size=20, max_size=20), st.integers(1, 6), st.integers(0, 6))
+def test_replacing_is_bounded_and_chooses_by_what_was_waited_alone(shares, processes, later):
+    runner = Case(*((100.0 + number, share) for number, share in enumerate(shares)))
+    looks = iter([later, 0])
+    found = measure(runner, processes=processes, say=runner.said.append, more=lambda measured: next(looks))
+    total = processes + later
+    assert len(found.samples) == total
+    assert len(found.replaced) <= MOST_REPLACED
+    assert max(disturbed_share(one) for one in found.samples) <= min(map(disturbed_share, found.replaced), default=1.0)
+    if len(found.replaced) < MOST_REPLACED:
+        assert not any(map(disturbed_share, found.samples))
+
+
+def test_a_replacement_that_fails_is_a_failure_and_nothing_is_lost():
+    measured = Case((37.0, 0.0), (119.0, 0.4), WorkerError("it ended", reason="crash")).measured(2)
+    assert (len(measured.samples), measured.failure.reason) == (2, "crash")
 
 
 @pytest.mark.parametrize(

@@ -436,6 +436,19 @@ def test_another_value_of_an_option_makes_room_by_either_of_its_names(given):
     )
 
 
+def test_what_was_replaced_is_told_though_nothing_was_disturbed_in_the_end():
+    slow = waited(measurement(119), 0.4).samples
+    replaced = dataclasses.replace(measurement(), replaced=slow)
+    new = Verdict(Outcome.NEW, "no-baseline", "S.", "latency")
+    assert text(finding_lines([CaseReport("t", case(), replaced, verdicts=(new,))], width=200)).splitlines() == [
+        "NEW 1 case without a baseline; nothing was compared, and results are kept as candidates",
+        (
+            "1 process of 1 case waited up to 40 % of the time for processors that something else used: measured "
+            "again, and not judged. --sdperf-json holds them as `replaced`."
+        ),
+    ]
+
+
 QUOTED = "pytest 'my suites/test_it.py' -k 'fast and not slow' '--json=out put.json'"
 
 

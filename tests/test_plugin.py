@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 
 import pytest
 
+from pytest_sdperf import cli
 from pytest_sdperf.fixtures.measurements import BESIDE_OTHERS
 
 XDIST = ["xdist.plugin"]
@@ -329,6 +331,23 @@ def test_a_profile_with_an_interpreter_of_its_own_is_refused_in_this_process(pyt
         "ERROR: profile 'mine' has an interpreter of its own, which cannot run inside pytest's process. Leave out "
         "--sdperf-inprocess, or python in [tool.sdperf.engines.mine], or name another engine."
     )
+
+
+def test_the_last_line_of_a_run_accepts_what_it_measured_here_and_nowhere_else(pytester, sdperf, capsys, monkeypatch):
+    pytester.makeconftest(MEASURED)
+    pytester.makepyfile("def test_step(bench, runner): bench(runner)")
+    result = sdperf(*UNETS, "--sdperf-state-dir=my state", "--sdperf-baselines=my cards")
+    command = shlex.split(result.outlines[-2])
+    assert command == ["sdperf", "baselines", "accept", "--baselines=my cards", "--state-dir=my state"]
+    (pytester.path / "conftest.py").unlink()
+    elsewhere = pytester.mkdir("elsewhere")
+    monkeypatch.chdir(elsewhere)
+    assert cli.main([*command[1:3], "--baselines=my cards", f"--state-dir={pytester.path / 'my state'}"]) == 4
+    assert "there is nothing to accept: no run whose baselines are in my cards has left" in capsys.readouterr().err
+    monkeypatch.chdir(pytester.path)
+    assert cli.main(command[1:]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "written to my cards/toy-cpu.json"
+    assert not list(elsewhere.iterdir())
 
 
 @pytest.mark.parametrize("cache", [True, False])

@@ -192,7 +192,7 @@ def test_the_report_is_the_one_of_a_run_and_ends_with_how_to_accept():
         "baselines  baselines/h200.json: none yet",
     ]
     assert "NEW 1 case without a baseline; nothing was compared" in lines
-    assert lines[-2:] == ["next, accept these results:", "sdperf baselines accept r.json"]
+    assert lines[-2:] == ["next, accept the result:", "sdperf baselines accept r.json"]
 
 
 def test_what_is_wrong_with_the_results_as_a_whole_is_said_first():

@@ -1,4 +1,7 @@
-"""A verdict is delivered at its test: what the fixtures recorded, and how it passes, skips or fails."""
+"""A verdict is delivered at its test: what the fixtures recorded, and how it passes, skips or fails.
+
+That is when the test ends: what it asserts by itself comes first, and one fixture takes nothing away from another one.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from pytest_sdperf.judging.fitness import ended, no_memory
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.verdict import delivery
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.selection.purposes import purpose_of
 from pytest_sdperf.stats.pairs import Pairs
 from pytest_sdperf.tolerances import Override
 from pytest_sdperf.values import Case, Failure, Measurement
@@ -26,6 +30,15 @@ from pytest_sdperf.values.replays import Interleaving, Replay
 
 TWICE = "this test measured twice; give each measurement a test of its own"
 _REPORT = pytest.StashKey[CaseReport]()
+_DUE = pytest.StashKey[list["_Due"]]()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Due:
+    """What a test has to say when it ends."""
+
+    fails: bool
+    text: str
 
 
 class VerdictFailed(pytest.fail.Exception):  # type: ignore[misc, name-defined]  # an attribute of a function
@@ -114,45 +127,104 @@ class Recorder:
         """Record what something means."""
         self._note(verdicts=(*self._item.stash[_REPORT].verdicts, *verdicts))
 
+    def deliver(self, verdicts: Sequence[Verdict], policy: Policy) -> None:
+        """Let the test skip or fail when it ends, if its verdicts say so, with their sentences."""
+        how = delivery(verdicts, policy=policy)
+        if how != "pass":
+            self._due(_text(verdicts), fails=how == "fail")
+
+    def leave_out(self, look: str, why: str) -> None:
+        """Skip the test because it cannot look at something; where it looks at something else, too, when it ends.
+
+        Args:
+            look: Of `selection.purposes.LOOKS`.
+            why: The reason.
+
+        Raises:
+            pytest.skip.Exception: It looks at nothing else.
+        """
+        self._note(left_out={**self._item.stash[_REPORT].left_out, look: why})
+        self._due(why)
+        self.nothing_came_of(look)
+
+    def nothing_came_of(self, look: str) -> None:
+        """End the test where it looks at nothing else, so that nothing is handed to it that is not there.
+
+        Raises:
+            pytest.skip.Exception, VerdictFailed: What is due.
+        """
+        if purpose_of(self._item).looks <= {look}:
+            self.end()
+
+    def end(self) -> None:
+        """End the test with what is due.
+
+        Raises:
+            pytest.skip.Exception, VerdictFailed: What is due.
+        """
+        deliver_due(self._item)
+
+    def _due(self, text: str, *, fails: bool = False) -> None:
+        self._item.stash.setdefault(_DUE, []).append(_Due(fails, text))
+
+
+def deliver_due(item: pytest.Item, *, skipped: bool = False) -> None:
+    """Let a test that ends skip or fail as it has to, without a traceback; nothing where it passes.
+
+    Args:
+        item: The test.
+        skipped: Whether it is skipped already, so that only what fails has something to say.
+
+    Raises:
+        pytest.skip.Exception, VerdictFailed: It skips, or fails.
+    """
+    fails = any(one.fails for one in item.stash.get(_DUE, []))
+    text = take_due(item) if fails or not skipped else ""
+    if fails:
+        raise VerdictFailed(text, pytrace=False) from None  # it says it all
+    if text:
+        pytest.skip(text)
+
+
+def take_due(item: pytest.Item) -> str:
+    """Return what a test has to say at its end, a line for each; from then on it has been said."""
+    due = item.stash.get(_DUE, [])
+    item.stash[_DUE] = []
+    return "\n".join(one.text for one in due)
+
 
 def recorded(item: pytest.Item) -> CaseReport | None:
     """Return what the fixtures recorded for a test; None if it used none of them."""
     return item.stash.get(_REPORT, None)
 
 
-def deliver(verdicts: Sequence[Verdict], policy: Policy) -> None:
-    """Let the running test pass, skip or fail as its verdicts say, with their sentences and without a traceback."""
-    how = delivery(verdicts, policy=policy)
-    if how == "pass":
-        return
+def _text(verdicts: Sequence[Verdict]) -> str:
     harmless = (Outcome.HELD, Outcome.IMPROVED)
-    lines = [f"{v.outcome.value}: {v.text}" for v in verdicts if v.outcome not in harmless]
-    text = "\n".join(lines)
-    if how == "skip":
-        pytest.skip(text)
-    raise VerdictFailed(text, pytrace=False) from None  # it says it all
+    return "\n".join(f"{v.outcome.value}: {v.text}" for v in verdicts if v.outcome not in harmless)
 
 
 @contextlib.contextmanager
-def comparing(recorder: Recorder, policy: Policy, *, metric: str) -> Iterator[None]:
-    """Skip the running test where there is nothing to compare with, or no memory to compare in.
+def comparing(recorder: Recorder, policy: Policy, *, metric: str, look: str) -> Iterator[None]:
+    """Go on without a comparison where there is nothing to compare with, or no memory to compare in.
 
-    What fits into memory is judged where it is measured; here it is said, and recorded.
+    What fits into memory is judged where it is measured; here it is said, and recorded. A test that looks at nothing
+    else is skipped at once.
 
     Args:
         recorder: Of the test.
         policy: Says whether INCONCLUSIVE fails.
         metric: Of the verdict.
+        look: Of `selection.purposes.LOOKS`.
     """
     try:
         yield
     except NoReferenceError as error:
-        pytest.skip(str(error))
+        recorder.leave_out(look, str(error))
     except OutOfMemoryError as error:
         verdicts = [no_memory(str(error), metric=metric)]
         recorder.verdicts(verdicts)
-        deliver(verdicts, policy)
-        raise
+        recorder.deliver(verdicts, policy)
+        recorder.nothing_came_of(look)
 
 
 def deliver_agreements(agreements: Sequence[Agreement], located: Located | None = None) -> None:

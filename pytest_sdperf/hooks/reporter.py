@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from pytest_sdperf.errors import CacheError, SdperfError, WorkerError
 from pytest_sdperf.hooks import time_budget
-from pytest_sdperf.hooks.delivery import Recorder, attach, out_of_time, recorded
+from pytest_sdperf.hooks.delivery import Recorder, attach, deliver_due, out_of_time, recorded, take_due
 from pytest_sdperf.planning.builds import builds_of_run
 from pytest_sdperf.planning.space import space_of
 from pytest_sdperf.report.case_report import CaseReport
@@ -24,6 +24,7 @@ from pytest_sdperf.selection.purposes import measures, purpose_of
 
 NAME = "sdperf-reporter"
 _COLLECTION = "sdperf_collection"
+NOT_DELIVERED = "verdict, which gave way to the failure above"
 DOOR_FAILED = 3  # pytest's own status for an internal error: results could not be kept
 
 
@@ -93,6 +94,27 @@ class Reporter:
         return done
 
     @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Let a test fail by what was measured for it, also if it is skipped before it begins."""
+        with failing_first(item):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Deliver the verdicts of a test when it ends: what it asserts by itself comes first."""
+        with failing_first(item):
+            done = yield
+        deliver_due(item)
+        return done
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Deliver what was measured while the test was taken down."""
+        done = yield
+        deliver_due(item)
+        return done
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -107,6 +129,9 @@ class Reporter:
             tail = f"\n{error.tail}" if isinstance(error, WorkerError) and error.tail else ""
             report.longrepr = f"{error}{tail}"
         if report.when == "call" or not report.passed:
+            told = take_due(item)  # what has not been said by now gave way to something of the test's own
+            if told and report.failed:
+                report.sections.append((NOT_DELIVERED, told))
             attach(report, recorded(item) or self._failed(item, report), error, late=late)
         return report
 
@@ -167,6 +192,16 @@ class Reporter:
             terminalreporter.write_line(line.text, **line.markup)
         if self._problem:
             terminalreporter.write_line(f"ERROR: {self._problem}", red=True)
+
+
+@contextlib.contextmanager
+def failing_first(item: pytest.Item) -> Iterator[None]:
+    """Let a test fail that is to be skipped, where a verdict of it fails."""
+    try:
+        yield
+    except pytest.skip.Exception:
+        deliver_due(item, skipped=True)
+        raise
 
 
 def what_fits(session: Session, needs: Sequence[Needs]) -> Sequence[Needs]:

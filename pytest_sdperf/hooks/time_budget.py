@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_sdperf import clock
-from pytest_sdperf.hooks.delivery import Recorder, deliver
+from pytest_sdperf.hooks.delivery import Recorder
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.planning.estimator import Estimator
 from pytest_sdperf.planning.figures import Figure
@@ -58,8 +58,10 @@ class TimeBudget:
             return  # what was made already takes no time, also where none is left
         run = session_of(self._config).run
         verdict = not_measured(needed, left_s=left_s, budget_s=run.settings.time_budget_s)
-        Recorder(item, wanted.case).verdicts([verdict])
-        deliver([verdict], Policy.of(run.settings, device_kind=run.device_kind))
+        recorder = Recorder(item, wanted.case)
+        recorder.verdicts([verdict])
+        recorder.deliver([verdict], Policy.of(run.settings, device_kind=run.device_kind))
+        recorder.end()
 
     def left_s(self) -> float:
         """Return what is left of the time."""

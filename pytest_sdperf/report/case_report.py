@@ -40,6 +40,7 @@ class CaseReport:
         located: Where a disagreement begins; None where nobody had to look.
         other: What side B of an A/B is, where its outputs were compared with a reference, beside those of side A or
             alone; pictures and replays are then its own.
+        left_out: What the test could not look at (`agreement`, `drift`, ...) -> why; the rest stands.
     """
 
     nodeid: str
@@ -59,6 +60,7 @@ class CaseReport:
     interleaving: Interleaving | None = None
     located: Located | None = None
     other: Case | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def measured(self) -> bool:
@@ -128,6 +130,7 @@ class CaseReport:
             explanation=Explanation.from_json(explanation) if explanation else None,
             policy=Policy(**policy) if policy else None,
             problem=data.get("problem", ""),
+            left_out=data.get("left_out", {}),
             replays=tuple(Replay.from_json(replay) for replay in data.get("replays", ())),
             interleaving=Interleaving.from_json(data["interleaving"]) if data.get("interleaving") else None,
             overrides=tuple(Override(**override) for override in data.get("overrides", ())),

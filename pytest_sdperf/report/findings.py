@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.judging.waiting import most_waited
 from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.judged import is_judged
 from pytest_sdperf.report.line import STYLES, Line, wrapped
 from pytest_sdperf.units import plural, share
 from pytest_sdperf.values.outcomes import Outcome, Verdict
@@ -32,6 +33,7 @@ def finding_lines(reports: Sequence[CaseReport], *, width: int, candidates: bool
             for verdict in found:
                 yield from _sentence(verdict, width=width)
     yield from _not_measured(reports, width=width)
+    yield from _left_out(reports, width=width)
     new = [report.case.key for report in reports if any(v.outcome is Outcome.NEW for v in report.verdicts)]
     if new:
         what = plural(len(set(new)), "case")
@@ -76,6 +78,14 @@ def _not_measured(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line
     for nodeid, verdict in left:
         yield Line(f"{_INDENT}{nodeid}")
         yield from wrapped(verdict.sentence, width=width, first=_INDENT * 2, rest=_INDENT * 2)
+
+
+def _left_out(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
+    """Yield what a test could not look at, although it judged something else."""
+    for report in filter(is_judged, reports):
+        for look, why in report.left_out.items():
+            yield Line(f"LEFT OUT the {look} of {report.nodeid}", ("yellow", "bold"))
+            yield from wrapped(why, width=width, first=_INDENT, rest=_INDENT)
 
 
 def _sentence(verdict: Verdict, *, width: int) -> Iterator[Line]:

@@ -11,6 +11,7 @@ from pytest_sdperf.report.cells import HEADINGS, cells_of
 from pytest_sdperf.report.findings import count_line
 from pytest_sdperf.report.gates import concerns, disagreements, failed_gates
 from pytest_sdperf.report.header import header_texts
+from pytest_sdperf.report.judged import is_judged
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.values import Case
 from pytest_sdperf.values.outcomes import Outcome, Verdict
@@ -91,6 +92,10 @@ def _findings(reports: Sequence[CaseReport]) -> Iterator[str]:
         for report in reports if outcome not in _QUIET else ():
             for verdict in (one for one in report.verdicts if one.outcome is outcome):
                 told += _finding(report.nodeid, verdict)
+    for report in filter(is_judged, reports):
+        told += [
+            f"- **LEFT OUT** {escaped(f'{report.nodeid}: {look}: {why}')}" for look, why in report.left_out.items()
+        ]
     if told:
         yield from ("", "### Findings", "", *told)
 

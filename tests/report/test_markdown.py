@@ -86,6 +86,15 @@ def test_disagreements_and_problems_come_first():
     )
 
 
+def test_what_a_test_left_out_is_said_where_it_judged_something_else():
+    why = {"agreement": "the scheduler draws noise"}
+    told = dataclasses.replace(scene(CASE, 9.9, 10.0, 10.1), left_out=why)
+    last = markdown_text([told], RUN, title="x").splitlines()[-1]
+    assert last == f"- **LEFT OUT** {escaped(told.nodeid)}: agreement: the scheduler draws noise"
+    silent = CaseReport(told.nodeid, told.case, left_out=why)
+    assert "LEFT OUT" not in markdown_text([silent], RUN, title="x")
+
+
 def test_what_was_not_measured_has_no_table():
     report = CaseReport("a::b", CASE, verdicts=(Verdict(Outcome.HELD, "as-derived", "It has all.", "fusions"),))
     compared, alone = (dataclasses.replace(RUN, changes=(), compared=number) for number in (1, 0))

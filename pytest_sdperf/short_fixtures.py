@@ -72,7 +72,7 @@ def device(sdperf_device: Device) -> Device:
 
 
 @pytest.fixture
-def drift(sdperf_drift: Callable[..., Agreement]) -> Callable[..., Agreement]:
+def drift(sdperf_drift: Callable[..., Agreement | None]) -> Callable[..., Agreement | None]:
     """Short for `sdperf_drift`: compare half precision with single precision."""
     return sdperf_drift
 
@@ -98,7 +98,9 @@ def fused(
 
 
 @pytest.fixture
-def interleave(sdperf_interleave: Callable[[CaseRunner], Interleaving]) -> Callable[[CaseRunner], Interleaving]:
+def interleave(
+    sdperf_interleave: Callable[[CaseRunner], Interleaving | None],
+) -> Callable[[CaseRunner], Interleaving | None]:
     """Short for `sdperf_interleave`: time resolutions in turns."""
     return sdperf_interleave
 
@@ -110,13 +112,13 @@ def model(sdperf_model: Model) -> Model:
 
 
 @pytest.fixture
-def pictures(sdperf_pictures: Callable[[CaseRunner], Semantics]) -> Callable[[CaseRunner], Semantics]:
+def pictures(sdperf_pictures: Callable[[CaseRunner], Semantics | None]) -> Callable[[CaseRunner], Semantics | None]:
     """Short for `sdperf_pictures`: draw fixed prompts and read the images."""
     return sdperf_pictures
 
 
 @pytest.fixture
-def replay(sdperf_replay: Callable[..., Replay]) -> Callable[..., Replay]:
+def replay(sdperf_replay: Callable[..., Replay | None]) -> Callable[..., Replay | None]:
     """Short for `sdperf_replay`: call the loaded case again and again."""
     return sdperf_replay
 

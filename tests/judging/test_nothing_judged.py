@@ -16,8 +16,8 @@ from pytest_sdperf.selection.purposes import PURPOSES, of_fixtures
 from pytest_sdperf.units import plural
 from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
 
-# Fixtures that give a test cases. `device`, `sdperf_session` and `fused` alone give it none.
-ASKING = sorted(PURPOSES.keys() - {"device", "sdperf_session", "fused", "expected_counts"})
+# Fixtures that give a test cases; the others alone give it none.
+ASKING = sorted(PURPOSES.keys() - {f"sdperf_{name}" for name in ("device", "session", "fused", "expected_counts")})
 # However a test is left out: by itself, by somebody's fixture, or because nothing of what it is for was asked for.
 SKIPPED = {
     "by its mark": ("", "@pytest.mark.skip('not today')", "pass"),

@@ -31,15 +31,19 @@ _GPU_ONLY = frozenset(
 )
 
 
-def describe(path: Path) -> dict[str, Any]:
+def describe(path: Path, *, strict: bool = False) -> dict[str, Any]:
     """Check a model and return `counts`, `graph_hash`, `without_cpu_kernel` and `float32_products` as JSON data.
 
     The weights of the model may have no data.
 
+    Args:
+        path: Its file.
+        strict: Also for types and shapes that it says and that are not those that follow from its operators.
+
     Raises:
         BuildError: The model is not valid.
     """
-    without = check_model(path)
+    without = check_model(path, strict=strict)
     return {
         "counts": dict(sorted(count_ops(path).items())),
         "float32_products": float32_products(path),
@@ -179,12 +183,13 @@ def _type(value: onnx.ValueInfoProto) -> bytes:
     return bytes(value.type.SerializeToString(deterministic=True))
 
 
-def check_model(path: Path) -> tuple[str, ...]:
+def check_model(path: Path, *, strict: bool = False) -> tuple[str, ...]:
     """Check a model with the ONNX checker and load it in onnxruntime on the CPU.
 
     Args:
         path: The graph file; external data lies next to it, so models over 2 GB pass through here too. Weights
             without data are looked at as if they were inputs.
+        strict: Whether the checker infers types and shapes as well, for which it reads no weights.
 
     Returns:
         `domain::op_type` of the nodes that have no kernel on the CPU. If there are any, the model was parsed and its
@@ -199,8 +204,8 @@ def check_model(path: Path) -> tuple[str, ...]:
 
     model = _without_weights(path) or str(path)
     try:
-        onnx.checker.check_model(model)
-    except (onnx.checker.ValidationError, ValueError) as error:
+        onnx.checker.check_model(model, full_check=strict)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
         raise BuildError(f"the ONNX checker refuses {path.name}: {_first_line(error)}") from error
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -210,7 +215,8 @@ def check_model(path: Path) -> tuple[str, ...]:
     except state.NotImplemented as error:
         return without_cpu_kernel(path, str(error))
     except Exception as error:
-        raise BuildError(f"onnxruntime {onnxruntime.__version__} refuses {path.name}: {_first_line(error)}") from error
+        said = _first_line(error).replace(str(path), path.name)
+        raise BuildError(f"onnxruntime {onnxruntime.__version__} refuses {path.name}: {said}") from error
     # The kernel of attention throws at packed inputs, but not before it runs.
     return tuple(sorted(name for name in count_ops(path) if name.startswith(f"{ATTENTION}[")))
 

@@ -115,7 +115,8 @@ def _shapes(node: ir.Node, form: Form) -> str:
         if not any(_fits(template, shape, sizes) for template in form.inputs[name]):
             given = ", ".join(f"{name} {shape}" for name, shape in known.items())
             supported = ", ".join(f"{name} {' or '.join(form.inputs[name])}" for name in known)
-            return f"the shapes are {given}; supported: {supported}"
+            named = [f" and {name} is {part.value}" for name, part in node.attributes.items() if name in supported]
+            return f"the shapes are {given}{''.join(named)}; supported: {supported}"
     return ""
 
 

@@ -17,6 +17,8 @@ from pytest_sdperf.fusing.weightless import is_missing
 # Shapes, axes, scales and the mask of a text encoder are smaller; weights are larger or are not looked at.
 _LARGEST = 2**16
 _SMALL = 64
+HIDDEN = -1e4
+"""The largest number that an additive mask hides with: the one of old exporters."""
 # A causal mask is expanded to every image of a batch.
 _LARGEST_RESULT = 2**23
 
@@ -58,13 +60,13 @@ def tensor_array(tensor: ir.TensorProtocol) -> Array | None:
 
 
 def _mask(array: Array) -> Array | None:
-    """Return a tensor if it is an additive mask: zeros, or zeros and very negative numbers in a square."""
+    """Return a tensor if it is an additive mask: zeros, or zeros and numbers that hide in a square."""
     if not array.size or array.flat[0] != 0:
         return None  # looked at first: a weight is not read as a whole
     if not array.any():
         return np.broadcast_to(array.dtype.type(0), array.shape)
     square = array.shape[-1] == array.shape[-2] and array.size <= _LARGEST
-    return array if square and bool(np.all((array == 0) | (array < -1e4))) else None
+    return array if square and bool(np.all((array == 0) | (array <= HIDDEN))) else None
 
 
 _MISFITS = (

@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from pytest_sdperf import node_types
 from pytest_sdperf.fusing.counted import counted
 from pytest_sdperf.fusing.fusion_graph import FusionGraph, path_of
 from pytest_sdperf.fusing.record import Site
@@ -72,6 +73,7 @@ def run(fusion: Fusion, graph: FusionGraph) -> list[Site]:
             continue  # the fusion of an earlier candidate took it in
         path = path_of(node)
         try:
+            _check_type(fusion, node)
             match = fusion.requires(node, graph)
         except RefusalError as refusal:
             culprit = refusal.culprit or node
@@ -81,3 +83,12 @@ def run(fusion: Fusion, graph: FusionGraph) -> list[Site]:
         fusion.ensures(fused, graph)
         sites.append(Site(counted(fused), path, fused.name or "", fused.op_type))
     return sites
+
+
+def _check_type(fusion: Fusion, node: ir.Node) -> None:
+    """Refuse numbers that the operator which is to take the place of a node is not defined for."""
+    domain, _, op_type = fusion.op.partition("::")
+    schema, dtype = node_types.schema_named(domain, op_type), node.outputs[0].dtype
+    formal = None if schema is None else schema.output(0)
+    if formal is not None and dtype is not None and not formal.takes(dtype):
+        raise RefusalError(f"{op_type} takes no numbers of type {dtype.name}", node)

@@ -222,11 +222,11 @@ class FusionGraph:
             waiting.extend(sources)
 
     def record_shapes(self) -> None:
-        """Write down the shapes of values of which the graph says none; an open size has no name."""
+        """Write down the shapes of values of which the graph says none, or a wrong one; an open size has no name."""
         for node in self.graph:
             for value in node.outputs:
-                shape = self.shapes.fixed(value) if value.shape is None else None
-                if shape is not None:
+                shape = self.shapes.fixed(value)
+                if shape is not None and (value.shape is None or _contradict(value.shape, shape)):
                     value.shape = ir.Shape(shape)
 
     def _as_output(self, old: ir.Value, new: ir.Value) -> ir.Value:
@@ -285,6 +285,15 @@ def _independent(graph: ir.Graph) -> set[ir.Value]:
         if node.op_type == "Shape" or all(_given(value) or value in found for value in sources):
             found.update(node.outputs)
     return found
+
+
+def _contradict(said: ir.Shape, found: Sequence[int | None]) -> bool:
+    """Say whether a shape that a graph says cannot be the one that was worked out."""
+    if len(said) != len(found):
+        return True
+    return any(
+        isinstance(one, int) and other is not None and one != other for one, other in zip(said, found, strict=True)
+    )
 
 
 def _given(value: ir.Value) -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Mapping
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
+from pytest_sdperf import node_types
 from pytest_sdperf.errors import BuildError
 from pytest_sdperf.fusing.contents import Array
+from pytest_sdperf.fusing.derived import derive
 from pytest_sdperf.fusing.fusion_graph import GRAPHS, MICROSOFT, FusionGraph
 
 FLOAT, HALF = ir.DataType.FLOAT, ir.DataType.FLOAT16
@@ -20,6 +20,10 @@ _FLOAT_INPUTS: Mapping[tuple[str, str], frozenset[int]] = {
     (MICROSOFT, "GroupNorm"): frozenset({1, 2}),
     (MICROSOFT, "SkipGroupNorm"): frozenset({1, 2}),
 }
+# Steps of a quantizer are often smaller than any float16, and CPUs draw these random numbers in float32 only.
+_EXACT = frozenset(
+    {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "RandomNormal", "RandomUniform"}
+)  # fmt: skip
 _MOVES = ("Concat", "Slice", "Split", "Identity", "Reshape", "Unsqueeze", "Squeeze", "Expand", "Cast")
 _LARGEST = float(np.finfo(np.float16).max)
 _SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
@@ -30,7 +34,7 @@ def to_half(graph: FusionGraph, *, float32: Collection[str], float32_ops: Collec
 
     The sinusoids of a timestep stay float32, as in torch: in float16 an angle of 999 is off by up to 0.25 radians.
     The scale and offset of a fused group norm stay float32 too, because its kernel takes nothing else, and so do
-    operators that ONNX does not define for float16.
+    operators that are not defined for float16, and those that turn numbers into integers of 8 bits and back.
 
     Args:
         graph: Its floating-point values are float32.
@@ -100,7 +104,7 @@ def _exact_nodes(graph: FusionGraph, ops: Collection[str]) -> dict[ir.Node, None
         follows = node.op_type in _MOVES and sources and all(value.producer() in exact for value in sources)
         if (follows and not _is_half(node)) or 0 in _float_inputs(node, graph):
             exact.add(node)
-    return {node: None for node in graph.graph if node in exact or node.op_type in ops}
+    return {node: None for node in graph.graph if node in exact or node.op_type in ops or node.op_type in _EXACT}
 
 
 def _is_half(node: ir.Node) -> bool:
@@ -109,32 +113,34 @@ def _is_half(node: ir.Node) -> bool:
 
 def _float_inputs(node: ir.Node, graph: FusionGraph) -> frozenset[int]:
     """Return the inputs of a node that cannot be float16."""
-    if node.domain:
-        return _FLOAT_INPUTS.get((node.domain, node.op_type), frozenset())
-    return _float_inputs_of(node.op_type, graph.graph.opset_imports.get("", 0))
-
-
-@functools.cache
-def _float_inputs_of(op_type: str, opset: int) -> frozenset[int]:
-    try:
-        schema = onnx.defs.get_schema(op_type, opset, "")
-    except onnx.defs.SchemaError:
+    if (node.domain, node.op_type) in _FLOAT_INPUTS:
+        return _FLOAT_INPUTS[node.domain, node.op_type]
+    schema = node_types.schema_of(node, opset=graph.graph.opset_imports.get("", 0))
+    if schema is None:
         return frozenset()
-    found = []
-    for index, formal in enumerate(schema.inputs):
-        if "tensor(float)" in formal.types and "tensor(float16)" not in formal.types:
-            found.append(index)
-    return frozenset(found)
+    formals = ((index, schema.input(index)) for index in range(len(node.inputs)))
+    return frozenset(index for index, formal in formals if formal is not None and _is_wide(formal))
+
+
+def _is_wide(formal: node_types.Formal | None) -> bool:
+    """Say whether an input or output may be float32 and not float16."""
+    return formal is not None and formal.takes(FLOAT) and not formal.takes(HALF)
 
 
 def _retype_values(graph: FusionGraph, exact: Collection[ir.Node], float32: Collection[str]) -> None:
     for value in graph.graph.inputs:
         if value.dtype == FLOAT and value.name not in float32:
             value.dtype = HALF
+            if (default := value.const_value) is not None:
+                value.const_value = derive(
+                    [default], narrow, ir.Shape(default.shape.numpy()), dtype=HALF, name=str(value.name)
+                )
     for node in graph.graph:
-        # The further outputs of a LayerNormalization are float32 always.
-        for value in node.outputs[:1] if node.op_type == "LayerNormalization" else node.outputs:
-            if node not in exact and value.dtype == FLOAT:
+        schema = node_types.schema_of(node)
+        for index, value in enumerate(node.outputs):
+            # The further outputs of a LayerNormalization are float32 always.
+            wide = schema is not None and _is_wide(schema.output(index))
+            if node not in exact and value.dtype == FLOAT and not wide:
                 value.dtype = HALF
 
 
@@ -170,8 +176,11 @@ def _cast(
 
 
 def _retype_attributes(node: ir.Node) -> None:
-    if node.op_type == "Cast" and node.attributes["to"].as_int() == int(FLOAT):
-        node.attributes["to"] = ir.AttrInt64("to", int(HALF))
+    """Change the attributes that name the type of the first output, and what a ConstantOfShape holds."""
+    for name in node_types.NAMING:
+        named = node.attributes.get(name)
+        if named is not None and node.outputs[0].dtype == HALF and named.value == int(FLOAT):
+            node.attributes[name] = ir.AttrInt64(name, int(HALF))
     value = node.attributes.get("value")
     if node.op_type == "ConstantOfShape" and (value is None or value.as_tensor().dtype == FLOAT):
         number = np.zeros(1, np.float32) if value is None else value.as_tensor().numpy()

@@ -22,6 +22,10 @@ Shape = tuple[int, ...]
 _STEP = 64
 # Samples and tokens: primes, which no number of heads or channels is made of; a text encoder takes at most 77 tokens.
 _PRIMES = ((11, 13, 17, 19, 23, 29, 31, 37), (41, 43, 47, 53, 59, 61, 67, 71))
+# What may come out alike at both choices and differently at others: whether a size is 2, for example.
+_DECIDING = frozenset(
+    {"Ceil", "Div", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Min", "Mod", "Slice"}
+)
 
 
 class Shapes:
@@ -33,6 +37,7 @@ class Shapes:
         for value in graph.initializers.values():
             evaluation.read_initializer(value, weights)
         self._walks = [_walk(graph, sizes, weights) for sizes in (choices if choices[0] else choices[:1])]
+        self._chosen = _chosen(graph, *self._walks) if len(self._walks) > 1 else set()
 
     def of(self, value: ir.Value) -> tuple[Shape, ...] | None:
         """Return the shape of a value at each choice of open sizes; None where it could not be found."""
@@ -54,7 +59,7 @@ class Shapes:
     def constant(self, value: ir.Value) -> Array | None:
         """Return what a value holds if that does not depend on the inputs; None if it does, or it is a weight."""
         arrays = self.values(value)
-        if arrays is None or any(not equal(arrays[0], other) for other in arrays[1:]):
+        if arrays is None or value in self._chosen or any(not equal(arrays[0], other) for other in arrays[1:]):
             return None
         return arrays[0]
 
@@ -135,3 +140,19 @@ def _walk(graph: ir.Graph, sizes: Mapping[str, int], weights: evaluation.Knowled
     for node in graph:
         evaluation.evaluate(node, known)
     return known
+
+
+def _chosen(graph: ir.Graph, first: evaluation.Knowledge, second: evaluation.Knowledge) -> set[ir.Value]:
+    """Return the values whose known contents hang on a decision about open sizes: no constants, even if alike twice."""
+    found: set[ir.Value] = set()
+
+    def differs(value: ir.Value) -> bool:
+        one, other = (walk[value].array if value in walk else None for walk in (first, second))
+        return one is not None and other is not None and not equal(one, other)
+
+    for node in graph:
+        inputs = [value for value in node.inputs if value is not None]
+        decides = node.op_type in _DECIDING and any(map(differs, inputs))
+        if decides or any(value in found for value in inputs):
+            found.update(value for value in node.outputs if value in first and first[value].array is not None)
+    return found

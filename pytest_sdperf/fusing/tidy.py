@@ -12,17 +12,21 @@ _LARGEST_CONSTANT = 64
 
 
 def unify(model: ir.Model) -> None:
-    """Inline functions and turn constant nodes into initializers, before shapes are looked at."""
+    """Inline functions, turn constant nodes into initializers, and name every node, before shapes are looked at."""
     if model.functions:
         passes.InlinePass()(model)
         model.functions.clear()
     passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    for node in model.graph.all_nodes():
+        # Whatever is said about a node names it.
+        node.name = node.name or next((value.name for value in node.outputs if value.name), node.op_type)
 
 
 def simplify(graph: FusionGraph) -> None:
-    """Remove what computes nothing: constants worked out, views of weights, factors of 1, casts to the same type."""
+    """Remove what computes nothing: constants worked out, views of weights, factors of 1, casts that are not needed."""
+    casts: dict[tuple[ir.Value, int], ir.Value] = {}
     for node in list(graph.graph):
-        if node.graph is None or node.domain != "":
+        if node.graph is None or node.domain != "" or _is_repeated(node, casts, graph):
             continue
         if not _fold_constant(node, graph) and not _fold_view(node, graph):
             _remove_neutral(node, graph)
@@ -34,6 +38,18 @@ def finish(model: ir.Model) -> None:
     model.graph.sort()
     for node in model.graph:
         node.metadata_props.pop(PATH, None)
+
+
+def _is_repeated(node: ir.Node, casts: dict[tuple[ir.Value, int], ir.Value], graph: FusionGraph) -> bool:
+    """Let those who read a cast read an earlier one that is equal: converters put one before every reader."""
+    source = node.inputs[0] if node.op_type == "Cast" else None
+    if source is None or len(node.attributes) > 1:
+        return False
+    first = casts.setdefault((source, node.attributes["to"].as_int()), node.outputs[0])
+    if first is node.outputs[0] or graph.is_output(node.outputs[0]):
+        return False
+    graph.replace(node.outputs[0], first)
+    return True
 
 
 def _fold_constant(node: ir.Node, graph: FusionGraph) -> bool:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Old autoencoders name the projections of their attention differently.
 _DEPRECATED = {".query.": ".to_q.", ".key.": ".to_k.", ".value.": ".to_v.", ".proj_attn.": ".to_out.0."}
+_TEXT_MODEL = "text_model."
 _PICKLES = (".bin", ".ckpt", ".pt", ".pth", ".pkl")
 
 
@@ -31,6 +32,7 @@ def import_weights(part: Component, folder: Path, path: Path) -> None:
         _safetensors_files(folder, part.folder)
     )  # before torch is imported: a wrong folder shows at once
     shapes = _weights.stored_shapes(part, _weights.skeleton(part))
+    sources |= {name: sources[other] for name in set(shapes) - set(sources) if (other := _respelled(name)) in sources}
     missing = sorted(set(shapes) - set(sources))
     if missing:
         raise WeightsError(
@@ -69,6 +71,11 @@ def check_prediction(folder: Path, scheduler_config: Mapping[str, Any]) -> None:
             f"{file} says prediction_type {given!r}, the model predicts {expected!r}. "
             f"It is another model's; choose --model to fit it."
         )
+
+
+def _respelled(name: str) -> str:
+    """Return the other name of a tensor of a text encoder: transformers 5 leaves the name of the inner model out."""
+    return name.removeprefix(_TEXT_MODEL) if name.startswith(_TEXT_MODEL) else f"{_TEXT_MODEL}{name}"
 
 
 def _sources(files: tuple[Path, ...]) -> dict[str, tuple[Path, str]]:

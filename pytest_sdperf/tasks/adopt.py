@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     watch = Stopwatch()
     context.say(f"taking {arguments['component']} from {source}")
     proto = onnx.load(source, load_external_data=False)
-    notes = [*_keep_outputs(proto.graph, arguments["outputs"]), *_adapt_inputs(proto.graph, arguments["inputs"])]
+    notes = _adapt(proto.graph, arguments)
     with disk_errors(Path(arguments["cache_dir"])):
         for name in arguments["data"]:
             (context.out_dir / name).parent.mkdir(parents=True, exist_ok=True)
@@ -60,55 +60,77 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     return {**took, "notes": notes, "limits": find_limits(ir.load(path)), **described}
 
 
-def _keep_outputs(proto: onnx.GraphProto, ports: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Leave the outputs that the model needs, under its names and in its order."""
-    by_name = {value.name: value for value in proto.output}
-    kept = [by_name[port["given"]] for port in ports]
-    dropped = sorted(set(by_name) - {port["given"] for port in ports})
-    # Before names change: an output may be what a node reads.
-    copies = [type(value).FromString(value.SerializeToString()) for value in kept]
-    del proto.output[:]
-    proto.output.extend(copies)
-    notes = [f"outputs {', '.join(dropped)} were left out"] if dropped else []
-    for port in ports:
+def _adapt(proto: onnx.GraphProto, arguments: Mapping[str, Any]) -> list[str]:
+    """Give a graph the inputs and outputs of the model; return what was changed."""
+    inputs, outputs = arguments["inputs"], arguments["outputs"]
+    notes = [*_keep_outputs(proto, outputs), *_keep_inputs(proto, inputs)]
+    # Before any name changes: an output may have the name that an input is to have, and the other way round.
+    given = [*zip(proto.output, outputs, strict=True), *zip(proto.input, inputs, strict=False)]
+    for index, (value, port) in enumerate(given):
         if port["given"] != port["name"]:
-            _rename(proto, port["given"], port["name"])
-            notes.append(f"output {port['given']} is called {port['name']}")
-    return notes
-
-
-def _adapt_inputs(proto: onnx.GraphProto, ports: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Put the inputs into the model's order, under its names and in its shapes; drop those that nobody reads."""
-    initialized = {tensor.name for tensor in proto.initializer}
-    by_name = {value.name: value for value in proto.input}
-    kept = [type(value).FromString(value.SerializeToString()) for value in (by_name[port["given"]] for port in ports)]
-    overridable = [value for value in proto.input if value.name in initialized]
-    overridable = [type(value).FromString(value.SerializeToString()) for value in overridable]
-    dropped = sorted(set(by_name) - {port["given"] for port in ports} - initialized)
-    del proto.input[:]
-    proto.input.extend([*kept, *overridable])
-    notes = [f"inputs {', '.join(dropped)}, which nothing reads, were left out"] if dropped else []
-    for port in ports:
-        if port["given"] != port["name"]:
-            _rename(proto, port["given"], port["name"])
-            notes.append(f"input {port['given']} is called {port['name']}")
-    for index, port in enumerate(ports):
+            _rename(proto, value.name, port["name"])
+            notes.append(f"{'output' if index < len(outputs) else 'input'} {port['given']} is called {port['name']}")
+    for index, port in enumerate(inputs):
         if port["wanted"] is not None:
             _reshape(proto, index, shape=port["shape"], wanted=port["wanted"])
             notes.append(f"input {port['name']} is given as {list(port['shape'])} and used as {list(port['wanted'])}")
     return notes
 
 
+def _keep_outputs(proto: onnx.GraphProto, ports: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Leave the outputs that the model needs, in its order, each a value of its own."""
+    from onnx import helper
+
+    by_name = {value.name: value for value in proto.output}
+    dropped = sorted(set(by_name) - {port["given"] for port in ports})
+    copies = [_copy(by_name[port["given"]]) for port in ports]
+    del proto.output[:]
+    proto.output.extend(copies)
+    held = {value.name for value in (*proto.input, *proto.initializer)}
+    for value in proto.output:
+        if value.name in held:  # it cannot have two names
+            source, value.name = value.name, _unused(proto, f"{value.name}_passed_on")
+            proto.node.append(helper.make_node("Identity", [source], [value.name], name=value.name))
+    return [f"outputs {', '.join(dropped)} were left out"] if dropped else []
+
+
+def _keep_inputs(proto: onnx.GraphProto, ports: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Put the inputs into the model's order; drop those that nobody reads."""
+    initialized = {tensor.name for tensor in proto.initializer}
+    by_name = {value.name: value for value in proto.input}
+    kept = [_copy(by_name[port["given"]]) for port in ports]
+    overridable = [_copy(value) for value in proto.input if value.name in initialized]
+    dropped = sorted(set(by_name) - {port["given"] for port in ports} - initialized)
+    del proto.input[:]
+    proto.input.extend([*kept, *overridable])
+    return [f"inputs {', '.join(dropped)}, which nothing reads, were left out"] if dropped else []
+
+
+def _copy(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    copy = type(value)()
+    copy.CopyFrom(value)
+    return copy
+
+
 def _rename(proto: onnx.GraphProto, old: str, new: str) -> None:
     """Give a value another name wherever it is used; what has that name already gets another one."""
-    if any(new in (*node.input, *node.output) for node in graph.all_nodes(proto)):
+    if new in _names(proto):
         _rename(proto, new, _unused(proto, f"{new}_inner"))
     for node in graph.all_nodes(proto):
         node.input[:] = [new if name == old else name for name in node.input]
         node.output[:] = [new if name == old else name for name in node.output]
-    for value in (*proto.input, *proto.output, *proto.value_info, *proto.initializer):
-        if value.name == old:
-            value.name = new
+    for part in _graphs(proto):
+        for value in (*part.input, *part.output, *part.value_info, *part.initializer):
+            if value.name == old:
+                value.name = new
+
+
+def _graphs(proto: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Yield a graph and those within it."""
+    yield proto
+    for node in graph.all_nodes(proto):
+        for attribute in node.attribute:
+            yield from (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs)
 
 
 def _reshape(proto: onnx.GraphProto, index: int, *, shape: Sequence[int], wanted: Sequence[int]) -> None:
@@ -137,10 +159,14 @@ def _reshape(proto: onnx.GraphProto, index: int, *, shape: Sequence[int], wanted
     kind.shape.SetInParent()
 
 
-def _unused(proto: onnx.GraphProto, stem: str) -> str:
+def _names(proto: onnx.GraphProto) -> set[str]:
     taken = {name for node in graph.all_nodes(proto) for name in (*node.input, *node.output)}
-    taken.update(tensor.name for tensor in proto.initializer)
-    taken.update(value.name for value in proto.input)
+    taken.update(value.name for part in _graphs(proto) for value in (*part.input, *part.output, *part.initializer))
+    return taken
+
+
+def _unused(proto: onnx.GraphProto, stem: str) -> str:
+    taken = _names(proto)
     name, number = stem, 0
     while name in taken:
         number += 1

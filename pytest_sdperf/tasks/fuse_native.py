@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_sdperf import graph
 from pytest_sdperf.clock import Stopwatch
+from pytest_sdperf.errors import BuildError
 from pytest_sdperf.files.disk import disk_errors
 from pytest_sdperf.fusing import record
 from pytest_sdperf.tasks import TaskContext
@@ -31,7 +32,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         graph.
 
     Raises:
-        BuildError: The graph needs an opset without kernels, or the fused model is not valid.
+        BuildError: The graph needs an opset without kernels, or the fused model would not be valid.
         CacheError: The disk is full or read-only.
     """
     import onnx_ir as ir
@@ -54,4 +55,12 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         record.write(context.out_dir, sites)
     took = watch.took()
     context.say(f"checking the optimized graph of {component}")
-    return {**took, "limits": find_limits(model), **graph.describe(path)}
+    try:
+        described = graph.describe(path, strict=True)
+    except BuildError as error:
+        raise BuildError(
+            f"{component} was not optimized ({'+'.join(rungs) or arguments['floating']}): what the fuser native made "
+            f"of it is no valid model. {str(error).rstrip('.')}. Choose fewer rungs, such as --optimization=fp32, or "
+            f"--optimization=as-is for a graph of your own."
+        ) from error
+    return {**took, "limits": find_limits(model), **described}

@@ -36,7 +36,7 @@ class Computer:
 
     def placed(self, array: np.ndarray | Tensor, dtype: ir.DataType | None = None) -> Tensor:
         """Return an array on the device; a floating one in the wide type, or in `dtype` where there is none."""
-        tensor = array if isinstance(array, Tensor) else torch.from_numpy(np.array(array))
+        tensor = array if isinstance(array, Tensor) else torch.from_numpy(_plain(np.array(array)))
         tensor = tensor.to(self._device)
         if not tensor.is_floating_point():
             return tensor
@@ -84,6 +84,13 @@ class Computer:
         if attribute.type in (ir.AttributeType.FLOAT, ir.AttributeType.FLOATS):
             return self.placed(np.array(attribute.value, dtype=np.float32), node.outputs[0].dtype)
         return None
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Return an array in a type that numpy itself has: one of 4 bits, or bfloat16, in a wider one."""
+    if array.dtype.isbuiltin == 1:
+        return array
+    return array.astype(np.int8 if "int" in array.dtype.name else np.float32)
 
 
 def definition_of(node: ir.Node) -> Definition | None:

@@ -14,6 +14,8 @@ import onnx_ir as ir
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from pytest_sdperf.tracing.resizing import resize
+
 Tensor = torch.Tensor
 Definition = Callable[..., Any]
 
@@ -87,29 +89,16 @@ def _split(x: Tensor, sizes: Tensor | None = None, *, axis: int = 0, num_outputs
     return torch.split(x, ints(sizes), axis) if sizes is not None else torch.chunk(x, num_outputs, axis)
 
 
-def _enlarge(
-    x: Tensor,
-    _: Tensor | None = None,
-    scales: Tensor | None = None,
-    sizes: Tensor | None = None,
-    *,
-    mode: str = "nearest",
-    **says: Any,
+def _dequantize(
+    x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0, **_: Any
 ) -> Tensor:
-    if sizes is not None:
-        wanted = ints(sizes)
-    else:
-        assert scales is not None
-        wanted = [int(size * float(scale)) for size, scale in zip(x.shape, scales, strict=True)]
-    if mode == "linear":
-        assert says["coordinate_transformation_mode"] == "half_pixel"
-        assert wanted[:2] == list(x.shape[:2])
-        return F.interpolate(x, wanted[2:], mode="bilinear", align_corners=False)
-    assert (says["nearest_mode"], says["coordinate_transformation_mode"]) == ("floor", "asymmetric")
-    for axis, size in enumerate(wanted):
-        if size != x.shape[axis]:
-            x = x.index_select(axis, torch.arange(size, device=x.device) * x.shape[axis] // size)
-    return x
+    def shaped(each: Tensor) -> Tensor:
+        if block_size:
+            return each.repeat_interleave(block_size, axis).narrow(axis, 0, x.shape[axis])
+        return each.reshape([-1 if place == axis % x.ndim else 1 for place in range(x.ndim)]) if each.ndim else each
+
+    whole = x.to(torch.int64) if zero is None else x.to(torch.int64) - shaped(zero.to(torch.int64))
+    return whole.to(scale.dtype) * shaped(scale)
 
 
 def attention(
@@ -162,6 +151,7 @@ DEFINITIONS: Mapping[str, Definition] = {
     "ConstantOfShape": _filled,
     "Conv": _conv,
     "Cos": torch.cos,
+    "DequantizeLinear": _dequantize,
     "Div": _divide,
     "Dropout": lambda x, *_: (x, torch.ones_like(x, dtype=torch.bool)),
     "Equal": torch.eq,
@@ -190,7 +180,7 @@ DEFINITIONS: Mapping[str, Definition] = {
     "ReduceSum": lambda x, axes, *, keepdims=1: x.sum(ints(axes), bool(keepdims)),
     "Relu": torch.relu,
     "Reshape": _reshape,
-    "Resize": _enlarge,
+    "Resize": resize,
     "Shape": lambda x, *, start=0, end=None: torch.tensor(x.shape[start:end], device=x.device),
     "Sigmoid": torch.sigmoid,
     "Sin": torch.sin,

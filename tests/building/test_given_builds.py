@@ -84,8 +84,8 @@ def test_names_follow_the_model_and_what_it_does_not_need_is_left_out(given):
     np.testing.assert_allclose(found, SAMPLE @ weight + 3, rtol=1e-4, atol=1e-5)
     assert (inputs, results) == (["sample", "timestep"], ["out_sample"])
     assert built.notes == (
-        "output sample_out is called out_sample",
         "inputs return_dict, which nothing reads, were left out",
+        "output sample_out is called out_sample",
     )
 
 

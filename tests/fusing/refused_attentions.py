@@ -25,6 +25,11 @@ FUSED = "com.microsoft.MultiHeadAttention <num_heads = 2> (x, k, v)"
 # A fusion and those before it, the graph, and every refusal: node, operator, reason. A node is named after what it
 # computes (see `by_hand`).
 CASES = {
+    "numbers of another type": (
+        [Attention()],
+        lambda: attention("double[N, S, 16] x, double[N, 6, 16] c", "double[N, S, 16] y"),
+        [("p", "Softmax", "MultiHeadAttention takes no numbers of type DOUBLE")],
+    ),
     "softmax over another axis": (
         [Attention()],
         lambda: attention(p="Softmax <axis = 2> (scores)"),

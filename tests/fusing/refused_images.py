@@ -29,6 +29,23 @@ TWO_NORMS = {
 # A fusion and those before it, the graph, and every refusal: node, operator, reason. A node is named after what it
 # computes (see `by_hand`).
 CASES = {
+    "image of unknown size": (
+        [NhwcConv()],
+        lambda: make(
+            {"n": "NonZero(x)", "c": "Cast <to = 1> (n)", "y": "Conv(c, w)"}, "float[N] x", "float y", {"w": (8, 1, 1)}
+        ),
+        [("y", "Conv", "the shape of its input is not known")],
+    ),
+    "kernel of 8 bits": (
+        [NhwcConv()],
+        lambda: make(
+            {"k": "DequantizeLinear(q, step)", "y": "Conv(x, k)"},
+            "float[N, 4, 6, 6] x",
+            "float[N, 8, 4, 4] y",
+            {"q": np.ones((8, 4, 3, 3), np.int8), "step": np.float32(0.1)},
+        ),
+        [("k", "DequantizeLinear", "its kernel is quantized")],
+    ),
     "convolution in time": (
         [NhwcConv()],
         lambda: make({"y": "Conv(x, w)"}, "float[N, 4, W] x", "float[N, 8, V] y", {"w": (8, 4, 3)}),

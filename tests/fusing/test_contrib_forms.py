@@ -151,13 +151,13 @@ def test_inputs(op_type, inputs, attributes, text):
             "MultiHeadAttention",
             {"query": draw(2, 5, 2, 2, 8)},
             HEADS_SAY,
-            "query [2,5,2,2,8]; supported: query [B,L,num_heads,3,H]",
+            "query [2,5,2,2,8] and num_heads is 2; supported: query [B,L,num_heads,3,H]",
         ),
         (
             "MultiHeadAttention",
             {**KV, "key": draw(2, 7, 2, 2, 8)},
             {"num_heads": 4},
-            "query [2,5,16], key [2,7,2,2,8]; supported: query [B,S,D], key [B,L,num_heads,2,H]",
+            "query [2,5,16], key [2,7,2,2,8] and num_heads is 4; supported: query [B,S,D], key [B,L,num_heads,2,H]",
         ),
     ],
 )

@@ -140,6 +140,7 @@ FUSED = {
     ),
     "causal": (lambda: masked(later(-np.inf)), {"unidirectional": 1}),
     "causal, finite": (lambda: masked(later(LOWEST)), {"unidirectional": 1}),
+    "causal, as old exporters hide": (lambda: masked(later(-1e4)), {"unidirectional": 1}),
     "causal, mask first": (
         lambda: masked(later(LOWEST), scores="Mul(products, scale)\n masked = Add(mask, scores)"),
         {"unidirectional": 1},
@@ -222,6 +223,21 @@ def test_key_and_value_of_one_projection():
     by_hand.fuse(model, Attention(), PackedQkv())
     assert len(heads_of(model)[0].inputs) == 2
     assert max(by_hand.errors(build, model)) < CLOSE
+
+
+def test_a_sequence_behind_several_equal_casts_is_one_sequence():
+    """A converter that keeps the types of inputs puts one cast before every reader."""
+    casts = "{0}1 = Cast <to = 10> (c)\n {0}w = Cast <to = 1> ({0}1)"
+
+    def build():
+        lines = "\n ".join(["Reshape(q, heads)", casts.format("k"), casts.format("v")])
+        return attention(qs=lines, k="MatMul(kw, wk)", v="MatMul(vw, wv)")
+
+    model = build()
+    by_hand.fuse(model, Attention(), PackedQkv())
+    assert len(heads_of(model)[0].inputs) == 2
+    assert rewriting.counts(model)["Cast"] == 2
+    assert max(by_hand.errors(build, model)) < 2.0**-9  # the casts are through float16
 
 
 def test_weights_shared_by_attentions_of_other_heads():

@@ -37,6 +37,40 @@ GRAPHS = {
         lambda: make({"a": "Cast <to = 11> (x)", "b": "Cast <to = 1> (a)", "y": "Relu(b)"}, X, Y, HELD),
         {"Relu": 1, "Cast": 2},
     ),
+    "equal casts": (
+        lambda: make(
+            {
+                "a": "Cast <to = 11> (x)",
+                "b": "Cast <to = 11> (x)",
+                "c": "Cast <to = 1> (a)",
+                "d": "Cast <to = 1> (b)",
+                "y": "Add(c, d)",
+            },
+            X,
+            Y,
+            HELD,
+        ),
+        {"Cast": 2, "Add": 1},
+    ),
+    "equal casts that are outputs": (
+        lambda: make({"y": "Cast <to = 11> (x)", "z": "Cast <to = 11> (x)"}, X, "double y, double z", HELD),
+        {"Cast": 2},
+    ),
+    # Whether a size is 2 says nothing about others, though it is not in any that are tried.
+    "decision about an open size": (
+        lambda: make(
+            {
+                "n": "Shape <end = 1> (x)",
+                "e": "Equal(n, two)",
+                "f": "Cast <to = 1> (e)",
+                "y": "Add(x, f)",
+            },
+            X,
+            Y,
+            {**HELD, "two": np.array([2])},
+        ),
+        {"Shape": 1, "Equal": 1, "Cast": 1, "Add": 1},
+    ),
     "dropout": (lambda: make({"a": "Dropout(x)", "y": "Relu(a)"}, X, Y, HELD), {"Relu": 1}),
     "dropout whose mask is read": (
         lambda: make({"a, mask": "Dropout(x)", "f": "Cast <to = 1> (mask)", "y": "Mul(a, f)"}, X, Y, HELD),

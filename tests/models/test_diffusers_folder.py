@@ -68,6 +68,28 @@ def test_a_text_encoder_is_imported_under_its_released_names(tmp_path):
     assert_equal(imported(place, "text_encoder"), expected)
 
 
+@pytest.mark.parametrize("prefix", ["text_model.", ""], ids=["with-prefix", "without"])
+def test_a_text_encoder_is_imported_in_both_spellings(tmp_path, prefix):
+    """transformers 5 writes its text encoders without the name of the model within, earlier ones with it."""
+    MODEL.draw_weights("text_encoder", tmp_path / "drawn.safetensors")
+    expected = load_file(tmp_path / "drawn.safetensors")
+    place = tmp_path / "pipe" / "text_encoder"
+    place.mkdir(parents=True)
+    spelled = {f"{prefix}{name.removeprefix('text_model.')}": tensor for name, tensor in expected.items()}
+    save_file(spelled, place / "model.safetensors")
+    assert_equal(imported(place, "text_encoder"), expected)
+
+
+def test_what_the_installed_transformers_writes_is_imported(tmp_path):
+    from transformers import CLIPTextConfig, CLIPTextModel
+
+    MODEL.draw_weights("text_encoder", tmp_path / "drawn.safetensors")
+    expected = load_file(tmp_path / "drawn.safetensors")
+    module = CLIPTextModel(CLIPTextConfig(**MODEL.config("text_encoder")))
+    module.save_pretrained(tmp_path / "pipe" / "text_encoder")
+    assert imported(tmp_path / "pipe" / "text_encoder", "text_encoder").keys() == expected.keys()
+
+
 def test_names_of_old_autoencoders_are_understood(vae, decoder):
     old = {}
     for name, tensor in decoder.items():

@@ -10,13 +10,13 @@ import numpy as np
 import onnx_ir as ir
 
 from pytest_sdperf.fusing.contents import Array, distinct
+from pytest_sdperf.fusing.evaluation import HIDDEN
 from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph
 from pytest_sdperf.fusing.heads import merged, source_of
 
 # A kernel's default scale is 1 / sqrt(head size); exporters round its square root to float32.
 _SAME_SCALE = 1e-5
-_HIDDEN = -1e4
 
 
 @dataclass(frozen=True)
@@ -204,4 +204,4 @@ def _hides_later(mask: Array, scale: float) -> bool:
     once = mask[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in mask.strides[:-2])]
     hidden = np.triu(np.ones(once.shape[-2:], dtype=bool), 1)
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.all(np.where(hidden, once * scale < _HIDDEN, once == 0)))
+        return bool(np.all(np.where(hidden, once * scale <= HIDDEN, once == 0)))

@@ -23,8 +23,12 @@ class NhwcConv(Fusion):
     def requires(self, node: ir.Node, graph: FusionGraph) -> ir.Node:
         """Check that it convolves images (N, C, H, W) with weights."""
         shape = graph.shapes.fixed(node.inputs[0]) if node.inputs[0] is not None else None
-        if shape is None or len(shape) != 4:
+        if shape is None:
+            raise RefusalError("the shape of its input is not known", node)
+        if len(shape) != 4:
             raise RefusalError("its input is no image (N, C, H, W)", node)
+        if graph.producer(node.inputs[1], "DequantizeLinear") is not None:
+            raise RefusalError("its kernel is quantized", graph.producer(node.inputs[1]))
         if not graph.is_weight(node.inputs[1], 4):
             raise RefusalError("its kernel is no weight of rank 4", node)
         if len(node.inputs) > 2 and node.inputs[2] is not None and not graph.is_weight(node.inputs[2], 1):

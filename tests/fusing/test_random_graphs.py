@@ -1,0 +1,169 @@
+"""Whatever valid graph comes in: a valid one that computes the same comes out, or a refusal that names a node."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import onnxruntime
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from onnxruntime.capi import onnxruntime_pybind11_state as state
+from random_graphs import ROUNDING, graphs
+from tiny_model import make_catalog
+
+from pytest_sdperf import node_types
+from pytest_sdperf.errors import BuildError
+from pytest_sdperf.fusing import tidy
+from pytest_sdperf.sampling.phases import Silent
+from pytest_sdperf.tasks import TaskContext, adopt, fuse_native, lower
+
+CATALOG = make_catalog()
+LADDER = list(CATALOG.ladder)
+SELECTIONS = {"fp32": LADDER[:1], "fp16": LADDER[:2], "last": LADDER, "last-fp16": [n for n in LADDER if n != "fp16"]}
+KINDS = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64}
+# In units of the largest number: float32, and a few dozen operators in float16.
+CLOSE = {"float32": 1e-4, "float16": 0.02}
+EXAMPLES = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+
+
+def session_of(model):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def call(session, inputs):
+    typed = {value.name: inputs[value.name].astype(KINDS[value.type]) for value in session.get_inputs()}
+    return [np.asarray(array, np.float64) for array in session.run(None, typed)]
+
+
+def drawn(session, *, noise=0.0):
+    """Inputs of a model, at an open size of 2; each number off by a random part of `noise`."""
+    random, inputs = np.random.default_rng(0), {}
+    for value in session.get_inputs():
+        array = random.uniform(-1, 1, [size if isinstance(size, int) else 2 for size in value.shape])
+        inputs[value.name] = array * (1 + noise * random.uniform(-1, 1, array.shape))
+    return inputs
+
+
+def error(found, expected, *, rounding):
+    """In units of the largest number; where numbers are rounded to integers some may come out as their neighbours."""
+    if not np.isfinite(expected).all():
+        return 0.0
+    return float((np.median if rounding else np.max)(np.abs(found - expected)) / max(np.abs(expected).max(), 1))
+
+
+def context(folder, name):
+    (folder / name).mkdir()
+    return TaskContext(folder / name, CATALOG, Silent(), lambda text: None)
+
+
+def fuse(folder, model, selection):
+    """Write a model, optimize it and lower the result; return that."""
+    onnx.save(model, folder / "given.onnx")
+    rungs = SELECTIONS[selection]
+    arguments = {
+        "source": str(folder / "given.onnx"), "component": "unet", "rungs": rungs, "cache_dir": str(folder),
+        "floating": "float16" if "fp16" in rungs else "float32", "float32": [], "float32_ops": [],
+    }  # fmt: skip
+    fuse_native.run(arguments, context(folder, "fused"))
+    lowered = {**arguments, "source": str(folder / "fused" / "model.onnx")}
+    lower.run(lowered, context(folder, "lowered"))
+    return folder / "lowered" / "model.onnx"
+
+
+def usable(model):
+    """A session of what was given; a graph that the runtime has no kernels for is no example."""
+    onnx.checker.check_model(model, full_check=True)
+    try:
+        return session_of(model.SerializeToString())
+    except state.NotImplemented:
+        return assume(condition=False)
+
+
+def optimized(model, selection, inputs):
+    """What a model computes when it is optimized; None where it is refused because of a node that holds a graph."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return call(session_of(str(fuse(Path(folder), model, selection))), inputs)
+        except BuildError as error:
+            text = str(error)
+    assert re.search(r"node [\w/.]+ \((If|Loop)\) holds a graph", text), text
+    return None
+
+
+@EXAMPLES
+@given(graphs(), st.sampled_from(list(SELECTIONS)))
+def test_a_graph_is_optimized_rightly_or_refused_with_the_node(made, selection):
+    model, kinds = made
+    given_session = usable(model)
+    expected = call(given_session, drawn(given_session))
+    found = optimized(model, selection, drawn(given_session))
+    if found is None:
+        assert selection in ("fp16", "last")
+        return
+    own = any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer) or "Cast" in kinds
+    close = CLOSE["float16" if own or selection in ("fp16", "last") else "float32"]
+    for index, (one, other) in enumerate(zip(found, expected, strict=True)):
+        assert one.shape == other.shape
+        # What a norm of equal numbers makes of rounding is no fault of anybody.
+        moved = call(given_session, drawn(given_session, noise=2.0**-9))[index]
+        shaken = error(moved, other, rounding=False)
+        assert error(one, other, rounding=bool(kinds & ROUNDING)) <= close + 8 * shaken
+
+
+@EXAMPLES
+@given(graphs())
+def test_types_that_nobody_wrote_down_are_those_of_onnx(made):
+    model, _ = made
+    del model.graph.value_info[:]
+    wanted = {
+        value.name: value.type.tensor_type.elem_type
+        for value in onnx.shape_inference.infer_shapes(model).graph.value_info
+    }
+    read = ir.from_proto(model)
+    tidy.unify(read)
+    node_types.record(read.graph)
+    found = {value.name: value.dtype for node in read.graph for value in node.outputs}
+    known = {name for name, dtype in found.items() if dtype is not None and wanted.get(name)}
+    assert {name: int(found[name]) for name in known} == {name: wanted[name] for name in known}
+
+
+@EXAMPLES
+@given(graphs(), st.sampled_from(["x", "v1", "y", "w0"]))
+def test_a_graph_is_taken_as_it_is_whatever_its_values_are_called(made, name):
+    model, _ = made
+    given_session = usable(model)
+    expected = call(given_session, drawn(given_session))
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in initialized]
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        onnx.save(model, folder / "given.onnx")
+        ports = {
+            "inputs": [{"given": value.name, "name": "sample", "wanted": None, "shape": []} for value in inputs],
+            "outputs": [
+                {"given": value.name, "name": f"{name}{'_' * index}"} for index, value in enumerate(model.graph.output)
+            ],
+        }
+        arguments = {"source": str(folder / "given.onnx"), "data": [], "component": "unet", "cache_dir": text, **ports}
+        adopt.run(arguments, context(folder, "out"))
+        session = session_of(str(folder / "out" / "model.onnx"))
+        given_inputs = drawn(given_session)
+        found = call(
+            session,
+            {
+                **given_inputs,
+                **{
+                    value.name: array for value, array in zip(session.get_inputs(), given_inputs.values(), strict=False)
+                },
+            },
+        )
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)

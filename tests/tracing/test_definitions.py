@@ -1,0 +1,90 @@
+"""What operators mean, against the kernels of ONNX Runtime, in every form that they have."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+import pytest
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from pytest_sdperf.tracing.computer import Computer
+
+COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
+NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+EXAMPLES = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+
+
+def both(op_type, inputs, weights, *, opset=21, output=TensorProto.FLOAT, **attributes):
+    """What the runtime makes of an operator, and what its definition does; the latter is None for an unknown form."""
+    arrays = {**inputs, **{name: array for name, array in weights.items() if array is not None}}
+    names = [name if name in arrays else "" for name in {**inputs, **weights}]
+    node = helper.make_node(op_type, names, ["y"], **attributes)
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs.items()
+    ]
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items() if array is not None]
+    graph = helper.make_graph([node], "g", infos, [helper.make_tensor_value_info("y", output, None)], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, inputs)
+    read = ir.from_proto(model).graph
+    computer = Computer(read, wide=torch.float64)
+    given_tensors = [None if name == "" else computer.placed(arrays[name]) for name in names]
+    (found,) = computer.outputs(next(iter(read)), given_tensors)
+    return expected, found
+
+
+FORMS = st.fixed_dictionaries(
+    {
+        "mode": st.sampled_from(["nearest", "linear", "cubic"]),
+        "coordinate_transformation_mode": st.sampled_from(COORDINATES),
+        "nearest_mode": st.sampled_from(NEAREST),
+        "exclude_outside": st.sampled_from([0, 1]),
+    }
+)
+
+
+@EXAMPLES
+@given(FORMS, st.tuples(st.integers(2, 6), st.integers(2, 6)), st.sampled_from([0.5, 1.0, 1.5, 2.0, 2.6, 3, 5]))
+def test_resize(says, size, wanted):
+    """A fraction is a factor of both sides, a whole number the size of the first."""
+    x = np.random.default_rng(0).standard_normal((1, 2, *size)).astype(np.float32)
+    if isinstance(wanted, float):
+        weights = {"roi": None, "scales": np.array([1, 1, wanted, wanted], np.float32), "sizes": None}
+    else:
+        weights = {"roi": None, "scales": None, "sizes": np.array([1, 2, wanted, 2 * size[1]])}
+    if says["mode"] != "cubic":
+        says = {**says, "exclude_outside": 0}
+    # The runtime finds places in float32: which neighbour a place between two has is told by its rounding.
+    exact = wanted in (0.5, 1.0, 2.0) and says["coordinate_transformation_mode"] != "align_corners"
+    assume(says["mode"] != "nearest" or exact)
+    expected, found = both("Resize", {"x": x}, weights, **says)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32])
+@pytest.mark.parametrize("zero", [True, False])
+@pytest.mark.parametrize("form", ["tensor", "axis", "blocks"])
+def test_dequantize(kind, zero, form):
+    if form == "blocks" and kind is np.int32:
+        kind = np.int16
+    random = np.random.default_rng(0)
+    x = random.integers(0, 100, (4, 6, 3)).astype(kind)
+    shape = {"tensor": (), "axis": (6,), "blocks": (4, 3, 3)}[form]
+    scale = random.uniform(0.5, 2, shape).astype(np.float32)
+    zeros = np.full(shape, 0 if kind is np.int32 else 7, kind) if zero else None
+    says = {"tensor": {}, "axis": {"axis": -2}, "blocks": {"axis": 1, "block_size": 2}}[form]
+    expected, found = both("DequantizeLinear", {"x": x}, {"s": scale, "z": zeros}, **says)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
+def test_numbers_of_four_bits_are_read():
+    import ml_dtypes
+
+    value = ir.val("w", const_value=ir.tensor(np.array([1, -2, 7], ml_dtypes.int4), name="w"))
+    computer = Computer(ir.Graph([], [], nodes=[]), wide=torch.float64)
+    assert computer.weight(value).tolist() == [1, -2, 7]

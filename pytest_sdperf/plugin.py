@@ -24,6 +24,7 @@ from pytest_sdperf.running.output_files import check_outputs
 from pytest_sdperf.selection.clashes import check_owners
 from pytest_sdperf.selection.items import CASE, case_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.selection.purposes import axes_of, measures, of_fixtures, purpose_of
+from pytest_sdperf.source_tree import find_suites
 from pytest_sdperf.tolerances import check_used, overrides_of
 from pytest_sdperf.values import Case
 
@@ -33,7 +34,8 @@ _REFUSAL = "sdperf_refusal"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options in their long spelling."""
+    """Add the options in their long spelling, before pytest looks for what it is to run."""
+    find_suites()
     add_options(parser)
 
 

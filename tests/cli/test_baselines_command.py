@@ -77,8 +77,8 @@ class User:
 @pytest.fixture
 def user(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])  # pytest adds to it where there is a conftest
-    monkeypatch.delitem(sys.modules, "conftest", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "acme_plugin", raising=False)
     return User(tmp_path, capsys)
 
 
@@ -408,12 +408,13 @@ def test_another_driver_starts_anew_with_a_reason(user, of_results):
 
 
 def test_what_a_plug_in_registered_judges_here_as_in_a_run(user):
-    (user.folder / "conftest.py").write_text(
+    (user.folder / "acme_plugin.py").write_text(
         "from pathlib import Path\n"
         "def pytest_sdperf_register(catalog):\n"
         "    catalog.add_baselines(Path(__file__).parent / 'acme')\n",
         encoding="utf-8",
     )
+    (user.folder / "pytest.ini").write_text("[pytest]\naddopts = -p acme_plugin\n", encoding="utf-8")
     user.stores(stored(), stored(of=case(batch_size=4)))
     (user.folder / "baselines").rename(user.folder / "acme")
     user.saves(report(*SLOW))

@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 from pytest_sdperf import cli
 from pytest_sdperf.building.cache import Cache
 from pytest_sdperf.cli import project
-from pytest_sdperf.cli.run import suites
 
 
 def _make(folder):
@@ -34,16 +30,29 @@ def test_run_is_pytest_on_the_installed_suites_with_the_short_names(monkeypatch)
     monkeypatch.setattr(pytest, "main", main)
     assert cli.main(["run", "--gpu=a100", "-k", "unet", "--help"]) == 0
     assert seen == [
-        ["-p", "sdperf", "-p", "pytest_sdperf.short_names", *suites(), "--gpu=a100", "-k", "unet", "--help"]
+        [
+            "-p",
+            "sdperf",
+            "-p",
+            "pytest_sdperf.short_names",
+            "--pyargs",
+            "pytest_sdperf.suites",
+            "--gpu=a100",
+            "-k",
+            "unet",
+            "--help",
+        ]
     ]
 
 
-def test_the_suites_are_a_package_of_the_wheel_or_a_folder_of_the_source_tree(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
-    assert suites() == ["--pyargs", "pytest_sdperf.suites"]
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    (folder,) = suites()
-    assert folder == str(Path(__file__).resolve().parents[2] / "suites")
+def test_the_suites_of_a_source_tree_have_the_name_that_they_have_in_the_wheel(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    ours = ["-p", "pytest_sdperf.plugin", "--sdperf-component=unet", "--collect-only", "-q"]
+    for name, files in {"pytest_sdperf.suites": 6, "pytest_sdperf.suites.test_fusions": 1}.items():
+        result = pytester.runpytest_subprocess(*ours, "--pyargs", name)
+        assert result.ret == 0, result.stderr.str()
+        assert len({line.partition("::")[0] for line in result.outlines if "::" in line}) == files
+    assert pytester.runpytest_subprocess(*ours, "--pyargs", "pytest_sdperf.suites.test_nothing").ret == 4
 
 
 def test_cache_info_says_how_much_there_is(folder, capsys):
@@ -113,7 +122,7 @@ def test_a_copy_that_is_not_installed_finds_the_folders_too(folder, capsys, monk
 
 
 def test_a_configuration_that_pytest_cannot_read_leaves_the_flag(tmp_path, capsys, monkeypatch):
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --no-such-flag\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nminversion = 99\n")
     monkeypatch.chdir(tmp_path)
     assert cli.main(["cache", "info"]) == 4
     assert capsys.readouterr().err.splitlines()[-1] == (

@@ -23,8 +23,8 @@ MACHINE = {"cores": 2}
 def gate(tmp_path, monkeypatch, capsys):
     """Type `sdperf gate` in a folder with a baseline; return the exit status and what was printed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])  # pytest adds to it where there is a conftest
-    monkeypatch.delitem(sys.modules, "conftest", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "acme_plugin", raising=False)
     (tmp_path / "baselines").mkdir()
     baseline = Baseline(machine=MACHINE, cases={CASE.key: stored()})
     (tmp_path / "baselines" / "h200.json").write_text(to_text(baseline), encoding="utf-8")
@@ -121,12 +121,13 @@ def test_the_baselines_are_those_of_a_run_that_is_started_here(gate, tmp_path):
 
 
 def test_a_baseline_that_a_plug_in_registered_judges_as_in_a_run(gate, tmp_path):
-    (tmp_path / "conftest.py").write_text(
+    (tmp_path / "acme_plugin.py").write_text(
         "from pathlib import Path\n"
         "def pytest_sdperf_register(catalog):\n"
         "    catalog.add_baselines(Path(__file__).parent / 'acme')\n",
         encoding="utf-8",
     )
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p acme_plugin\n", encoding="utf-8")
     (tmp_path / "baselines").rename(tmp_path / "acme")
     status, lines, _ = gate("--gpu=h200", "--baselines=baselines", times_ms=(14.9, 15.0, 15.1))
     assert status == 1
@@ -135,7 +136,7 @@ def test_a_baseline_that_a_plug_in_registered_judges_as_in_a_run(gate, tmp_path)
 
 
 def test_a_configuration_that_cannot_be_read_may_register_baselines(gate, tmp_path):
-    (tmp_path / "conftest.py").write_text("import a_module_that_nobody_has\n", encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nminversion = 99\n", encoding="utf-8")
     status, lines, error = gate("--gpu=h200", "--baselines=baselines")
     assert (status, lines) == (4, [])
     assert error.splitlines()[-1] == (

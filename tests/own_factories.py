@@ -34,6 +34,33 @@ def compiled() -> Any:
     return pipeline
 
 
+# ---------------------------------------------------------------------------- switched on, and in no weight or setting
+
+
+def with_tiling() -> Any:
+    pipeline = make()
+    pipeline.vae.enable_tiling()
+    pipeline.vae.enable_slicing()
+    # What the released autoencoder does beyond 512 pixels, this one does at 64.
+    pipeline.vae.tile_sample_min_size, pipeline.vae.tile_latent_min_size = 32, 4
+    return pipeline
+
+
+def with_free_u() -> Any:
+    pipeline = make()
+    pipeline.enable_freeu(s1=0.9, s2=0.2, b1=1.5, b2=1.6)
+    return pipeline
+
+
+def with_both_switched_off_again() -> Any:
+    pipeline = with_tiling()
+    pipeline.vae.disable_tiling()
+    pipeline.vae.disable_slicing()
+    pipeline.enable_freeu(s1=0.9, s2=0.2, b1=1.5, b2=1.6)
+    pipeline.disable_freeu()
+    return pipeline
+
+
 # ------------------------------------------------------------------------------------------------- silent faults
 
 

@@ -16,7 +16,7 @@ from pytest_sdperf.comparing.remedies import remedies
 from pytest_sdperf.comparing.request import compare_request
 from pytest_sdperf.comparing.roundings import judged_by_several
 from pytest_sdperf.comparing.tensors import compare
-from pytest_sdperf.components import upcasts
+from pytest_sdperf.components import IMAGE, upcasts
 from pytest_sdperf.executing.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.references.of_case import Reference, other_roundings, reference_of
@@ -45,21 +45,44 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
             return compare_request(obtained, against.exact, plain=plain, floating=floating, by=by, remedies=advice)
 
         others = functools.partial(other_roundings, runner, floating)
-        return _saying(against, judged_by_several(compare_with(against.rough), others, compare_with))
+        found = judged_by_several(compare_with(against.rough), others, compare_with)
+        return _saying(against, found, _only_decoding(found), _switched_on(runner))
     agreement = compare(runner.outputs(), against.exact, plain=against.rough, level="component", floating=floating)
     told = "" if math.isfinite(agreement.error + agreement.limit) else advice.get(runner.case.component, "")
     return _saying(against, [dataclasses.replace(agreement, by=by, told=told)])
 
 
-def _saying(against: Reference, agreements: Sequence[Agreement]) -> tuple[Agreement, ...]:
-    """Return agreements with the type of their reference; those beyond a limit say what is to be known of it, too."""
+def _saying(against: Reference, agreements: Sequence[Agreement], *remarks: str) -> tuple[Agreement, ...]:
+    """Return agreements with the type of their reference; the first one beyond its limit says what is to be known."""
 
     def said(one: Agreement) -> Agreement:
         beyond = math.isfinite(one.error) and not one.passed
-        told = " ".join(filter(None, [one.told, against.remark if beyond else ""]))
+        known = remarks if one is first else ()
+        told = " ".join(filter(None, [one.told, *([against.remark, *known] if beyond else [])]))
         return dataclasses.replace(one, reference=against.reference, told=told)
 
+    first = next((one for one in agreements if not one.passed), None)
     return tuple(map(said, agreements))
+
+
+def _only_decoding(agreements: Sequence[Agreement]) -> str:
+    """Say that the latents of a request agree where its image does not; nothing elsewhere."""
+    steps = [one for one in agreements if one.steps]
+    images = [one for one in agreements if one.level == IMAGE]
+    if not steps or not all(one.passed for one in steps) or all(one.passed for one in images):
+        return ""
+    return "The latents after every step agree: only decoding them differs."
+
+
+def _switched_on(runner: CaseRunner) -> str:
+    """Say what the code of a given pipeline switched on that its reference has not."""
+    found = runner.description.switched_on if isinstance(runner, GivenPipelineRunner) else ()
+    if not found:
+        return ""
+    return (
+        f"The pipeline has {', '.join(found)} switched on, and what it is compared with has not: that changes what is "
+        f"computed. Make it without to see whether anything else differs."
+    )
 
 
 def _upcasts(runner: CaseRunner) -> bool:

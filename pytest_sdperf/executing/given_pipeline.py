@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.catalog import Registrar
@@ -33,6 +33,7 @@ class Description:
         scheduler: Name of its scheduler, or the class of one that has no name here.
         watermark: Whether it marks its images.
         upcasts_decoder: Whether the configuration of its VAE says `force_upcast`.
+        switched_on: What its code switched on that changes what it computes, and plain classes leave off.
     """
 
     identity: str
@@ -42,6 +43,7 @@ class Description:
     scheduler: str
     watermark: bool
     upcasts_decoder: bool = False
+    switched_on: Sequence[str] = ()
 
     def completed(self, case: Case) -> Case:
         """Return a case with what only the pipeline itself could say."""

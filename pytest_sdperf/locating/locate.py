@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from pytest_sdperf.comparing.tensors import compare
 from pytest_sdperf.executing.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.interpreter import pip
 from pytest_sdperf.locating import graphs, modules
 from pytest_sdperf.locating.question import Question, torch_outputs
 from pytest_sdperf.references.which import by_torch, floating_of
@@ -30,6 +32,7 @@ _OWN_PIPELINE = (
     "written down. Name its parts to find out more: --sdperf-model=NAME with "
     "--sdperf-weights=FOLDER builds the same components from the same weights."
 )
+_MISSING = re.compile(r"No module named '([\w.]+)'")
 _ACCUMULATED = (
     "Given what it was given in this request, each component agrees with its reference: what went wrong lies between "
     "them, or adds up over the steps."
@@ -50,8 +53,18 @@ def locate(runner: CaseRunner, found: Sequence[Agreement], *, settings: Settings
     try:
         return _locate(runner, found, folder=settings.reproductions, real_weights=settings.real_weights)
     except Exception as error:  # noqa: BLE001 - whatever it is, what the comparison said must stand
-        lines = str(error).strip().splitlines()
-        return Located(runner.case.component, "hidden", told=f"Looking inside failed: {lines[0] if lines else error}")
+        return Located(runner.case.component, "hidden", told=_failed(error))
+
+
+def _failed(error: Exception) -> str:
+    """Say why nobody could look inside, and what to install where a package is missing."""
+    lines = str(error).strip().splitlines()
+    told = f"Looking inside failed: {lines[0] if lines else error}"
+    missing = _MISSING.search(told)
+    if missing is None:
+        return told
+    package = missing[1].partition(".")[0]
+    return f"{told}. The search computes with {package}; to have it, type: {pip()} install {package}"
 
 
 def _locate(runner: CaseRunner, found: Sequence[Agreement], *, folder: Path, real_weights: bool) -> Located:

@@ -64,10 +64,9 @@ def _rest(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None
 def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     outcomes = [report.outcome for report in reports if report.outcome is not None]
     compared = any(report.agreements for report in reports)
-    if not outcomes and not compared:
-        failed = any(report.problem for report in reports)
-        again = ("run what failed again, once its reason is gone", _failed_again(run))
-        return again if failed else ("see what these options collect", _collect(run))
+    broken = any(report.problem for report in reports)
+    if not outcomes and not compared and not broken:
+        return "see what these options collect", _collect(run)
     disagree = any(report.disagreements for report in reports)
     unlike = _another_driver(reports, run) or _side_a(reports, run)
     if unlike and not disagree and Outcome.REGRESSED not in outcomes:
@@ -77,6 +76,7 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
         (disagree, f"look at the disagreement{' alone' if alone else ''}, before any time"),
         (Outcome.REGRESSED in outcomes, f"measure what regressed again{', alone' if alone else ''}"),
         (Outcome.INVALID in outcomes, "measure what was invalid again, once its reason is gone"),
+        (broken, "run what failed again, once its reason is gone"),
     ):
         if failed:
             return why, _failed_again(run)

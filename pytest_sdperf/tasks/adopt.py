@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     import onnx
 
 FILE = "model.onnx"
+
+# What the checker and onnxruntime say of an operator that they do not have: the same file would be refused again.
+_UNKNOWN = re.compile(r"No Op registered for|is not a registered function/op|No Schema registered for", re.IGNORECASE)
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
@@ -56,7 +60,9 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     try:
         described = graph.describe(path)
     except BuildError as error:
-        raise BuildError(f"{source} cannot be used: {str(error).rstrip('.')}. Export it again.") from error
+        told = str(error).rstrip(".")
+        way = "without that operator, which onnxruntime does not have" if _UNKNOWN.search(told) else "again"
+        raise BuildError(f"{source} cannot be used: {told}. Export it {way}.") from error
     return {**took, "notes": notes, "limits": find_limits(ir.load(path)), **described}
 
 

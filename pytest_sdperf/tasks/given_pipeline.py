@@ -55,6 +55,11 @@ def describe(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, An
             "scheduler": scheduler_name(twin.scheduler),
             "watermark": getattr(pipeline, "watermark", None) is not None,
             "upcasts_decoder": bool(pipeline.vae.config.force_upcast),
+            "switched_on": [
+                f"{what} of the {name}"
+                for name in SUPPORTED[type(twin).__name__]
+                for what in switched_on(unwrapped(getattr(pipeline, name)))
+            ],
         }
 
 
@@ -193,8 +198,16 @@ def _manner(part: Any) -> str:
     if kernels and all(tensor.is_contiguous(memory_format=torch.channels_last) for tensor in kernels):
         words.append("channels-last")
     words += sorted({type(processor).__name__ for processor in getattr(module, "attn_processors", {}).values()})
+    words += switched_on(module)
     own = plain_class(module)
     return " ".join(words if own is type(module) else [type(module).__name__, *words])
+
+
+def switched_on(module: Any) -> list[str]:
+    """Return what changes what a module computes, and is neither in its weights nor in its settings."""
+    free_u = any(getattr(block, "b1", None) is not None for block in getattr(module, "up_blocks", ()))
+    found = {"tiling": getattr(module, "use_tiling", False), "slicing": getattr(module, "use_slicing", False)}
+    return [name for name, on in {**found, "FreeU": free_u}.items() if on]
 
 
 def _source(module: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -126,8 +128,30 @@ def test_a_graph_that_is_not_valid(given):
         build(given(model))
     assert str(raised.value) == (
         f"{given.path} cannot be used: the ONNX checker refuses model.onnx: No Op registered for NoSuchOperator with "
-        "domain_version of 18 ==> Context: Bad node spec for node. Name: sum OpType: NoSuchOperator. Export it again."
+        "domain_version of 18 ==> Context: Bad node spec for node. Name: sum OpType: NoSuchOperator. Export it "
+        "without that operator, which onnxruntime does not have."
     )
+
+
+def test_an_operator_of_a_domain_that_onnxruntime_does_not_have(given):
+    model = make_unet()
+    model.graph.node[2].op_type, model.graph.node[2].domain = "FooAdd", "acme"
+    model.opset_import.append(onnx.helper.make_opsetid("acme", 1))
+    with pytest.raises(BuildError) as raised:
+        build(given(model))
+    assert re.fullmatch(
+        rf"{re.escape(str(given.path))} cannot be used: onnxruntime \S+ refuses model\.onnx: .* acme:FooAdd\(-1\) is "
+        r"not a registered function/op\. Export it without that operator, which onnxruntime does not have\.",
+        str(raised.value),
+    )
+
+
+def test_what_is_damaged_is_to_be_exported_again(given):
+    model = make_unet()
+    model.graph.node[2].input[1] = "nothing-makes-it"
+    with pytest.raises(BuildError) as raised:
+        build(given(model))
+    assert str(raised.value).endswith(". Export it again.")
 
 
 def test_a_reference_in_float32_and_in_float16_unfused(given):

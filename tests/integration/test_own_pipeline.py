@@ -24,6 +24,17 @@ PIPELINE = """
     def make():
         return StableDiffusionPipeline.from_pretrained("thin", safety_checker=None)
 
+    def tiled():
+        pipeline = make()
+        pipeline.vae.enable_tiling()
+        pipeline.vae.tile_sample_min_size, pipeline.vae.tile_latent_min_size = 32, 4
+        return pipeline
+
+    def free():
+        pipeline = make()
+        pipeline.enable_freeu(s1=0.9, s2=0.2, b1=1.5, b2=1.6)
+        return pipeline
+
     class Unguided(StableDiffusionPipeline):
         do_classifier_free_guidance = False
 """
@@ -71,6 +82,23 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
     assert "pipeline StableDiffusionPipeline -> Unguided" in joined(report_of(second))
     assert second.parseoutcomes()["failed"] >= 1
     assert any(line.startswith("FAILED test_mine.py::test_outputs[mypipe.make") for line in second.outlines)
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        ("tiled", "The latents after every step agree: only decoding them differs. The pipeline has tiling of the vae"),
+        ("free", "The pipeline has FreeU of the unet"),
+    ],
+)
+def test_what_the_code_switched_on_is_named_where_the_pipeline_disagrees(own, function, told):
+    result = own.run(f"--sdperf-pipeline=mypipe:{function}", *SMALL, "-k", "outputs", "--sdperf-locate=off")
+    result.assert_outcomes(failed=1)
+    assert (
+        f"{told} switched on, and what it is compared with has not: that changes what is computed. Make it without to "
+        "see whether anything else differs."
+    ) in " ".join(own.failures())
+    assert ("only decoding" in result.stdout.str()) == (function == "tiled")
 
 
 def test_what_the_function_raises_ends_the_run_before_its_first_test(own):

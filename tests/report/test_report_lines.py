@@ -423,6 +423,16 @@ def test_the_next_command_where_a_test_failed_before_anything_was_judged():
     assert text(lines) == f"next, run what failed again, once its reason is gone:\n{RUN.command} --lf"
 
 
+@pytest.mark.parametrize("outcome", [Outcome.HELD, Outcome.NEW, Outcome.GAP, Outcome.IMPROVED, Outcome.INCONCLUSIVE])
+def test_a_test_that_failed_comes_before_whatever_else_could_be_done(outcome):
+    reports = [
+        CaseReport("t", case(), problem="the graph is refused"),
+        CaseReport("u", case(), verdicts=(Verdict(outcome, "c", "S.", "latency"),)),
+    ]
+    lines = next_lines(reports, RUN, width=80)
+    assert text(lines) == f"next, run what failed again, once its reason is gone:\n{RUN.command} --lf"
+
+
 def test_an_option_is_not_repeated():
     run = dataclasses.replace(RUN, command="pytest suites --lf")
     assert text(next_lines([REPORTS[2]], run, width=80)).splitlines()[-1] == "pytest suites --lf"

@@ -162,7 +162,24 @@ def test_a_pipeline_says_what_it_is(context):
         "scheduler": "pndm",
         "watermark": False,
         "upcasts_decoder": False,
+        "switched_on": [],
     }
+
+
+@pytest.mark.parametrize(
+    ("function", "told", "settings"),
+    [
+        ("with_tiling", ["tiling of the vae", "slicing of the vae"], ("", " tiling slicing")),
+        ("with_free_u", ["FreeU of the unet"], (" FreeU", "")),
+        ("with_both_switched_off_again", [], ("", "")),
+    ],
+)
+def test_what_code_switches_on_is_told_and_is_another_manner_of_the_same_case(function, told, settings, context):
+    found = given_pipeline.describe(job(function), context)
+    assert found["switched_on"] == told
+    assert found["identity"] == given_pipeline.describe(job("make"), context)["identity"]
+    facts = given_pipeline.run(job(function), context)["facts"]["settings"]
+    assert [facts["unet"], facts["vae"]] == [f"float32 AttnProcessor2_0{more}" for more in settings]
 
 
 def test_measuring_counts_calls_once_and_says_what_ran(context):

@@ -1,10 +1,12 @@
 """Shows device time in pytest-benchmark's tables, JSON and comparisons, where that plugin is installed.
 
-The suite measures and judges by itself, whatever pytest-benchmark is told; this only replays the samples to it.
+The suite measures and judges by itself, and this only replays the samples to it; but what `--benchmark-only` and
+`--benchmark-skip` are for, they do for our tests, too.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -14,6 +16,7 @@ import pytest
 from pytest_sdperf.clock import DeviceClock
 from pytest_sdperf.device import Device
 from pytest_sdperf.errors import OptionError
+from pytest_sdperf.units import plural
 from pytest_sdperf.values import to_json
 
 MACHINE_KEY = "sdperf_device"
@@ -31,7 +34,48 @@ class Benchmark(Protocol):
 def is_active(config: pytest.Config) -> bool:
     """Whether pytest-benchmark is loaded and would accept a result."""
     skipped = config.getoption("benchmark_skip", None)
-    return skipped is not None and (not skipped or bool(config.getoption("benchmark_only")))
+    return skipped is not None and not is_codspeed(config) and (not skipped or bool(config.getoption("benchmark_only")))
+
+
+def skips(config: pytest.Config) -> bool:
+    """Whether tests that measure are to be left out."""
+    return bool(config.getoption("benchmark_skip", default=False)) and not config.getoption(
+        "benchmark_only", default=False
+    )
+
+
+def is_codspeed(config: pytest.Config) -> bool:
+    """Whether pytest-codspeed runs this session: what bears a mark of pytest-benchmark becomes its own benchmark."""
+    asked = config.getoption("codspeed", None)
+    return asked is not None and (asked or "CODSPEED_ENV" in os.environ)
+
+
+def disabled_told(config: pytest.Config) -> str:
+    """Say that tests measure although their user switched pytest-benchmark off; empty where nobody did."""
+    asked = config.getoption("benchmark_disable", default=False) and not config.getoption(
+        "benchmark_enable", default=False
+    )
+    if not asked or is_codspeed(config):
+        return ""
+    return (
+        "--benchmark-disable is about pytest-benchmark alone: cases are measured and judged all the same. "
+        "--benchmark-skip leaves them out."
+    )
+
+
+def codspeed_told(config: pytest.Config, count: int) -> str:
+    """Say that pytest-codspeed took tests away; empty where it did not.
+
+    Args:
+        config: pytest's.
+        count: Tests with a case that were collected and shall not run.
+    """
+    if not (is_codspeed(config) and count):
+        return ""
+    return (
+        f"narrowed: --codspeed left out {plural(count, 'test')} with a case: pytest-codspeed runs its own benchmarks "
+        f"alone. Leave it out to judge them."
+    )
 
 
 def give_clocks(items: Iterable[pytest.Item]) -> None:

@@ -39,6 +39,44 @@ TEST = """
 """
 
 
+OTHERS = """
+    import pytest
+
+    @pytest.mark.sdperf(engines="torch", components="unet")
+    def test_case(case): pass
+    def test_other(): pass
+    def test_theirs(benchmark): benchmark(lambda: 1)
+"""
+# What pytest-codspeed does to a session: its own benchmarks are what has the fixture or the mark.
+CODSPEED = """
+    import os
+    import pytest
+
+    def pytest_addoption(parser):
+        parser.addoption("--codspeed", action="store_true", default=False)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(config, items):
+        if config.getoption("--codspeed") or os.environ.get("CODSPEED_ENV") is not None:
+            out = [i for i in items if not (i.get_closest_marker("benchmark") or "benchmark" in i.fixturenames)]
+            config.hook.pytest_deselected(items=out)
+            items[:] = [item for item in items if item not in out]
+"""
+BENCHMARK_FIXTURE = """
+    @pytest.fixture
+    def benchmark():
+        return None
+"""
+DISABLED = (
+    "--benchmark-disable is about pytest-benchmark alone: cases are measured and judged all the same. "
+    "--benchmark-skip leaves them out."
+)
+LEFT_BY_CODSPEED = (
+    "narrowed: --codspeed left out 2 tests with a case: pytest-codspeed runs its own benchmarks alone. Leave it out to "
+    "judge them."
+)
+
+
 @pytest.fixture
 def benched(pytester, sdperf):
     """Run one test whose device times are 0.5, 0.25 and 1 s."""
@@ -74,12 +112,51 @@ def test_its_marker_of_the_user_is_kept(benched, pytester):
     assert (found["group"], found["stats"]["max"]) == ("steps", 1.0)
 
 
-@pytest.mark.parametrize("flag", ["--benchmark-disable", "--benchmark-skip", "--benchmark-cprofile=tottime"])
+@pytest.mark.parametrize("flag", ["--benchmark-disable", "--benchmark-cprofile=tottime"])
 def test_our_tests_run_whatever_it_is_told(benched, pytester, flag):
     pytester.makepyfile(test_it=TEST + "        print('measured')\n")
     result = benched(flag, "-s")
     result.assert_outcomes(passed=1)
     assert "measured" in result.stdout.str()
+    assert result.outlines.count(DISABLED) == (flag == "--benchmark-disable")
+
+
+def test_without_benchmarks_means_without_ours_and_it_is_said(benched, pytester):
+    pytester.makepyfile(test_other=OTHERS)
+    result = benched("--benchmark-skip")
+    result.assert_outcomes(passed=2, skipped=1, deselected=1)
+    assert result.ret == 0
+    assert result.outlines.count("narrowed: --benchmark-skip left out 1 test that measure") == 1
+
+
+def test_a_run_of_benchmarks_alone_without_benchmarks_is_no_success(benched):
+    result = benched("--benchmark-skip")
+    result.assert_outcomes(deselected=1)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+@pytest.mark.parametrize("flags", [None, [], ["--benchmark-skip"], ["--benchmark-disable"]])
+@pytest.mark.parametrize("by", ["--codspeed", "CODSPEED_ENV"])
+def test_what_codspeed_takes_away_is_said(benched, pytester, monkeypatch, by, flags):
+    others = [] if flags is None else BENCHMARK
+    pytester.makepyfile(codspeed=CODSPEED, test_other=OTHERS.replace("benchmark(lambda: 1)", "pass"))
+    pytester.makeconftest(CONFTEST + BENCHMARK_FIXTURE)
+    pytester.syspathinsert()
+    if by == "CODSPEED_ENV":
+        monkeypatch.setenv(by, "local")
+    asked = [by] if by == "--codspeed" else []
+    result = benched(*asked, *(flags or []), plugins=["codspeed", *others])
+    assert (result.ret, result.parseoutcomes()["deselected"]) == (0, 3)
+    assert result.outlines.count(LEFT_BY_CODSPEED) == 1
+    assert DISABLED not in result.outlines
+
+
+def test_without_its_option_codspeed_takes_nothing_away(benched, pytester):
+    pytester.makepyfile(codspeed=CODSPEED)
+    pytester.syspathinsert()
+    result = benched(plugins=["codspeed", "pytest_benchmark.plugin"])
+    result.assert_outcomes(passed=1)
+    assert LEFT_BY_CODSPEED not in result.outlines
 
 
 def test_only_benchmarks_includes_ours(benched, pytester):

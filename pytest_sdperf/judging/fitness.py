@@ -109,6 +109,14 @@ def _sample_problems(measurement: Measurement, stored: StoredCase | None, *, pol
             f"{opening(measurement.case)} was measured by {plural(len(samples), 'process', 'processes')} instead of "
             f"{max(policy.processes, 1)}.",
         )
+    watched = dict.fromkeys(name for sample in samples for name in sample.facts.get("instrumented", ()))
+    if watched:
+        yield invalid(
+            "instrumented",
+            f"{opening(measurement.case)} was measured while its code was watched by {', '.join(watched)}, which takes "
+            f"time and memory. Start pytest without it; coverage reaches no process that measures where [run] has no "
+            f"`patch = subprocess` and COVERAGE_PROCESS_START is not set.",
+        )
     for number, sample in enumerate(samples, 1):
         if not sample.iterations_s:
             yield invalid("latency-missing", f"Process {number} of {len(samples)} timed no {what} run.")

@@ -15,6 +15,7 @@ from typing import Protocol
 from pytest_sdperf.clock import Clock, monotonic_s
 from pytest_sdperf.machine import host_memory
 from pytest_sdperf.machine.host_processor import watch_waiting
+from pytest_sdperf.sampling.instruments import instruments_of_worker
 from pytest_sdperf.sampling.phases import PhaseListener
 from pytest_sdperf.values import Sample
 
@@ -69,8 +70,8 @@ def take_sample(
 
     Returns:
         A sample whose `load_s` and further `facts` are left to the caller. Its facts hold `waited`, the share of their
-        time that the threads of this process waited for a processor, where the kernel tells; of a self-test also
-        `slowdowns`.
+        time that the threads of this process waited for a processor, where the kernel tells; of a worker whose code is
+        watched `instrumented`, what watches; of a self-test also `slowdowns`.
     """
     peaks = _Peaks(allocator_peak)
     first_s = _watched_run(call, "first_run", listener, peaks, now_s=now_s)
@@ -79,6 +80,7 @@ def take_sample(
         warmup_runs = _warm_up(call, plan, now_s)
     with listener.phase("timed"):
         block, slowed = _slowed(call, plan, now_s) if plan.slowdowns else (_timed(call, plan, now_s), [])
+    watched = instruments_of_worker()
     return Sample(
         iterations_s=block.iterations_s,
         first_run_s=first_s,
@@ -88,7 +90,11 @@ def take_sample(
         memory_source="host" if on_cpu and peaks.host else "",
         peaks_bytes={way: runs for way, runs in (("allocator", peaks.allocator), ("host", peaks.host)) if runs},
         warmup_runs=warmup_runs,
-        facts={**block.facts, **({"slowdowns": slowed} if slowed else {})},
+        facts={
+            **block.facts,
+            **({"instrumented": watched} if watched else {}),
+            **({"slowdowns": slowed} if slowed else {}),
+        },
     )
 
 

@@ -18,7 +18,5 @@ def test_what_was_measured_while_its_code_was_watched_is_invalid_and_names_what_
     result = acme.run()
     assert result.ret == 10
     told = " ".join(" ".join(result.outlines).split())
-    assert (
-        "was measured while its code was watched by sys.settrace (sitecustomize), which takes time and memory." in told
-    )
+    assert "was measured while its code was watched by sys.settrace (sitecustomize), which takes" in told
     assert "[instrumented]" in told

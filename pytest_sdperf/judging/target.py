@@ -12,6 +12,7 @@ from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 METRIC = "fusions"
 SHOWN = 3
+EVERY_PLACE = "--sdperf-explain=FILE"
 
 Counts = Mapping[str, int]
 
@@ -27,6 +28,7 @@ def judge_against_target(
     allowed_by: str = "torch module",
     float32_products: Counts = MappingProxyType({}),
     given: bool = False,
+    every_place: str = EVERY_PLACE,
 ) -> Verdict:
     """Judge the operators of one graph.
 
@@ -45,6 +47,7 @@ def judge_against_target(
             verdict.
         float32_products: Products that compute in float32 in a graph of half precision, where none was asked to.
         given: Whether somebody else exported the graph, who may have wanted that.
+        every_place: Where all of what is explained is to be found: a file, or what writes one.
 
     Returns:
         REGRESSED below what is known (or below the target, for our own) or where products left half precision, GAP at
@@ -86,7 +89,8 @@ def judge_against_target(
     else:
         sentence = f"{what} has every operator that its {allowed_by} allows ({expected:.0f})."
         outcome, code = Outcome.HELD, "as-derived"
-    details = _details(explanation, case, first=lost) if explanation and (lost or short_of) else ()
+    told = explanation if lost or short_of else None
+    details = _details(told, case, first=lost, every_place=every_place) if told else ()
     return Verdict(outcome, code, sentence, METRIC, float(sum(got.values())), expected, details=details)
 
 
@@ -96,12 +100,12 @@ def lacking(counts: Counts, target: Counts, most: Counts) -> str:
     return _listed(_short_of(got, target, target) or _over(counts, most))
 
 
-def _details(explanation: Explanation, case: Case, *, first: Mapping[str, str]) -> tuple[str, ...]:
+def _details(explanation: Explanation, case: Case, *, first: Mapping[str, str], every_place: str) -> tuple[str, ...]:
     """Return the first problems, those of lost operators before others."""
     if not explanation.located:
         return (f"where and why is not known: {'; '.join(explanation.notes) or 'the fuser left no record'}",)
     ordered = sorted(explanation.unfused, key=lambda one: one.op not in first)
-    return tuple(sentences(ordered, component=case.component, most=SHOWN, all_of_them="--sdperf-explain=FILE"))
+    return tuple(sentences(ordered, component=case.component, most=SHOWN, all_of_them=every_place))
 
 
 def in_float32(products: Counts) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_sdperf.baselines import published
+from pytest_sdperf.baselines import privacy, published
 from pytest_sdperf.baselines.shipped import measured
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import DRIVER
@@ -184,7 +184,8 @@ def gate_lines(gated: Gated, *, results: Path, width: int) -> Iterator[Line]:
     yield Line(f"results    {_title(saved, results)}")
     for problem in gated.problems:
         yield Line(f"INVALID {problem}", ("red",))
-    run = dataclasses.replace(saved.run, updating=False, in_process=False, results=str(results))
+    command = privacy.restored(saved.run.command, privacy.identity()) or saved.run.command
+    run = dataclasses.replace(saved.run, command=command, updating=False, in_process=False, results=str(results))
     yield from report_lines(
         gated.reports,
         run.against(gated.sources, gated.reports),

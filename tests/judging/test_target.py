@@ -175,6 +175,15 @@ def test_what_was_lost_is_explained_before_what_was_never_there():
     ]
 
 
+@pytest.mark.parametrize(("sites", "last"), [(9, "and 6 more: sites.json"), (3, None)])
+def test_where_every_place_is_written_its_file_is_named_and_no_option(sites, last):
+    missing = [Unfused(QKV, f"unet.b.{i}.attn1", f"left by rule {i}", QKV) for i in range(sites)]
+    verdict = judge_against_target(
+        CASE, {}, TARGET, known=None, explanation=Explanation(TARGET, tuple(missing)), every_place="sites.json"
+    )
+    assert (verdict.details[3:] or (None,)) == (last,)
+
+
 def test_a_fuser_that_left_no_record():
     explained = [Explanation(TARGET, notes=notes, located=False) for notes in ((), ("TypeError: x",))]
     details = [judge_against_target(CASE, {CONV: 97}, TARGET, known=None, explanation=one).details for one in explained]

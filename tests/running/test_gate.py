@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_values import CASE, case, measurement, session, stored
 
+from pytest_sdperf.baselines.privacy import identity
 from pytest_sdperf.baselines.sources import Source, Sources
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.errors import ResultsError
@@ -17,7 +18,7 @@ from pytest_sdperf.judging.policy import Policy, fail_on_field
 from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.course import NARROWED, Course
-from pytest_sdperf.report.results import SavedResults
+from pytest_sdperf.report.results import SavedResults, read_results, write_results
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.unused import SILENT
 from pytest_sdperf.running.gate import check_device, gate_lines, judge_saved, stricter
@@ -175,6 +176,15 @@ def test_tolerances_of_the_run_are_listed_again():
     lines = gate_lines(gated, results=Path("r.json"), width=100)
     text = "  latency 8 % for 1 case, says [[tool.sdperf.tolerances]] 1: two algorithms"
     assert [line.text for line in lines].count(text) == 1
+
+
+def test_a_saved_command_can_be_typed_as_it_was_though_no_home_is_saved(tmp_path):
+    home, path = identity().home, tmp_path / "r.json"
+    command = f"pytest {home}/suites '--json={home}/my results.json' /mnt{home}/x"
+    write_results(path, saved(report(health=("hot",)), run=dataclasses.replace(RUN, command=command)))
+    assert f" {home}/" not in path.read_text()
+    found = judge_saved(read_results(path), sources(None), policy=POLICY)
+    assert [line.text for line in gate_lines(found, results=path, width=100)][-1] == f"{command} --lf"
 
 
 def test_the_report_is_the_one_of_a_run_and_ends_with_how_to_accept():

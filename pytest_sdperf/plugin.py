@@ -131,6 +131,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     try:
         check_outputs(shared.run.settings)
         this.check_weights([item.nodeid for item in needy if purpose_of(item).executes])
+        this.check_torch([item.nodeid for item in ours if not is_skipped(item) and purpose_of(item).makes])
         if needy:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)

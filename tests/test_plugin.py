@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import shlex
 import sys
 
 import pytest
+from given_folders import make_unet, write
 
 from pytest_sdperf import cli
 from pytest_sdperf.fixtures.measurements import BESIDE_OTHERS
@@ -221,6 +223,51 @@ def test_without_weights_graphs_are_looked_at(pytester, sdperf):
     pytester.makepyfile(test_it="def test_look(build): assert build.weights == 'none'\ndef test_step(bench): pass")
     result = sdperf("--sdperf-weights=none", "-k", "look", "--sdperf-component=unet", "--sdperf-optimization=fp16")
     result.assert_outcomes(passed=1, skipped=1, deselected=2)
+
+
+@pytest.fixture
+def bare(monkeypatch):
+    """An environment without torch, as `pip install pytest-sdperf` makes it."""
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "torch" else find(name, *more))
+
+
+@pytest.mark.parametrize("fixture", ["build", "runner", "agree", "bench", "drift", "replay", "pictures", "interleave"])
+def test_without_torch_one_sentence_says_what_to_install_before_the_first_test(pytester, sdperf, bare, fixture):
+    pytester.makepyfile(f"def test_it({fixture}): pass")
+    result = sdperf(*UNETS)
+    result.assert_outcomes()
+    assert result.ret == 4
+    (said,) = filter(None, result.errlines)
+    first, others = said.removeprefix("ERROR: torch is not installed, and ").split(" and ", 1)
+    assert first.startswith("test_without_torch_one_sentence_says_what_to_install_before_the_first_test.py::test_it[")
+    assert others.split(" cannot run")[1] == (
+        " without it: models are made and exported with it. In a clone of pytest_sdperf type pip install '.[cpu]'."
+    )
+
+
+def test_without_torch_nothing_is_asked_of_tests_that_make_nothing(pytester, sdperf, bare):
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_known(case, device): pass
+
+        @pytest.mark.skip("not today")
+        def test_later(runner): pass
+        """
+    )
+    result = sdperf(*UNETS)
+    assert result.ret == 0
+    assert result.parseoutcomes().keys() == {"passed", "skipped"}
+
+
+def test_graphs_that_are_given_need_no_torch(pytester, sdperf, bare):
+    write(pytester.path / "given", "unet", make_unet())
+    pytester.makepyfile("def test_it(case, build): pass")
+    result = sdperf("--sdperf-onnx-dir=given", "--sdperf-component=unet", "--sdperf-fuser=native")
+    assert "torch is not installed" not in result.stderr.str()
+    assert result.ret != 4
 
 
 def test_a_selection_without_device_runs_anywhere(pytester, sdperf):

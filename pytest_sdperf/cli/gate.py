@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_sdperf.baselines.files import write_atomically
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.cli.command import Commands
-from pytest_sdperf.cli.project import ELSEWHERE, folders
+from pytest_sdperf.cli.project import ELSEWHERE, existing_folder, folders
 from pytest_sdperf.options.answer import Answer
 from pytest_sdperf.options.parsing import among
 from pytest_sdperf.report.results import read_results
@@ -46,6 +46,7 @@ def add_to(commands: Commands) -> None:
 
 def gate_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     """Yield the report of saved results and return their exit status."""
+    named = existing_folder(chosen.baselines) if chosen.baselines is not None else None
     fail_on = None
     if chosen.fail_on is not None:
         fail_on = among(Answer(chosen.fail_on, "--fail-on"), "verdict of fail-on", FAIL_ON)
@@ -54,7 +55,7 @@ def gate_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     saved = read_results(chosen.results)
     check_device(saved, chosen.gpu, path=chosen.results)
     project = folders(unreadable=ELSEWHERE)
-    own, registered = chosen.baselines or project.baselines, project.registered
+    own, registered = named or project.baselines, project.registered
     sources = Sources.of_device(own, registered, slug=saved.run.slug, machine=saved.run.machine)
     policy = stricter(saved.policy, missing=chosen.missing_baseline, unused=chosen.unused_baselines, fail_on=fail_on)
     gated = judge_saved(saved, sources, policy=policy)

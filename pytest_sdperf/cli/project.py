@@ -64,6 +64,20 @@ def folders(*, unreadable: str = NAME_THEM) -> Folders:
     raise OptionError(f"pytest cannot read the configuration of this folder (exit status {status}). {unreadable}")
 
 
+def existing_folder(named: Path) -> Path:
+    """Return the folder that `--baselines` names, for a command that only reads what is there.
+
+    Raises:
+        OptionError: There is no such folder.
+    """
+    if not named.is_dir():
+        raise OptionError(
+            f"--baselines={named}: there is no such folder. Name the folder of the baseline files, or leave "
+            f"--baselines out for that of a run that is started here."
+        )
+    return named
+
+
 def plugin_name() -> str:
     """Return what pytest calls this plug-in: its entry point, or the module where a copy of it is not installed."""
     installed = {entry.name for entry in entry_points(group="pytest11")}

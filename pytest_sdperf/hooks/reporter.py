@@ -227,6 +227,6 @@ def needs_of(items: Iterable[pytest.Item]) -> list[Needs]:
     needs = []
     for item in items:
         case, purpose = case_of(item), purpose_of(item)
-        if case is not None and not is_skipped(item) and (purpose.builds or purpose.executes):
+        if case is not None and not is_skipped(item) and purpose.makes:
             needs.append(Needs(case, purpose.looks))
     return needs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, WorkerError
 from pytest_sdperf.faults import known, planting
+from pytest_sdperf.interpreter import pip
 from pytest_sdperf.machine.device_choice import Found, describe, find_device
 from pytest_sdperf.options.profiles import Profile
 from pytest_sdperf.options.weights_identity import NONE
@@ -171,6 +173,25 @@ class Run:
                 f"{others} would. Name only tests that look at graphs, such as test_fusions.py, or leave "
                 f"--sdperf-weights out."
             )
+
+    def check_torch(self, building: Sequence[str]) -> None:
+        """Refuse to begin where a test needs what is made with torch, and torch is not installed.
+
+        Args:
+            building: Ids of the tests that build or execute something.
+
+        Raises:
+            EngineMissingError: There is one. Graphs that are given need no torch.
+        """
+        if not building or self.settings.selection.onnx_dir is not None or importlib.util.find_spec("torch"):
+            return
+        others = f" and {plural(len(building) - 1, 'other test')}" if len(building) > 1 else ""
+        rocm = " It leaves out torch and onnxruntime: take those of your ROCm installation."
+        raise EngineMissingError(
+            f"torch is not installed, and {building[0]}{others} cannot run without it: models are made and exported "
+            f"with it. In a clone of pytest_sdperf type {pip()} install '.[{self.device_kind}]'."
+            f"{rocm if self.device_kind == 'rocm' else ''}"
+        )
 
     def _missing(self, request: EngineRequest, case: Case) -> str | None:
         """Say why an engine cannot run a case, here or in the interpreter of its profile; None if it can."""

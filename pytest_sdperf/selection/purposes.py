@@ -39,6 +39,11 @@ class Purpose:
     timed: bool = False
 
     @property
+    def makes(self) -> bool:
+        """Whether something has to be made for it: a graph, or weights."""
+        return self.builds or self.executes
+
+    @property
     def measures(self) -> bool:
         """Whether a baseline is held against it."""
         return SPEED in self.looks

@@ -576,6 +576,14 @@ def test_prune_says_what_it_would_do_and_does_it_only_where_that_is_asked(user):
     assert list(user.stored()) == [CASE.key]
 
 
+def test_prune_of_a_folder_that_is_not_there_is_an_error(user):
+    message = (
+        "ERROR: --baselines=baselines: there is no such folder. Name the folder of the baseline files, or leave "
+        "--baselines out for that of a run that is started here."
+    )
+    assert user.type("prune", "--keep=1") == (4, [message])
+
+
 def test_prune_keeps_the_newest_sessions_and_the_anchor(user):
     dates = [f"2026-11-0{day}T10:00Z" for day in range(1, 5)]
     user.stores(stored(*[session(date=date) for date in dates]))

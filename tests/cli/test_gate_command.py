@@ -75,8 +75,18 @@ def test_results_that_regressed_are_exit_status_one_with_the_sentence_of_a_run(g
 
 
 @pytest.mark.parametrize(("asked", "status"), [("pass", 0), ("fail", 12)])
-def test_a_folder_without_a_baseline_is_new(gate, asked, status):
+def test_a_folder_without_a_baseline_is_new(gate, tmp_path, asked, status):
+    (tmp_path / "elsewhere").mkdir()
     assert gate("--gpu=h200", "--baselines=elsewhere", f"--missing-baseline={asked}")[0] == status
+
+
+def test_a_folder_that_is_not_there_is_a_wrong_command_line(gate):
+    status, lines, told = gate("--gpu=h200", "--baselines=baselinez")
+    assert (status, lines) == (4, [])
+    assert told == (
+        "ERROR: --baselines=baselinez: there is no such folder. Name the folder of the baseline files, or leave "
+        "--baselines out for that of a run that is started here.\n"
+    )
 
 
 def test_noise_fails_where_that_is_asked(gate):
@@ -129,6 +139,7 @@ def test_a_baseline_that_a_plug_in_registered_judges_as_in_a_run(gate, tmp_path)
     )
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p acme_plugin\n", encoding="utf-8")
     (tmp_path / "baselines").rename(tmp_path / "acme")
+    (tmp_path / "baselines").mkdir()
     status, lines, _ = gate("--gpu=h200", "--baselines=baselines", times_ms=(14.9, 15.0, 15.1))
     assert status == 1
     told = " ".join(" ".join(lines).split())

@@ -51,6 +51,7 @@ def test_the_gate_says_what_the_run_said(acme, monkeypatch):
 def test_without_the_baseline_of_the_run_everything_is_new(acme):
     assert acme.run("--sdperf-engine=acme-device-full", "--sdperf-update-baselines").ret == 0
     assert gate(acme, "--missing-baseline=fail")[1] == 0
+    (acme.path / "elsewhere").mkdir()
     lines, status = gate(acme, "--missing-baseline=fail", "--baselines=elsewhere")
     assert status == 12
     assert "verdicts of 1 case: 1 NEW" in lines

@@ -13,6 +13,7 @@ from pytest_sdperf.baselines.unused import unused
 from pytest_sdperf.cli.baselines.accept import check_whole
 from pytest_sdperf.cli.baselines.places import Places, existing, files_in
 from pytest_sdperf.cli.command import Commands
+from pytest_sdperf.cli.project import existing_folder
 from pytest_sdperf.errors import OptionError, ResultsError
 from pytest_sdperf.report.results import read_results
 from pytest_sdperf.units import plural
@@ -45,6 +46,8 @@ def prune(chosen: argparse.Namespace) -> Generator[str, None, None]:
         raise OptionError("nothing is named to remove. Type --unused-in=RESULTS.json, --keep=NUMBER, or both.")
     if chosen.keep is not None and chosen.keep < 1:
         raise OptionError(f"--keep={chosen.keep} leaves no session. Allowed: a whole number from 1.")
+    if chosen.baselines is not None:
+        existing_folder(chosen.baselines)
     places = Places(chosen)
     gone = _unused(chosen.unused_in, places) if chosen.unused_in else {}
     for path, before in files_in(places.baselines):

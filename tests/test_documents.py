@@ -16,8 +16,9 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 # Options of pytest and its other plugins that the manual mentions.
 FOREIGN = {
-    "--benchmark-compare", "--benchmark-compare-fail", "--collect-only", "--deselect", "--dist", "--help", "--lf",
-    "--pyargs",
+    "--benchmark-compare", "--benchmark-compare-fail", "--benchmark-disable", "--benchmark-only", "--benchmark-skip",
+    "--collect-only", "--deselect", "--dist", "--help", "--lf",
+    "--no-cov", "--pyargs",
 }  # fmt: skip
 # Options of pip, towncrier, git and GitHub's own command, and of programs under benchmarks/ and docs/findings/.
 TOOLS = {

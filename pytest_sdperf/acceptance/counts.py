@@ -1,18 +1,23 @@
-"""Which operator counts of a foreign optimizer may be recorded."""
+"""Which operator counts may be recorded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pytest_sdperf.baselines.fusions import fusion_key
+from pytest_sdperf.baselines.fusions import fusion_key, is_stored
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.values.outcomes import Outcome
 
 
 def counts_to_keep(reports: Iterable[CaseReport], *, reason: str) -> dict[str, Mapping[str, int]]:
-    """Return the counts of builds by their key in the file of counts; fewer than known only with a reason."""
+    """Return the counts of builds by their key in a file of counts; fewer than known only with a reason."""
     return {
         fusion_key(report.case): report.counts
         for report in reports
-        if report.counts and report.case.fuser == "ort" and (reason or report.outcome is not Outcome.REGRESSED)
+        if report.counts and is_stored(report.case) and _acceptable(report, reason=reason)
     }
+
+
+def _acceptable(report: CaseReport, *, reason: str) -> bool:
+    outcome = report.outcome
+    return outcome is not Outcome.FAILED and (bool(reason) or outcome is not Outcome.REGRESSED)

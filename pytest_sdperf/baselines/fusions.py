@@ -1,7 +1,8 @@
 """Operator counts that an optimizer is known to reach, one file per version of it: `fusions/onnxruntime-1.32.json`.
 
 They need no device, and a thin model has the topology of the full one, so one entry serves both. A release that has no
-entry yet is expected to reach what the newest older one does.
+entry yet is expected to reach what the newest older one does. A graph that was exported elsewhere is stored there too,
+whichever optimizer made something of it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NAME = re.compile(r"onnxruntime-(\d+)\.(\d+)\.json")
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """What a foreign optimizer is known to reach for a build.
+    """What is known of a build by a foreign optimizer, or of a graph of somebody else.
 
     Attributes:
         counts: `domain::op_type` -> nodes; empty where nothing is stored, neither of this release nor of an older one.
@@ -44,6 +45,11 @@ class Known:
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schema: int
     cases: dict[str, dict[str, int]]
+
+
+def is_stored(case: Case) -> bool:
+    """Whether the counts of a build are stored: our own optimizer on our own export is judged by its target alone."""
+    return case.fuser == "ort" or case.exporter == GIVEN
 
 
 def fusion_key(case: Case) -> str:
@@ -100,8 +106,9 @@ def known(folders: Iterable[Path], version: str, case: Case) -> Known:
         entries = (read(each[release]).get(key) for each in files if release in each)
         counts = next((entry for entry in entries if entry is not None), None)
         if counts is not None:
-            asked = release == _release(file_of(Path(), version))
-            return Known(counts, "" if asked else ".".join(map(str, release)))
+            # Of a graph that onnxruntime did nothing to, no release of it says anything.
+            own = case.fuser != "ort" or release == _release(file_of(Path(), version))
+            return Known(counts, "" if own else ".".join(map(str, release)))
     return Known({})
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_sdperf.fusing import record
 from pytest_sdperf.fusing.explain import Explanation, assign, explain
+from pytest_sdperf.fusing.record import Site
 from pytest_sdperf.values import Build
 
 Counts = Mapping[str, int]
@@ -69,14 +70,15 @@ def total_sites(rungs: Iterable[tuple[Paths, TakesIn]]) -> dict[str, list[str]]:
     return {op: total[op] for op in sorted(total, key=lambda op: order.index(op.partition("[")[0])) if total[op]}
 
 
-def explain_build(build: Build, expected: Paths) -> Explanation:
+def explain_build(build: Build, expected: Paths, *, places: Sequence[Site] | None = None) -> Explanation:
     """Say what a build lacks and why.
 
     Args:
         build: With its counts.
         expected: `domain::op_type` -> module paths, as from `total_sites`.
+        places: What there is in a graph that no fuser looked at; None where one has written down what it saw.
     """
-    seen = record.read(build.path.parent)
+    seen = record.read(build.path.parent) if places is None else places
     if expected and seen is None:
         return Explanation(expected, limits=build.limits, notes=build.notes, located=False)
     explanation = explain(expected, seen or [], build.counts)

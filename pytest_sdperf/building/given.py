@@ -15,6 +15,7 @@ from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import PIPELINE, component_floating, parts_of
 from pytest_sdperf.contracts import Model
 from pytest_sdperf.errors import BuildError
+from pytest_sdperf.fusing.record import Site
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.tasks import adopt
 from pytest_sdperf.values import Build, Workload, to_json
@@ -111,7 +112,7 @@ class Given:
         return self.make("adopt", parts, f"{adopt.__name__}:run", {**arguments, "source": str(graph.path)}, [])
 
     def survey(self, component: str, optimization: str) -> Mapping[str, Any]:
-        """Return `counts`, `sites` and `rungs` of a graph, from its own structure (see `tasks.survey`).
+        """Return `counts`, `sites`, `rungs` and `places` of a graph, from its own structure (see `tasks.survey`).
 
         Args:
             component: One of the folder.
@@ -136,6 +137,10 @@ class Given:
         """Return component -> rung -> how it stands in the graph as it is; all components of a pipeline."""
         parts = parts_of(model, component)
         return {part: self._standing(part, self.survey(part, ladder.AS_IS)["rungs"]) for part in parts}
+
+    def places(self, component: str) -> list[Site]:
+        """Return where something could be fused in a graph as it is, and what that would be."""
+        return [Site(**place) for place in self.survey(component, ladder.AS_IS)["places"]]
 
     def _standing(self, component: str, rungs: Mapping[str, Any]) -> dict[str, str]:
         floating = self.folder.graph(component).floating

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 # How a run may have to end because of a fault: a verdict, or what ends a test or a run without one.
-DISAGREES, REFUSED, UNUSED = "DISAGREES", "REFUSED", "UNUSED"
+FAILED, REFUSED, UNUSED = "FAILED", "REFUSED", "UNUSED"
 NUMBER = "#"  # in words: a number, which differs from machine to machine
 ANYTHING = "..."
 
@@ -42,8 +42,8 @@ class Found:
 
     Attributes:
         by: The suite that finds it: `agreement`, `fusions`, `pipelines` or `semantics`.
-        verdict: `REGRESSED` or `INVALID`; `DISAGREES` where a comparison with the reference fails, `REFUSED` where the
-            run does not begin, `UNUSED` where the run fails because of a stored case.
+        verdict: `FAILED`, `REGRESSED` or `INVALID`; `REFUSED` where the run does not begin, `UNUSED` where it
+            fails because of a stored case.
         words: What is said, whole. `#` stands for a number and `...` for any text.
         code: The reason code of the verdict, or the level of the comparison (`component`, `steps`, `image`).
     """

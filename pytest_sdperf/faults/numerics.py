@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.faults.fault import DISAGREES, Fault, Found, NowhereError, Place
+from pytest_sdperf.faults.fault import FAILED, Fault, Found, NowhereError, Place
 from pytest_sdperf.faults.graph.attention import scale_wrongly
 from pytest_sdperf.faults.graph.changes import find
 from pytest_sdperf.faults.graph.norms import GROUP, SKIP_GROUP, SKIP_LAYER, multiply_epsilon
@@ -115,7 +115,7 @@ def change_slope(model: ir.Model) -> None:
 
 
 _OVERFLOW = Found(
-    "agreement", DISAGREES,
+    "agreement", FAILED,
     "From step 3 of 4 on the latents are not finite. The error was # after step 1, # after step 2. The unet began "
     "it: # of "
     "# values of its output at step 3 of 4 are not finite; until then none exceeded #. In torch float64 none exceeds "
@@ -123,7 +123,7 @@ _OVERFLOW = Found(
     "steps",
 )  # fmt: skip
 _BLACK = Found(
-    "agreement", DISAGREES,
+    "agreement", FAILED,
     "The image has a relative L2 error # against torch float64; plain torch float32 has # in the worst of # roundings, "
     "so at most # passes; the worst element is image[...]. The image is black: no value is brighter than # of 255, of "
     "the reference no value is brighter than # of 255.",

@@ -5,7 +5,7 @@ The model is the small trained one: it has every block and layer of Stable Diffu
 
 from __future__ import annotations
 
-from pytest_sdperf.faults.fault import DISAGREES, Found
+from pytest_sdperf.faults.fault import FAILED, Found
 
 _ORT = "--model=shapes --engine=ort-cpu"
 # Every rung, in half precision as on a GPU; without fp16 the same graph is float32, which sees smaller faults.
@@ -39,12 +39,12 @@ def too_far(component: str, floating: str) -> Found:
         f"The component has a relative L2 error # against torch {_WIDER[floating]}; plain torch {floating} has #, so "
         f"at most # passes; the worst element is {_OUTPUTS[component]}[...]."
     )
-    return Found("agreement", DISAGREES, words, "component")
+    return Found("agreement", FAILED, words, "component")
 
 
 def not_comparable(culprit: str) -> Found:
     """Return how a component is found whose outputs cannot be compared."""
-    return Found("agreement", DISAGREES, f"The component is not comparable: {culprit}.", "component")
+    return Found("agreement", FAILED, f"The component is not comparable: {culprit}.", "component")
 
 
 def parts_at(step: str) -> Found:
@@ -53,12 +53,17 @@ def parts_at(step: str) -> Found:
         f"The latents part from torch float64 at step {step} of 4: relative L2 error #, and plain torch float32 has # "
         f"there in the worst of # roundings, so at most # passes. The error was ..."
     )
-    return Found("agreement", DISAGREES, words, "steps")
+    return Found("agreement", FAILED, words, "steps")
 
 
 def invalid(code: str, words: str, *, by: str = "pipelines") -> Found:
     """Return how a measurement is found that must not be judged."""
     return Found(by, "INVALID", words, code)
+
+
+def failed(code: str, words: str, *, by: str = "pipelines") -> Found:
+    """Return how something is found that is wrong whatever was stored."""
+    return Found(by, FAILED, words, code)
 
 
 def regressed(code: str, words: str, *, by: str = "pipelines") -> Found:

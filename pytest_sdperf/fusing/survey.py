@@ -18,12 +18,14 @@ from pytest_sdperf.fusing.counted import counted
 from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph, path_of
 from pytest_sdperf.fusing.native import ready
+from pytest_sdperf.fusing.record import Site
 from pytest_sdperf.node_names import SILU
 from pytest_sdperf.optimization import Optimization
 
 ATTENTION = f"{MICROSOFT}::MultiHeadAttention"
 LAYER_NORM = "::LayerNormalization"
 TRANSPOSE = "::Transpose"
+LEFT = "the graph is taken as it is; the fuser native"
 _NHWC_CONV = f"{MICROSOFT}::NhwcConv"
 _SKIP_LAYER_NORM = f"{MICROSOFT}::SkipLayerNormalization"
 _BIAS_GELU = f"{MICROSOFT}::BiasGelu"
@@ -40,6 +42,7 @@ class Place:
         origin: The node of the given graph that it began with, at the first fusion that touched it.
         node: Name under which it is counted.
         fused: Whether it was applied.
+        reason: Why it was not; empty where it was.
     """
 
     op: str
@@ -47,6 +50,7 @@ class Place:
     origin: ir.Node
     node: str
     fused: bool
+    reason: str = ""
 
 
 @dataclass
@@ -151,6 +155,21 @@ def standing(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str, dict
     return result
 
 
+def begun(found: Survey) -> list[Site]:
+    """Return every place of a graph at which something could be fused, as what a fuser left there."""
+    return [
+        Site(
+            place.op,
+            place.path,
+            place.origin.name or "",
+            place.origin.op_type,
+            f"{LEFT} would refuse it: {place.reason}" if place.reason else f"{LEFT} fuses it",
+        )
+        for places in found.places.values()
+        for place in places
+    ]
+
+
 def _add_missing(wanted: dict[str, list[str]], found: Survey) -> None:
     """Expect at every place that could not be fused what should be there, in the stead of what is."""
     for place in (place for places in found.places.values() for place in places if not place.fused):
@@ -184,9 +203,9 @@ def _look(fusion: Fusion, graph: FusionGraph, origins: dict[ir.Node, ir.Node]) -
         op = _form(node, graph) if name == fusion.op else fusion.op
         try:
             match = fusion.requires(node, graph)
-        except RefusalError:
+        except RefusalError as refusal:
             if applies:
-                places.append(Place(op, path, origin, name, fused=False))
+                places.append(Place(op, path, origin, name, fused=False, reason=refusal.reason))
             continue
         fused = fusion.apply(match, graph)
         origins[fused] = origin

@@ -102,8 +102,15 @@ def _kept(node: ir.Node, graph: FusionGraph) -> ir.Value | None:
         return first
     if node.op_type in ("Mul", "Div"):
         second = node.inputs[1]
-        if graph.scalar(second) == 1 and graph.shapes.same(first, result):
+        if _is_one(second, graph) and graph.shapes.same(first, result):
             return first
-        if node.op_type == "Mul" and second is not None and graph.scalar(first) == 1:
+        if node.op_type == "Mul" and second is not None and _is_one(first, graph):
             return second if graph.shapes.same(second, result) else None
     return None
+
+
+def _is_one(value: ir.Value | None, graph: FusionGraph) -> bool:
+    """Say whether a value is the number 1; a weight of several channels that happen to be 1 stays the weight it is."""
+    if value is None or graph.scalar(value) != 1:
+        return False
+    return not graph.is_weight(value) or value.const_value is None or value.const_value.size == 1

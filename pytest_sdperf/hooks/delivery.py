@@ -86,9 +86,16 @@ class Recorder:
         """Record what the case is judged by that differs from all others, before it is measured."""
         self._note(overrides=overrides)
 
-    def counts(self, counts: Mapping[str, int], verdict: Verdict, explanation: Explanation | None = None) -> None:
+    def counts(
+        self,
+        counts: Mapping[str, int],
+        verdict: Verdict,
+        *,
+        targets: Mapping[str, int],
+        explanation: Explanation | None = None,
+    ) -> None:
         """Record how many of the expected operators a graph has, what that means, and why some are missing."""
-        self._note(counts=dict(counts), explanation=explanation)
+        self._note(counts=dict(counts), targets=dict(targets), explanation=explanation)
         self.verdicts([verdict])
 
     def rungs(self, rungs: Mapping[str, Mapping[str, str]]) -> None:
@@ -199,7 +206,7 @@ def recorded(item: pytest.Item) -> CaseReport | None:
 
 
 def _text(verdicts: Sequence[Verdict]) -> str:
-    harmless = (Outcome.HELD, Outcome.IMPROVED)
+    harmless = (Outcome.PASSED, Outcome.HELD, Outcome.IMPROVED)
     return "\n".join(f"{v.outcome.value}: {v.text}" for v in verdicts if v.outcome not in harmless)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pytest_sdperf.judging.target import in_float32, lacking
+from pytest_sdperf.fusing.explain import Explanation
+from pytest_sdperf.judging.target import EVERY_PLACE, half_missing, in_float32, lacking, places_of
 from pytest_sdperf.values import Case
 from pytest_sdperf.values.outcomes import Outcome, Verdict
 
@@ -25,6 +26,9 @@ def judge_as_is(
     target: Counts = MappingProxyType({}),
     most: Counts = MappingProxyType({}),
     float32_products: Counts = MappingProxyType({}),
+    seen: bool = False,
+    explanation: Explanation | None = None,
+    every_place: str = EVERY_PLACE,
 ) -> Verdict:
     """Judge a graph that was taken as it is.
 
@@ -39,27 +43,34 @@ def judge_as_is(
             of what is written in a form in which no fusion finds a place to begin.
         most: Operators of ONNX itself -> how many the module needs at most.
         float32_products: Products that compute in float32, though the weights are half precision.
+        seen: Whether its counts are stored.
+        explanation: Where something could be fused: the first places become details of the verdict.
+        every_place: Where all of them are to be found: a file, or what writes one.
 
     Returns:
-        GAP if something could be fused that is not, or computed in half precision, else HELD.
+        If something could be fused that is not, or computed in half precision, GAP where that was seen before, else
+        NEW; PASSED if nothing could.
     """
     open_rungs = [name for name, text in rungs.items() if text not in DONE]
     obtained, allowed = (float(sum(each.get(name, 0) for name in expected)) for each in (counts, expected))
     what = f"The {case.component} graph of {case.model}, taken as it is,"
     wide = in_float32(float32_products)
     also = f"; it {wide}" if wide else ""
+    outcome, code = (Outcome.GAP, "rungs-missing") if seen else (Outcome.NEW, "rungs-missing-unknown")
     if open_rungs:
         listed = ", ".join(f"{name} {rungs[name]}" for name in open_rungs)
         sentence = f"{what} could be fused further: {listed}{also}."
-        return Verdict(Outcome.GAP, "rungs-missing", sentence, METRIC, obtained, allowed)
+        details = places_of(explanation, case, every_place=every_place) if explanation is not None else ()
+        return Verdict(outcome, code, sentence, METRIC, obtained, allowed, details=details)
     if missing := lacking(counts, target, most):
         lacks = f"lacks operators that its torch module allows, in a form in which no fusion begins: {missing}"
         sentence = f"{what} {lacks}{also}."
-        return Verdict(Outcome.GAP, "rungs-missing", sentence, METRIC, obtained, float(sum(target.values())))
+        return Verdict(outcome, code, sentence, METRIC, obtained, float(sum(target.values())))
     if wide:
-        return Verdict(Outcome.GAP, "half-precision-missing", f"{what} {wide}.", METRIC, obtained, allowed)
+        outcome, code = half_missing(seen=seen)
+        return Verdict(outcome, code, f"{what} {wide}.", METRIC, obtained, allowed)
     sentence = f"{what} has every rung of the ladder that its structure allows."
-    return Verdict(Outcome.HELD, "as-given", sentence, METRIC, obtained, allowed)
+    return Verdict(Outcome.PASSED, "as-given", sentence, METRIC, obtained, allowed)
 
 
 def standing_lines(found: Mapping[str, Standing]) -> list[str]:

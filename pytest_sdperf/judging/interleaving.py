@@ -26,6 +26,10 @@ _CODES = {
 }
 
 
+# Nothing is stored of it: a resolution is judged by itself alone.
+_ALONE = {Outcome.REGRESSED: Outcome.FAILED, Outcome.IMPROVED: Outcome.PASSED, Outcome.HELD: Outcome.PASSED}
+
+
 def judge_interleaving(found: Interleaving, case: Case, *, policy: Policy) -> Verdict:
     """Judge the times of every resolution; the worst of them is the verdict, and the details have all."""
     what = f"{opening(case)} latency"
@@ -43,7 +47,7 @@ def judge_interleaving(found: Interleaving, case: Case, *, policy: Policy) -> Ve
             f"{opening(case)}: {case.engine} compiled {plural(found.prepared['later'], 'graph')} again in the timed "
             f"calls, for resolutions that it had served before."
         )
-        return Verdict(Outcome.REGRESSED, "compiled-again", sentence, METRIC, found.prepared["later"], 0)
+        return Verdict(Outcome.FAILED, "compiled-again", sentence, METRIC, found.prepared["later"], 0)
     shared = _shared(found, policy)
     verdicts = [_at(name, found, what, shared) for name in found.turns_s]
     worst = max(verdicts, key=lambda verdict: (verdict.outcome.rank, (verdict.obtained or 0) / (verdict.expected or 1)))
@@ -70,7 +74,7 @@ def _shared(found: Interleaving, policy: Policy) -> Policy:
 def _at(name: str, found: Interleaving, what: str, policy: Policy) -> Verdict:
     ratio = ratio_at(name, found)
     outcome, pairs_code = judge_ratio(ratio, policy=policy)
-    outcome = Outcome.HELD if outcome is Outcome.IMPROVED else outcome
+    outcome = _ALONE.get(outcome, outcome)
     code, effect, wider = _CODES[pairs_code], policy.latency_effect, policy.why_wider(ratio.ratio)
     alone, turns = geometric_mean(found.alone_s[name]), geometric_mean(found.turns_s[name])
     low, high = ratio.ends(REPORTED)

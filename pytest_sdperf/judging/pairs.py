@@ -61,7 +61,7 @@ def _compared(pairs: Pairs, *, policy: Policy) -> Iterator[Verdict]:
 
 def _is_defect(verdict: Verdict) -> bool:
     """Whether what is said of a side by itself makes its times no times of what was asked for."""
-    return verdict.outcome in (Outcome.INVALID, Outcome.REGRESSED)
+    return verdict.outcome in (Outcome.INVALID, Outcome.FAILED)
 
 
 def _not_judged(pairs: Pairs, why: str) -> Verdict:

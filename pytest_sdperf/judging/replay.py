@@ -24,7 +24,7 @@ _DIFFER: Mapping[Check, str] = {
     "batch": "images-mixed",
     "resolutions": "not-repeated",
 }
-_HELD: Mapping[Check, str] = {
+_RIGHT: Mapping[Check, str] = {
     "repeats": "answers-repeated",
     "batch": "images-apart",
     "resolutions": "resolutions-served",
@@ -47,7 +47,7 @@ def judge_replay(replay: Replay, case: Case, *, policy: Policy) -> Verdict:
     )
     found = [one for look in looks for one in look(replay, case, policy)]
     if not found:
-        found = [(Outcome.HELD, _HELD[replay.check], _told(replay, case))]
+        found = [(Outcome.PASSED, _RIGHT[replay.check], _told(replay, case))]
     outcome, code, sentence = max(found, key=lambda one: one[0].rank)
     others = tuple(text for _, _, text in found if text != sentence)
     worst = max(replay.spreads, key=lambda spread: spread.largest)
@@ -69,7 +69,7 @@ def _overwritten(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
             f"{opening(case)} outputs are written over by later calls: {names} changed after it had been returned. The "
             f"engine hands out its own buffer; it must hand out a copy."
         )
-        yield Outcome.REGRESSED, "outputs-overwritten", sentence
+        yield Outcome.FAILED, "outputs-overwritten", sentence
 
 
 def _indistinct(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
@@ -88,14 +88,14 @@ def _stale(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
                 f"{opening(case)} answers to {answer.call} with its answer to {answer.stale}: what is replayed does "
                 f"not read its inputs."
             )
-            yield Outcome.REGRESSED, "answer-stale", sentence
+            yield Outcome.FAILED, "answer-stale", sentence
 
 
 def _wrong(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
     for answer in replay.answers:
         if not answer.passed and not answer.stale:
             code = _WRONG[replay.check] if math.isfinite(answer.limit) else _NO_YARDSTICK
-            yield Outcome.REGRESSED, code, _wrong_answer(replay, case, answer)
+            yield Outcome.FAILED, code, _wrong_answer(replay, case, answer)
 
 
 def _wrong_answer(replay: Replay, case: Case, answer: Answer) -> str:
@@ -120,13 +120,13 @@ def _different(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
     for number, spread in enumerate(replay.spreads):
         if not spread.passed:
             code = _code(replay, number) if math.isfinite(spread.limit) else _NO_YARDSTICK
-            yield Outcome.REGRESSED, code, f"{opening(case)}, {_spread(spread, replay.by)}{_meaning(code)}."
+            yield Outcome.FAILED, code, f"{opening(case)}, {_spread(spread, replay.by)}{_meaning(code)}."
         elif replay.exact and not spread.equal:
             sentence = (
                 f"{opening(case)}, {_spread(spread, replay.by)}, and {case.engine} promises equal bits for equal calls "
                 f"on this kind of device."
             )
-            yield Outcome.REGRESSED, "bits-differ", sentence
+            yield Outcome.FAILED, "bits-differ", sentence
 
 
 def _code(replay: Replay, number: int) -> str:
@@ -155,14 +155,14 @@ def _compiled(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
     if replay.prepared.get("later"):
         count = plural(replay.prepared["later"], "graph")
         of = "a resolution that it had served before" if replay.check == "resolutions" else "a call like one before"
-        yield Outcome.REGRESSED, "compiled-again", f"{opening(case)}: {case.engine} compiled {count} again for {of}."
+        yield Outcome.FAILED, "compiled-again", f"{opening(case)}: {case.engine} compiled {count} again for {of}."
     elif replay.check == "resolutions" and replay.prepared.get("first", 0) > 1:
         graphs, sizes = plural(replay.prepared["first"], "graph"), plural(len(replay.spreads), "resolution")
         sentence = (
             f"{opening(case)}: {case.engine} compiled {graphs} for {sizes}, each within a call, where one with open "
             f"shapes would do (torch-compile:dynamic=on)."
         )
-        yield Outcome.GAP, "compiled-for-resolutions", sentence
+        yield Outcome.PASSED, "compiled-for-resolutions", sentence
 
 
 def _grown(replay: Replay, case: Case, policy: Policy) -> Iterator[Found]:
@@ -178,7 +178,7 @@ def _grown(replay: Replay, case: Case, policy: Policy) -> Iterator[Found]:
                 f"{megabytes(before)} to {megabytes(after)} in the last one (changes up to {megabytes(reach)} do not "
                 f"count)."
             )
-            yield Outcome.REGRESSED, "memory-grows", sentence
+            yield Outcome.FAILED, "memory-grows", sentence
 
 
 def _told(replay: Replay, case: Case) -> str:

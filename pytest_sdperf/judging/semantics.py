@@ -19,11 +19,11 @@ def judge_semantics(semantics: Semantics) -> Verdict:
     right, reference = semantics.right, semantics.reference
     if reference is not None and not all(window.inside for window in reference.windows):
         return _wrong_reference(semantics.prompts, reference)
-    outcome, code, sentence = Outcome.HELD, "pictures-as-reference", _told(semantics)
+    outcome, code, sentence = Outcome.PASSED, "pictures-as-reference", _told(semantics)
     if right.low <= 0:
         outcome, code, sentence = Outcome.INCONCLUSIVE, "reference-not-understood", _no_window(semantics)
     elif not all(window.inside for window in semantics.windows):
-        outcome, code = Outcome.REGRESSED, _code(semantics)
+        outcome, code = Outcome.FAILED, _code(semantics)
     return Verdict(
         outcome,
         code,
@@ -33,7 +33,7 @@ def judge_semantics(semantics: Semantics) -> Verdict:
         expected=right.reference,
         low=right.low,
         high=right.high,
-        details=tuple(_details(semantics)) if outcome is Outcome.REGRESSED else (),
+        details=tuple(_details(semantics)) if outcome is Outcome.FAILED else (),
     )
 
 

@@ -1,4 +1,8 @@
-"""Are all fused operators there that the torch module allows? Needs no baseline: the target is derived."""
+"""Are all fused operators there that the torch module allows? The target is derived; what is stored judges others.
+
+Our own fuser has to reach it on our own export. Of a foreign one, and of a graph that somebody else exported, nobody
+can demand that: they are held to what is stored of them.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +42,9 @@ def judge_against_target(
         target: The same, derived from the torch module. Operators that it does not name are not judged; of those
             with 0 none may be left.
         known: What this version of a foreign optimizer is known to reach, or where nothing is stored of it the newest
-            older one; None for an optimizer of this project (it has to reach the target). Of an operator that it does
-            not name nothing is known, so that none of it can be lost; nor of one whose forms it does not tell apart.
+            older one; or what any optimizer is known to make of this graph of somebody else. None for an optimizer of
+            this project on its own export (it has to reach the target). Of an operator that it does not name nothing is
+            known, so that none of it can be lost; nor of one whose forms it does not tell apart.
         most: Operators of ONNX itself -> how many may be left at most. A foreign optimizer may leave as many as it is
             known to: its layout is its own.
         allowed_by: What the target was derived from.
@@ -50,14 +55,15 @@ def judge_against_target(
         every_place: Where all of what is explained is to be found: a file, or what writes one.
 
     Returns:
-        REGRESSED below what is known (or below the target, for our own) or where products left half precision, GAP at
-        what is known but below the target, or where somebody else's graph has them, NEW below the target in what is not
-        stored, not even of an older release, IMPROVED above, else HELD.
+        PASSED at the target. Below it REGRESSED if it is below what is known, GAP at what is known, and NEW where
+        nothing is known, not even of an older release; of our own FAILED. IMPROVED above what is known. Where products
+        left half precision FAILED, and in somebody else's graph GAP if it is known, else NEW.
     """
     what = f"The {case.component} graph of {case.model} at {case.optimization}, fused by {case.fuser},"
     wide = in_float32(float32_products)
+    as_given = half_missing(seen=known is not None and bool(known.counts)) if given else None
     if not any(target.values()):
-        return _judge_unfused(what, counts, wide, given=given)
+        return _judge_unfused(what, counts, wide, as_given=as_given)
     got = {name: counts.get(name, 0) for name in sorted(target)}
     before, older = (known.counts, known.older) if known else ({}, "")
     floor = target if known is None else _comparable(before, target)
@@ -68,29 +74,34 @@ def judge_against_target(
     unknown = {name: text for name, text in short_of.items() if name not in floor and name not in allowed}
     more = {**_more(got, {**target, **floor}, target), **_fewer(counts, before, most)}
     expected = float(sum(target.values()))
-    if lost:
+    if lost and known is None:
+        also = f", and {wide}" if wide else ""
+        sentence = f"{what} lacks operators that its {allowed_by} allows: {_listed(lost)}{also}."
+        outcome, code = Outcome.FAILED, "operators-missing"
+    elif lost:
         by = f" that onnxruntime {older} made" if older else ""
         also = f", and {wide}" if wide else ""
         sentence = f"{what} lost operators{by}: {_listed(lost)}{also}."
         outcome, code = Outcome.REGRESSED, "operators-lost"
-    elif wide and not given:
-        outcome, code, sentence = Outcome.REGRESSED, "half-precision-lost", f"{what} {wide}."
+    elif wide and as_given is None:
+        outcome, code, sentence = Outcome.FAILED, "half-precision-lost", f"{what} {wide}."
     elif short_of:
         known_so = f"as onnxruntime {older} does" if older else "as it is known to"
         known_so = "and nothing is stored to compare it" if unknown else known_so
         outcome, code = (Outcome.NEW, "below-target-unknown") if unknown else (Outcome.GAP, "below-target")
         sentence = f"{what} lacks operators that its {allowed_by} allows, {known_so}: {_listed(unknown or short_of)}."
-    elif wide:
-        outcome, code, sentence = Outcome.GAP, "half-precision-missing", f"{what} {wide}."
-    elif more:
+    elif wide and as_given is not None:
+        outcome, code, sentence = *as_given, f"{what} {wide}."
+    elif more and known is not None:
         than = f"onnxruntime {older} makes" if older else "known"
         sentence = f"{what} has more operators than {than}: {_listed(more)}."
         outcome, code = Outcome.IMPROVED, "more-fused"
     else:
-        sentence = f"{what} has every operator that its {allowed_by} allows ({expected:.0f})."
-        outcome, code = Outcome.HELD, "as-derived"
+        also = f", and more: {_listed(more)}" if more else ""
+        sentence = f"{what} has every operator that its {allowed_by} allows ({expected:.0f}){also}."
+        outcome, code = Outcome.PASSED, "as-derived"
     told = explanation if lost or short_of else None
-    details = _details(told, case, first=lost, every_place=every_place) if told else ()
+    details = places_of(told, case, first=lost, every_place=every_place) if told else ()
     return Verdict(outcome, code, sentence, METRIC, float(sum(got.values())), expected, details=details)
 
 
@@ -100,7 +111,13 @@ def lacking(counts: Counts, target: Counts, most: Counts) -> str:
     return _listed(_short_of(got, target, target) or _over(counts, most))
 
 
-def _details(explanation: Explanation, case: Case, *, first: Mapping[str, str], every_place: str) -> tuple[str, ...]:
+def places_of(
+    explanation: Explanation,
+    case: Case,
+    *,
+    first: Mapping[str, str] = MappingProxyType({}),
+    every_place: str = EVERY_PLACE,
+) -> tuple[str, ...]:
     """Return the first problems, those of lost operators before others."""
     if not explanation.located:
         return (f"where and why is not known: {'; '.join(explanation.notes) or 'the fuser left no record'}",)
@@ -114,7 +131,12 @@ def in_float32(products: Counts) -> str:
     return f"computes {listed} in float32, though its weights are half precision" if products else ""
 
 
-def _judge_unfused(what: str, counts: Counts, wide: str, *, given: bool) -> Verdict:
+def half_missing(*, seen: bool) -> tuple[Outcome, str]:
+    """Return what it means that somebody else's graph has products that left half precision: they may be wanted."""
+    return (Outcome.GAP, "half-precision-missing") if seen else (Outcome.NEW, "half-precision-unknown")
+
+
+def _judge_unfused(what: str, counts: Counts, wide: str, *, as_given: tuple[Outcome, str] | None) -> Verdict:
     """Judge a graph that has nothing to fuse: it must consist of the exporter's own operators, and of some."""
     fused = {name: nodes for name, nodes in counts.items() if nodes and not name.startswith(("::", "ai.onnx::"))}
     obtained = float(sum(fused.values()))
@@ -123,11 +145,11 @@ def _judge_unfused(what: str, counts: Counts, wide: str, *, given: bool) -> Verd
     if fused:
         listed = ", ".join(f"{name} {nodes}" for name, nodes in sorted(fused.items()))
         sentence = f"{what} must hold the exporter's operators alone, but has fused ones: {listed}."
-        return Verdict(Outcome.REGRESSED, "unexpected-operators", sentence, METRIC, obtained, 0.0)
+        return Verdict(Outcome.FAILED, "unexpected-operators", sentence, METRIC, obtained, 0.0)
     if wide:
-        outcome, code = (Outcome.GAP, "half-precision-missing") if given else (Outcome.REGRESSED, "half-precision-lost")
+        outcome, code = as_given or (Outcome.FAILED, "half-precision-lost")
         return Verdict(outcome, code, f"{what} {wide}.", METRIC, 0.0, 0.0)
-    return Verdict(Outcome.HELD, "as-derived", f"{what} holds no fused operators, as it must.", METRIC, 0.0, 0.0)
+    return Verdict(Outcome.PASSED, "as-derived", f"{what} holds no fused operators, as it must.", METRIC, 0.0, 0.0)
 
 
 def _comparable(known: Counts, target: Counts) -> dict[str, int]:

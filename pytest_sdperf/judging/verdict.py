@@ -71,15 +71,15 @@ def _nothing(measurement: Measurement) -> Verdict:
     return Verdict(Outcome.INVALID, "nothing-measured", sentence, "measurement")
 
 
-def worst(verdicts: Iterable[Verdict]) -> Outcome:
-    """Return the worst outcome; INVALID when there is no verdict, because nothing was judged."""
-    return max((verdict.outcome for verdict in verdicts), key=lambda outcome: outcome.rank, default=Outcome.INVALID)
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """Return the worst outcome; INVALID when there is none, because nothing was judged."""
+    return max(outcomes, key=lambda outcome: outcome.rank, default=Outcome.INVALID)
 
 
 def delivery(verdicts: Iterable[Verdict], *, policy: Policy) -> Delivery:
     """Return what becomes of the test that these verdicts belong to."""
     outcomes = {verdict.outcome for verdict in verdicts}
-    failing = {Outcome.REGRESSED, Outcome.INVALID}
+    failing = {Outcome.FAILED, Outcome.REGRESSED, Outcome.INVALID}
     if policy.missing_baseline == "fail":
         failing.add(Outcome.NEW)
     if policy.fail_on_inconclusive:
@@ -100,11 +100,11 @@ def exit_status(outcomes: Iterable[Outcome], *, policy: Policy, other_failures: 
         other_failures: Whether a test failed for another reason than a verdict.
 
     Returns:
-        1 for a regression or an ordinary failure, else 10 for INVALID, 11 for INCONCLUSIVE or NOT MEASURED and 12 for
-        a missing baseline where these fail, else 0.
+        1 for FAILED, REGRESSED or an ordinary failure, else 10 for INVALID, 11 for INCONCLUSIVE or NOT MEASURED and 12
+        for a missing baseline where these fail, else 0.
     """
     seen = set(outcomes)
-    if other_failures or Outcome.REGRESSED in seen:
+    if other_failures or any(outcome.wrong for outcome in seen):
         return 1
     if Outcome.INVALID in seen:
         return 10

@@ -1,6 +1,6 @@
 """Did that run which was asked for? Free of noise and of any baseline.
 
-INVALID where something else ran than was asked for: its time is no result of the case. REGRESSED where the engine lost
+INVALID where something else ran than was asked for: its time is no result of the case. FAILED where the engine lacks
 what it must have: nodes that leave the GPU, a compilation that breaks.
 """
 
@@ -63,7 +63,7 @@ def judge_what_ran(
 
 
 def _worse(one: Verdict, other: Verdict | None) -> bool:
-    return other is None or one.outcome.rank > other.outcome.rank
+    return other is None or (one.outcome.rank, one.told) > (other.outcome.rank, other.told)
 
 
 def _placed_before(stored: StoredCase | None) -> frozenset[str]:
@@ -99,7 +99,7 @@ def _placement(name: str, facts: Facts, *, known: frozenset[str]) -> Verdict | N
     placed = sum(facts.get("placement", {}).values()) - on_cpu
     sentence = f"{_nodes(placed)} of the {component(name)} graph {_run(placed)} on {_provider(facts)}{shapes}"
     return Verdict(
-        Outcome.HELD, "placed-as-asked", f"{sentence}{beside_file(facts)}; no Memcpy node.", PLACEMENT, placed
+        Outcome.PASSED, "placed-as-asked", f"{sentence}{beside_file(facts)}; no Memcpy node.", PLACEMENT, placed
     )
 
 
@@ -113,14 +113,14 @@ def _misplaced(name: str, facts: Facts) -> Verdict | None:
             f"{_named(facts['cpu_nodes'], unexpected)}; the {provider} provider has no kernel for "
             f"{'that at its' if unexpected == 1 else 'them at their'} types, attributes or opset."
         )
-        return Verdict(Outcome.REGRESSED, "cpu-nodes", sentence, PLACEMENT, unexpected, 0)
+        return Verdict(Outcome.FAILED, "cpu-nodes", sentence, PLACEMENT, unexpected, 0)
     if copies:
         named = f"On the CPU are {_named(facts['cpu_nodes'], on_cpu)}; s" if on_cpu else "S"
         sentence = (
             f"ONNX Runtime put {plural(copies, 'Memcpy node')} into the {component(name)} graph: values go back and "
             f"forth between CPU and GPU in every call. {named}tatic shapes need no such computation."
         )
-        return Verdict(Outcome.REGRESSED, "memcpy-nodes", sentence, PLACEMENT, copies, 0)
+        return Verdict(Outcome.FAILED, "memcpy-nodes", sentence, PLACEMENT, copies, 0)
     return None
 
 
@@ -172,7 +172,7 @@ def _cuda_graph(name: str, facts: Facts) -> Verdict | None:
         sentence = f"Whether the {what} replays the CUDA graph that was asked for is not known: {why}."
         return Verdict(Outcome.INCONCLUSIVE, "graph-not-seen", sentence, CUDA_GRAPH)
     tail = ", and gives the right answers to changed inputs" if graph.get("changed_inputs") else ""
-    return Verdict(Outcome.HELD, "graph-replayed", f"The {what} replays its CUDA graph{tail}.", CUDA_GRAPH)
+    return Verdict(Outcome.PASSED, "graph-replayed", f"The {what} replays its CUDA graph{tail}.", CUDA_GRAPH)
 
 
 def _compile(name: str, facts: Facts) -> Verdict | None:
@@ -194,10 +194,10 @@ def _compile(name: str, facts: Facts) -> Verdict | None:
     what = f"torch.compile made {plural(compiled['graphs'], 'graph')} of the {component(name)}"
     if not wrong:
         sentence = f"{what}: no break, no recompilation, no CUDA graph skipped."
-        return Verdict(Outcome.HELD, "compiled-whole", sentence, COMPILE)
+        return Verdict(Outcome.PASSED, "compiled-whole", sentence, COMPILE)
     reasons = tuple(f"because: {reason}" for reason in compiled.get("reasons", ())[:NAMED])
     return Verdict(
-        Outcome.REGRESSED, "compile-broken", f"{what}: {wrong}.", COMPILE, sum(counted.values()), 0, details=reasons
+        Outcome.FAILED, "compile-broken", f"{what}: {wrong}.", COMPILE, sum(counted.values()), 0, details=reasons
     )
 
 
@@ -223,8 +223,8 @@ def _attention(name: str, facts: Facts, whole: Facts) -> Verdict | None:
     if not set(wanted) & set(ran):
         return invalid("attention-absent", f"{what} did not run: there ran {listed}.", metric=ATTENTION)
     if set(ran) - set(wanted):
-        return Verdict(Outcome.GAP, "attention-mixed", f"{what} ran in some places only: {listed}.", ATTENTION)
-    return Verdict(Outcome.HELD, "attention-ran", f"{what} ran: {listed}.", ATTENTION)
+        return Verdict(Outcome.PASSED, "attention-mixed", f"{what} ran in some places only: {listed}.", ATTENTION)
+    return Verdict(Outcome.PASSED, "attention-ran", f"{what} ran: {listed}.", ATTENTION)
 
 
 def _inputs(name: str, facts: Facts) -> Verdict | None:

@@ -20,7 +20,7 @@ _LEGEND = (
     "build: what making the files took when they were made, weights and cached steps included; warm start: until the "
     "first answer of a process that finds everything compiled, once its libraries are imported"
 )
-_FINE = (Outcome.HELD, Outcome.NEW)
+_FINE = (Outcome.PASSED, Outcome.HELD, Outcome.NEW)
 
 
 def artifact_lines(reports: Iterable[CaseReport], *, width: int, every: bool = False) -> Iterator[Line]:

@@ -28,6 +28,7 @@ class CaseReport:
         agreements: What was compared with a reference.
         verdicts: What it means.
         counts: `domain::op_type` -> nodes that a test of fusions found; empty for other tests.
+        targets: The same -> how many there can be; 0 means that none may be left.
         rungs: Component -> rung -> how it stands, of graphs that were taken as they are; empty for others.
         explanation: Where these were expected, and why they are not there; None where nobody asked for it.
         policy: How strictly the measurement was judged; None where nothing was measured.
@@ -49,6 +50,7 @@ class CaseReport:
     agreements: tuple[Agreement, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    targets: Mapping[str, int] = field(default_factory=dict)
     rungs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     explanation: Explanation | None = None
     policy: Policy | None = None
@@ -93,8 +95,10 @@ class CaseReport:
 
     @property
     def outcome(self) -> Outcome | None:
-        """The worst verdict; None where the test was not there to judge anything."""
-        return worst(self.verdicts) if self.verdicts else None
+        """The worst verdict, that on its agreements included; None where the test was not there to judge anything."""
+        compared = self.disagreements or tuple(one for one in self.agreements if one.passed)
+        outcomes = [*(verdict.outcome for verdict in self.verdicts), *(one.outcome for one in compared)]
+        return worst(outcomes) if outcomes else None
 
     def has(self, *outcomes: Outcome) -> bool:
         """Whether a verdict is one of these."""
@@ -126,6 +130,7 @@ class CaseReport:
             agreements=tuple(Agreement.from_json(agreement) for agreement in data.get("agreements", ())),
             verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
             counts=data.get("counts", {}),
+            targets=data.get("targets", {}),
             rungs=data.get("rungs", {}),
             explanation=Explanation.from_json(explanation) if explanation else None,
             policy=Policy(**policy) if policy else None,

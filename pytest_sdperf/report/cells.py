@@ -21,7 +21,6 @@ MARKS = {
 HEADINGS = ("latency", "change ", "MB 1st ", "MB 2nd ", "verdict")
 WIDTHS = (7, 8, 7, 7, 12)
 GAP = 1
-DISAGREES = "DISAGREES"
 STAR = "*"
 MORE = ">"
 
@@ -60,6 +59,7 @@ def cells_of(reports: Sequence[CaseReport], *, disagrees: bool = False) -> Cells
     """
     measured = next((report for report in reports if report.measurement is not None), reports[0])
     outcomes = [report.outcome for report in reports if report.outcome is not None]
+    outcomes += [Outcome.FAILED] if disagrees else []
     worst = max(outcomes, key=lambda outcome: outcome.rank, default=None)
     latency = measured.verdict("latency")
     return Cells(
@@ -68,9 +68,9 @@ def cells_of(reports: Sequence[CaseReport], *, disagrees: bool = False) -> Cells
             _change(latency),
             _memory(measured, "first-run-memory"),
             _memory(measured, "second-run-memory"),
-            DISAGREES if disagrees else worst.value if worst is not None else "",
+            worst.value if worst is not None else "",
         ),
-        Outcome.REGRESSED if disagrees else worst,
+        worst,
     )
 
 

@@ -92,6 +92,6 @@ def _agreement(case: Case, reports: Iterable[CaseReport]) -> str:
     about = [report for report in reports if report.agreements and concerns(report.case, case)]
     found = [agreement for report in about for agreement in report.agreements]
     if not all(agreement.passed for agreement in found):
-        return "DISAGREES, so its time is no result"
+        return "FAILED, so its time is no result"
     whole = any(report.case.component in WHOLE for report in about)
     return "passed" if whole else "passed by components alone" if found else "not looked at"

@@ -1,9 +1,10 @@
-"""Everything that is not HELD, worst first, each with its sentence."""
+"""Everything that is not as it should be, worst first, each with its sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pytest_sdperf.judging.verdict import worst
 from pytest_sdperf.judging.waiting import most_waited
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.judged import is_judged
@@ -15,26 +16,32 @@ _WORST_FIRST = tuple(reversed(Outcome))
 _INDENT = "  "
 
 
-def finding_lines(reports: Sequence[CaseReport], *, width: int, candidates: bool = True) -> Iterator[Line]:
-    """Yield the findings; cases without a baseline are many on a first run and share one line.
+def finding_lines(
+    reports: Sequence[CaseReport], *, width: int, candidates: bool = True, every: bool = False
+) -> Iterator[Line]:
+    """Yield the findings. Cases without a baseline are many on a first run and share a line; so do gaps on every run.
 
     Args:
         reports: Of the run.
         width: Columns of the terminal.
         candidates: Whether results of this run are kept as candidates.
+        every: Tell each gap, although it is as stored.
     """
     for outcome in _WORST_FIRST:
-        if outcome in (Outcome.HELD, Outcome.NEW, Outcome.NOT_MEASURED):
+        if outcome is Outcome.GAP and not every:
+            yield from (Line(text, (*STYLES[outcome], "bold")) for text in gap_texts(reports, more="pytest -v"))
             continue
         for report in reports:
-            found = [verdict for verdict in report.verdicts if verdict.outcome is outcome]
+            found = [verdict for verdict in report.verdicts if verdict.outcome is outcome and verdict.told]
             if found:
-                yield Line(f"{outcome.value} {report.nodeid}", (*STYLES[outcome], "bold"))
+                yield Line(f"{outcome.value} {report.nodeid}", (*STYLES.get(outcome, ()), "bold"))
             for verdict in found:
                 yield from _sentence(verdict, width=width)
     yield from _not_measured(reports, width=width)
     yield from _left_out(reports, width=width)
-    new = [report.case.key for report in reports if any(v.outcome is Outcome.NEW for v in report.verdicts)]
+    new = [
+        report.case.key for report in reports if any(v.outcome is Outcome.NEW and not v.told for v in report.verdicts)
+    ]
     if new:
         what = plural(len(set(new)), "case")
         kept = ", and results are kept as candidates" if candidates else ""
@@ -42,6 +49,19 @@ def finding_lines(reports: Sequence[CaseReport], *, width: int, candidates: bool
         yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
     yield from _replaced(reports, width=width)
     yield from _disturbed(reports, width=width)
+
+
+def gap_texts(reports: Sequence[CaseReport], *, more: str) -> Iterator[str]:
+    """Yield one text for all gaps: each is as stored, so that it is no news.
+
+    Args:
+        reports: Of the run.
+        more: What tells each.
+    """
+    gaps = sum(verdict.outcome is Outcome.GAP for report in reports for verdict in report.verdicts)
+    if gaps:
+        lack = "lacks operators, as is stored of it" if gaps == 1 else "lack operators, as is stored of them"
+        yield f"{Outcome.GAP.value} {plural(gaps, 'graph')} {lack}: {more} tells which, and why"
 
 
 def _replaced(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
@@ -102,14 +122,8 @@ def count_line(reports: Sequence[CaseReport]) -> Line:
             before = by_case.get(report.case.key, report.outcome)
             by_case[report.case.key] = max(before, report.outcome, key=lambda outcome: outcome.rank)
     outcomes = list(by_case.values())
-    wrong = sum(len(report.disagreements) for report in reports)
-    disagreeing = f"; {plural(wrong, 'agreement')} FAILED" if wrong else ""
-    right = sum(agreement.passed for report in reports for agreement in report.agreements)
-    if not outcomes and right and not wrong:
-        return Line(f"agreements: {right}, each within its limit", ("green", "bold"))
     if not outcomes:
-        return Line(f"verdicts: none, nothing was judged{disagreeing}", ("red" if wrong else "yellow", "bold"))
+        return Line("verdicts: none, nothing was judged", ("yellow", "bold"))
     counted = [f"{outcomes.count(outcome)} {outcome.value}" for outcome in _WORST_FIRST if outcome in outcomes]
-    worst = Outcome.REGRESSED if wrong else max(outcomes, key=lambda outcome: outcome.rank)
-    text = f"verdicts of {plural(len(outcomes), 'case')}: {', '.join(counted)}{disagreeing}"
-    return Line(text, (*STYLES.get(worst, ("green",)), "bold"))
+    text = f"verdicts of {plural(len(outcomes), 'case')}: {', '.join(counted)}"
+    return Line(text, (*STYLES.get(worst(outcomes), ("green",)), "bold"))

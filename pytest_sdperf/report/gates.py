@@ -56,6 +56,6 @@ def _gate_failures(report: CaseReport) -> Mapping[str, str]:
         return {side: f"{text}: error {one.error:.2e}, limit {one.limit:.2e}" for side, one in wrong.items()}
     if report.problem:
         return {"": f"{report.nodeid} failed: {report.problem}"}
-    failing = [verdict for verdict in report.verdicts if verdict.outcome in (Outcome.REGRESSED, Outcome.INVALID)]
-    gates = [verdict for verdict in failing if verdict.metric not in JUDGED_ALONE]
+    failing = [verdict for verdict in report.verdicts if verdict.outcome.wrong or verdict.outcome is Outcome.INVALID]
+    gates = [one for one in failing if one.outcome is Outcome.FAILED or one.metric not in JUDGED_ALONE]
     return {side_of(verdict): f"{report.nodeid}: {verdict.sentence}" for verdict in reversed(gates)}

@@ -15,6 +15,7 @@ NARROWEST = 60
 _LABEL = 11
 
 STYLES: dict[Outcome, tuple[Style, ...]] = {
+    Outcome.FAILED: ("red",),
     Outcome.REGRESSED: ("red",),
     Outcome.INVALID: ("red",),
     Outcome.INCONCLUSIVE: ("yellow",),

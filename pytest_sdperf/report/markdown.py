@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from pytest_sdperf.labels import engine_label
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.cells import HEADINGS, cells_of
-from pytest_sdperf.report.findings import count_line
+from pytest_sdperf.report.findings import count_line, gap_texts
+from pytest_sdperf.report.fused import fused_texts
 from pytest_sdperf.report.gates import concerns, disagreements, failed_gates
 from pytest_sdperf.report.header import header_texts
 from pytest_sdperf.report.judged import is_judged
@@ -18,7 +19,6 @@ from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 _COLUMNS = ("model", "component", "optimization", "engine", "batch", *(heading.strip() for heading in HEADINGS))
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#])")
-_QUIET = (Outcome.HELD, Outcome.NEW)
 
 
 def markdown_text(reports: Sequence[CaseReport], run: RunInfo, *, title: str, problems: Sequence[str] = ()) -> str:
@@ -85,19 +85,23 @@ def _named(case: Case) -> tuple[str, ...]:
 
 
 def _findings(reports: Sequence[CaseReport]) -> Iterator[str]:
-    """Yield what is not HELD, worst first, each with its sentence; disagreements before everything."""
+    """Yield what is not as it should be, worst first, each with its sentence; disagreements before everything."""
     disagreeing = [report for report in reports if report.disagreements]
-    told = [f"- **DISAGREES** {escaped(why)}" for _, why in failed_gates(disagreeing)]
+    told = [f"- **{Outcome.FAILED.value}** {escaped(why)}" for _, why in failed_gates(disagreeing)]
     for outcome in reversed(Outcome):
-        for report in reports if outcome not in _QUIET else ():
-            for verdict in (one for one in report.verdicts if one.outcome is outcome):
+        for report in reports if outcome is not Outcome.GAP else ():
+            for verdict in (one for one in report.verdicts if one.outcome is outcome and one.told):
                 told += _finding(report.nodeid, verdict)
     for report in filter(is_judged, reports):
         told += [
             f"- **LEFT OUT** {escaped(f'{report.nodeid}: {look}: {why}')}" for look, why in report.left_out.items()
         ]
+    told += [f"- {escaped(text)}" for text in gap_texts(reports, more="the file of --sdperf-json")]
     if told:
         yield from ("", "### Findings", "", *told)
+    fused = fused_texts(reports)
+    if fused:
+        yield from ("", "### Fused operators", "", *(f"- {escaped(text)}" for text in fused))
 
 
 def _finding(nodeid: str, verdict: Verdict) -> Iterator[str]:

@@ -63,17 +63,17 @@ def _rest(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None
 
 def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     outcomes = [report.outcome for report in reports if report.outcome is not None]
-    compared = any(report.agreements for report in reports)
     broken = any(report.problem for report in reports)
-    if not outcomes and not compared and not broken:
+    if not outcomes and not broken:
         return "see what these options collect", _collect(run)
     disagree = any(report.disagreements for report in reports)
     unlike = _another_driver(reports, run) or _side_a(reports, run)
-    if unlike and not disagree and Outcome.REGRESSED not in outcomes:
+    if unlike and not any(outcome.wrong for outcome in outcomes):
         return unlike
     alone = run.remembers_failures
     for failed, why in (
         (disagree, f"look at the disagreement{' alone' if alone else ''}, before any time"),
+        (Outcome.FAILED in outcomes, f"look at what failed{' alone' if alone else ''}, before any time"),
         (Outcome.REGRESSED in outcomes, f"measure what regressed again{', alone' if alone else ''}"),
         (Outcome.INVALID in outcomes, "measure what was invalid again, once its reason is gone"),
         (broken, "run what failed again, once its reason is gone"),

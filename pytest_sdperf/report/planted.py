@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import DISAGREES, UNUSED, Fault
+from pytest_sdperf.faults.fault import FAILED, UNUSED, Fault
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.units import plural
@@ -34,8 +34,8 @@ def is_found(fault: Fault, reports: Iterable[CaseReport], *, unused: bool) -> bo
 
 def _finds(report: CaseReport, fault: Fault) -> bool:
     found = fault.found
-    if found.verdict == DISAGREES:
-        return any(not one.passed and one.level == found.code for one in report.agreements)
+    if found.verdict == FAILED and any(not one.passed and one.level == found.code for one in report.agreements):
+        return True
     return any((one.outcome.value, one.code) == (found.verdict, found.code) for one in report.verdicts)
 
 

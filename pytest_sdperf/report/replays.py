@@ -9,7 +9,6 @@ from pytest_sdperf.judging.replay import METRICS
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import STYLES, Line, wrapped
-from pytest_sdperf.values.outcomes import Outcome
 from pytest_sdperf.values.replays import Replay
 
 _COLUMNS = ("apart", "limit", "error", "limit")
@@ -37,8 +36,7 @@ def _row(report: CaseReport, replay: Replay, *, batch: bool) -> Row:
     apart = "equal" if all(one.equal for one in replay.spreads) else f"{spread.largest:.2e}"
     cells = (apart, f"{spread.limit:.2e}", f"{answer.error:.2e}", f"{answer.limit:.2e}")
     verdict = report.verdict(METRICS[replay.check])
-    outcome = verdict.outcome if verdict else Outcome.HELD
-    styles = STYLES.get(outcome, ()) if outcome is not Outcome.HELD else ()
+    styles = STYLES.get(verdict.outcome, ()) if verdict else ()
     case, side = report.looked_at
     return Row(case_label(case, f"{case.component} {replay.check}", batch=batch, side=side), cells, styles)
 

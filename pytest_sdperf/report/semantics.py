@@ -8,7 +8,7 @@ from pytest_sdperf.judging.semantics import METRIC
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, Row, batches_differ, case_label, column_lines
 from pytest_sdperf.report.line import STYLES, Line, wrapped
-from pytest_sdperf.values.outcomes import Outcome, Semantics, Window
+from pytest_sdperf.values.outcomes import Semantics, Window
 
 _COLUMNS = ("right", "window", "clearness", "window", "shift")
 _LEGEND = (
@@ -39,8 +39,7 @@ def _row(report: CaseReport, semantics: Semantics, *, batch: bool) -> Row:
         f"{semantics.shift.obtained:.2f}",
     )
     verdict = report.verdict(METRIC)
-    outcome = verdict.outcome if verdict else Outcome.HELD
-    styles = STYLES[outcome] if outcome in (Outcome.REGRESSED, Outcome.INVALID, Outcome.INCONCLUSIVE) else ()
+    styles = STYLES.get(verdict.outcome, ()) if verdict else ()
     case, side = report.looked_at
     return Row(case_label(case, case.component, batch=batch, side=side), cells, styles)
 

@@ -14,6 +14,7 @@ from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.fairness import fairness_lines
 from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.floors import floor_lines
+from pytest_sdperf.report.fused import fused_lines
 from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.interrupted import interrupted_lines
 from pytest_sdperf.report.line import Line, wrapped
@@ -55,7 +56,7 @@ def report_lines(
         shipped: Baselines that come with the project; their cases stand below the published rows, likewise.
         unused: About stored cases that the run did not use.
         written: What was written: to the baseline (from `acceptance.accept`), or to a file that was asked for.
-        verbose: Show what ran of every case, not only where it is wrong.
+        verbose: Show what ran of every case and what fused at every rung, and tell each gap.
     """
     yield from interrupted_lines(reports, run, width=width)
     yield from planted_lines(run.planted, width=width)
@@ -80,10 +81,11 @@ def report_lines(
     yield from _section(agreement_lines(reports, width=width))
     yield from _section(replay_lines(reports, width=width))
     yield from _section(semantics_lines(reports, width=width))
+    yield from _section(fused_lines(reports, width=width, every=verbose))
     yield from _section(_standing(reports, width=width))
     yield from _section(what_ran_lines(reports, width=width, every=verbose))
     yield from _section(tolerance_lines(reports, run.idle, width=width))
-    yield from _section(finding_lines(reports, width=width, candidates=run.keeps_candidates))
+    yield from _section(finding_lines(reports, width=width, candidates=run.keeps_candidates, every=verbose))
     yield from _section(iter(unused))
     yield from _section(line for text in written for line in wrapped(text, width=width, rest="  "))
     yield Line()

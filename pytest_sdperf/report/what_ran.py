@@ -26,7 +26,7 @@ GATES = (
     partitions.METRIC,
     host_waits.METRIC,
 )
-_FINE = (Outcome.HELD, Outcome.NEW, Outcome.IMPROVED)
+_FINE = (Outcome.PASSED, Outcome.HELD, Outcome.NEW, Outcome.IMPROVED)
 _INDENT = "  "
 _LEGEND = (
     "of kernels: how many are launched in a call, and what they take, the mean of the calls that the last process "

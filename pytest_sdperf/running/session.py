@@ -209,14 +209,14 @@ class Session:
         return self.builder.given.standing(self.run.catalog.models.get(case.model), case.component)
 
     def known_counts(self, case: Case) -> fusions.Known | None:
-        """Return what a foreign optimizer is known to reach for a build; None where the optimizer is our own.
+        """Return what is known of a build by a foreign optimizer, or of a graph of somebody else; None of other ones.
 
         Of one release the project's own file counts before what is shipped with the suite.
 
         Raises:
             BaselineError: A file is there but not valid.
         """
-        if case.fuser != "ort":
+        if not fusions.is_stored(case):
             return None
         return fusions.known((self.fusions_file.parent, shipped_folder("fusions")), self._onnxruntime, case)
 

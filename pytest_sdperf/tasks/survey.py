@@ -18,14 +18,16 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     Returns:
         `counts`: `domain::op_type` -> nodes that a graph with these rungs should hold; `sites`: the same with module
         paths instead of numbers, and nothing for 0; `budgets`: how many operators of ONNX may be left at most; `rungs`:
-        as `fusing.survey.standing` says.
+        as `fusing.survey.standing` says; `places`: as `fusing.survey.begun` says.
 
     Raises:
         BuildError: The graph holds an operator in a form that no exporter emits.
     """
+    import dataclasses
+
     import onnx_ir as ir
 
-    from pytest_sdperf.fusing.survey import budgets, expected_sites, standing, survey
+    from pytest_sdperf.fusing.survey import begun, budgets, expected_sites, standing, survey
 
     context.say(f"looking at the structure of {arguments['component']}")
     rungs = {name: context.catalog.optimizations.get(name) for name in arguments["rungs"]}
@@ -36,4 +38,5 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         "sites": {op: paths for op, paths in sites.items() if paths},
         "budgets": budgets(found),
         "rungs": standing(found, rungs),
+        "places": [dataclasses.asdict(site) for site in begun(found)],
     }

@@ -80,6 +80,11 @@ class Agreement:
         """Whether the error is within a finite limit. NaN never passes, nor anything where torch itself overflows."""
         return math.isfinite(self.limit) and self.error <= self.limit
 
+    @property
+    def outcome(self) -> Outcome:
+        """PASSED or FAILED: nothing stored says anything of it."""
+        return Outcome.PASSED if self.passed else Outcome.FAILED
+
 
 @dataclasses.dataclass(frozen=True)
 class Window:
@@ -165,8 +170,13 @@ class Semantics:
 
 
 class Outcome(Enum):
-    """The verdicts, worst last. `judge()` gives seven of them; NOT MEASURED is what a time budget had no room for."""
+    """The verdicts, worst last.
 
+    HELD, IMPROVED, NEW, GAP and REGRESSED compare with something stored, or, in an A/B, with side A in its place.
+    PASSED and FAILED need nothing stored: their limit is derived. NOT MEASURED is what a time budget had no room for.
+    """
+
+    PASSED = "PASSED"
     HELD = "HELD"
     IMPROVED = "IMPROVED"
     NEW = "NEW"
@@ -175,11 +185,27 @@ class Outcome(Enum):
     INCONCLUSIVE = "INCONCLUSIVE"
     INVALID = "INVALID"
     REGRESSED = "REGRESSED"
+    FAILED = "FAILED"
 
     @property
     def rank(self) -> int:
         """Its place in this order: the worst has the highest."""
         return list(Outcome).index(self)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it is the build's own fault: exit status 1."""
+        return self in (Outcome.REGRESSED, Outcome.FAILED)
+
+
+_QUIET = (Outcome.PASSED, Outcome.HELD, Outcome.NEW, Outcome.NOT_MEASURED)
+# Codes of what is right, or has nothing stored to be worse than, and could be better.
+_SHORT = frozenset(
+    {
+        *("attention-mixed", "below-target-unknown", "compiled-for-resolutions"),
+        *("half-precision-unknown", "rungs-missing-unknown"),
+    }
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,6 +237,11 @@ class Verdict:
     def text(self) -> str:
         """The sentence with its code, and each detail on a line of its own."""
         return "\n".join([f"{self.sentence} [{self.code}]", *(f"  {line}" for line in self.details)])
+
+    @property
+    def told(self) -> bool:
+        """Whether a report lists its sentence: it is not as it should be, or passes and falls short all the same."""
+        return self.outcome not in _QUIET or self.code in _SHORT
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Verdict:

@@ -302,7 +302,7 @@ def test_an_error_that_is_not_a_number_is_a_disagreement(desk):
 
 
 def test_a_test_that_failed_otherwise_is_a_gate_too(desk):
-    lost = Verdict(Outcome.REGRESSED, "fewer-than-derived", "The unet graph lacks operators.", "fusions")
+    lost = Verdict(Outcome.FAILED, "operators-missing", "The unet graph lacks operators.", "fusions")
     for gate, why in (
         (
             CaseReport("test_fusions", case(engine=""), verdicts=(lost,)),
@@ -311,6 +311,16 @@ def test_a_test_that_failed_otherwise_is_a_gate_too(desk):
         (CaseReport("test_x", CASE, problem="assert 1 == 2"), "test_x failed: assert 1 == 2"),
     ):
         assert desk.accept(desk.report(measurement()), gate, reason="please").refused == {CASE.key: why}
+    assert not desk.file.exists()
+
+
+@pytest.mark.parametrize("metric", ["placement", "compile", "replay", "fusions", "latency"])
+def test_what_failed_is_accepted_for_no_reason(desk, metric):
+    """A derived limit is beyond any reason, whichever metric it is of."""
+    of = desk.report(measurement())
+    wrong = Verdict(Outcome.FAILED, "cpu-nodes", "1 node is on the CPU.", metric)
+    done = desk.accept(dataclasses.replace(of, verdicts=(*of.verdicts, wrong)), reason="please")
+    assert done.refused == {CASE.key: "test_it[ort-cpu]: 1 node is on the CPU."}
     assert not desk.file.exists()
 
 

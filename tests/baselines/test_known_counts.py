@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 
 import pytest
 from sample_values import case
 
-from pytest_sdperf.baselines.fusions import Known, fusion_key, known, record
+from pytest_sdperf.baselines.fusions import Known, fusion_key, is_stored, known, record
 from pytest_sdperf.errors import BaselineError
 
 CONV = "com.microsoft::NhwcConv"
@@ -46,6 +48,21 @@ def test_a_release_without_counts_has_those_of_the_newest_older_one_wherever_the
     assert known(folders, "1.33.0", BUILD) == Known({CONV: 98}, "1.32")
     assert known(folders, "2.0.0", BUILD) == Known({CONV: 98}, "1.32")
     assert known(folders, "1.10.0", BUILD) == Known({CONV: 90}, "1.9")
+
+
+@pytest.mark.parametrize("fuser", ["native", ""])
+def test_a_graph_of_somebody_else_is_known_by_its_content_whatever_the_release_is(folders, fuser):
+    given = case(engine="", fuser=fuser, optimization="bias-add", exporter="given", weights="onnx-1")
+    other = dataclasses.replace(given, weights="onnx-2")
+    store(folders[0], "1.31", 96, given)
+    assert known(folders, "1.33.0", given) == Known({CONV: 96})
+    assert known(folders, "1.33.0", other) == Known({})
+
+
+@pytest.mark.parametrize(("fuser", "exporter"), [*itertools.product(["native", "ort", ""], ["dynamo", "given"])])
+def test_our_own_optimizer_on_our_own_export_has_nothing_stored(fuser, exporter):
+    ours = fuser != "ort" and exporter != "given"
+    assert is_stored(case(engine="", fuser=fuser, exporter=exporter)) is not ours
 
 
 def test_a_newer_release_is_not_asked(folders):

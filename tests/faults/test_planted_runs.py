@@ -137,7 +137,7 @@ def test_words_stand_for_numbers_and_any_text_and_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("verdict", "status"), [("REGRESSED", 1), ("DISAGREES", 1), ("INVALID", 10), ("UNUSED", 12), ("REFUSED", 4)]
+    ("verdict", "status"), [("REGRESSED", 1), ("FAILED", 1), ("INVALID", 10), ("UNUSED", 12), ("REFUSED", 4)]
 )
 def test_each_verdict_has_its_exit_status(verdict, status):
     assert Found("pipelines", verdict, "").status == status

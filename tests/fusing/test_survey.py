@@ -14,7 +14,7 @@ from zoo_targets import counted
 from pytest_sdperf import ladder
 from pytest_sdperf.fusing import layout
 from pytest_sdperf.fusing.native import fuse
-from pytest_sdperf.fusing.survey import budgets, expected_sites, standing, survey
+from pytest_sdperf.fusing.survey import ATTENTION, LEFT, begun, budgets, expected_sites, standing, survey
 from pytest_sdperf.optimizations import LADDER
 
 RUNGS = {rung.name: rung for rung in LADDER}
@@ -114,6 +114,23 @@ def test_nothing_is_left_in_a_graph_that_was_fused_to_the_last_rung():
         "fp16": 48, "fmha": 32, "nhwc-conv": 98, "group-norm": 61, "bias-split-gelu": 16, "packed-qkv": 32,
         "bias-add": 16,
     }  # fmt: skip
+
+
+def test_where_something_could_be_fused_is_told_with_what_and_whether_it_would_be():
+    model = graph_zoo.load_structure(UNET_NAME)
+    plain = begun(survey(model.clone(), RUNGS))
+    attentions = [site for site in plain if site.op == ATTENTION]
+    assert {(site.op_type, site.reason) for site in attentions} == {("Softmax", f"{LEFT} fuses it")}
+    assert (len(attentions), len({site.path for site in attentions}), all(site.node for site in attentions)) == (
+        32, 32, True,
+    )  # fmt: skip
+    # A norm that scales its groups is refused, and says so.
+    norm = next(node for node in model.graph if node.op_type == "InstanceNormalization")
+    norm.replace_input_with(1, norm.inputs[2])
+    (refused,) = {
+        site.reason for site in begun(survey(model, RUNGS)) if site.node == norm.name and "refuse" in site.reason
+    }
+    assert refused == f"{LEFT} would refuse it: it scales or shifts its groups"
 
 
 def test_what_a_half_fused_graph_lacks_is_counted_by_what_it_has_instead():

@@ -24,7 +24,8 @@ GRAPHS = {
     ),
     "an input that is passed on": (lambda: make({"y": "Identity(x)"}, X, Y, HELD), {"Identity": 1}),
     "product with one": (lambda: make({"a": "Mul(x, one)", "y": "Relu(a)"}, X, Y, HELD), {"Relu": 1}),
-    "one times something": (lambda: make({"a": "Mul(ones, x)", "y": "Relu(a)"}, X, Y, HELD), {"Relu": 1}),
+    "one times something": (lambda: make({"a": "Mul(one, x)", "y": "Relu(a)"}, X, Y, HELD), {"Relu": 1}),
+    "weights that are 1": (lambda: make({"a": "Mul(ones, x)", "y": "Relu(a)"}, X, Y, HELD), {"Relu": 1, "Mul": 1}),
     "division by one": (lambda: make({"a": "Div(x, one)", "y": "Relu(a)"}, X, Y, HELD), {"Relu": 1}),
     "one divided": (lambda: make({"a": "Div(one, x)", "y": "Relu(a)"}, X, Y, HELD), {"Relu": 1, "Div": 1}),
     "product with ones that repeats": (

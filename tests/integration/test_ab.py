@@ -90,8 +90,8 @@ def test_a_side_a_with_a_defect_proves_nothing_of_side_b(sides, a, b, status, co
     lines = report_of(result)
     named = [one["sentence"].partition(":")[0] for one in verdicts[1:]]
     if status == 1:
-        assert {one["outcome"] for one in verdicts if one["sentence"].startswith("Side B: ")} == {"REGRESSED"}
-        assert (lines[-2], named[-1]) == ("next, measure what regressed again, alone:", "Side B")
+        assert {one["outcome"] for one in verdicts if one["sentence"].startswith("Side B: ")} == {"FAILED"}
+        assert (lines[-2], named[-1]) == ("next, look at what failed alone, before any time:", "Side B")
         return
     assert ({one["outcome"] for one in verdicts}, named) == ({"INVALID"}, ["Side A"])
     assert NOT_JUDGED.format("has a defect of its own") in joined(lines)
@@ -151,7 +151,7 @@ def test_side_b_is_what_is_called_again_and_again(sides, a, b, status):
     (verdict,) = report["verdicts"]
     assert (report["case"]["engine"], report["other"]["engine"]) == (a, b)
     assert (verdict["outcome"], verdict["code"]) == (
-        ("REGRESSED", "answer-stale") if status else ("HELD", "answers-repeated")
+        ("FAILED", "answer-stale") if status else ("PASSED", "answers-repeated")
     )
     assert verdict["sentence"].startswith("Side B: UNet ")
     assert any(line.startswith(f"  B: dense unet repeats fp32 {b} ") for line in report_of(result))

@@ -75,7 +75,7 @@ def test_a_wrong_engine_fails_its_agreement_and_is_not_recorded(third_party):
     assert 1e-4 < agreement["error"] < 1e-2
     assert agreement["error"] > 10 * agreement["limit"]
     assert not (third_party.path / "baselines").exists()
-    assert "1 agreement FAILED" in result.stdout.str()
+    assert "verdicts of 1 case: 1 FAILED" in result.stdout.str()
     assert "test_right_and_fast[dense-unet-on-acme-wrong-at-fp32] disagrees with the reference" in " ".join(
         " ".join(result.outlines).split()
     )

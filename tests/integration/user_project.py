@@ -120,7 +120,7 @@ class User:
 
     def baseline_file(self) -> Path:
         """Return the one baseline file of the project."""
-        (found,) = (self.path / "baselines").iterdir()
+        (found,) = (self.path / "baselines").glob("*.json")
         return found
 
     def stored_cases(self) -> dict[str, Any]:

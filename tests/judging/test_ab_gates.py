@@ -65,7 +65,7 @@ ARGUMENTS = [
 @pytest.mark.parametrize(
     ("replayed", "bound_s", "found"),
     [
-        (True, 0.001, [("IMPROVED", "pairs-faster"), ("HELD", "graph-replayed")]),
+        (True, 0.001, [("IMPROVED", "pairs-faster"), ("PASSED", "graph-replayed")]),
         (False, 0.001, [("IMPROVED", "pairs-faster"), ("INVALID", "graph-not-replayed")]),
         (True, 0.009, [("INVALID", "below-floor")]),
     ],

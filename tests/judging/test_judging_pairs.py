@@ -16,6 +16,7 @@ from pytest_sdperf.values.outcomes import Outcome
 
 GPU = Policy(max_processes=12)
 CPU = Policy(max_processes=12, on_cpu=True)
+PASSED, FAILED = Outcome.PASSED, Outcome.FAILED
 HELD, IMPROVED, REGRESSED = Outcome.HELD, Outcome.IMPROVED, Outcome.REGRESSED
 INCONCLUSIVE, INVALID = Outcome.INCONCLUSIVE, Outcome.INVALID
 NEXT = {"onnxruntime": "1.32.0"}
@@ -186,7 +187,7 @@ DEFECTS = [
      f"Side {{}}: A CUDA graph was asked for, but the UNet replays none: {LAUNCHED}"),
     (REPLAYED, STALE, (INVALID, "cuda-graph", "graph-stale"),
      "Side {}: The CUDA graph of the UNet gives wrong answers: its answers are those of other inputs."),
-    (PLACED, ON_CPU, (REGRESSED, "placement", "cpu-nodes"),
+    (PLACED, ON_CPU, (FAILED, "placement", "cpu-nodes"),
      f"Side {{}}: 1 node of the UNet graph runs on the CPU: Resize r; {NO_KERNEL}"),
     (FLASH, MATH, (INVALID, "attention", "attention-absent"),
      "Side {}: The attention 'flash' that was asked for did not run: there ran attention-math 32."),
@@ -207,13 +208,13 @@ def test_what_ran_of_either_side_is_judged_however_fast_it_is(side, b_ms, defect
     if side == "B":
         code = {8.0: "pairs-faster", 10.0: "pairs-same", 12.0: "pairs-slower"}[b_ms]
         assert (first.code, len(compared)) == (code, 2)
-        assert (one.outcome, two.outcome, two.code, two.sentence) == (HELD, found[0], found[2], sentence.format("B"))
+        assert (one.outcome, two.outcome, two.code, two.sentence) == (PASSED, found[0], found[2], sentence.format("B"))
         return
     # Nothing is judged by a side A with a defect; it makes B no worse, and B's own defect no better.
     assert (first.outcome, first.code, compared) == (INVALID, "side-a-defect", [])
     assert first.sentence == NOT_JUDGED.format("has a defect of its own")
     assert (one.outcome, one.code, one.sentence) == (INVALID, found[2], sentence.format("A"))
-    assert two.outcome is (found[0] if side == "both" else HELD)
+    assert two.outcome is (found[0] if side == "both" else PASSED)
 
 
 def test_nothing_more_is_measured_beside_a_side_a_with_a_defect():

@@ -37,18 +37,18 @@ def judged(images):
 def test_pictures_that_show_the_same():
     noise = 0.02 * np.random.default_rng(0).standard_normal(GOOD.shape)
     verdict = judge_semantics(looked(GOOD + noise))
-    assert (verdict.outcome, verdict.code) == (Outcome.HELD, "pictures-as-reference")
+    assert (verdict.outcome, verdict.code) == (Outcome.PASSED, "pictures-as-reference")
     assert verdict.details == ()
     assert (verdict.obtained, verdict.expected) == (1.0, 1.0)
 
 
 def test_other_pictures_of_the_same_prompts_are_other_pictures():
     """As from other latents, or with another weight of guidance: right and clear, and not the same."""
-    assert judged(drawn(SCENES, seed=1)) == (Outcome.REGRESSED, "pictures-moved")
+    assert judged(drawn(SCENES, seed=1)) == (Outcome.FAILED, "pictures-moved")
 
 
 def test_what_is_moved_by_a_pixel_is_moved():
-    assert judged(np.roll(GOOD, 1, axis=3)) == (Outcome.REGRESSED, "pictures-moved")
+    assert judged(np.roll(GOOD, 1, axis=3)) == (Outcome.FAILED, "pictures-moved")
 
 
 # What the pictures of a broken pipeline look like, made of good ones.
@@ -77,7 +77,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_wrong_picture_is_worse(fault):
-    assert judged(FAULTS[fault](GOOD)) == (Outcome.REGRESSED, "pictures-worse")
+    assert judged(FAULTS[fault](GOOD)) == (Outcome.FAILED, "pictures-worse")
 
 
 SEMANTICS = Semantics(
@@ -98,7 +98,7 @@ def told(**windows):
 
 def test_what_is_inside_both_windows_is_held():
     assert told() == (
-        Outcome.HELD,
+        Outcome.PASSED,
         "pictures-as-reference",
         (
             "97 of 100 pictures show what their prompts say, of the reference 98 (window 90 to 100); clearness 0.880 "
@@ -109,7 +109,7 @@ def test_what_is_inside_both_windows_is_held():
 
 def test_fewer_right_pictures():
     assert told(right={"obtained": 0.8}) == (
-        Outcome.REGRESSED,
+        Outcome.FAILED,
         "pictures-worse",
         (
             "80 of 100 pictures show what their prompts say, of the reference 98 (window 90 to 100: OUTSIDE); "
@@ -120,13 +120,13 @@ def test_fewer_right_pictures():
 
 
 def test_less_clear_pictures():
-    assert told(clearness={"obtained": 0.8})[:2] == (Outcome.REGRESSED, "pictures-worse")
+    assert told(clearness={"obtained": 0.8})[:2] == (Outcome.FAILED, "pictures-worse")
 
 
 @pytest.mark.parametrize("shift", [0.51, float("nan")])
 def test_things_that_stand_elsewhere(shift):
     outcome, code, sentence = told(shift={"obtained": shift})
-    assert (outcome, code) == (Outcome.REGRESSED, "pictures-moved")
+    assert (outcome, code) == (Outcome.FAILED, "pictures-moved")
     assert sentence == (
         f"97 of 100 pictures show what their prompts say, of the reference 98 (window 90 to 100); clearness 0.880 "
         f"against 0.885 (window 0.860 to 0.910); things {shift:.2f} pixels from where the reference has them (at most "
@@ -136,11 +136,11 @@ def test_things_that_stand_elsewhere(shift):
 
 @pytest.mark.parametrize("windows", [{"right": {"obtained": 1.0, "high": 0.99}}, {"clearness": {"obtained": 0.95}}])
 def test_what_is_better_than_chance_allows_is_another_picture(windows):
-    assert told(**windows)[:2] == (Outcome.REGRESSED, "pictures-better")
+    assert told(**windows)[:2] == (Outcome.FAILED, "pictures-better")
 
 
 def test_a_score_that_is_no_number_is_outside():
-    assert told(clearness={"obtained": float("nan")})[:2] == (Outcome.REGRESSED, "pictures-worse")
+    assert told(clearness={"obtained": float("nan")})[:2] == (Outcome.FAILED, "pictures-worse")
 
 
 def test_a_reference_that_draws_nothing_tells_nothing():

@@ -27,6 +27,7 @@ FAIL_NEW = Policy(missing_baseline="fail")
 STRICT = Policy(fail_on_inconclusive=True)
 COMPLETE = Policy(fail_on_not_measured=True)
 
+PASSED, FAILED = Outcome.PASSED, Outcome.FAILED
 HELD, IMPROVED, NEW, GAP = Outcome.HELD, Outcome.IMPROVED, Outcome.NEW, Outcome.GAP
 NOT_MEASURED = Outcome.NOT_MEASURED
 INCONCLUSIVE, INVALID, REGRESSED = Outcome.INCONCLUSIVE, Outcome.INVALID, Outcome.REGRESSED
@@ -241,8 +242,8 @@ def test_table(row):
 
 
 def test_table_reaches_every_outcome_and_code():
-    # A gap is not a matter of one measurement, and what a time budget left out has none.
-    assert {row[4] for row in TABLE} - {None} == set(Outcome) - {GAP, NOT_MEASURED}
+    # Gaps and what a time budget left out are no matter of one measurement, and derived limits none of a baseline.
+    assert {row[4] for row in TABLE} - {None} == set(Outcome) - {GAP, NOT_MEASURED, PASSED, FAILED}
     assert len(TABLE) >= 40
 
 
@@ -569,15 +570,17 @@ def verdicts_of(*outcomes):
 
 
 def test_worst_follows_the_order_of_outcomes_and_nothing_is_invalid():
-    assert worst(verdicts_of(*Outcome)) is REGRESSED
-    assert worst(verdicts_of(HELD, INCONCLUSIVE, NEW)) is INCONCLUSIVE
-    assert worst(verdicts_of(HELD)) is HELD
+    assert worst(Outcome) is FAILED
+    assert worst((HELD, INCONCLUSIVE, NEW)) is INCONCLUSIVE
+    assert worst((PASSED, HELD)) is HELD
+    assert worst((PASSED,)) is PASSED
     assert worst(()) is INVALID
 
 
 @pytest.mark.parametrize(
     ("outcomes", "policy", "expected"),
     [
+        ((PASSED,), FAIL_NEW, "pass"), ((FAILED,), GPU, "fail"), ((FAILED, INCONCLUSIVE), GPU, "fail"),
         ((HELD,), GPU, "pass"), ((HELD, IMPROVED, NEW, GAP), GPU, "pass"), ((HELD, REGRESSED), GPU, "fail"),
         ((INVALID,), GPU, "fail"), ((INCONCLUSIVE, HELD), GPU, "skip"), ((INCONCLUSIVE, REGRESSED), GPU, "fail"),
         ((NOT_MEASURED,), GPU, "skip"), ((NOT_MEASURED,), STRICT, "skip"), ((NOT_MEASURED,), COMPLETE, "fail"),
@@ -594,6 +597,7 @@ def test_what_becomes_of_the_test(outcomes, policy, expected):
     ("outcomes", "policy", "other_failures", "status"),
     [
         ((), GPU, False, 0), ((HELD, NEW, GAP, IMPROVED, INCONCLUSIVE), GPU, False, 0),
+        ((PASSED,), FAIL_NEW, False, 0), ((FAILED, INVALID), STRICT, False, 1),
         ((REGRESSED, INVALID), GPU, False, 1), ((HELD,), GPU, True, 1), ((INVALID, INCONCLUSIVE), STRICT, False, 10),
         ((INCONCLUSIVE, NEW), dataclasses.replace(STRICT, missing_baseline="fail"), False, 11),
         ((NOT_MEASURED, NEW), GPU, False, 0), ((NOT_MEASURED,), COMPLETE, False, 11),

@@ -38,7 +38,7 @@ def judged(check, runner):
     [("repeats", "answers-repeated"), ("batch", "images-apart"), ("resolutions", "resolutions-served")],
 )
 def test_a_healthy_engine_passes(case_on, check, code):
-    assert judged(check, case_on("healthy")) == (Outcome.HELD, code)
+    assert judged(check, case_on("healthy")) == (Outcome.PASSED, code)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_healthy_engine_passes(case_on, check, code):
 def test_a_planted_mistake_is_named(case_on, engine, check, code):
     # Beside all that the tests before it have left in this process, what one engine keeps is little.
     own = {"in_process": False} if code == "memory-grows" else {}
-    assert judged(check, case_on(engine, **own)) == (Outcome.REGRESSED, code)
+    assert judged(check, case_on(engine, **own)) == (Outcome.FAILED, code)
 
 
 def taken(runner, *, sizes=SIZES, pairs=1, more=lambda found: 0):
@@ -82,7 +82,7 @@ def test_an_engine_that_is_slow_to_change_its_size_takes_longer_in_turns(case_on
 def test_an_engine_that_compiles_at_every_turn_is_named(case_on):
     runner = case_on("rebuilds")
     verdict = judge_interleaving(taken(runner), runner.case, policy=POLICY)
-    assert (verdict.outcome, verdict.code) == (Outcome.REGRESSED, "compiled-again")
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "compiled-again")
 
 
 def request_of(case_on, engine):
@@ -93,9 +93,9 @@ def request_of(case_on, engine):
 @pytest.mark.parametrize(
     ("engine", "outcome", "code"),
     [
-        ("healthy", Outcome.HELD, "answers-repeated"),
-        ("own-buffer", Outcome.REGRESSED, "outputs-overwritten"),
-        ("text-kept", Outcome.REGRESSED, "answer-wrong"),
+        ("healthy", Outcome.PASSED, "answers-repeated"),
+        ("own-buffer", Outcome.FAILED, "outputs-overwritten"),
+        ("text-kept", Outcome.FAILED, "answer-wrong"),
     ],
 )
 def test_whole_requests_in_processes_of_their_own(case_on, engine, outcome, code):
@@ -116,4 +116,4 @@ def test_turns_are_timed_in_fresh_processes_until_it_is_certain(case_on):
     runner, policy = case_on("slow-to-change", in_process=False), dataclasses.replace(POLICY, max_pairs=6)
     found = taken(runner, sizes=SIZES[:2], pairs=2, more=functools.partial(more_pairs, policy=policy))
     verdict = judge_interleaving(found, runner.case, policy=policy)
-    assert (verdict.outcome, verdict.code) == (Outcome.REGRESSED, "turns-slower")
+    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "turns-slower")

@@ -58,7 +58,7 @@ def answering(replay, **changes):
     [
         (
             REPEATS,
-            Outcome.HELD,
+            Outcome.PASSED,
             (
                 "UNet answers are equal bit for bit: 2 equal calls, the first again, after another, 2 processes; the "
                 "largest error against torch float64 is 1.00e-06 of at most 2.20e-06. [answers-repeated]"
@@ -66,7 +66,7 @@ def answering(replay, **changes):
         ),
         (
             BATCH,
-            Outcome.HELD,
+            Outcome.PASSED,
             (
                 "UNet answers are equal within 1.00e-06 (at most 2.00e-06 passes): row 1 of 8, and alone; the largest "
                 "error against torch float64 is 1.00e-06 of at most 2.20e-06. [images-apart]"
@@ -74,7 +74,7 @@ def answering(replay, **changes):
         ),
         (
             SIZES,
-            Outcome.HELD,
+            Outcome.PASSED,
             (
                 "UNet answers are equal bit for bit: 512x512 again; the largest error against torch float64 is "
                 "1.00e-06 of at most 2.20e-06. [resolutions-served]"
@@ -82,7 +82,7 @@ def answering(replay, **changes):
         ),
         (
             dataclasses.replace(REPEATS, overwritten=("out_sample",)),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet outputs are written over by later calls: out_sample changed after it had been returned. The "
                 "engine hands out its own buffer; it must hand out a copy. [outputs-overwritten]"
@@ -98,7 +98,7 @@ def answering(replay, **changes):
         ),
         (
             answering(REPEATS, error=0.9, stale="the first prompt and seed"),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet answers to another prompt and seed with its answer to the first prompt and seed: what is "
                 "replayed does not read its inputs. [answer-stale]"
@@ -106,7 +106,7 @@ def answering(replay, **changes):
         ),
         (
             answering(REPEATS, error=0.9),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet answer to another prompt and seed has a relative L2 error 9.00e-01 against torch float64; plain "
                 "torch float32 has 1.10e-06, so at most 2.20e-06 passes. [answer-wrong]"
@@ -114,7 +114,7 @@ def answering(replay, **changes):
         ),
         (
             answering(SIZES, error=0.9),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet answer to 512x512 has a relative L2 error 9.00e-01 against torch float64; plain torch float32 "
                 "has 1.10e-06, so at most 2.20e-06 passes. [resolution-wrong]"
@@ -122,7 +122,7 @@ def answering(replay, **changes):
         ),
         (
             answering(BATCH, error=0.9),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet, row 1 of 8 of a batch of different ones has a relative L2 error 9.00e-01 against torch float64 "
                 "alone; plain torch float32 has 1.10e-06, so at most 2.20e-06 passes. [images-mixed]"
@@ -130,12 +130,12 @@ def answering(replay, **changes):
         ),
         (
             answering(REPEATS, error=math.inf, culprit="output 'out_sample' is missing"),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             "UNet answer to another prompt and seed is not comparable: output 'out_sample' is missing. [answer-wrong]",
         ),
         (
             answering(REPEATS, limit=math.inf),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet answer to another prompt and seed has no yardstick: plain torch float32 is not finite there, so "
                 "nothing can be called right. [no-yardstick]"
@@ -143,12 +143,12 @@ def answering(replay, **changes):
         ),
         (
             apart(REPEATS, 0, largest=1e-4),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             "UNet, 2 equal calls: out_sample differs by 1.00e-04 (at most 2.00e-06 passes). [not-repeated]",
         ),
         (
             apart(REPEATS, 1, largest=1e-4),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet, the first again, after another: out_sample differs by 1.00e-04 (at most 2.00e-06 passes). "
                 "Something of an earlier call is left in the engine. [state-kept]"
@@ -156,12 +156,12 @@ def answering(replay, **changes):
         ),
         (
             apart(REPEATS, 2, largest=1e-4),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             "UNet, 2 processes: out_sample differs by 1.00e-04 (at most 2.00e-06 passes). [processes-differ]",
         ),
         (
             apart(REPEATS, 0, largest=1e-7),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet, 2 equal calls: out_sample differs by 1.00e-07 (at most 2.00e-06 passes), and ort-cpu promises "
                 "equal bits for equal calls on this kind of device. [bits-differ]"
@@ -169,7 +169,7 @@ def answering(replay, **changes):
         ),
         (
             apart(dataclasses.replace(REPEATS, exact=False), 0, largest=1e-7),
-            Outcome.HELD,
+            Outcome.PASSED,
             (
                 "UNet answers are equal within 1.00e-07 (at most 2.00e-06 passes): 2 equal calls, the first again, "
                 "after another, 2 processes; the largest error against torch float64 is 1.00e-06 of at most 2.20e-06. "
@@ -178,22 +178,22 @@ def answering(replay, **changes):
         ),
         (
             apart(REPEATS, 0, largest=math.inf),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             "UNet, 2 equal calls: out_sample is missing, has another shape or is not finite. [not-repeated]",
         ),
         (
             apart(REPEATS, 0, limit=math.inf),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             "UNet, 2 equal calls: there is no yardstick, because plain torch is not finite. [no-yardstick]",
         ),
         (
             apart(BATCH, 0, limit=math.inf),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             "UNet, row 1 of 8, and alone: there is no yardstick, because plain torch is not finite. [no-yardstick]",
         ),
         (
             apart(BATCH, 0, largest=1e-4),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet, row 1 of 8, and alone: out_sample differs by 1.00e-04 (at most 2.00e-06 passes). What an image "
                 "becomes depends on the others of its batch. [images-mixed]"
@@ -201,17 +201,17 @@ def answering(replay, **changes):
         ),
         (
             dataclasses.replace(SIZES, prepared={"first": 1, "later": 2}),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             "UNet: ort-cpu compiled 2 graphs again for a resolution that it had served before. [compiled-again]",
         ),
         (
             dataclasses.replace(REPEATS, prepared={"first": 1, "later": 1}),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             "UNet: ort-cpu compiled 1 graph again for a call like one before. [compiled-again]",
         ),
         (
             dataclasses.replace(SIZES, prepared={"first": 2, "later": 0}),
-            Outcome.GAP,
+            Outcome.PASSED,
             (
                 "UNet: ort-cpu compiled 2 graphs for 1 resolution, each within a call, where one with open shapes "
                 "would do (torch-compile:dynamic=on). [compiled-for-resolutions]"
@@ -219,7 +219,7 @@ def answering(replay, **changes):
         ),
         (
             dataclasses.replace(SIZES, peaks_bytes={"host": (10**9, 11 * 10**8, 14 * 10**8)}),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet: memory (host) grows with every round through the resolutions, from 1,049 MB to 1,335 MB in the "
                 "last one (changes up to 105 MB do not count). [memory-grows]"
@@ -263,7 +263,7 @@ def turns(factor, *, alone=(0.100, 0.101), **fields):
     [
         (
             turns(3.0),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet latency at 512x512 in turns 301 ms is 200 % above 100 ms alone (95 % interval +191 % to +209 %, "
                 "2 pairs). [turns-slower]"
@@ -271,7 +271,7 @@ def turns(factor, *, alone=(0.100, 0.101), **fields):
         ),
         (
             turns(1.0),
-            Outcome.HELD,
+            Outcome.PASSED,
             (
                 "UNet latency at 512x512 in turns 100 ms is equal to 100 ms alone, not slower by 30 % (95 % interval "
                 "-3.0 % to +3.1 %, 2 pairs). [turns-same]"
@@ -279,7 +279,7 @@ def turns(factor, *, alone=(0.100, 0.101), **fields):
         ),
         (
             turns(0.3),
-            Outcome.HELD,
+            Outcome.PASSED,
             (
                 "UNet latency at 768x768 in turns 201 ms is equal to 201 ms alone, not slower by 30 % (95 % interval "
                 "-3.0 % to +3.1 %, 2 pairs). [turns-same]"
@@ -304,7 +304,7 @@ def turns(factor, *, alone=(0.100, 0.101), **fields):
         ),
         (
             turns(1.0, prepared={"first": 2, "later": 3}),
-            Outcome.REGRESSED,
+            Outcome.FAILED,
             (
                 "UNet: ort-cpu compiled 3 graphs again in the timed calls, for resolutions that it had served before. "
                 "[compiled-again]"

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 import pytest
-from sample_values import CASE, COUNTS, failed, measurement, stored
+from sample_values import CASE, COUNTS, case, failed, measurement, stored
 
 from pytest_sdperf.fusing.explain import Explanation, Unfused
 from pytest_sdperf.judging.policy import Policy
@@ -24,6 +24,7 @@ REPORTS = [
         "a::b",
         CASE,
         counts={"a::B": 1},
+        targets={"a::B": 2},
         explanation=Explanation({"a::B": ["x"]}, (Unfused("a::B", "x", "no"),)),
         verdicts=(Verdict(Outcome.GAP, "below-target", "It lacks B.", "fusions", details=("B at x: no",)),),
     ),
@@ -52,3 +53,20 @@ def test_the_worst_verdict_speaks_for_a_case_and_for_a_metric():
 
 def test_a_test_that_judged_nothing_has_no_outcome():
     assert CaseReport("a", CASE).outcome is None
+
+
+def test_an_agreement_is_passed_or_failed_as_anything_that_nothing_stored_judges():
+    within = Agreement("component", "relative-l2", 1e-3, 1e-3, 2e-3, "float16", "float32")
+    beyond, nan = (dataclasses.replace(within, error=error) for error in (3e-3, float("nan")))
+    held = Verdict(Outcome.HELD, "latency-inside-interval", "S.", "latency")
+
+    def outcome(*agreements, verdicts=()):
+        return CaseReport("t", case(), agreements=agreements, verdicts=verdicts).outcome
+
+    assert (outcome(), outcome(within), outcome(within, verdicts=(held,))) == (None, Outcome.PASSED, Outcome.HELD)
+    assert outcome(within, beyond, verdicts=(held,)) is Outcome.FAILED
+    assert outcome(nan) is Outcome.FAILED
+    # Side A of an A/B alone makes B no worse: a verdict says what it is.
+    a, b = dataclasses.replace(beyond, side="A"), dataclasses.replace(within, side="B")
+    assert outcome(a, b) is Outcome.PASSED
+    assert outcome(a, b, verdicts=(Verdict(Outcome.INVALID, "side-a-disagrees", "S.", "agreement"),)) is Outcome.INVALID

@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path):
 
 
 def test_the_summary_shows_the_first_places_below_their_sentence():
-    assert [line.text for line in finding_lines(REPORTS, width=80)] == [
+    assert [line.text for line in finding_lines(REPORTS, width=80, every=True)] == [
         "GAP t::a",
         "  The unet graph lacks Gelu 1 of 2. [below-target]",
         "    Gelu at b.1.ff.net.0: left (Erf node_erf)",

@@ -66,7 +66,7 @@ def test_every_engine_says_what_it_did_for_its_time():
             "  sd15 fp16 onediff batch 1: 50 UNet calls for 50 steps; products accumulated in float16; VAE in a type "
             "that is not told; caching not told; ready after 3.50 s, compiled before in 90.0 s; agreement:"
         ),
-        "    DISAGREES, so its time is no result",
+        "    FAILED, so its time is no result",
     ]
 
 

@@ -133,8 +133,8 @@ def test_where_side_a_is_what_is_wrong_the_next_command_looks_at_it_alone(name, 
 
     command = f"pytest suites {start}{name}{between}other --gpu=auto"
     assert after(command) == ["next, look at side A alone, which is what is wrong:", "pytest suites --gpu=auto --lf"]
-    red = Verdict(Outcome.REGRESSED, "cpu-nodes", "Side B: wrong.", "placement")
-    assert after(command, red) == ["next, measure what regressed again, alone:", f"{command} --lf"]
+    red = Verdict(Outcome.FAILED, "cpu-nodes", "Side B: wrong.", "placement")
+    assert after(command, red) == ["next, look at what failed alone, before any time:", f"{command} --lf"]
     # What the project's settings name cannot be left out of a command.
     again = "next, measure what was invalid again, once its reason is gone:"
     assert after("pytest suites") == [again, "pytest suites --lf"]

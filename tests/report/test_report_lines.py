@@ -202,11 +202,11 @@ def test_a_first_run_on_a_machine_says_so():
 
 
 def test_a_run_that_needed_no_device_names_none():
-    lost = Verdict(Outcome.HELD, "as-derived", "The unet graph has every operator.", "fusions")
-    reports = [CaseReport("t", case(engine=""), verdicts=(lost,))]
+    whole = Verdict(Outcome.PASSED, "as-derived", "The unet graph has every operator.", "fusions")
+    reports = [CaseReport("t", case(engine=""), verdicts=(whole,))]
     lines = text(report_lines(reports, RunInfo("", "", command="pytest suites/test_fusions.py"), width=80)).splitlines()
     assert lines[0] == ""
-    assert lines[1] == "verdicts of 1 case: 1 HELD"
+    assert lines[1] == "verdicts of 1 case: 1 PASSED"
 
 
 def test_what_was_accepted_stands_before_the_verdicts():
@@ -313,10 +313,10 @@ def test_speed_of_a_build_that_disagrees_is_no_result():
     gate = CaseReport("suites/test_agreement.py::test_unet", case(**FULL), agreements=(wrong,))
     reports = [scene(case(**FULL), 20, 20), scene(case(**FULL, **WHOLE), 20, 20), gate]
     lines = text(report_lines(reports, RUN, width=80)).splitlines()
-    assert sum(line.endswith("  DISAGREES") for line in lines) == 2
+    assert sum(line.endswith("  FAILED") for line in lines) == 2
     assert "    FAILS, worst at sample[0,3,1,2]; psnr_db 31.2" in lines
     assert lines[-3:] == [
-        "verdicts of 2 cases: 2 HELD; 1 agreement FAILED",
+        "verdicts of 2 cases: 1 FAILED, 1 HELD",
         "next, look at the disagreement alone, before any time:",
         f"{RUN.command} --lf",
     ]
@@ -365,6 +365,8 @@ def test_results_of_a_run_that_measured_nothing_cannot_be_judged_again(metric):
     ("outcomes", "run", "lines"),
     [
         ((), {}, "next, see what these options collect:\npytest suites --collect-only -q"),
+        ((Outcome.FAILED, Outcome.REGRESSED, Outcome.INVALID), {},
+         "next, look at what failed alone, before any time:\npytest suites --lf"),
         ((Outcome.REGRESSED, Outcome.INVALID, Outcome.NEW), {},
          "next, measure what regressed again, alone:\npytest suites --lf"),
         ((Outcome.INVALID, Outcome.NEW), {},
@@ -407,7 +409,7 @@ GATES = ("latency", "second-run-memory", "counts", "kernels", "partitions", "bui
 def test_an_improvement_of_any_metric_is_listed_with_the_command_that_accepts_it(metric):
     improved, gap = (Verdict(outcome, "c", "S.", metric) for outcome in (Outcome.IMPROVED, Outcome.GAP))
     reports = [CaseReport("t", case(), measurement(), verdicts=(improved, gap))]
-    assert text(finding_lines(reports, width=80)) == "GAP t\n  S. [c]\nIMPROVED t\n  S. [c]"
+    assert text(finding_lines(reports, width=80, every=True)) == "GAP t\n  S. [c]\nIMPROVED t\n  S. [c]"
     lines = next_lines(reports, dataclasses.replace(RUN, command="pytest suites"), width=80)
     assert text(lines) == "next, accept the result:\nsdperf baselines accept"
 

@@ -15,7 +15,7 @@ from pytest_sdperf.faults.wanted import (
     TEXT_HALF,
     UNET,
     UNET_HALF,
-    regressed,
+    failed,
     too_far,
 )
 
@@ -154,9 +154,10 @@ FAULTS = (
         "graph-norm-not-fused",
         "The exporter writes one norm in another form of the same value, which no rule of the optimizer knows.",
         Place.EXPORT, write_norm_differently,
-        regressed(
-            "operators-lost",
-            "The vae_decoder graph of shapes at bias-add, fused by native, lost operators: GroupNorm[silu] # of #.",
+        failed(
+            "operators-missing",
+            "The vae_decoder graph of shapes at bias-add, fused by native, lacks operators that its "
+            "torch module allows: GroupNorm[silu] # of #.",
             by="fusions",
         ),
         DECODER, FUSED_DECODER,
@@ -165,9 +166,10 @@ FAULTS = (
         "graph-silu-not-taken-in",
         "The exporter writes SiLU in another form of the same value: norms are fused, and none has its activation.",
         Place.EXPORT, write_silu_differently,
-        regressed(
-            "operators-lost",
-            "The vae_decoder graph of shapes at bias-add, fused by native, lost operators: GroupNorm[silu] 0 of #, "
+        failed(
+            "operators-missing",
+            "The vae_decoder graph of shapes at bias-add, fused by native, lacks operators that its "
+            "torch module allows: GroupNorm[silu] 0 of #, "
             "SkipGroupNorm[silu] 0 of #.",
             by="fusions",
         ),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_sdperf.faults.fault import Fault, NowhereError, Place
 from pytest_sdperf.faults.graph.changes import array, drop_inputs, find, first_two, put, swap
-from pytest_sdperf.faults.wanted import DECODER, DECODER_HALF, FUSED_DECODER, UNET, UNET_HALF, regressed, too_far
+from pytest_sdperf.faults.wanted import DECODER, DECODER_HALF, FUSED_DECODER, UNET, UNET_HALF, failed, too_far
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -142,10 +142,10 @@ FAULTS = (
         "graph-transposes-do-not-cancel",
         "Every operator is fused, and round each norm the image goes into the other layout and back.",
         Place.GRAPH, part_transposes,
-        regressed(
-            "operators-lost",
-            "The vae_decoder graph of shapes at bias-add, fused by native, lost operators: # Transpose left (at most "
-            "2).",
+        failed(
+            "operators-missing",
+            "The vae_decoder graph of shapes at bias-add, fused by native, lacks operators that its "
+            "torch module allows: # Transpose left (at most 2).",
             by="fusions",
         ),
         DECODER, FUSED_DECODER,
@@ -154,7 +154,7 @@ FAULTS = (
         "graph-convolution-in-single-precision",
         "Every operator is fused, and one convolution computes in float32, between casts of half precision.",
         Place.GRAPH, compute_in_float32,
-        regressed(
+        failed(
             "half-precision-lost",
             "The vae_decoder graph of shapes at bias-add, fused by native, computes 1 NhwcConv in float32, though its "
             "weights are half precision.",

@@ -17,10 +17,10 @@ from pytest_sdperf.faults.wanted import (
     TEXT_ENCODER,
     TEXT_RAW,
     UNET,
+    failed,
     invalid,
     not_comparable,
     parts_at,
-    regressed,
     too_far,
 )  # fmt: skip
 
@@ -139,14 +139,14 @@ def without_scale(inputs: Changed, call: int) -> Changed:
 
 
 _STALE = "Text encoder outputs do not follow its inputs: another input_ids does not change the outputs."
-_WORSE = regressed(
+_WORSE = failed(
     "pictures-worse",
     "0 of 4 pictures show what their prompts say, of the reference # (window # to #: OUTSIDE); clearness # against # "
     "(window "
     "# to #: OUTSIDE); things # pixels from where the reference has them (at most #: OUTSIDE).",
     by="semantics",
 )
-_MOVED = regressed(
+_MOVED = failed(
     "pictures-moved",
     "# of 8 pictures show what their prompts say, of the reference # (window # to #); clearness # against # (window "
     "# to "

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_sdperf.contracts import Runner
 from pytest_sdperf.faults.fault import Fault, Place
 from pytest_sdperf.faults.loaded import Calling, Telling, acting, before
-from pytest_sdperf.faults.wanted import MEASURED, TEXT_ENCODER, TIMED, invalid, regressed
+from pytest_sdperf.faults.wanted import MEASURED, TEXT_ENCODER, TIMED, failed, invalid, regressed
 
 KEPT_BYTES = 256 * 2**20
 WAITS = 9.0  # times what the call took
@@ -105,7 +105,7 @@ FAULTS = (
             providers=["CUDAExecutionProvider"], cpu_node_count=3, shape_node_count=0, memcpy_nodes=0,
             cpu_nodes=["Attention attn1", "Pad pad_1", "Resize up_1"],
         ),
-        regressed(
+        failed(
             "cpu-nodes",
             "3 nodes of the text encoder graph run on the CPU: Attention attn1, Pad pad_1, Resize up_1; the CUDA "
             "provider "
@@ -120,7 +120,7 @@ FAULTS = (
             providers=["CUDAExecutionProvider"], cpu_node_count=1, shape_node_count=1, memcpy_nodes=4,
             cpu_nodes=["Shape shape_1"],
         ),
-        regressed(
+        failed(
             "memcpy-nodes",
             "ONNX Runtime put 4 Memcpy nodes into the text encoder graph: values go back and forth between CPU and "
             "GPU in "
@@ -140,7 +140,7 @@ FAULTS = (
         "runtime-compiled-again",
         "torch.compile says that it broke the graph and compiled it again while calls were timed.",
         Place.RUNNER, telling(compile={"graphs": 2, "graph_breaks": 1, "recompiles": 3}),
-        regressed(
+        failed(
             "compile-broken",
             "torch.compile made 2 graphs of the text encoder: 1 graph break, 3 recompilations in the timed calls.",
         ), TEXT_ENCODER, MEASURED,

@@ -14,7 +14,16 @@ import pytest
 
 from pytest_sdperf.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.faults import planting
-from pytest_sdperf.hooks import benchmark_bridge, distribution, planner, removed, reporter, selftester, time_budget
+from pytest_sdperf.hooks import (
+    attempts,
+    benchmark_bridge,
+    distribution,
+    planner,
+    removed,
+    reporter,
+    selftester,
+    time_budget,
+)
 from pytest_sdperf.options.command_line import add_options, shorten_help
 from pytest_sdperf.options.marks import MARKER, argument_names, read_marks
 from pytest_sdperf.report.unused import asked_axes
@@ -104,10 +113,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
-    """Let pytest-benchmark see that our tests are benchmarks."""
+    """Let other plugins see that our tests are benchmarks, and none that are run again when they fail."""
     benches = list(filter(measures, items))
     # Before anything is deselected.
     sdperf_session.session_of(config).collected = tuple(filter(None, map(case_of, benches)))
+    attempts.exempt(items, config)
     if benchmark_bridge.is_active(config):
         benchmark_bridge.give_clocks(benches)
     only = config.getoption("benchmark_only", default=False)
@@ -156,7 +166,7 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     """Say what is about to be measured, only in runs that use us."""
     if config.option.collectonly or run.run_of(config).settings.plan or not any(map(case_of, items)):
         return []
-    return list(run.run_of(config).header())
+    return [*run.run_of(config).header(), *attempts.told(items)]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_sdperf.errors import CacheError, SdperfError, WorkerError
 from pytest_sdperf.hooks import time_budget
+from pytest_sdperf.hooks.attempts import check_first
 from pytest_sdperf.hooks.delivery import Recorder, attach, deliver_due, out_of_time, recorded, take_due
 from pytest_sdperf.planning.builds import builds_of_run
 from pytest_sdperf.planning.space import space_of
@@ -96,6 +97,7 @@ class Reporter:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
         """Let a test fail by what was measured for it, also if it is skipped before it begins."""
+        check_first(item)
         with failing_first(item):
             return (yield)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.errors import WeightsError
 from pytest_sdperf.values import TensorSpec, Workload
 
 if TYPE_CHECKING:
@@ -57,9 +58,20 @@ class Model(ABC):
     def outputs(self, component: str, workload: Workload) -> tuple[TensorSpec, ...]:
         """Return the outputs in order."""
 
-    @abstractmethod
     def example(self, component: str, workload: Workload, *, seed: int = 0) -> Arrays:
-        """Draw inputs: float32 and int64 numpy arrays by input name, equal for equal arguments, never zeros."""
+        """Draw inputs: float32 and int64 numpy arrays by input name, equal for equal arguments, never zeros.
+
+        By default numbers are normally distributed, and whole ones lie from 1 to 9.
+        """
+        import numpy as np
+
+        random = np.random.default_rng(seed)
+        return {
+            spec.name: random.integers(1, 10, spec.shape)
+            if spec.dtype == "int64"
+            else random.standard_normal(spec.shape).astype(np.float32)
+            for spec in self.inputs(component, workload)
+        }
 
     @abstractmethod
     def module(
@@ -79,14 +91,21 @@ class Model(ABC):
     def draw_weights(self, component: str, path: Path, *, seed: int = 0) -> None:
         """Write random weights to `path` (safetensors): seeded, every norm randomised, activations in fp16 range."""
 
-    @abstractmethod
     def import_weights(self, component: str, folder: Path, path: Path) -> None:
         """Write the weights of a local diffusers folder to `path` (safetensors, float32).
 
         Raises:
-            WeightsError: The folder lacks the component, holds pickles only, or does not fit the configuration.
+            WeightsError: The folder lacks the component, holds pickles only, or does not fit the configuration; by
+                default every folder is refused.
         """
+        raise WeightsError(
+            f"model {self.name} takes no weights of a folder, and {folder} was given. Leave --sdperf-weights out, or "
+            f"write {type(self).__name__}.import_weights."
+        )
 
-    @abstractmethod
     def write_tokenizers(self, folder: Path, *, weights: Path | None) -> tuple[str, ...]:
-        """Write or copy the tokenizer of each text encoder into `folder/tokenizer[_2]`; return the sub-folder names."""
+        """Write or copy the tokenizer of each text encoder into `folder/tokenizer[_2]`; return the sub-folder names.
+
+        By default there are none, which is right where no whole request is made.
+        """
+        return ()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from pytest_sdperf.fusing import record
 from pytest_sdperf.fusing.explain import Explanation, assign, explain
+from pytest_sdperf.fusing.places import places_left
 from pytest_sdperf.fusing.record import Site
 from pytest_sdperf.values import Build
 
@@ -70,16 +73,28 @@ def total_sites(rungs: Iterable[tuple[Paths, TakesIn]]) -> dict[str, list[str]]:
     return {op: total[op] for op in sorted(total, key=lambda op: order.index(op.partition("[")[0])) if total[op]}
 
 
-def explain_build(build: Build, expected: Paths, *, places: Sequence[Site] | None = None) -> Explanation:
-    """Say what a build lacks and why.
+def explain_build(
+    build: Build,
+    expected: Paths,
+    *,
+    places: Sequence[Site] | None = None,
+    budgets: Counts = MappingProxyType({}),
+) -> Explanation:
+    """Say what a build lacks and why, and where what is left of it lies.
 
     Args:
         build: With its counts.
         expected: `domain::op_type` -> module paths, as from `total_sites`.
         places: What there is in a graph that no fuser looked at; None where one has written down what it saw.
+        budgets: `domain::op_type` -> how many may be left, as from `total_budgets`.
     """
     seen = record.read(build.path.parent) if places is None else places
+    over = [name for name, most in budgets.items() if build.counts.get(name, 0) > most]
+    told: dict[str, Any] = {
+        "limits": build.limits,
+        "notes": build.notes,
+        "left": places_left(build.path, over) if over else {},
+    }
     if expected and seen is None:
-        return Explanation(expected, limits=build.limits, notes=build.notes, located=False)
-    explanation = explain(expected, seen or [], build.counts)
-    return dataclasses.replace(explanation, limits=build.limits, notes=build.notes)
+        return Explanation(expected, located=False, **told)
+    return dataclasses.replace(explain(expected, seen or [], build.counts), **told)

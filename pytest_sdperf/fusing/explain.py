@@ -50,6 +50,7 @@ class Explanation:
         unfused: What of that is not there, operator by operator, in the order of the paths.
         limits: Why the kernels of a CUDA GPU would throw on this graph.
         notes: What the builder had to say.
+        left: `domain::op_type` of what there is too much of -> where each node is.
         located: Whether the fuser wrote down what it saw; where it did not, `unfused` is empty and says nothing.
     """
 
@@ -58,6 +59,7 @@ class Explanation:
     limits: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     located: bool = True
+    left: Paths = field(default_factory=dict)
 
     @property
     def fused(self) -> dict[str, list[str]]:

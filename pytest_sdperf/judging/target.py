@@ -6,7 +6,7 @@ can demand that: they are held to what is stored of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from pytest_sdperf.baselines.fusions import Known
@@ -101,7 +101,7 @@ def judge_against_target(
         sentence = f"{what} has every operator that its {allowed_by} allows ({expected:.0f}){also}."
         outcome, code = Outcome.PASSED, "as-derived"
     told = explanation if lost or short_of else None
-    details = places_of(told, case, first=lost, every_place=every_place) if told else ()
+    details = places_of(told, case, first=lost or short_of, every_place=every_place) if told else ()
     return Verdict(outcome, code, sentence, METRIC, float(sum(got.values())), expected, details=details)
 
 
@@ -118,11 +118,19 @@ def places_of(
     first: Mapping[str, str] = MappingProxyType({}),
     every_place: str = EVERY_PLACE,
 ) -> tuple[str, ...]:
-    """Return the first problems, those of lost operators before others."""
+    """Return the first problems, those that the sentence names before others, and where what is left lies."""
+    left = [_left(name, places, every_place) for name, places in explanation.left.items() if name in first]
     if not explanation.located:
-        return (f"where and why is not known: {'; '.join(explanation.notes) or 'the fuser left no record'}",)
+        return (*left, f"where and why is not known: {'; '.join(explanation.notes) or 'the fuser left no record'}")
     ordered = sorted(explanation.unfused, key=lambda one: one.op not in first)
-    return tuple(sentences(ordered, component=case.component, most=SHOWN, all_of_them=every_place))
+    unfused = sentences(ordered, component=case.component, most=SHOWN, all_of_them=every_place)
+    return (*unfused, *left)
+
+
+def _left(name: str, places: Sequence[str], every_place: str) -> str:
+    more = len(places) - SHOWN
+    rest = f", and {more} more: {every_place}" if more > 0 else ""
+    return f"{short(name)} left at {', '.join(places[:SHOWN])}{rest}"
 
 
 def in_float32(products: Counts) -> str:

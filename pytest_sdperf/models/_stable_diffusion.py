@@ -17,6 +17,8 @@ from pytest_sdperf.values import TensorSpec, Workload
 if TYPE_CHECKING:
     import torch
 
+_FOLDERS = {"vae_encoder": "vae", "vae_decoder": "vae"}
+
 
 @dataclasses.dataclass(frozen=True)
 class StableDiffusion(Model):
@@ -44,6 +46,32 @@ class StableDiffusion(Model):
     def components(self) -> tuple[str, ...]:  # type: ignore[override]  # derived, therefore read-only
         """Names of the components that have weights."""
         return tuple(self.parts)
+
+    def variant(self, name: str, *, config: Mapping[str, Mapping[str, Any]], **defaults: Any) -> StableDiffusion:
+        """Return another pipeline, which differs in some settings: a model of your own in one call.
+
+        Args:
+            name: Its catalog name.
+            config: Component, `vae` for both halves of the autoencoder, or `scheduler` -> the settings that differ, as
+                in the `config.json` of a diffusers folder.
+            defaults: What else differs: `height`, `width`, `steps`, `scheduler`, `guidance_scale`, `thin`.
+
+        Raises:
+            UnknownNameError: It has no such component.
+        """
+        known = {*self.parts, "vae", "scheduler"}
+        for component in config:
+            if component not in known:
+                raise UnknownNameError(f"component of {self.name}", component, known)
+        parts = {
+            one: dataclasses.replace(
+                part, config={**part.config, **config.get(_FOLDERS.get(one, one), {}), **config.get(one, {})}
+            )
+            for one, part in self.parts.items()
+        }
+        scheduler = {**self.scheduler_config, **config.get("scheduler", {})}
+        fields = {"trained": None, **defaults}
+        return dataclasses.replace(self, name=name, parts=parts, scheduler_config=scheduler, **fields)
 
     def part(self, component: str) -> Component:
         """Return one component.

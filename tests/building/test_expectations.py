@@ -10,6 +10,7 @@ from pathlib import Path
 
 import graph_zoo
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from zoo_targets import RUNGS, budgets, counted, expected
@@ -18,6 +19,7 @@ from pytest_sdperf.building.expectations import explain_build
 from pytest_sdperf.fusing import record
 from pytest_sdperf.fusing.explain import NO_CANDIDATE, Explanation, explain
 from pytest_sdperf.fusing.native import fuse
+from pytest_sdperf.fusing.places import places_left
 from pytest_sdperf.values import Build
 
 UNET = "torch-2.13/sd15-thin-unet-dynamo-18-static"
@@ -162,3 +164,33 @@ def test_a_build_without_that_file_is_not_explained(tmp_path):
 
 def test_a_build_of_which_nothing_is_expected_needs_no_file(tmp_path):
     assert explain_build(build(tmp_path), {}) == Explanation({}, limits=("a limit",), notes=("a note",))
+
+
+def test_what_is_left_beyond_its_budget_is_looked_for_in_the_graph(tmp_path):
+    def transpose(name: str, given: str, made: str, scopes: str = "") -> onnx.NodeProto:
+        node = onnx.helper.make_node("Transpose", [given], [made], name=name, perm=[0, 2, 1])
+        if scopes:
+            node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
+        return node
+
+    scopes = "['', 'down_blocks.0', 'down_blocks.0.norm', 'transpose']"
+    nodes = [
+        transpose("first", "x", "a"),
+        transpose("second", "a", "b", scopes),
+        transpose("/mid_block/attn/third", "b", "c"),
+        transpose("put_in", "c", "y"),
+    ]
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4, 4]) for name in ("x", "y")]
+    graph = onnx.helper.make_graph(nodes, "g", ports[:1], ports[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)]), tmp_path / "model.onnx")
+    own = build(tmp_path, counts={"::Transpose": 4})
+    assert explain_build(own, {}, budgets={"::Transpose": 2, "::Reshape": 0}).left == {
+        "::Transpose": (
+            "next to down_blocks.0.norm (first)",
+            "down_blocks.0.norm (second)",
+            "mid_block.attn (/mid_block/attn/third)",
+            "next to mid_block.attn (put_in)",
+        )
+    }
+    assert explain_build(own, {}, budgets={"::Transpose": 4}).left == {}
+    assert places_left(tmp_path / "model.onnx", {"::Reshape"}) == {}

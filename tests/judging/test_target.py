@@ -120,6 +120,22 @@ def test_operators_of_onnx_have_a_budget(left, code):
         assert verdict.sentence == f"{WHAT} lacks operators that its torch module allows: 3 Transpose left (at most 2)."
 
 
+def test_what_is_left_is_told_with_its_place():
+    places = [f"down_blocks.{number}.norm (Transpose_{number})" for number in range(9)]
+    most = {"::Transpose": 2}
+
+    def details(count, counts=ALL, known=None):
+        explanation = Explanation(left={"::Transpose": tuple(places[:count])})
+        left = {**counts, "::Transpose": count}
+        return judge_against_target(CASE, left, TARGET, known=known, most=most, explanation=explanation).details
+
+    assert details(3) == (f"Transpose left at {', '.join(places[:3])}",)
+    assert details(9) == (f"Transpose left at {', '.join(places[:3])}, and 6 more: --sdperf-explain=FILE",)
+    assert details(3, known=Known({**ALL, "::Transpose": 3})) == (f"Transpose left at {', '.join(places[:3])}",)
+    # Transposes stay where an operator is missing: that one is to be looked at.
+    assert details(3, {**ALL, CONV: 97}) == ()
+
+
 def test_what_stays_because_an_operator_is_missing_is_not_named_beside_it():
     counts = {**ALL, CONV: 97, "::Transpose": 4}
     verdict = judge_against_target(CASE, counts, TARGET, known=None, most={"::Transpose": 2})

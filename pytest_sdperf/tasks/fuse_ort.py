@@ -19,7 +19,7 @@ from pytest_sdperf.clock import Stopwatch
 from pytest_sdperf.errors import BuildError
 from pytest_sdperf.files.disk import disk_errors
 from pytest_sdperf.fusing import record
-from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks import TaskContext, _ort_failures
 
 FILE = "model.onnx"
 # Which optimizer of onnxruntime knows the component.
@@ -69,7 +69,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             Path(arguments["source"]),
             path,
             model_type=MODEL_TYPES.get(component, "unet"),
-            switched_on=ort_options(rungs, context.catalog),
+            switched_on={rung: context.catalog.optimizations.get(rung).ort_options for rung in rungs},
             half=arguments["floating"] == "float16",
             float32=arguments["float32"],
             float32_ops=arguments["float32_ops"],
@@ -77,12 +77,11 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     took = watch.took()
     context.say(f"checking the optimized graph of {component}")
     problems = _write_sites(arguments, path, context)
-    return {
-        **took,
-        "notes": [*summary(notes), *problems],
-        "limits": find_limits(ir.load(path)),
-        **graph.describe(path),
-    }
+    try:
+        described = graph.describe(path)
+    except BuildError as error:
+        raise _ort_failures.invalid(error) from error
+    return {**took, "notes": [*summary(notes), *problems], "limits": find_limits(ir.load(path)), **described}
 
 
 def _write_sites(arguments: Mapping[str, Any], path: Path, context: TaskContext) -> list[str]:
@@ -133,12 +132,12 @@ def fusion_options(model_type: str, switched_on: Sequence[str]) -> Any:
 
 
 def _optimize(
-    source: Path, path: Path, *, model_type: str, switched_on: Sequence[str], half: bool, float32: Sequence[str],
-    float32_ops: Sequence[str],
+    source: Path, path: Path, *, model_type: str, switched_on: Mapping[str, Sequence[str]], half: bool,
+    float32: Sequence[str], float32_ops: Sequence[str],
 ) -> None:  # fmt: skip
     from onnxruntime.transformers.optimizer import optimize_model
 
-    options = fusion_options(model_type, switched_on)
+    options = fusion_options(model_type, [name for names in switched_on.values() for name in names])
     try:
         model = optimize_model(
             str(source), model_type=model_type, opt_level=0, optimization_options=options, use_gpu=True
@@ -152,7 +151,7 @@ def _optimize(
             drop_round_trips(model.model.graph)
         model.save_model_to_file(str(path), use_external_data_format=True)
     except _MISHAPS as error:
-        raise BuildError(f"the optimizer of onnxruntime failed: {type(error).__name__}: {error}") from error
+        raise _ort_failures.failed(error, switched_on) from error
 
 
 def add_types(proto: Any, source: Path) -> None:

@@ -143,9 +143,9 @@ class Given:
         return [Site(**place) for place in self.survey(component, ladder.AS_IS)["places"]]
 
     def _standing(self, component: str, rungs: Mapping[str, Any]) -> dict[str, str]:
-        floating = self.folder.graph(component).floating
+        graph = self.folder.graph(component)
         return {
-            rung: _standing(floating if rung == ladder.HALF else "", rungs[rung])
+            rung: _standing(graph.floating if rung == ladder.HALF else "", rungs[rung], quantized=graph.quantized)
             for rung in self.catalog.ladder
             if rung in rungs
         }
@@ -157,15 +157,17 @@ class Given:
         return [[name, path.stat().st_size, path.stat().st_mtime_ns] for name, path in zip(names, files, strict=True)]
 
 
-def _standing(floating: str, found: Mapping[str, Any]) -> str:
+def _standing(floating: str, found: Mapping[str, Any], *, quantized: str) -> str:
     """Say how a rung stands: `yes`, `no (98 Conv left)`, `partly (...)` or `has nothing to fuse`.
 
     Args:
         floating: Floating type of the graph, for the rung that converts it; else empty.
         found: `present` and `left`, as from `tasks.survey`.
+        quantized: What is quantized in the graph, if anything.
     """
     left = [f"{nodes} {op_type} left" for op_type, nodes in found["left"].items()]
-    left = [f"{floating} weights", *left] if floating not in ("", "float16") else left
+    also = f"{floating} and quantized weights, {quantized}" if quantized else f"{floating} weights"
+    left = [also, *left] if floating not in ("", "float16") else left
     present = found["present"] or floating == "float16"
     if not left:
         return "yes" if present else "has nothing to fuse"

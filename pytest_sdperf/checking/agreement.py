@@ -19,6 +19,7 @@ from pytest_sdperf.comparing.tensors import compare
 from pytest_sdperf.components import IMAGE, upcasts
 from pytest_sdperf.executing.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.references.kinds import told_of_quantized
 from pytest_sdperf.references.of_case import Reference, other_roundings, reference_of
 from pytest_sdperf.values.outcomes import Agreement
 
@@ -36,6 +37,7 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
         SdperfError: The engine, or torch as the reference, could not run.
     """
     against = reference_of(runner)
+    against = dataclasses.replace(against, remark=" ".join(filter(None, [against.remark, told_of_quantized(runner)])))
     floating, by = against.floating, against.by
     advice = remedies(runner.case, upcasts=_upcasts(runner)) if runner.floating == "float16" else {}
     if runner.is_pipeline:

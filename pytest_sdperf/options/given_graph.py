@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_sdperf import graph
 from pytest_sdperf.errors import OnnxFolderError
 from pytest_sdperf.files.disk import sha256_file
+from pytest_sdperf.graph_kinds import quantized
 from pytest_sdperf.optimization import Optimization
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class GivenGraph:
         opset: ONNX opset that it declares.
         floating: Floating type of its weights.
         counts: `domain::op_type` -> nodes.
+        integers: Type of most of its weights of 8 bits or fewer, such as `int8`; empty if there are none.
     """
 
     path: Path
@@ -62,6 +64,13 @@ class GivenGraph:
     opset: int
     floating: str
     counts: Mapping[str, int]
+    integers: str = ""
+
+    @property
+    def quantized(self) -> str:
+        """Say `int8: 24 DequantizeLinear`; empty for a graph without quantized numbers."""
+        operators = quantized(self.counts)
+        return f"{self.integers}: {operators}" if operators and self.integers else operators
 
     @property
     def shapes(self) -> str:
@@ -130,6 +139,7 @@ def given_graph(path: Path, proto: onnx.ModelProto, data: Sequence[str]) -> Give
         opset=next((opset.version for opset in proto.opset_import if opset.domain in ("", "ai.onnx")), 0),
         floating=_floating(path, proto, inputs),
         counts=dict(sorted(graph.count_model(proto).items())),
+        integers=_integers(proto),
     )
 
 
@@ -168,6 +178,14 @@ def _dtype(number: int) -> str:
     names = {"float": "float32", "double": "float64"}
     name: str = onnx.TensorProto.DataType.Name(number).lower()
     return names.get(name, name)
+
+
+def _integers(proto: onnx.ModelProto) -> str:
+    elements: Counter[str] = Counter()
+    for tensor in proto.graph.initializer:
+        if (name := _dtype(tensor.data_type)) in ("int8", "uint8", "int4", "uint4"):
+            elements[name] += math.prod(tensor.dims)
+    return max(elements, key=lambda name: elements[name], default="")
 
 
 def _floating(path: Path, proto: onnx.ModelProto, inputs: Sequence[GivenTensor]) -> str:

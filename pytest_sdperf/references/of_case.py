@@ -14,6 +14,7 @@ from pytest_sdperf.executing.calls import Call, by_call
 from pytest_sdperf.executing.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.references import float32_graph, plain_pipeline, plain_torch
+from pytest_sdperf.references.kinds import why_random
 from pytest_sdperf.references.stored import Stored
 from pytest_sdperf.references.which import by_torch, floating_of
 from pytest_sdperf.values import roundings
@@ -54,6 +55,8 @@ def reference_of(runner: CaseRunner) -> Reference:
         SdperfError: It could not be computed.
     """
     floating = floating_of(runner)
+    if why := why_random(runner):
+        raise NoReferenceError(why)
     if not by_torch(runner):
         exact, rough, remark = float32_graph.outputs(runner, floating)
         return Reference(floating, exact, rough, float32_graph.BY, float32_graph.REFERENCE, remark)

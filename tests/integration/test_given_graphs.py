@@ -182,3 +182,50 @@ def test_what_a_graph_lacks_that_was_fused_elsewhere_is_told_and_can_be_had(user
         "The vae_encoder graph of sd15-thin at bias-add, fused by native, has every operator that its own structure "
         "allows (51)."
     )
+
+
+def changed(folder, *nodes, **weights):
+    """The text encoder with further nodes behind its first output, whose name in them is `before`."""
+    model = ir.to_proto(graph_zoo.load(NAME))
+    name = model.graph.output[0].name
+    for node in model.graph.node:
+        node.input[:] = ["before" if each == name else each for each in node.input]
+        node.output[:] = ["before" if each == name else each for each in node.output]
+    model.graph.node.extend(nodes)
+    model.graph.node[-1].output[0] = name
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, key) for key, array in weights.items())
+    (folder / "text_encoder").mkdir(parents=True)
+    onnx.save_model(model, folder / "text_encoder/model.onnx")
+
+
+def test_a_graph_that_draws_random_numbers_is_optimized_and_never_compared(given):
+    make = onnx.helper.make_node
+    nodes = [make("RandomNormalLike", ["before"], ["noise"], dtype=1), make("Add", ["before", "noise"], ["sum"])]
+    changed(given.path / "drawing", *nodes)
+    shared = ("--sdperf-onnx-dir=drawing", "--sdperf-onnx-reference=drawing", "-rs", "-k", "counts or outputs")
+    for optimization in ("fp32", "fp16"):
+        result = given.run(*shared, f"--sdperf-optimization={optimization}")
+        result.assert_outcomes(passed=1, skipped=1)
+        reason = (
+            "the text_encoder draws random numbers (1 RandomNormalLike): every process begins them alike and every "
+            "call goes on with others, so no two answers say anything about each other. Export it with its noise as "
+            "an input, or without what draws: of a VAE encoder the mean and the deviation."
+        )
+        assert any(line.endswith(reason) for line in result.outlines)
+
+
+def test_a_quantized_graph_is_called_so(given):
+    """As ONNX Runtime's quantizer leaves it: steps of integers between two operators, and no types written down."""
+    make, scale = onnx.helper.make_node, ["step", "zero"]
+    nodes = [make("QuantizeLinear", ["before", *scale], ["q"]), make("DequantizeLinear", ["q", *scale], ["d"])]
+    changed(given.path / "int8", *nodes, step=np.float32(0.05), zero=np.array(0, np.int8))
+    shared = ("--sdperf-onnx-dir=int8", "--sdperf-onnx-reference=plain", "-k", "counts or outputs")
+    text = joined(given.run(*shared, "--sdperf-optimization=as-is").outlines)
+    quantized = "int8: 1 DequantizeLinear, 1 QuantizeLinear"
+    assert f"fp16 no (float32 and quantized weights, {quantized}" in text
+    assert (
+        f"The text_encoder is quantized ({quantized}). Numbers of so few bits are farther from the reference than "
+        "float32, whose limit this is: what a quantizer costs is no fault of the engine."
+    ) in text
+    half = given.run(*shared, "--sdperf-optimization=fp16")
+    assert half.parseoutcomes()["passed"] >= 1  # its graph: it is valid, and every operator is fused

@@ -61,7 +61,7 @@ def gap_texts(reports: Sequence[CaseReport], *, more: str) -> Iterator[str]:
     gaps = sum(verdict.outcome is Outcome.GAP for report in reports for verdict in report.verdicts)
     if gaps:
         lack = "lacks operators, as is stored of it" if gaps == 1 else "lack operators, as is stored of them"
-        yield f"{Outcome.GAP.value} {plural(gaps, 'graph')} {lack}: {more} tells which, and why"
+        yield f"{Outcome.GAP.value} {plural(gaps, 'graph')} {lack}: {more} tells which and why"
 
 
 def _replaced(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:

@@ -126,7 +126,7 @@ def test_a_graph_that_is_not_fused_is_new_as_it_is_and_a_gap_once_it_was_seen(gi
     second = given.run(*as_is)
     (verdict,) = given.verdicts("fusions")
     assert (verdict["outcome"], verdict["code"], verdict["sentence"]) == ("GAP", "rungs-missing", sentence)
-    assert "GAP 1 graph lacks operators, as is stored of it: pytest -v tells which, and why" in report_of(second)
+    assert "GAP 1 graph lacks operators, as is stored of it: pytest -v tells which and why" in report_of(second)
 
 
 ENCODER_NAME = "torch-2.13/sd15-thin-vae_encoder-dynamo-18-static"

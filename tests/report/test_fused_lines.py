@@ -66,8 +66,8 @@ def test_exporters_are_named_where_they_differ():
 @pytest.mark.parametrize(
     ("count", "line"),
     [
-        (1, "GAP 1 graph lacks operators, as is stored of it: pytest -v tells which, and why"),
-        (4, "GAP 4 graphs lack operators, as is stored of them: pytest -v tells which, and why"),
+        (1, "GAP 1 graph lacks operators, as is stored of it: pytest -v tells which and why"),
+        (4, "GAP 4 graphs lack operators, as is stored of them: pytest -v tells which and why"),
     ],
 )
 def test_what_is_known_to_be_missing_is_one_line_in_all(count, line):

@@ -70,7 +70,7 @@ def test_a_whole_report():
             r"10.5 ms by the spread of 6 processes; 1 stored session cannot show how days differ). "
             r"\[latency-above-interval\]"
         ),
-        "- GAP 1 graph lacks operators, as is stored of it: the file of --sdperf-json tells which, and why",
+        "- GAP 1 graph lacks operators, as is stored of it: the file of --sdperf-json tells which and why",
     ]
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_sdperf.baselines import strict_json
 from pytest_sdperf.baselines.files import locked, pretty, write_checked
 from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.files import strict_json
 from pytest_sdperf.options.onnx_folder import GIVEN
 from pytest_sdperf.values import Case
 
@@ -119,12 +119,12 @@ def read(path: Path) -> dict[str, dict[str, int]]:
         BaselineError: The file is not valid, or cannot be read.
     """
     try:
-        found = msgspec.convert(strict_json.parse(path.read_text(encoding="utf-8")), _File, strict=True)
+        found = msgspec.convert(strict_json.read(path), _File, strict=True)
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise BaselineError(f"cannot read file of fusion counts {path}: {error.strerror}. Make it readable.") from error
-    except (ValueError, msgspec.ValidationError) as error:
+    except ValueError as error:
         raise BaselineError(
             f"file of fusion counts {path} is not valid: {error}. Nothing was written to it. Restore it from version "
             f"control, or move it away and record it again with --sdperf-update-baselines."

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_sdperf.baselines import strict_json
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.files import strict_json
 
 SCHEMA = 1
 OOM = "OOM"
@@ -185,10 +185,10 @@ def read(path: Path) -> Published:
         BaselineError: It is not valid, or cannot be read.
     """
     try:
-        published = msgspec.convert(strict_json.parse(path.read_text(encoding="utf-8")), Published, strict=True)
+        published = msgspec.convert(strict_json.read(path), Published, strict=True)
     except OSError as error:
         raise BaselineError(f"cannot read published table {path}: {error.strerror}. Make it readable.") from error
-    except (ValueError, msgspec.ValidationError) as error:
+    except ValueError as error:
         problem = str(error)
     else:
         problem = _problem(published)

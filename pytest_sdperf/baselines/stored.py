@@ -10,8 +10,9 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from pytest_sdperf.baselines import strict_json
+from pytest_sdperf.baselines.facts import check_facts
 from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.files import strict_json
 from pytest_sdperf.machine.health import differing_keys
 from pytest_sdperf.values import Case, Sample
 from pytest_sdperf.values.artifact import Artifact, Step
@@ -131,22 +132,18 @@ def read(path: Path) -> Baseline | None:
         BaselineError: The file cannot be read, is not JSON, has another schema or another structure.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        data = strict_json.read(path)
     except FileNotFoundError:
         return None
-    except UnicodeDecodeError as error:
-        _refuse(path, f"is not UTF-8 text (byte {error.start})")
     except OSError as error:
         raise BaselineError(f"cannot read baseline file {path}: {error.strerror}. Make it readable.") from error
-    return _structure(path, _parse(path, text))
-
-
-def _parse(path: Path, text: str) -> dict[str, Any]:
-    """Parse JSON, strictly, and check its schema."""
-    try:
-        data = strict_json.parse(text)
     except ValueError as error:
         _refuse(path, f"is not valid JSON: {error}")
+    return _structure(path, _of_schema(path, data))
+
+
+def _of_schema(path: Path, data: Any) -> dict[str, Any]:
+    """Return the content of a file without its schema, which has to be the one of this version."""
     if not isinstance(data, dict):
         _refuse(path, "does not hold a JSON object")
     schema = data.pop("schema", None)
@@ -178,6 +175,9 @@ def _stored_case(path: Path, key: str, data: Any) -> StoredCase:
         _refuse(path, f"is not a baseline: the case at `{place}` is the case {stored.case.key!r}")
     if not stored.sessions:
         _refuse(path, f"is not a baseline: no session - at `{place}.sessions`")
+    _check_samples(path, f"{place}.anchor", stored.anchor)
+    for i, one in enumerate(stored.sessions):
+        _check_samples(path, f"{place}.sessions[{i}]", one)
     _only_known(path, f"{place}.case", data["case"], Case)
     sessions = [(f"{place}.anchor", data["anchor"])]
     sessions += [(f"{place}.sessions[{i}]", session) for i, session in enumerate(data["sessions"])]
@@ -192,6 +192,19 @@ def _stored_case(path: Path, key: str, data: Any) -> StoredCase:
         for i, sample in enumerate(session.get("samples", ())):
             _only_known(path, f"{where}.samples[{i}]", sample, Sample)
     return stored
+
+
+def _check_samples(path: Path, place: str, session: Session) -> None:
+    """Refuse times that no run can take, and facts of another type than the one that is judged."""
+    for i, sample in enumerate(session.samples):
+        bad = [time for time in sample.iterations_s if time <= 0]
+        if bad or not sample.iterations_s:
+            what = f"a time of {bad[0]:g} s, which no run can take" if bad else "a sample without times"
+            _refuse(path, f"is not a baseline: {what} - at `{place}.samples[{i}].iterations_s`")
+    try:
+        check_facts(session.samples, f"{place}.samples")
+    except ValueError as error:
+        _refuse(path, f"is not a baseline: {error}")
 
 
 def _convert(path: Path, place: str, data: Any, kind: Any) -> Any:

@@ -51,7 +51,8 @@ class AmdsmiQueries:
 
     def handles(self) -> list[Any]:
         """Return the handles of all GPUs, or of all partitions of GPUs."""
-        return list(self.ask("amdsmi_get_processor_handles") or ())
+        found = self.ask("amdsmi_get_processor_handles")
+        return found if isinstance(found, list) else []
 
     def hip_id(self, handle: Any) -> int | None:
         """Return the position that HIP gives the device when nothing is hidden."""
@@ -161,9 +162,9 @@ class AmdsmiQueries:
     def other_processes(self, handle: Any) -> int | None:
         """Count the processes on a device that are not ours; None if the machine cannot tell."""
         processes = self.ask("amdsmi_get_gpu_process_list", handle)
-        if processes is None:
+        if not isinstance(processes, list) or not all(isinstance(process, Mapping) for process in processes):
             return None
-        others = other_processes([process["pid"] for process in processes if process.get("pid")], COMPUTE_FILE)
+        others = other_processes([process.get("pid") for process in processes], COMPUTE_FILE)
         # Without root the list holds one's own processes only, so that an empty rest says nothing.
         return others if others or getattr(os, "geteuid", lambda: 0)() == 0 else None
 
@@ -211,7 +212,9 @@ class _Answers:
 
 
 def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value not in _SENTINELS else None
+    if isinstance(value, bool) or not isinstance(value, int) or value in _SENTINELS:
+        return None
+    return value if 0 <= value < 2**64 else None
 
 
 def _text(value: Any) -> str:

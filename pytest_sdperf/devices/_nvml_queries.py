@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from pytest_sdperf.devices._sharing import other_processes
 
@@ -18,6 +19,9 @@ _COUNTERS = {
 _VALUE_FIELDS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by nvmlValueType_t
 _VIRTUALIZATION = {0: "none", 1: "passthrough", 2: "vgpu", 3: "host-vgpu", 4: "host-vsga"}
 _SENTINELS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
+_CLOCKS = {"SM": 1, "MEM": 2}  # nvmlClockType_t
+_MOST = 64  # cards of a machine, MIG devices of a card
+_Read = TypeVar("_Read")
 
 
 class NvmlQueries:
@@ -32,47 +36,52 @@ class NvmlQueries:
 
     def ask(self, function: str, *arguments: Any) -> Any:
         """Call one function; None if the binding, the driver or the card does not support it."""
+        return self.told(function, *arguments, read=lambda answer: answer)
+
+    def told(self, function: str, *arguments: Any, read: Callable[[Any], _Read]) -> _Read | None:
+        """Call one function and read its answer; None if one of the two is not possible.
+
+        Args:
+            function: Its name.
+            arguments: What it is called with.
+            read: Takes from the answer what is asked for. An answer of another shape, as a binding gives that does not
+                fit its driver, is none.
+        """
         try:
-            return getattr(self._library, function)(*arguments)
+            return read(getattr(self._library, function)(*arguments))
         except Exception:  # noqa: BLE001  (old bindings lack functions; a failed query must never end a run)
             return None
 
     def text(self, function: str, *arguments: Any) -> str:
         """Ask for a text; empty if there is none."""
-        answer = self.ask(function, *arguments)
-        return answer.decode() if isinstance(answer, bytes) else answer or ""
+        return self.told(function, *arguments, read=_text) or ""
 
     def number(self, function: str, *arguments: Any) -> int | None:
         """Ask for a number; None also for the library's marks of "not available"."""
-        return _available(self.ask(function, *arguments))
+        return self.told(function, *arguments, read=_available)
 
     def cards(self) -> list[Any]:
         """Return handles in the order of the PCI bus; a card that is lost has none."""
-        handles = [
-            self.ask("nvmlDeviceGetHandleByIndex", index) for index in range(self.number("nvmlDeviceGetCount") or 0)
-        ]
+        count = min(self.number("nvmlDeviceGetCount") or 0, _MOST)
+        handles = [self.ask("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
         return sorted((handle for handle in handles if handle is not None), key=self._bus_id)
 
     def mig_parts(self, card: Any) -> list[Any]:
         """Return handles of the MIG devices of a card."""
-        count = self.number("nvmlDeviceGetMaxMigDeviceCount", card) or 0
+        count = min(self.number("nvmlDeviceGetMaxMigDeviceCount", card) or 0, _MOST)
         parts = [self.ask("nvmlDeviceGetMigDeviceHandleByIndex", card, index) for index in range(count)]
         return [part for part in parts if part is not None]
 
     def mig_mode(self, card: Any) -> str | None:
         """Return `enabled` or `disabled`; None for a card that knows no MIG."""
-        mode = self.ask("nvmlDeviceGetMigMode", card)
-        return None if mode is None else "enabled" if mode[0] == 1 else "disabled"
+        return self.told("nvmlDeviceGetMigMode", card, read=lambda mode: "enabled" if mode[0] == 1 else "disabled")
 
     def mig_profile(self, part: Any) -> str:
         """Return the profile of a MIG device, such as `1g.5gb`."""
         named = re.search(r" MIG (\S.*)$", self.text("nvmlDeviceGetName", part))
         if named:
             return named.group(1).strip()
-        attributes = self.ask("nvmlDeviceGetAttributes", part)
-        if attributes is None:
-            return "unknown"
-        return f"{attributes.gpuInstanceSliceCount}g.{round(attributes.memorySizeMB / 1024)}gb"
+        return self.told("nvmlDeviceGetAttributes", part, read=_profile) or "unknown"
 
     def mig_ids(self, part: Any, card_uuid: str) -> tuple[str, str]:
         """Return the UUID of a MIG device and the name that drivers before R470 gave it."""
@@ -82,11 +91,11 @@ class NvmlQueries:
 
     def memory_total(self, handle: Any) -> int | None:
         """Return the memory of a device in bytes."""
-        return _available(getattr(self._memory(handle), "total", None)) or None
+        return self._memory(handle, lambda info: _available(info.total)) or None
 
     def memory_used(self, handle: Any) -> int | None:
         """Return the memory in use in bytes, by whomever."""
-        return _available(getattr(self._memory(handle), "used", None))
+        return self._memory(handle, lambda info: _available(info.used))
 
     def watts(self, function: str, card: Any) -> float | None:
         """Ask for a power, which NVML gives in milliwatts."""
@@ -96,8 +105,12 @@ class NvmlQueries:
     def other_processes(self, handle: Any) -> int | None:
         """Count the computing processes that are not ours; None if the machine cannot tell."""
         # Windows lists every program that draws on the screen as a compute process.
-        processes = None if os.name == "nt" else self.ask("nvmlDeviceGetComputeRunningProcesses", handle)
-        return None if processes is None else other_processes([process.pid for process in processes], COMPUTE_FILE)
+        if os.name == "nt":
+            return None
+        function = "nvmlDeviceGetComputeRunningProcesses"
+        return self.told(
+            function, handle, read=lambda listed: other_processes([one.pid for one in listed], COMPUTE_FILE)
+        )
 
     def locked_clocks(self, card: Any) -> str | None:
         """Return `default`, or the application clocks that somebody set; None if the card has none.
@@ -107,7 +120,7 @@ class NvmlQueries:
         is `clocks_locked` of a reading.
         """
         changed = []
-        for label, clock in (("SM", self._library.NVML_CLOCK_SM), ("memory", self._library.NVML_CLOCK_MEM)):
+        for label, clock in (("SM", self._clock("SM")), ("memory", self._clock("MEM"))):
             now = self.number("nvmlDeviceGetApplicationsClock", card, clock)
             default = self.number("nvmlDeviceGetDefaultApplicationsClock", card, clock)
             if now is None or default is None:
@@ -118,11 +131,11 @@ class NvmlQueries:
 
     def clock_mhz(self, card: Any, domain: str) -> int | None:
         """Return the current clock of `SM` or `MEM` in MHz."""
-        return self.number("nvmlDeviceGetClockInfo", card, getattr(self._library, f"NVML_CLOCK_{domain}"))
+        return self.number("nvmlDeviceGetClockInfo", card, self._clock(domain))
 
     def sustained_mhz(self, card: Any) -> int | None:
         """Return three quarters of the highest SM clock, in the steps of 15 MHz that cards offer."""
-        highest = self.number("nvmlDeviceGetMaxClockInfo", card, self._library.NVML_CLOCK_SM)
+        highest = self.number("nvmlDeviceGetMaxClockInfo", card, self._clock("SM"))
         return None if not highest else highest * 3 // 4 // 15 * 15
 
     def event_reasons(self, card: Any) -> int | None:
@@ -134,43 +147,56 @@ class NvmlQueries:
         """Return the seconds of throttling since the driver started, by reason, as far as the driver counts them."""
         fields = {getattr(self._library, name, None): reason for name, reason in _COUNTERS.items()}
         fields.pop(None, None)
-        seconds = {}
-        for value in self.ask("nvmlDeviceGetFieldValues", card, list(fields)) or ():
-            if value.nvmlReturn == 0 and value.fieldId in fields:
-                nanoseconds = _available(getattr(value.value, _VALUE_FIELDS[value.valueType]))
-                if nanoseconds is not None:
-                    seconds[fields[value.fieldId]] = nanoseconds / 1e9
-        return seconds or self._violation_s(card)
+
+        def read(values: Any) -> dict[str, float]:
+            told = {
+                fields[value.fieldId]: _available(getattr(value.value, _VALUE_FIELDS[value.valueType]))
+                for value in values
+                if value.nvmlReturn == 0 and value.fieldId in fields
+            }
+            return {reason: nanoseconds / 1e9 for reason, nanoseconds in told.items() if nanoseconds is not None}
+
+        return self.told("nvmlDeviceGetFieldValues", card, list(fields), read=read) or self._violation_s(card)
 
     def arch(self, card: Any) -> str | None:
         """Return the compute capability as `sm_90`."""
-        capability = self.ask("nvmlDeviceGetCudaComputeCapability", card)
-        return None if capability is None else f"sm_{capability[0]}{capability[1]}"
+        return self.told("nvmlDeviceGetCudaComputeCapability", card, read=lambda found: f"sm_{found[0]:d}{found[1]:d}")
 
     def ecc(self, card: Any) -> str | None:
         """Return `on` or `off`; None for a card without ECC."""
-        mode = self.ask("nvmlDeviceGetEccMode", card)
-        return None if mode is None else "on" if mode[0] else "off"
+        return self.told("nvmlDeviceGetEccMode", card, read=lambda mode: "on" if mode[0] else "off")
 
     def virtualization(self, card: Any) -> str | None:
         """Return how the card reaches this machine: `none`, `passthrough`, `vgpu`, ..."""
-        return _VIRTUALIZATION.get(self.ask("nvmlDeviceGetVirtualizationMode", card))
+        return self.told("nvmlDeviceGetVirtualizationMode", card, read=_VIRTUALIZATION.get)
 
     def _bus_id(self, card: Any) -> str:
-        bus_id = getattr(self.ask("nvmlDeviceGetPciInfo", card), "busId", "")
-        return bus_id.decode() if isinstance(bus_id, bytes) else bus_id
+        return self.told("nvmlDeviceGetPciInfo", card, read=lambda info: _text(info.busId)) or ""
 
-    def _memory(self, handle: Any) -> Any:
+    def _clock(self, domain: str) -> int:
+        return getattr(self._library, f"NVML_CLOCK_{domain}", _CLOCKS[domain])
+
+    def _memory(self, handle: Any, read: Callable[[Any], int | None]) -> int | None:
         # Version 2 does not count the driver's own reservation as used; drivers before R510 lack it.
-        info = self.ask("nvmlDeviceGetMemoryInfo", handle, getattr(self._library, "nvmlMemory_v2", None))
-        return self.ask("nvmlDeviceGetMemoryInfo", handle) if info is None else info
+        version = getattr(self._library, "nvmlMemory_v2", None)
+        found = self.told("nvmlDeviceGetMemoryInfo", handle, version, read=read)
+        return self.told("nvmlDeviceGetMemoryInfo", handle, read=read) if found is None else found
 
     def _violation_s(self, card: Any) -> dict[str, float]:
         # What drivers had before the counters by reason: thermal throttling only.
-        status = self.ask("nvmlDeviceGetViolationStatus", card, getattr(self._library, "NVML_PERF_POLICY_THERMAL", 1))
-        nanoseconds = _available(getattr(status, "violationTime", None))
+        policy = getattr(self._library, "NVML_PERF_POLICY_THERMAL", 1)
+        function = "nvmlDeviceGetViolationStatus"
+        nanoseconds = self.told(function, card, policy, read=lambda status: _available(status.violationTime))
         return {} if nanoseconds is None else {"thermal slowdown": nanoseconds / 1e9}
 
 
 def _available(value: Any) -> int | None:
-    return None if value is None or value in _SENTINELS else value
+    return value if isinstance(value, int) and 0 <= value <= _SENTINELS[-1] and value not in _SENTINELS else None
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value if isinstance(value, str) else ""
+
+
+def _profile(attributes: Any) -> str:
+    return f"{attributes.gpuInstanceSliceCount:d}g.{round(attributes.memorySizeMB / 1024)}gb"

@@ -9,8 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import Any
 
 _GIB = 2**30
+_IDS = range(1, 2**31)
 
 
 def own_pids() -> frozenset[int]:
@@ -24,13 +26,18 @@ def own_pids() -> frozenset[int]:
         return frozenset({me.pid})
 
 
-def holds_open(pids: Iterable[int], device_file: str) -> bool:
-    """Whether one of these processes has `device_file` open (`/dev/nvidia-uvm`: it computes on an NVIDIA GPU)."""
+def holds_open(pids: Iterable[int], device_file: str) -> bool | None:
+    """Whether one of these processes has `device_file` open (`/dev/nvidia-uvm`: it computes on an NVIDIA GPU).
+
+    None where there is no such file, as under WSL2 and on a Jetson, where processes compute without it.
+    """
+    if not Path(device_file).exists():
+        return None
     folders = (Path(f"/proc/{pid}/fd") for pid in pids)
     return any(_target(link) == device_file for folder in folders for link in _entries(folder))
 
 
-def other_processes(listed: Collection[int], device_file: str) -> int | None:
+def other_processes(listed: Collection[Any], device_file: str) -> int | None:
     """Count the processes on a device that are not ours.
 
     Args:
@@ -38,31 +45,41 @@ def other_processes(listed: Collection[int], device_file: str) -> int | None:
         device_file: File that a process opens to compute on this vendor's devices.
 
     Returns:
-        The count; None if ours may be among them under ids that mean nothing here.
+        The count; None if ours may be among them under ids that mean nothing here, or if they are no ids at all, as
+        where a library is newer than its driver and reads the list wrongly.
     """
     import psutil
 
+    if not all(isinstance(pid, int) and pid in _IDS for pid in listed):
+        return None
     ours = own_pids()
     foreign = set(listed) - ours
     unseen = [pid for pid in foreign if not psutil.pid_exists(pid)]
-    if unseen and holds_open(ours, device_file):
+    if unseen and holds_open(ours, device_file) is not False:
         return None
     return len(foreign)
 
 
-def foreign_memory(used_bytes: int | None, total_bytes: int | None, device_file: str) -> str | None:
-    """Say that a device is in use although no process of ours computes; None if it is not or the machine cannot tell.
+def foreign_memory(
+    used_bytes: int | None, total_bytes: int | None, device_file: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Say that a device is in use although no process of ours computes.
 
     The limit leaves room for a desktop: 2 GiB or a tenth of the memory, whichever is more.
+
+    Returns:
+        Why a measurement taken now would not be fit to be judged, and what is only worth recording: where the device
+        file does not exist, nobody can tell whose memory it is.
     """
     if used_bytes is None or total_bytes is None or not sys.platform.startswith("linux"):
-        return None
-    if used_bytes <= max(2 * _GIB, total_bytes // 10) or holds_open(own_pids(), device_file):
-        return None
-    return (
-        f"{used_bytes / _GIB:.1f} of {total_bytes / _GIB:.1f} GiB of device memory are in use "
-        "although no process of this run uses the device."
-    )
+        return (), ()
+    if used_bytes <= max(2 * _GIB, total_bytes // 10):
+        return (), ()
+    ours = holds_open(own_pids(), device_file)
+    told = f"{used_bytes / _GIB:.1f} of {total_bytes / _GIB:.1f} GiB of device memory are in use"
+    if ours is None:
+        return (), (f"{told}, and this machine cannot tell by whom: it has no {device_file}.",)
+    return () if ours else (f"{told} although no process of this run uses the device.",), ()
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -80,11 +80,11 @@ class AmdsmiProbe(DeviceProbe):
         if limits is None:
             remarks = ("This machine cannot tell what holds the clocks of the GPU.",)
         used = amdsmi.memory_used(handle)
-        foreign = foreign_memory(used, amdsmi.memory_total(handle), COMPUTE_FILE)
+        foreign, unknown = foreign_memory(used, amdsmi.memory_total(handle), COMPUTE_FILE)
         throttled, capped = amdsmi.counters(handle)
         return Health(
-            reasons=reasons if foreign is None else (*reasons, foreign),
-            remarks=remarks,
+            reasons=(*reasons, *foreign),
+            remarks=(*remarks, *unknown),
             sm_clock_mhz=amdsmi.clock_mhz(handle, "GFX"),
             memory_clock_mhz=amdsmi.clock_mhz(handle, "MEM"),
             temperature_c=amdsmi.temperature_c(handle),
@@ -120,10 +120,12 @@ class AmdsmiProbe(DeviceProbe):
             try:
                 amdsmi.amdsmi_init()
             except Exception as error:
-                code = getattr(error, "err_code", None)
+                code = getattr(error, "err_code", 0)
                 told = " ".join(str(error).split())
                 raise DeviceMissingError(
-                    _START_ERRORS.get(code or 0, f"amdsmi does not start ({type(error).__name__}: {told}).")
+                    _START_ERRORS.get(
+                        code if isinstance(code, int) else 0, f"amdsmi does not start ({type(error).__name__}: {told})."
+                    )
                 ) from error
             self._amdsmi = AmdsmiQueries(amdsmi)
         return self._amdsmi

@@ -111,10 +111,10 @@ class NvmlProbe(DeviceProbe):
         reasons, remarks = self._throttle(bits, device)
         throttled, capped = self._counters(nvml.throttled_s(card), device)
         used = nvml.memory_used(handle)
-        foreign = foreign_memory(used, nvml.memory_total(handle), COMPUTE_FILE)
+        foreign, unknown = foreign_memory(used, nvml.memory_total(handle), COMPUTE_FILE)
         return Health(
-            reasons=reasons if foreign is None else (*reasons, foreign),
-            remarks=remarks,
+            reasons=(*reasons, *foreign),
+            remarks=(*remarks, *unknown),
             sm_clock_mhz=nvml.clock_mhz(card, "SM"),
             memory_clock_mhz=nvml.clock_mhz(card, "MEM"),
             temperature_c=nvml.number("nvmlDeviceGetTemperature", card, 0),
@@ -154,7 +154,7 @@ class NvmlProbe(DeviceProbe):
                 ) from None
             try:
                 pynvml.nvmlInit()
-            except pynvml.NVMLError as error:
+            except Exception as error:
                 kind = type(error).__name__
                 raise DeviceMissingError(_START_ERRORS.get(kind, f"NVML does not start ({kind}: {error}).")) from error
             self._nvml = NvmlQueries(pynvml)

@@ -7,6 +7,7 @@ had more to compute, too.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -162,7 +163,8 @@ def judge_warm_start(measurement: Measurement, stored: StoredCase | None, *, pol
         return None
     now = [sample.load_s + sample.first_run_s for sample in measurement.samples]
     level = [session for session in _level(stored, WARM_START) if session.samples]
-    before = [sample.load_s + sample.first_run_s for session in level for sample in session.samples]
+    stored_s = [sample.load_s + sample.first_run_s for session in level for sample in session.samples]
+    before = [time for time in stored_s if time > 0]
     obtained, what = statistics.median(now), f"{opening(measurement.case)} start with compiled files"
     if not before:
         sentence = f"{what} took {seconds(obtained)}, which has no baseline yet."
@@ -195,6 +197,6 @@ def _worst(verdicts: Iterator[Verdict]) -> Verdict:
         assert verdict.obtained is not None
         assert verdict.expected
         ratio = verdict.obtained / verdict.expected
-        return verdict.outcome.rank, max(ratio, 1 / ratio)
+        return verdict.outcome.rank, max(ratio, 1 / ratio if ratio > 0 else math.inf)
 
     return max(verdicts, key=rank)

@@ -111,6 +111,12 @@ class Policy:
     fail_on_inconclusive: bool = False
     fail_on_not_measured: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse limits that nothing can be judged by: files hold them, too."""
+        for name, value in vars(self).items():
+            if isinstance(value, (int, float)) and not value >= 0:
+                raise ValueError(f"the limit `{name}` is {value:g}, and limits are 0 or more")
+
     @property
     def unproven(self) -> bool:
         """Whether only large effects count, because this is a CPU that has not passed the self-test."""

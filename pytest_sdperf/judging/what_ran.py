@@ -110,12 +110,12 @@ def _misplaced(name: str, facts: Facts) -> Verdict | None:
     if unexpected:
         sentence = (
             f"{_nodes(unexpected)} of the {component(name)} graph {_run(unexpected)} on the CPU: "
-            f"{_named(facts['cpu_nodes'], unexpected)}; the {provider} provider has no kernel for "
+            f"{_named(facts.get('cpu_nodes', []), unexpected)}; the {provider} provider has no kernel for "
             f"{'that at its' if unexpected == 1 else 'them at their'} types, attributes or opset."
         )
         return Verdict(Outcome.FAILED, "cpu-nodes", sentence, PLACEMENT, unexpected, 0)
     if copies:
-        named = f"On the CPU are {_named(facts['cpu_nodes'], on_cpu)}; s" if on_cpu else "S"
+        named = f"On the CPU are {_named(facts.get('cpu_nodes', []), on_cpu)}; s" if on_cpu else "S"
         sentence = (
             f"ONNX Runtime put {plural(copies, 'Memcpy node')} into the {component(name)} graph: values go back and "
             f"forth between CPU and GPU in every call. {named}tatic shapes need no such computation."

@@ -80,8 +80,8 @@ def _latency(report: CaseReport) -> str:
         return ""
     if measurement.out_of_memory:
         return OOM
-    usable = measurement.samples and all(sample.iterations_s for sample in measurement.samples)
-    return seconds(measurement.latency_s) if usable else "-"
+    latency_s = measurement.known_latency_s
+    return "-" if latency_s is None else seconds(latency_s)
 
 
 def _change(verdict: Verdict | None) -> str:

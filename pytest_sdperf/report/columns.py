@@ -54,7 +54,7 @@ def batches_differ(cases: Iterable[Case]) -> bool:
 def column_lines(title: str, columns: Sequence[str], rows: Iterable[Row], *, width: int) -> Iterator[Line]:
     """Yield a heading and the rows; a label that is too long gets a line of its own, above its numbers."""
     rows = tuple(rows)
-    longest = max(len(row.label) for row in rows)
+    longest = max((len(row.label) for row in rows), default=0)
     cells = [columns, *(row.cells for row in rows)]
     widths = [max(_WIDTH, *(len(texts[place]) + 1 for texts in cells)) for place in range(len(columns))]
     label_width = max(min(longest, width - sum(widths)), len(title))

@@ -31,9 +31,8 @@ def floor_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
 def reached(measurement: Measurement) -> float | None:
     """Return the share of the possible speed that a latency reaches; None where one of the two is not known."""
     floor = measurement.floor
-    if floor is None or not all(sample.iterations_s for sample in measurement.samples):
-        return None
-    return floor.share(measurement.latency_s)
+    latency_s = measurement.known_latency_s
+    return None if floor is None or latency_s is None else floor.share(latency_s)
 
 
 def _rows(measurement: Measurement, *, batch: bool, side: str) -> Iterator[Row]:

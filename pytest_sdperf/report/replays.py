@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.judging.replay import METRICS
 from pytest_sdperf.report.case_report import CaseReport
@@ -31,14 +31,19 @@ def replay_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]
 
 
 def _row(report: CaseReport, replay: Replay, *, batch: bool) -> Row:
-    spread = max(replay.spreads, key=lambda one: _share(one.largest, one.limit))
-    answer = max(replay.answers, key=lambda one: _share(one.error, one.limit))
-    apart = "equal" if all(one.equal for one in replay.spreads) else f"{spread.largest:.2e}"
-    cells = (apart, f"{spread.limit:.2e}", f"{answer.error:.2e}", f"{answer.limit:.2e}")
+    spreads = [(one.largest, one.limit) for one in replay.spreads]
+    apart, error = _nearest(spreads), _nearest([(one.error, one.limit) for one in replay.answers])
+    cells = ("equal" if spreads and all(one.equal for one in replay.spreads) else apart[0], apart[1], *error)
     verdict = report.verdict(METRICS[replay.check])
     styles = STYLES.get(verdict.outcome, ()) if verdict else ()
     case, side = report.looked_at
     return Row(case_label(case, f"{case.component} {replay.check}", batch=batch, side=side), cells, styles)
+
+
+def _nearest(found: Sequence[tuple[float, float]]) -> tuple[str, str]:
+    """Return the distance that is nearest to its limit, and the limit; hyphens where nothing was compared."""
+    distance, limit = max(found, key=lambda one: _share(*one), default=(None, None))
+    return ("-", "-") if distance is None else (f"{distance:.2e}", f"{limit:.2e}")
 
 
 def _share(distance: float, limit: float) -> float:

@@ -12,8 +12,10 @@ from typing import Any, Literal
 import msgspec
 
 from pytest_sdperf.baselines import privacy
+from pytest_sdperf.baselines.facts import check_facts
 from pytest_sdperf.baselines.files import write_atomically
 from pytest_sdperf.errors import OptionError, ResultsError
+from pytest_sdperf.files import strict_json
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.course import Course
@@ -86,7 +88,7 @@ def read_results(path: Path) -> SavedResults:
         ResultsError: It cannot be read, or is not such a file.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = strict_json.read(path)
     except OSError as error:
         raise ResultsError(f"cannot read the results {path}: {error.strerror}. {_WRITE_THEM}") from error
     except ValueError as error:
@@ -99,9 +101,15 @@ def read_results(path: Path) -> SavedResults:
         )
     try:
         # Not strict: `nan` stands for a number that JSON cannot hold.
-        return msgspec.convert(data, SavedResults, strict=False)
-    except msgspec.ValidationError as error:
+        saved = msgspec.convert(data, SavedResults, strict=False)
+        for number, report in enumerate(saved.reports):
+            pairs = report.pairs.sides if report.pairs is not None else {}
+            for side, measurement in {"measurement": report.measurement, **pairs}.items():
+                place = f"$.reports[{number}].{side if side == 'measurement' else f'pairs.{side.lower()}'}.samples"
+                check_facts(measurement.samples if measurement is not None else (), place)
+    except ValueError as error:  # as what msgspec raises is
         raise ResultsError(f"results {path} are not complete: {error}. {_WRITE_THEM}") from error
+    return saved
 
 
 _WRITE_THEM = "Run the tests again with --sdperf-json=FILE, and give that file."

@@ -32,8 +32,8 @@ def semantics_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Li
 def _row(report: CaseReport, semantics: Semantics, *, batch: bool) -> Row:
     count, right, clearness = semantics.prompts, semantics.right, semantics.clearness
     cells = (
-        f"{round(right.obtained * count)}/{count}",
-        f"{round(right.low * count)} to {round(right.high * count)}",
+        f"{right.obtained * count:.0f}/{count}",
+        f"{right.low * count:.0f} to {right.high * count:.0f}",
         f"{clearness.obtained:.3f}",
         _span(clearness),
         f"{semantics.shift.obtained:.2f}",

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_sdperf.baselines import strict_json
 from pytest_sdperf.baselines.files import locked, pretty, write_checked
 from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Machine
 from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.files import strict_json
 from pytest_sdperf.machine.health import differing_keys, machine_differences
 from pytest_sdperf.selftest.rates import Rate
 from pytest_sdperf.settings import Settings
@@ -125,7 +125,7 @@ def read(path: Path) -> SelfTestFile | None:
         BaselineError: It cannot be read, or is not such a file.
     """
     try:
-        found = msgspec.convert(strict_json.parse(path.read_text(encoding="utf-8")), SelfTestFile, strict=True)
+        found = msgspec.convert(strict_json.read(path), SelfTestFile, strict=True)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:  # what msgspec raises is a ValueError

@@ -5,6 +5,7 @@ Standard library only: the worker that measures it imports it.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,6 +26,12 @@ class Calibration:
     bytes_per_s: float
     floating: str
     by: str
+
+    def __post_init__(self) -> None:
+        """Refuse rates that no device has, wherever they come from."""
+        for rate in (self.flops_per_s, self.bytes_per_s):
+            if not 0 < rate < math.inf:
+                raise ValueError(f"a rate of {rate:g} per second, which no device has")
 
 
 @dataclass(frozen=True)

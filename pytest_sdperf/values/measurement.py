@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Mapping
 from typing import Any
@@ -123,6 +124,12 @@ class Measurement:
     def latency_s(self) -> float:
         """Median of the process medians."""
         return statistics.median(self.medians_s)
+
+    @property
+    def known_latency_s(self) -> float | None:
+        """The same; None where a process timed nothing, or what no run can take."""
+        times = [time for sample in self.samples for time in sample.iterations_s or (0.0,)]
+        return self.latency_s if times and all(math.isfinite(time) and time > 0 for time in times) else None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Measurement:

@@ -176,7 +176,7 @@ def test_a_merge_conflict_is_corrupt_json(path):
     ("text", "why"),
     [
         ('{"schema": 1, "schema": 1}', "is not valid JSON: the name 'schema' occurs twice in one object"),
-        ('{"schema": NaN}', "is not valid JSON: NaN is not a number that a measurement can have"),
+        ('{"schema": NaN}', "is not valid JSON: NaN is not a number that a measurement can have - at `$.schema`"),
         ("[]", "does not hold a JSON object"),
         ("", "is not valid JSON: line 1, column 1: Expecting value"),
         ('{"schema": 1, "machine": {}, "cases": {}, "hostname": 1}',
@@ -193,7 +193,10 @@ def test_other_bad_text(path, text, why):
 
 def test_bytes_that_are_not_text(path):
     plant(path, "").write_bytes(b'{"a": "\xff"}')
-    assert message_of(path) == f"baseline file {path} is not UTF-8 text (byte 7). {TAIL}"
+    assert (
+        message_of(path)
+        == f"baseline file {path} is not valid JSON: it is not UTF-8 text (byte 7); save it as UTF-8. {TAIL}"
+    )
 
 
 @pytest.mark.parametrize(("schema", "shown"), [(2, "2"), ("1", '"1"'), (None, "null"), (True, "true")])

@@ -74,7 +74,10 @@ def test_two_processes_that_record_lose_nothing(path, locks, monkeypatch):
     [
         ("{", "line 1, column 2: Expecting property name enclosed in double quotes"),
         ('{"schema": 1, "cases": {"a": {"::Add": 1}, "a": {}}}', "the name 'a' occurs twice in one object"),
-        ('{"schema": 1, "cases": {"a": {"::Add": NaN}}}', "NaN is not a number that a measurement can have"),
+        (
+            '{"schema": 1, "cases": {"a": {"::Add": NaN}}}',
+            'NaN is not a number that a measurement can have - at `$.cases.a["::Add"]`',
+        ),
         ('{"schema": 1, "cases": {"a": {"::Add": "1"}}}', "Expected `int`, got `str` - at `$.cases[...][...]`"),
     ],
 )

@@ -11,6 +11,7 @@ from pytest_sdperf.devices._sharing import foreign_memory, holds_open, other_pro
 
 GIB = 2**30
 NO_SUCH_PID = 4_190_000  # above the default of kernel.pid_max, as ids of the host seen from a container
+HELD_BY_NOBODY = os.path.realpath(pytest.__file__)
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 
@@ -39,7 +40,7 @@ def test_other_programs_are_counted():
 
 
 def test_unknown_ids_are_others_while_we_do_not_compute():
-    assert other_processes([NO_SUCH_PID, NO_SUCH_PID + 1], "/dev/no-such-device") == 2
+    assert other_processes([NO_SUCH_PID, NO_SUCH_PID + 1], HELD_BY_NOBODY) == 2
 
 
 @LINUX
@@ -64,14 +65,33 @@ def test_a_process_that_ended_holds_nothing_open():
     ],
 )
 def test_memory_in_use_by_nobody_we_know(used_gib, total_gib, sentence):
-    assert foreign_memory(int(used_gib * GIB), total_gib * GIB, "/dev/no-such-device") == sentence
+    reasons = (sentence,) if sentence else ()
+    assert foreign_memory(int(used_gib * GIB), total_gib * GIB, HELD_BY_NOBODY) == (reasons, ())
 
 
 @LINUX
 def test_memory_in_use_while_we_compute_is_ours(child):
-    assert foreign_memory(40 * GIB, 80 * GIB, os.path.realpath(__file__)) is None
+    assert foreign_memory(40 * GIB, 80 * GIB, os.path.realpath(__file__)) == ((), ())
 
 
 @pytest.mark.parametrize(("used", "total"), [(None, 80 * GIB), (40 * GIB, None)])
 def test_unknown_memory_says_nothing(used, total):
-    assert foreign_memory(used, total, "/dev/no-such-device") is None
+    assert foreign_memory(used, total, HELD_BY_NOBODY) == ((), ())
+
+
+@pytest.mark.parametrize("listed", [[0], [4294967295], [0, 4294967295, 1], [-1], ["N/A"], [None]])
+def test_a_list_with_what_is_no_process_id_tells_nothing(listed):
+    assert other_processes(listed, HELD_BY_NOBODY) is None
+
+
+@LINUX
+def test_where_the_device_has_no_file_nobody_can_tell_who_uses_it():
+    assert holds_open([os.getpid()], "/dev/no-such-device") is None
+    assert other_processes([NO_SUCH_PID], "/dev/no-such-device") is None
+    assert other_processes([psutil.Process().ppid()], "/dev/no-such-device") == 1
+    assert foreign_memory(1 * GIB, 80 * GIB, "/dev/no-such-device") == ((), ())
+    told = (
+        "9.0 of 80.0 GiB of device memory are in use, and this machine cannot tell by whom: it has no "
+        "/dev/no-such-device."
+    )
+    assert foreign_memory(9 * GIB, 80 * GIB, "/dev/no-such-device") == ((), (told,))

@@ -111,7 +111,7 @@ AGAIN = "Run the tests again with --sdperf-json=FILE, and give that file."
     ("text", "message"),
     [
         (None, "cannot read the results {path}: No such file or directory. {again}"),
-        ("x", "results {path} are not valid JSON: Expecting value: line 1 column 1 (char 0). {again}"),
+        ("x", "results {path} are not valid JSON: line 1, column 1: Expecting value. {again}"),
         ("[]", "results {path} have schema null; this version of pytest-sdperf reads schema 1. {again}"),
         ('{"schema": 2}', "results {path} have schema 2; this version of pytest-sdperf reads schema 1. {again}"),
         ('{"schema": true}', "results {path} have schema true; this version of pytest-sdperf reads schema 1. {again}"),

@@ -216,10 +216,11 @@ def _report(kept: StoredCase, machine: Machine, sources: Sources, *, any_driver:
     stored, differences = sources.stored(kept.case, machine)
     if any_driver:
         differences.pop(DRIVER, None)
-    if kept.last.policy is msgspec.UNSET:
-        verdicts: tuple[Verdict, ...] = (invalid("limits-unknown", LIMITS_UNKNOWN),)
-        policy = None
-    else:
+    try:
         policy = msgspec.convert(kept.last.policy, Policy)
+    except msgspec.ValidationError:  # an earlier version kept none
+        policy = None
+    verdicts: tuple[Verdict, ...] = (invalid("limits-unknown", LIMITS_UNKNOWN),)
+    if policy is not None:
         verdicts = judge(measurement, stored, policy=policy, differences=differences)
     return CaseReport(f"candidate of {kept.last.date}", kept.case, measurement, verdicts=verdicts, policy=policy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import Baseline, Machine, read
 from pytest_sdperf.cli.project import ELSEWHERE, Folders, folders
 from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.files import strict_json
 
 
 class Places:
@@ -78,7 +78,7 @@ def files_in(folder: Path) -> Iterator[tuple[Path, Baseline]]:
 def is_results(path: Path) -> bool:
     """Whether a file holds results of a run, whole or not; what is wrong with it says its reader."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = strict_json.read(path)
     except (OSError, ValueError):
         return False
     return isinstance(data, dict) and "reports" in data

@@ -29,7 +29,7 @@ from pytest_sdperf.options.marks import MARKER, argument_names, read_marks
 from pytest_sdperf.report.unused import asked_axes
 from pytest_sdperf.running import composition, registration, run
 from pytest_sdperf.running import session as sdperf_session
-from pytest_sdperf.running.output_files import check_outputs
+from pytest_sdperf.running.output_files import check_cache, check_outputs
 from pytest_sdperf.selection.clashes import check_owners
 from pytest_sdperf.selection.items import CASE, case_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.selection.purposes import axes_of, measures, of_fixtures, purpose_of
@@ -139,7 +139,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     shared = sdperf_session.session_of(session.config)
     shared.cases = max(len(benches), 1)
     try:
+        distribution.check_forked(session.config, ours)
         check_outputs(shared.run.settings)
+        if needy:
+            check_cache(shared.run.settings.cache_dir)
         this.check_weights([item.nodeid for item in needy if purpose_of(item).executes])
         this.check_torch([item.nodeid for item in ours if not is_skipped(item) and purpose_of(item).makes])
         if needy:

@@ -17,7 +17,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 # Options of pytest and its other plugins that the manual mentions.
 FOREIGN = {
     "--benchmark-compare", "--benchmark-compare-fail", "--benchmark-disable", "--benchmark-only", "--benchmark-skip",
-    "--collect-only", "--deselect", "--dist", "--help", "--lf",
+    "--collect-only", "--deselect", "--dist", "--forked", "--help", "--lf",
     "--no-cov", "--pyargs",
 }  # fmt: skip
 # Options of pip, towncrier, git and GitHub's own command, and of programs under benchmarks/ and docs/findings/.

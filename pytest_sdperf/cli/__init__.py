@@ -14,6 +14,7 @@ from pytest_sdperf.errors import SdperfError
 
 _COMMANDS = (options, gate, baselines, cache, doctor, faults)
 _USAGE_ERROR = 4
+_NOBODY_READS = 141  # what a shell says of a program that its reader has ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +23,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Without the program's name; those of this process by default.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        try:
+            return _status(list(sys.argv[1:] if arguments is None else arguments))
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _print_no_more()
+        return _NOBODY_READS
+
+
+def _status(given: list[str]) -> int:
     # Before argparse: every option after `run` is pytest's, --help too.
     if given[:1] == ["run"]:
         return run(given[1:])
@@ -53,5 +64,9 @@ def _printed(lines: Iterator[str]) -> int:
         except StopIteration as end:
             return int(end.value or 0)
         except BrokenPipeError:
-            # A reader such as `head` has seen enough; the exit status is still to be found out.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _print_no_more()  # the exit status is still to be found out
+
+
+def _print_no_more() -> None:
+    """Let what is still printed go nowhere: a reader such as `head` has seen enough."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

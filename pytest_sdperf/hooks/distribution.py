@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -64,6 +64,24 @@ class Distribution:
 def _name(card: Device, place: int) -> str:
     """Return what names a card to a worker, which must not choose again."""
     return card.uuid or (card.slug if place == 0 else str(card.index))
+
+
+def check_forked(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Refuse pytest-forked, whose tests end with a process of their own: what they build and measure would be lost.
+
+    Raises:
+        OptionError: A test would run in such a process.
+    """
+    asked = config.getoption("forked", default=None)
+    if asked is None:  # there is no such plug-in
+        return
+    marked = next((item.nodeid for item in items if item.get_closest_marker("forked")), "")
+    if asked or marked:
+        raise OptionError(
+            f"{'--forked' if asked else f'the marker `forked` of {marked}'} runs a test in a process that ends with "
+            f"it, and tests of one run share builds, results and one report. Leave it out: every case is measured in "
+            f"processes of its own."
+        )
 
 
 def check_workers(handed: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pytest_sdperf.baselines.facts import check_facts
 from pytest_sdperf.device import Health
 from pytest_sdperf.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.executing.runner import CaseRunner, Run
@@ -151,7 +152,12 @@ class Recording(Watched):
             raise WorkerError(
                 f"the worker timed {plural(timed, 'call')} where at least {asked} were asked for.", reason="protocol"
             )
-        self.samples.append(memory.add_to(dataclasses.replace(sample, facts=finite(sample.facts))))
+        sample = dataclasses.replace(sample, facts=finite(sample.facts))
+        try:
+            check_facts([sample], "$")
+        except ValueError as error:
+            raise WorkerError(f"the engine tells a fact of another type: {error}.", reason="protocol") from error
+        self.samples.append(memory.add_to(sample))
 
     def missing(self, total: int) -> int:
         """Return how many processes are to be started: for those that are not there, and for those that waited."""

@@ -123,8 +123,13 @@ def resolution(answer: Answer) -> tuple[int, int]:
     width = int(match[1])
     height = int(match[2] or match[1])
     for side in (width, height):
-        if side < _LATENT_FACTOR or side % _LATENT_FACTOR:
-            below = max(side // _LATENT_FACTOR, 1) * _LATENT_FACTOR
+        if side < _LATENT_FACTOR:
+            raise OptionError(
+                f"{answer}: {side} is too small. Allowed: multiples of {_LATENT_FACTOR}, because a latent is an eighth "
+                f"of the image; type for example {answer.spelling}=512."
+            )
+        if side % _LATENT_FACTOR:
+            below = side // _LATENT_FACTOR * _LATENT_FACTOR
             raise OptionError(
                 f"{answer}: {side} is not divisible by {_LATENT_FACTOR}. Allowed: multiples of {_LATENT_FACTOR}, "
                 f"because a latent is an eighth of the image; the nearest are {below} and {below + _LATENT_FACTOR}."

@@ -24,6 +24,21 @@ def check_outputs(settings: Settings) -> None:
         _check_images(settings.images_dir)
 
 
+def check_cache(folder: Path) -> None:
+    """Find out whether there is a cache folder, or one can be made. What is in one may be used without writing to it.
+
+    Raises:
+        OptionError: It cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(
+            f"the cache folder {folder} cannot be made: {error.strerror}. Choose another folder with "
+            f"--sdperf-cache-dir=FOLDER."
+        ) from error
+
+
 def check_file(option: str, path: Path) -> None:
     """Find out whether a file can be written, without touching it.
 

@@ -15,6 +15,7 @@ from json_shapes import Shapes, damaged
 from sample_values import CASE, measurement, stored
 
 from pytest_sdperf import cli
+from pytest_sdperf.acceptance.candidates import State
 from pytest_sdperf.acceptance.sessions import Origin, session_of
 from pytest_sdperf.baselines import facts, published, shipped
 from pytest_sdperf.baselines.files import to_text
@@ -79,6 +80,13 @@ def baselines() -> st.SearchStrategy:
     return st.fixed_dictionaries({"schema": st.just(1), "machine": st.just(MACHINE), "cases": cases})
 
 
+def candidates(folder, baselines):
+    """Return the file of the candidates for a folder of baselines."""
+    found = State(folder / "state", folder / baselines).candidates
+    found.mkdir(parents=True, exist_ok=True)
+    return found / "h200.json"
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder with a baseline. What comes with the project is read once: it is the same for every example."""
@@ -87,7 +95,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(look, "measured_folder", lambda: tmp_path / "nothing is shipped")
     monkeypatch.setattr(gate.published, "beside_baselines", functools.cache(published.beside_baselines))
     (tmp_path / "baselines").mkdir()
-    (tmp_path / "state" / "candidates").mkdir(parents=True)
+    candidates(tmp_path, "baselines")
     known = Baseline(machine=MACHINE, cases={case.key: stored(of=case) for case in CASES})
     (tmp_path / "baselines" / "h200.json").write_text(to_text(known), encoding="utf-8")
     return tmp_path
@@ -175,16 +183,15 @@ def test_facts_of_another_type_are_refused_with_their_place(folder):
 @FUZZ
 @given(damaged(baselines()), damaged(baselines()))
 def test_baselines_of_any_content_are_shown_or_refused(folder, capsys, first, second):
-    for name, data in (("a", first), ("b", second)):
-        (folder / "any" / "candidates").mkdir(parents=True, exist_ok=True)
-        (folder / "any" / f"{name}.json").write_text(json.dumps(data), encoding="utf-8")
-        (folder / "any" / "candidates" / "a.json").write_text(json.dumps(second), encoding="utf-8")
+    (folder / "any").mkdir(exist_ok=True)
+    for file, data in (("any/a.json", first), ("any/b.json", second), (candidates(folder, "any"), second)):
+        (folder / file).write_text(json.dumps(data), encoding="utf-8")
     for command in (
-        ("list", "--state-dir=any"),
-        ("show", "sd15", "--state-dir=any"),
-        ("diff", "any/a.json", "any/b.json", "--state-dir=any"),
+        ("list", "--state-dir=state"),
+        ("show", "unet", "--state-dir=state"),
+        ("diff", "any/a.json", "any/b.json", "--state-dir=state"),
         ("export", "--csv"),
-        ("prune", "--keep=1", "--write", "--state-dir=any"),
+        ("prune", "--keep=1", "--write", "--state-dir=state"),
     ):
         assert cli.main(["baselines", *command, "--baselines=any"]) in {0, 4}
         told = capsys.readouterr()
@@ -195,9 +202,9 @@ def test_baselines_of_any_content_are_shown_or_refused(folder, capsys, first, se
 @given(damaged(baselines()))
 def test_candidates_of_any_content_are_accepted_or_refused(folder, monkeypatch, capsys, data):
     monkeypatch.setattr(sys, "path", [*sys.path])  # pytest adds to it
-    (folder / "state" / "candidates" / "h200.json").write_text(json.dumps(data), encoding="utf-8")
+    candidates(folder, "baselines").write_text(json.dumps(data), encoding="utf-8")
     for how in ((), ("--reason=because", "--re-anchor")):
-        places = ("--baselines=baselines", "--state-dir=state")
+        places = ("--baselines=baselines", "--state-dir=state", "--only=unet")
         assert cli.main(["baselines", "accept", *places, *how]) in {0, 1, 4}
     capsys.readouterr()
 
@@ -207,6 +214,6 @@ def test_a_candidate_whose_limits_cannot_be_read_is_refused(folder, monkeypatch,
     session = session_of(measurement(), Origin("h200", MACHINE, "2026-11-28T10:00Z", ""))
     data = json.loads(to_text(Baseline(machine=MACHINE, cases={CASE.key: stored(session)})))
     data["cases"][CASE.key]["sessions"][0]["policy"] = {"processes": "three"}
-    (folder / "state" / "candidates" / "h200.json").write_text(json.dumps(data), encoding="utf-8")
-    assert cli.main(["baselines", "accept", "--baselines=baselines", "--state-dir=state"]) == 1
+    candidates(folder, "baselines").write_text(json.dumps(data), encoding="utf-8")
+    assert cli.main(["baselines", "accept", "--baselines=baselines", "--state-dir=state", "--only=unet"]) == 1
     assert "An earlier version of pytest-sdperf kept it, and not how strictly it was judged." in capsys.readouterr().out

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from pytest_sdperf import cli
@@ -151,3 +155,19 @@ def test_a_command_is_required(capsys):
         cli.main([])
     assert caught.value.code == 2
     assert "the following arguments are required: COMMAND" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [(["--help"], 0), (["--version"], 0), (["faults"], 0), (["run", "--help"], 141)]
+)
+def test_a_reader_that_has_seen_enough_ends_a_command_without_a_traceback(tmp_path, command, status):
+    ours, theirs = os.pipe()
+    os.close(ours)
+    code = "import sys; from pytest_sdperf.cli import main; sys.exit(main())"
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", code, *command], stdout=theirs, stderr=subprocess.PIPE, cwd=tmp_path, check=False
+        )
+    finally:
+        os.close(theirs)
+    assert (ended.returncode, ended.stderr) == (status, b"")

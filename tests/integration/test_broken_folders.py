@@ -42,13 +42,13 @@ def test_a_full_disk_of_the_cache(acme, full_disk):
 def test_a_cache_folder_that_is_a_file(acme):
     (acme.path / "cache").write_text("")
     result = acme.run("--sdperf-cache-dir=cache")
-    result.assert_outcomes(failed=1)
-    assert result.ret == 1
-    assert acme.failures() == [
+    assert result.ret == 4
+    assert result.errlines == [
         (
-            f"the cache folder {acme.path / 'cache'} cannot be written: File exists. Make it writable, or choose "
-            f"another folder with --sdperf-cache-dir=FOLDER."
-        )
+            f"ERROR: the cache folder {acme.path / 'cache'} cannot be made: File exists. Choose another folder with "
+            f"--sdperf-cache-dir=FOLDER."
+        ),
+        "",
     ]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from types import SimpleNamespace
+from collections.abc import Mapping
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 from door_toys import ToyProbe
@@ -28,6 +29,7 @@ class Case:
 
     is_pipeline = False
     calls = 5
+    facts: Mapping[str, object] = MappingProxyType({})
 
     def __init__(self, *answers, build=None, start=None) -> None:
         self.case = case()
@@ -60,7 +62,8 @@ class Case:
         for name in ("begin", "end"):
             on_event(Event(name, "first_run"))
         ms, waited = answer if isinstance(answer, tuple) else (answer, None)
-        taken = dataclasses.replace(sample(ms), facts={} if waited is None else {"waited": waited})
+        facts = self.facts if waited is None else {"waited": waited}
+        taken = dataclasses.replace(sample(ms), facts=facts)
         return {"sample": to_json(dataclasses.replace(taken, iterations_s=taken.iterations_s[: self.calls]))}
 
     def measured(self, processes=3):
@@ -205,6 +208,17 @@ def test_a_process_that_times_fewer_calls_than_it_was_asked_for_gives_no_sample(
     taken = runner.measured(processes=1)
     assert taken.samples == ()
     assert taken.failure == Failure("protocol", f"the worker timed {told} where at least 5 were asked for.")
+
+
+def test_a_process_whose_engine_tells_facts_that_cannot_be_judged_gives_no_sample():
+    runner = Case(10.0)
+    runner.facts = {"memcpy_nodes": "none"}
+    taken = runner.measured(processes=1)
+    assert taken.samples == ()
+    assert taken.failure == Failure(
+        "protocol",
+        "the engine tells a fact of another type: Expected `int | null`, got `str` - at `$[0].facts.memcpy_nodes`.",
+    )
 
 
 def test_the_state_before_is_that_after_compiling(monkeypatch):

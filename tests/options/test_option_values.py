@@ -70,8 +70,16 @@ def said(text: str) -> Answer:
             read.resolution,
             "512x4",
             (
-                "--x=512x4: 4 is not divisible by 8. Allowed: multiples of 8, because a latent is an eighth "
-                "of the image; the nearest are 8 and 16."
+                "--x=512x4: 4 is too small. Allowed: multiples of 8, because a latent is an eighth of the image; "
+                "type for example --x=512."
+            ),
+        ),
+        (
+            read.resolution,
+            "0",
+            (
+                "--x=0: 0 is too small. Allowed: multiples of 8, because a latent is an eighth of the image; "
+                "type for example --x=512."
             ),
         ),
         (

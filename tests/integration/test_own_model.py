@@ -26,7 +26,7 @@ TESTS = """
 
 def test_modules_of_ones_own_are_built_and_compared(user):
     user.project(conftest=EXAMPLES["upscaler"], tests=TESTS, options={"model": "upscaler"})
-    result = user.run("--sdperf-optimization=fp16")
+    result = user.run("--sdperf-optimization=fp16", "--sdperf-fuser=native")
     assert user.failures() == []
     result.assert_outcomes(passed=2)
 

@@ -5,17 +5,30 @@ from __future__ import annotations
 import configparser
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import venv
 import zipfile
+from collections.abc import Iterator
 from email.parser import Parser
+from importlib.metadata import distribution
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from sample_values import CASE, measurement
 
 import pytest_sdperf
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.report.course import Course
+from pytest_sdperf.report.results import SavedResults, write_results
+from pytest_sdperf.report.run_info import RunInfo
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +45,7 @@ class Installed:
     def __init__(self, folder: Path) -> None:
         self.bin = folder / SCRIPTS
         self.python = self.bin / "python"
+        (self.site,) = folder.glob("Lib/site-packages" if os.name == "nt" else "lib/*/site-packages")
 
     def run(self, *command: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
         inherited = {
@@ -68,9 +82,43 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
     folder = tmp_path_factory.mktemp("environment") / "venv"
     venv.create(folder, with_pip=False)
     home = Installed(folder)
-    (site,) = folder.glob("Lib/site-packages" if os.name == "nt" else "lib/*/site-packages")
     # Our packages come after the new environment's, and path lines in them (editable installs) are not followed.
-    (site / "packages-of-the-test-run.pth").write_text("\n".join(path for path in sys.path if "-packages" in path))
+    (home.site / "packages-of-the-test-run.pth").write_text("\n".join(path for path in sys.path if "-packages" in path))
+    _install(wheel, home)
+    return home
+
+
+@pytest.fixture(scope="module")
+def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Return what `pip install .` makes: the wheel, and the packages that it needs, and no others."""
+    folder = tmp_path_factory.mktemp("bare") / "venv"
+    venv.create(folder, with_pip=False)
+    home = Installed(folder)
+    for name in _needed(["pytest-sdperf"]):
+        found = distribution(name)
+        tops = {file.parts[0] for file in found.files or () if not file.parts[0].startswith(("..", "__pycache__"))}
+        for top in tops if name != "pytest-sdperf" else ():
+            (home.site / top).symlink_to(Path(str(found.locate_file(top))))
+    _install(wheel, home)
+    return home
+
+
+def _needed(names: list[str]) -> dict[str, None]:
+    """Return distributions and all that they need here, without extras."""
+    known: dict[str, None] = {}
+    while names:
+        name = names.pop()
+        if name in known:
+            continue
+        known[name] = None
+        for line in distribution(name).requires or ():
+            marker = line.partition(";")[2]
+            if not ("extra ==" in marker or "win32" in marker or "python_version <" in marker):
+                names += re.findall(r"^[\w.-]+", line)
+    return known
+
+
+def _install(wheel: Path, home: Installed) -> None:
     pip = [
         sys.executable,
         "-m",
@@ -83,7 +131,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installe
         "--ignore-installed",
     ]
     subprocess.run([*pip, wheel], check=True, capture_output=True, text=True)
-    return home
 
 
 @pytest.fixture
@@ -252,3 +299,96 @@ def test_the_installed_suites_run(installed: Installed, tmp_path: Path) -> None:
 def test_a_person_can_say_which_installation_is_used(installed: Installed, tmp_path: Path) -> None:
     result = installed.run("python", "-c", "import pytest_sdperf; print(pytest_sdperf.__file__)", cwd=tmp_path)
     assert Path(result.stdout.strip()).is_relative_to(installed.bin.parent), result.stdout + result.stderr
+
+
+# ------------------------------------------------------------------------------------------ docs/ci.md, job by job
+
+
+class Job:
+    """A machine of GitHub that runs a job of the manual in a checkout of this repository, without extras.
+
+    Attributes:
+        checkout: Its folder.
+    """
+
+    def __init__(self, folder: Path, bare: Installed) -> None:
+        self.checkout, self._bin = folder / "checkout", folder / "bin"
+        for path in (self.checkout, self._bin, folder / "origin"):
+            path.mkdir()
+        for name in ("pyproject.toml", "conftest.py", "tests/conftest.py", "tests/whole_runs.py", "suites/conftest.py"):
+            (self.checkout / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, self.checkout / name)
+        (self.checkout / "baselines").mkdir()
+        # `gh run download "$RUN" --name results --dir artifacts`, and `gh pr create`.
+        (self._bin / "gh").write_text(
+            '#!/bin/sh\necho "$@" >> asked\nif [ "$1" = run ]; then mkdir "$7" && cp ../results.json "$7"; fi\n'
+        )
+        (self._bin / "pip").write_text('#!/bin/sh\n[ "$*" = "install ." ]\n')  # that has been done
+        for program in self._bin.iterdir():
+            program.chmod(0o755)
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "PYTHONPATH"))
+        }
+        self._env = {
+            **inherited,
+            "PATH": os.pathsep.join([str(self._bin), str(bare.bin), os.environ["PATH"]]),
+            "HOME": str(folder),
+            "GITHUB_STEP_SUMMARY": str(folder / "step-summary.md"),
+        }
+        self.script("git init -q --bare ../origin && git init -q && git remote add origin ../origin")
+        self.script("git -c user.name=me -c user.email=me@localhost commit -q --allow-empty -m first")
+
+    def script(self, text: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run one step, as GitHub does: `bash -e`."""
+        return subprocess.run(
+            ["bash", "-e", "-c", text],
+            cwd=self.checkout,
+            env={**self._env, **env},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+
+    def run(self, job: dict[str, Any], **env: str) -> Iterator[tuple[str, int, str]]:
+        """Yield each step of a job with its exit status and what it wrote."""
+        for step in job["steps"]:
+            if "run" in step:
+                done = self.script(step["run"], **env)
+                yield step["run"], done.returncode, done.stdout + done.stderr
+
+
+def _save_results(path: Path, *times_ms: float, date: str = "2026-11-28T10:00Z") -> None:
+    """Write what the job `measure` would have kept of a run on an A100."""
+    measured, machine = measurement(*times_ms), {"cores": 2}
+    report = CaseReport("a::b", CASE, measured, verdicts=judge(measured, None, policy=Policy()), policy=Policy())
+    run = RunInfo("A card", "a100", "a100", machine)
+    course = Course(selected=1, measured=True, collected=(CASE,))
+    write_results(
+        path, SavedResults(date=date, run=run, course=course, policy=Policy(), settings={}, reports=(report,))
+    )
+
+
+def test_the_jobs_of_the_manual_that_need_no_gpu_run_as_they_are_written_without_extras(
+    bare: Installed, tmp_path: Path
+) -> None:
+    assert bare.run("python", "-c", "import hypothesis", cwd=tmp_path).returncode == 1
+    assert bare.run("python", "-c", "import torch", cwd=tmp_path).returncode == 1
+    (page,) = re.findall(
+        r"^```yaml\n(.*?)^```", (ROOT / "docs" / "ci.md").read_text("utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    jobs = yaml.safe_load(page)["jobs"]
+    job = Job(tmp_path, bare)
+
+    _save_results(tmp_path / "results.json", 9.9, 10.0, 10.1)
+    accepted = list(job.run(jobs["accept"], RUN="7", REASON=""))
+    assert [status for _, status, _ in accepted] == [0] * len(accepted), accepted
+    assert list(json.loads((job.checkout / "baselines" / "a100.json").read_text())["cases"]) == [CASE.key]
+    assert (job.checkout / "asked").read_text() == "run download 7 --name results --dir artifacts\npr create --fill\n"
+    assert "baselines-7" in job.script("git branch --list --remotes").stdout + job.script("git branch").stdout
+
+    for times_ms, status, told in (((9.9, 10.0, 10.1), 0, "1 HELD"), ((14.9, 15.0, 15.1), 1, "1 REGRESSED")):
+        _save_results(job.checkout / "results.json", *times_ms, date="2026-11-29T10:00Z")
+        steps = list(job.run(jobs["gate"]))
+        assert [one for _, one, _ in steps] == [0, status, 0], steps
+        assert f"verdicts of 1 case: {told}" in (tmp_path / "step-summary.md").read_text()

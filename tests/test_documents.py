@@ -91,13 +91,18 @@ def test_the_third_command_of_the_readme_runs_its_example_in_an_empty_folder(sdp
     assert len(example.splitlines()) <= 10
     command, file, *options = shlex.split(blocks_of_the_readme("bash")[2])
     assert (command, file) == ("pytest", "test_mine.py")
-    pytester.path.joinpath(file).write_text(example, encoding="utf-8")
-    result = sdperf(file, *options, "--collect-only", "-q")
     ids = [f"at-{rung}{batch}" for rung in ("fp32", "fp16") for batch in ("", "-batch-2")]
     test = f"{file}::test_unet_is_right_and_fast"
-    assert [line for line in result.outlines if "::" in line] == [
-        f"{test}[sd15-thin-unet-on-ort-cpu-{name}]" for name in ids
-    ]
+    expected = [f"{test}[sd15-thin-unet-on-ort-cpu-{name}]" for name in ids]
+    pytester.path.joinpath(file).write_text(example, encoding="utf-8")
+    result = sdperf(file, *options, "--collect-only", "-q", short=False)
+    assert [line for line in result.outlines if "::" in line] == expected
+    # And with the line below it, by the short names.
+    (line,) = re.findall(r"^from pytest_sdperf.*", (ROOT / "README.md").read_text("utf-8"), flags=re.MULTILINE)
+    pytester.path.joinpath("conftest.py").write_text(line, encoding="utf-8")
+    pytester.path.joinpath(file).write_text(example.replace("sdperf_", ""), encoding="utf-8")
+    result = sdperf(file, *options, "--collect-only", "-q", short=False)
+    assert [line for line in result.outlines if "::" in line] == expected
 
 
 @pytest.mark.parametrize("axis", Marks.__dataclass_fields__)

@@ -61,6 +61,43 @@ def with_both_switched_off_again() -> Any:
     return pipeline
 
 
+# ------------------------------------------------------------------------------------------------- own schedulers
+
+BETAS = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
+
+
+def clipping() -> Any:
+    """Settings that the constructor of a pipeline would correct."""
+    pipeline = make()
+    pipeline.scheduler = diffusers.DDIMScheduler(**BETAS)
+    return pipeline
+
+
+def corrected() -> Any:
+    """Settings that the constructor of a pipeline did correct."""
+    return make(scheduler=diffusers.DDIMScheduler(**BETAS))
+
+
+def without_offset() -> Any:
+    pipeline = make()
+    pipeline.scheduler = diffusers.EulerDiscreteScheduler(**BETAS)
+    return pipeline
+
+
+def rescaled() -> Any:
+    """Numbers that no setting leads to."""
+    pipeline = make()
+    pipeline.scheduler = diffusers.DDIMScheduler(**BETAS, clip_sample=False, steps_offset=1)
+    pipeline.scheduler.alphas_cumprod = pipeline.scheduler.alphas_cumprod**1.2
+    return pipeline
+
+
+def called_before() -> Any:
+    pipeline = clipping()
+    pipeline("a horse", num_inference_steps=3, height=64, width=64, output_type="latent")
+    return pipeline
+
+
 # ------------------------------------------------------------------------------------------------- silent faults
 
 

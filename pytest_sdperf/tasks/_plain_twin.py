@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.errors import PipelineError
+from pytest_sdperf.tasks import _plain_scheduler
 from pytest_sdperf.tasks._made_pipeline import SUPPORTED, plain_class, unwrapped
 
 if TYPE_CHECKING:
@@ -41,20 +42,17 @@ def plain_twin(pipeline: Any, spelled: str) -> Any:
     """
     kind = plain_pipeline_class(pipeline)
     parts = {name: _plain_part(name, getattr(pipeline, name), spelled) for name in SUPPORTED[kind.__name__]}
-    scheduler = plain_class(pipeline.scheduler)
-    if scheduler is None:
-        raise PipelineError(
-            f"{spelled}: the scheduler is a {type(pipeline.scheduler).__name__}, which is none of diffusers, nor "
-            f"derived from one. Use one of diffusers."
-        )
-    parts["scheduler"] = scheduler.from_config(pipeline.scheduler.config)  # type: ignore[attr-defined]
+    scheduler = _plain_scheduler.plain_scheduler(pipeline.scheduler, spelled)
+    parts["scheduler"] = _plain_scheduler.stand_in()
     parts.update({name: getattr(pipeline, name) for name in pipeline.components if name.startswith("tokenizer")})
     settings = {name: pipeline.config[name] for name in _own_settings(kind) if name in pipeline.config}
     given = inspect.signature(kind).parameters
     absent = {name: None for name in ("safety_checker", "feature_extractor") if name in given}
     if "add_watermarker" in given:
         settings["add_watermarker"] = False
-    return kind(**parts, **absent, **{**settings, **_no_checker(given)})
+    twin: Any = kind(**parts, **absent, **{**settings, **_no_checker(given)})
+    twin.scheduler = scheduler
+    return twin
 
 
 def identity(twin: Any, prompts: list[str]) -> str:
@@ -77,12 +75,18 @@ def identity(twin: Any, prompts: list[str]) -> str:
         for key, tensor in sorted(tensors.items()):
             add(key, str(tensor.dtype), list(tensor.shape))
             digest.update(_bytes(tensor))
-    add(type(twin.scheduler).__name__, _differing(twin.scheduler))
+    scheduler = twin.scheduler
+    add(type(scheduler).__name__, _differing(scheduler), *_changed(scheduler))
     for name in sorted(name for name in twin.components if name.startswith("tokenizer")):
         tokenizer = getattr(twin, name)
         length = tokenizer.model_max_length
         add(name, tokenizer(prompts, padding="max_length", max_length=length, truncation=True).input_ids)
     return digest.hexdigest()[:16]
+
+
+def _changed(scheduler: Any) -> Iterator[tuple[str, Any]]:
+    for name, number in sorted(_plain_scheduler.changed_numbers(scheduler).items()):
+        yield name, number.tolist() if hasattr(number, "tolist") else number
 
 
 def _own_settings(kind: type) -> Iterator[str]:

@@ -17,7 +17,7 @@ from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_o
 from pytest_sdperf.sampling.timing import TimingPlan, take_sample
 from pytest_sdperf.schedulers import scheduler_name
 from pytest_sdperf.settings import PipelineFactory
-from pytest_sdperf.tasks import TaskContext, _what_ran
+from pytest_sdperf.tasks import TaskContext, _plain_scheduler, _what_ran
 from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.tasks._made_pipeline import SUPPORTED, made_pipeline, plain_class, unwrapped
 from pytest_sdperf.tasks._plain_twin import identity, plain_pipeline_class, plain_twin
@@ -72,7 +72,9 @@ def write(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """
     context.say(f"writing the weights of {arguments['factory']['module']}:{arguments['factory']['function']}")
     with made_pipeline(arguments) as pipeline:
-        plain_twin(pipeline, PipelineFactory(**arguments["factory"]).spelled).save_pretrained(arguments["target"])
+        twin = plain_twin(pipeline, PipelineFactory(**arguments["factory"]).spelled)
+        twin.save_pretrained(arguments["target"])
+        _plain_scheduler.write(twin.scheduler, Path(arguments["target"]))
     return {}
 
 

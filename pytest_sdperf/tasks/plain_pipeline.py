@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.components import IMAGE
@@ -10,7 +11,7 @@ from pytest_sdperf.engines._torch import set_tf32
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.files.arrays import save_arrays
 from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of
-from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks import TaskContext, _plain_scheduler
 from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.values import Workload
 from pytest_sdperf.values.roundings import parse
@@ -105,7 +106,8 @@ def _loaded(arguments: Mapping[str, Any], floatings: Mapping[str, str]) -> Any:
     options = {"add_watermarker": True} if arguments["watermark"] else {}
     load: Any = diffusers.DiffusionPipeline.from_pretrained
     # In whatever type it is loaded: none of these holds less than the file, and the next lines choose.
-    pipeline = load(arguments["folder"], local_files_only=True, **options)
+    pipeline = load(arguments["folder"], local_files_only=True, scheduler=_plain_scheduler.stand_in(), **options)
+    pipeline.scheduler = _plain_scheduler.read(Path(arguments["folder"]))
     for name, floating in floatings.items():
         getattr(pipeline, name).to(getattr(torch, floating))
     pipeline.set_progress_bar_config(disable=True)

@@ -87,6 +87,26 @@ def test_a_plain_pipeline_agrees_with_itself(wanted, context):
     assert wanted["own"]["unet_calls"] == 3  # PNDM makes one more than there are steps
 
 
+CORRECTED = pytest.mark.filterwarnings("ignore:The configuration file of this scheduler:FutureWarning")
+
+
+@CORRECTED
+@NUMPY
+@pytest.mark.parametrize("function", ["clipping", "corrected", "without_offset", "rescaled", "called_before"])
+def test_a_reference_has_the_very_scheduler_of_a_pipeline(function, context):
+    found = agreements(function, context, references(function, context, exact="float64"))
+    assert all(one.passed and one.error == one.yardstick for one in found)
+
+
+@CORRECTED
+@NUMPY
+def test_what_a_scheduler_does_is_part_of_the_identity_and_earlier_calls_are_not(context):
+    functions = ("clipping", "corrected", "without_offset", "rescaled", "called_before")
+    found = [given_pipeline.describe(job(function), context)["identity"] for function in functions]
+    assert len(set(found[:4])) == 4
+    assert found[4] == found[0]
+
+
 @pytest.mark.parametrize(
     "function",
     [

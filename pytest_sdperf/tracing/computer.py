@@ -88,7 +88,9 @@ class Computer:
 
 def _plain(array: np.ndarray) -> np.ndarray:
     """Return an array in a type that numpy itself has: one of 4 bits, or bfloat16, in a wider one."""
-    if array.dtype.isbuiltin == 1:
+    if (
+        array.dtype.isbuiltin != 2
+    ):  # 2: registered by another package; 0: numpy's own with its order of bytes written down
         return array
     return array.astype(np.int8 if "int" in array.dtype.name else np.float32)
 

@@ -45,6 +45,15 @@ def share_of_limit(agreement: Agreement) -> float:
     return share if math.isfinite(share) and math.isfinite(agreement.limit) else math.inf
 
 
+def different(answers: Sequence[Arrays]) -> list[list[int]]:
+    """Return which answers are equal bit for bit: groups of their numbers, in the order of the first of each."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for number, answer in enumerate(answers):
+        bits = tuple((name, answer[name].shape, answer[name].tobytes()) for name in sorted(answer))
+        groups.setdefault(bits, []).append(number)
+    return list(groups.values())
+
+
 def relative_l2(obtained: Array, reference: Array) -> float:
     """Return |obtained - reference| / |reference| in the 2-norm; infinite where a value of them is not finite.
 

@@ -10,6 +10,7 @@ from pytest_sdperf.values.located import Located, Spot
 _SHOWN_NODES = 5
 _WHAT = {
     "graph": "The graph of the {component} goes wrong at {spot}",
+    "types": "The graph of the {component} goes wrong at {spot}",
     "export": "The exported graph of the {component} goes wrong at {spot}",
     "engine": "The {component} goes wrong at {spot}",
     "module": "The {component} goes wrong at {spot}",
@@ -18,6 +19,8 @@ _WHAT = {
 }
 _WHY = {
     "graph": "By its definition it gives something else than the reference: the graph is wrong, whatever runs it.",
+    "types": "By its definition it is right, but not in the types in which the graph computes it: these are too narrow "
+    "there, whatever runs it.",
     "export": "By its definition it gives something else than the module of torch: the export is wrong, whatever runs "
     "it.",
     "engine": "Its definition gives something else for what it read: the engine computes it wrong.",
@@ -79,7 +82,7 @@ def _error(spot: Spot) -> str:
 def _inputs(located: Located) -> str:
     """Say whether what was read there agreed."""
     if not located.inputs:
-        return "What it reads could not be seen." if located.kind not in ("graph", "export", "plain") else ""
+        return "What it reads could not be seen." if located.kind not in ("graph", "types", "export", "plain") else ""
     wrong = [one for one in located.inputs if one.error > one.limit]
     if wrong:
         worst = max(wrong, key=lambda one: one.error / one.limit)

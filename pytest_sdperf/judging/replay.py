@@ -40,6 +40,7 @@ def judge_replay(replay: Replay, case: Case, *, policy: Policy) -> Verdict:
         _overwritten,
         _indistinct,
         _stale,
+        _several,
         _different,
         _wrong,
         _compiled,
@@ -89,6 +90,23 @@ def _stale(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
                 f"not read its inputs."
             )
             yield Outcome.FAILED, "answer-stale", sentence
+
+
+def _several(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
+    """Judge the different answers of several processes to one call: each of them beside torch's, not one alone."""
+    beyond = [one for one in replay.kinds if not one.passed]
+    in_one_process = all(spread.passed for spread in replay.spreads[:2])  # else it is no matter of processes
+    if not beyond or not math.isfinite(beyond[0].limit) or not in_one_process:
+        return
+    worst = max(beyond, key=lambda one: one.error)
+    error = f"a relative L2 error {worst.error:.2e}" if math.isfinite(worst.error) else f"no error ({worst.culprit})"
+    sentence = (
+        f"{opening(case)}: {plural(len(replay.kinds), 'answer')} in {plural(replay.processes, 'process', 'processes')} "
+        f"to the same call, {len(beyond)} of them beyond the limit: the one {worst.call} has {error} against "
+        f"{replay.by} {replay.reference}, and at most {worst.limit:.2e} passes. What each process draws or tunes anew "
+        f"decides."
+    )
+    yield Outcome.FAILED, "processes-differ", sentence
 
 
 def _wrong(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:

@@ -10,11 +10,10 @@ from typing import Any
 from pytest_sdperf import ladder
 from pytest_sdperf.building.content_key import content_key
 from pytest_sdperf.building.fingerprint import source_hash
-from pytest_sdperf.comparing.tensors import compare
 from pytest_sdperf.executing.runner import CaseRunner
-from pytest_sdperf.files.arrays import load_arrays, save_arrays
+from pytest_sdperf.files.arrays import save_arrays
 from pytest_sdperf.labels import in_words
-from pytest_sdperf.locating import reproductions
+from pytest_sdperf.locating import reproductions, rewriting
 from pytest_sdperf.locating.question import Question, redrawn_runner, torch_device, torch_outputs
 from pytest_sdperf.machine import host_memory
 from pytest_sdperf.machine.device_choice import worker_environment
@@ -43,7 +42,7 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
     runner, floating = question.runner, floating_of(question.runner)
     build = runner.build(runner.case.component)
     expected = torch_outputs(question, exact_and_rough(floating), inside=True) if by_torch(runner) else {}
-    located, answer, remark, seen = Located(runner.case.component, "hidden"), {}, "", {}
+    located, answer, vanished, seen = Located(runner.case.component, "hidden"), {}, {}, {}
     for share in _SHARES:
         seen = _inside(question, build, share=share)
         if too_large := _too_large(Path(seen["obtained"]), runner.case):
@@ -56,12 +55,11 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
             references = None
         if located.kind != "vanished":
             break
-        remark = _gone(seen["values"], share)
-    if located.kind != "vanished" and remark:
-        told = f"{remark} What follows was seen with fewer of them. {located.told}".strip()
-        located = dataclasses.replace(located, told=told)
-    elif remark:
-        located = dataclasses.replace(located, told=f"{remark} {_without_rewriting(question, expected, floating)}")
+        vanished = {"values": seen["values"], "share": share}
+    if vanished:
+        remark = rewriting.told(question, expected, floating, **vanished)
+        fewer = "" if located.kind == "vanished" else "What follows was seen with fewer of them."
+        located = dataclasses.replace(located, told=" ".join(filter(None, [remark, fewer, located.told])))
     files = answer["files"]
     if (located.kind == "export" or references is not None) and not (real_weights or reproductions.seeded(runner.case)):
         files = [*_with_random_weights(question, located, seen["recipe"], floating=floating), *files]
@@ -80,29 +78,6 @@ def _too_large(obtained: Path, case: Case) -> str:
     return (
         f"{told} Look at a smaller picture, --sdperf-resolution={'x'.join(map(str, smaller))}, or where more is free."
     )
-
-
-def _gone(values: int, share: int) -> str:
-    which = f"its {values}" if share == 1 else f"{values} of its"
-    return (
-        f"With {which} inner values as outputs the graph computes the right thing: what ONNX Runtime rewrites "
-        f"when it loads the graph, and cannot while somebody reads these values, is to blame."
-    )
-
-
-def _without_rewriting(question: Question, expected: Mapping[str, Path], floating: str) -> str:
-    """Say whether the fault is gone when ONNX Runtime rewrites nothing."""
-    runner = question.runner
-    if not expected or "graph_optimizations" not in runner.engine.options:
-        return ""
-    options = dict(runner.request.options) | {"graph_optimizations": "off"}
-    plain = dataclasses.replace(
-        runner, request=dataclasses.replace(runner.request, options=tuple(sorted(options.items())))
-    )
-    exact, rough = (load_arrays(expected[name]) for name in exact_and_rough(floating))
-    passed = compare(plain.run(question.inputs), exact, plain=rough, level="component", floating=floating).passed
-    label = f"{runner.request.label}:graph_optimizations=off"
-    return f"With {label} it {'agrees' if passed else 'disagrees as well'}."
 
 
 def _inside(question: Question, build: Build, *, share: int) -> dict[str, Any]:

@@ -100,7 +100,9 @@ OPTIONS: Sequence[Option] = (
     Option("steps", "what", "Steps of the scheduler in a pipeline. Default: the model's.", "NUMBER"),
     Option("scheduler", "what", "pndm, ddim, euler or unipc. Default: the model's.", "NAME"),
     Option("prompts", "what", "Prompts that test_semantics draws. Default: 8 on a CPU, 100 on a GPU.", "NUMBER"),
-    Option("repeats", "what", "Equal calls in test_replay, and processes. Default: 2 on a CPU, 5 on a GPU.", "NUMBER"),
+    Option(
+        "repeats", "what", "Equal calls in test_replay, and processes (3 or more). Default: 2; 5 on a GPU.", "NUMBER"
+    ),
     Option("resolutions", "what", "What takes turns in test_replay. Default: three, by the model's size.", "PIXELS"),
     Option("processes", "how", "Fresh worker processes per measurement, at least. Default: 3.", "NUMBER"),
     Option(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.comparing.tensors import relative_l2
@@ -16,6 +17,7 @@ from pytest_sdperf.components import IMAGE, LATENTS
 from pytest_sdperf.errors import NoReferenceError
 from pytest_sdperf.executing.calls import Call, by_call, call_arguments
 from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.files.arrays import load_arrays
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE
 from pytest_sdperf.references.derived import graph_runner
 from pytest_sdperf.references.keys import TORCH
@@ -108,6 +110,26 @@ def _own_floatings(runner: CaseRunner) -> dict[str, str]:
     given = runner.workbench.builder.given
     assert given is not None
     return {name: given.floating(runner.model, name, runner.case.optimization) for name in runner.components}
+
+
+def answers_to(runner: CaseRunner, floating: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
+    """Return what the reference and the yardstick of a component give for other inputs; computed now.
+
+    Args:
+        runner: A component of a given graph.
+        floating: As of `outputs`.
+        inputs: By name.
+    """
+
+    def answer(own: str, optimizations: str) -> Arrays:
+        plain = graph_runner(runner, optimizations=optimizations)
+        builds = {name: build_of(runner, name, own) for name in runner.components}
+        return load_arrays(Path(plain.task("run", plain.arguments(inputs, builds=builds))["outputs"]))
+
+    exact = answer(REFERENCE, "off")
+    if floating != REFERENCE:
+        return exact, answer(floating, "off")
+    return exact, as_rounding(answer(floating, "all"), exact, names=tuple(exact))[0]
 
 
 def build_of(runner: CaseRunner, component: str, floating: str) -> Build:

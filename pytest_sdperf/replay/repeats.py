@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.comparing.tensors import different
 from pytest_sdperf.executing.calls import Call
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.replay.calls import PROMPTS, Answers, Wanted, judged, make_calls, wanted
 from pytest_sdperf.replay.compare import answer_of, is_indistinct, limits_of, spread_of, with_stale
 from pytest_sdperf.units import plural
-from pytest_sdperf.values.replays import Replay, Spread
+from pytest_sdperf.values.replays import Answer, Replay, Spread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 DEFAULT: Mapping[str, int] = {"cpu": 2, "cuda": 5, "rocm": 5}
+# One that is chosen anew in each process may be the same in two.
+FEWEST_PROCESSES = 3
 FIRST, OTHER = "the first prompt and seed", "another prompt and seed"
 
 
@@ -33,7 +36,7 @@ def repeat(runner: CaseRunner, *, repeats: int) -> Replay:
 
     Args:
         runner: The case.
-        repeats: Equal calls in one process, and processes; two or more.
+        repeats: Equal calls in one process; two or more. There are as many processes, but `FEWEST_PROCESSES` at least.
 
     Raises:
         NoReferenceError: There is nothing to compare with.
@@ -43,7 +46,8 @@ def repeat(runner: CaseRunner, *, repeats: int) -> Replay:
     first, other = asked
     torch = wanted(runner, asked)
     found = make_calls(runner, [*[first] * repeats, other, first])
-    processes = [found.outputs[0], runner.outputs(), *(runner.run() for _ in range(repeats - 2))]
+    more = max(repeats, FEWEST_PROCESSES) - 2
+    processes = [found.outputs[0], runner.outputs(), *(runner.run() for _ in range(more))]
     return judged(runner, asked, torch, lambda torch: _compared(runner, found, processes, torch, repeats=repeats))
 
 
@@ -60,10 +64,20 @@ def _compared(
         exact=runner.workbench.device.kind in runner.engine.repeats_on,
         spreads=tuple(_spreads(found, processes, limits, repeats=repeats)),
         answers=(with_stale(answer, found.outputs[repeats], found.outputs[0], limits, call=FIRST),),
+        processes=len(processes),
+        kinds=tuple(_kinds(processes, torch, names=list(limits))),
         overwritten=found.overwritten,
         indistinct=is_indistinct(torch.exact[0], torch.exact[1], limits),
         prepared=found.prepared_by(1),
     )
+
+
+def _kinds(processes: Sequence[Arrays], torch: Wanted, *, names: Sequence[str]) -> Iterator[Answer]:
+    """Yield the different answers of processes to one call beside torch's; nothing where all of them are equal."""
+    groups = different([{name: one[name] for name in names if name in one} for one in processes])
+    for group in groups if len(groups) > 1 else ():
+        of = f"in {len(group)} of {plural(len(processes), 'process', 'processes')}"
+        yield answer_of(of, processes[group[0]], torch.exact[0], torch.rough[0], floating=torch.floating)
 
 
 def _spreads(

@@ -68,10 +68,14 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     if isinstance(pool, Located):
         return {"located": to_json(pool), "files": []}
     graph = reference.load(Path(arguments["graph"])).graph
-    walk = Walk(graph, pool, inputs, wide=reference.wide_type(floating), device=device)
-    suspect = search.wrong_in_graph(walk, obtained, floating=floating) or search.wrong_in_engine(
-        walk, obtained, floating=floating, device=device
+    whole = reference.wrong_by_definition(graph, pool, inputs, device=device)
+    walk = Walk(graph, pool, inputs, wide=reference.wide_type(floating), device=device, sharp=whole is not None)
+    suspect = (
+        search.wrong_in_graph(walk, obtained, floating=floating)
+        or search.wrong_in_types(walk, obtained, floating=floating)
+        or search.wrong_in_engine(walk, obtained, floating=floating, device=device)
     )
+    suspect = search.wrong_as_a_whole(suspect, whole)
     files = list(_files(walk, suspect, obtained, arguments, context.out_dir))
     return {"located": to_json(search.located(suspect, component)), "files": files}
 
@@ -107,7 +111,7 @@ def _files(walk: Any, suspect: Any, obtained: Any, arguments: Mapping[str, Any],
     from pytest_sdperf.tracing import reproduction
 
     how = {"floating": arguments["floating"], "device": arguments["device"]}
-    if suspect.value is None or not arguments["session"] or suspect.kind not in ("graph", "engine"):
+    if suspect.value is None or not arguments["session"] or suspect.kind not in ("graph", "types", "engine"):
         return
     real = reproduction.real(walk, suspect, obtained, **how)
     if real is None:

@@ -108,6 +108,7 @@ class Pool:
     """The values of a reference.
 
     Attributes:
+        floating: The type that is tested.
         places: What others are compared with, in order.
         gaps: Where plain torch is not finite, in order.
     """
@@ -118,7 +119,7 @@ class Pool:
         Args:
             floating: The type that is tested: nothing can be nearer than its rounding.
         """
-        self._floating = floating
+        self.floating = floating
         self._vectors: dict[int, Tensor] = {}
         self._found: dict[int, list[tuple[Place, tuple[int, ...]]]] = {}
         self._projections: dict[int, list[Tensor]] = {}
@@ -136,7 +137,7 @@ class Pool:
             return
         if is_masked(exact):
             return
-        yardstick = yardstick_of(plain.reshape(exact.shape), exact, floating=self._floating)
+        yardstick = yardstick_of(plain.reshape(exact.shape), exact, floating=self.floating)
         if not math.isfinite(float(exact.double().norm())) or not bool(exact.any()):
             return
         place = Place(name, path, role, exact, plain.reshape(exact.shape), yardstick, exposed)
@@ -168,19 +169,21 @@ class Pool:
             place, order = self._found[size][index]
             yield Found(place, order, float(away[index]))
 
-    def find(self, tensor: Tensor, *, name: str = "") -> Found | None:
+    def find(self, tensor: Tensor, *, name: str = "", within: float = math.inf) -> Found | None:
         """Return the place that holds a value, within the limit that it has there; None if there is none.
 
         Args:
             tensor: In the wide type.
             name: Of several equal ones, that of this name.
+            within: How far it may be at most, where that is less.
         """
         best: Found | None = None
         for number, near in enumerate(self.near(tensor)):
-            if number >= _CHECKED or near.error > _SLACK * near.place.limit:
+            largest = min(near.place.limit, within)
+            if number >= _CHECKED or near.error > _SLACK * largest:
                 break
             error = distance(tensor.reshape(-1), near.place.exact.permute(near.order).reshape(-1))
-            if error > near.place.limit:
+            if error > largest:
                 continue
             found = dataclasses.replace(near, error=error)
             if best is None or error < 0.5 * best.error or (name == near.place.name and error <= 2 * best.error):

@@ -105,6 +105,42 @@ def wrong_reference(pool: Pool, expected: Arrays, rough: Arrays, *, floating: st
     return None
 
 
+def wrong_by_definition(graph: ir.Graph, pool: Pool, inputs: Arrays, *, device: str) -> Spot | None:
+    """Return the output with which a graph, computed without any rounding, is farther off than plain torch with all.
+
+    Whatever runs it, such a graph is wrong: what the rounding of its weights moves is a part of what plain torch has.
+
+    Args:
+        graph: The build's.
+        pool: Values of the reference.
+        inputs: By name.
+        device: torch device to compute on.
+    """
+    outputs: dict[str, tuple[ir.Value, Tensor]] = {}
+
+    def keep(value: ir.Value, tensor: Tensor) -> None:
+        if value.is_graph_output():
+            outputs[str(value.name)] = value, tensor
+
+    compute(Computer(graph, wide=wide_type(pool.floating), device=device), graph, inputs, keep)
+    for place in pool.places:
+        value, made = outputs.get(place.name, (None, None))
+        if not place.exposed or value is None or made is None or made.shape != place.exact.shape:
+            continue
+        error = distance(made, place.exact)
+        if error > place.yardstick:
+            return spot_of(value, error, place.yardstick)
+    return None
+
+
+def spot_of(value: ir.Value, error: float, limit: float) -> Spot:
+    """Return a value of a graph as it is reported."""
+    node = value.producer()
+    if node is None:
+        return Spot(str(value.name), "", "", "", error, limit)
+    return Spot(str(value.name), node.name or "", f"{node.domain}::{node.op_type}", path_of(node), error, limit)
+
+
 def plain_not_finite(pool: Pool) -> Spot | None:
     """Return where plain torch is first not finite, if that leaves an output without a yardstick; else None."""
     if not any(gap.exposed for gap in pool.gaps):

@@ -10,17 +10,21 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.computer import Computer
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
-from pytest_sdperf.tracing.pool import is_masked
-from pytest_sdperf.tracing.reference import wide_type
+from pytest_sdperf.tracing.reference import spot_of, wide_type
 from pytest_sdperf.tracing.section import boundary, nodes_between
+from pytest_sdperf.tracing.seen import Seen
 from pytest_sdperf.tracing.walk import Walk
 from pytest_sdperf.values.located import Located, Spot
 
 Arrays = Mapping[str, np.ndarray]
+_WHOLE = (
+    "The graph itself is wrong, whatever runs it: by the definitions of its nodes, without any rounding, its {value} "
+    "has an error {error:.2e}, where plain torch with all of its rounding has {yardstick:.2e}. Which node it is could "
+    "not be told: what each place with a counterpart gives for what the reference has before it agrees.{last}"
+)
 _NO_LIMIT = (
     "The first value beyond its limit is {value}. Computed from what its node really read, plain torch is not finite "
     "there: nobody can tell whether the node is wrong or what it reads."
@@ -79,18 +83,61 @@ def wrong_in_graph(walk: Walk, obtained: Arrays, *, floating: str) -> Suspect | 
     """
     if not walk.faults:
         return None
-    fault = walk.faults[0]
+    fault = min(walk.faults, key=lambda one: walk.place_of(one.value))
     own = [value for value in walk.confirmed if value is not fault.value]
     nodes = nodes_between(fault.value, _known(walk, own))
     if fault.should is None:
-        return Suspect("graph", fault.value, nodes, _spot(fault.value, math.inf, 0.0))
-    seen = _Seen(walk, obtained, floating=floating)
+        return Suspect("graph", fault.value, nodes, spot_of(fault.value, math.inf, 0.0))
+    seen = Seen(walk, obtained, floating=floating)
     inputs = tuple(filter(None, (seen.spot(value) for value in boundary(nodes))))
     others = {one.value.producer() for one in walk.faults} - {fault.value.producer()}
-    limit = fault.should.place.limit
-    spot = seen.spot(fault.value) or _spot(fault.value, max(fault.should.error, 0.0), limit)
+    spot = seen.spot(fault.value)
+    if spot is None or spot.error <= spot.limit:  # what is wrong may be hidden in the rounding of all before it
+        limit = min(fault.should.place.limit, walk.limits.get(fault.value, math.inf))
+        spot = spot_of(fault.value, max(fault.should.error, 0.0), limit)
     return Suspect(
         "graph", fault.value, nodes, spot, inputs, seen.last_before(nodes[0]), len(others), len(walk.confirmed)
+    )
+
+
+def wrong_in_types(walk: Walk, obtained: Arrays, *, floating: str) -> Suspect | None:
+    """Return the first value that is right by its definition, and wrong in the types that the graph says.
+
+    What an engine gave there has to be wrong too: an engine may compute in wider types than these.
+
+    Args:
+        walk: Along the graph, which has no other fault.
+        obtained: What an engine computed, as far as it was seen.
+        floating: The type that is tested.
+    """
+    seen = Seen(walk, obtained, floating=floating)
+    for value, error in walk.coarse.items():
+        spot = seen.spot(value)
+        if spot is not None and spot.error <= spot.limit:
+            continue
+        nodes = nodes_between(value, _known(walk, [one for one in walk.confirmed if one is not value]))
+        inputs = tuple(filter(None, (seen.spot(one) for one in boundary(nodes))))
+        spot = spot or spot_of(value, error, walk.confirmed[value].place.limit)
+        return Suspect("types", value, nodes, spot, inputs, seen.last_before(nodes[0]), 0, len(walk.confirmed))
+    return None
+
+
+def wrong_as_a_whole(suspect: Suspect, whole: Spot | None) -> Suspect:
+    """Return what was found of a graph that is wrong by its definitions: never that no node of it is.
+
+    Args:
+        suspect: What was found.
+        whole: The output with which the graph itself is farther off than plain torch; None where it is not.
+    """
+    if whole is None or suspect.kind in ("graph", "types"):
+        return suspect
+    told = _WHOLE.format(value=whole.value, error=whole.error, yardstick=whole.limit, last=_last_words(suspect.last))
+    return Suspect("graph", last=suspect.last, places=suspect.places, told=told)
+
+
+def _last_words(last: Spot | None) -> str:
+    return (
+        "" if last is None else f" The last value that agrees in what the engine gave is {last.value} of {last.path}."
     )
 
 
@@ -109,7 +156,7 @@ def wrong_in_engine(walk: Walk, obtained: Arrays, *, floating: str, device: str)
         floating: The type that is tested.
         device: torch device to compute on.
     """
-    seen = _Seen(walk, obtained, floating=floating)
+    seen = Seen(walk, obtained, floating=floating)
     value = seen.first_beyond()
     if value is None:
         untold = _untold(walk, seen.found, obtained)
@@ -210,69 +257,3 @@ def by_definition(
         results.append(made)
     exact, plain = results
     return exact.cpu(), limit_of(plain, exact, floating=floating)
-
-
-class _Seen:
-    """What an engine computed, compared value by value."""
-
-    def __init__(self, walk: Walk, obtained: Arrays, *, floating: str) -> None:
-        self._walk = walk
-        self.found: dict[ir.Value, tuple[float, float]] = {}
-        for node in walk.nodes:
-            for value in node.outputs:
-                exact, plain = walk.exact.get(value), walk.plain.get(value)
-                if str(value.name) not in obtained or exact is None or plain is None:
-                    continue
-                array = torch.from_numpy(obtained[str(value.name)])
-                telling = exact.numel() > 1 and bool(exact.any()) and not is_masked(exact)
-                if array.is_floating_point() and array.shape == exact.shape and telling:
-                    limit = limit_of(plain, exact, floating=floating)
-                    if math.isfinite(limit):
-                        self.found[value] = distance(array.to(exact.device), exact), limit
-
-    @property
-    def places(self) -> int:
-        """How many values were compared."""
-        return len(self.found)
-
-    def _beyond(self, value: ir.Value) -> bool:
-        error, limit = self.found.get(value, (0.0, 0.0))
-        return error > limit
-
-    def first_beyond(self) -> ir.Value | None:
-        """Return the first value beyond its limit that an output beyond its limit comes from."""
-        guilty = {
-            value
-            for node in self._walk.nodes
-            for value in node.outputs
-            if value.is_graph_output()
-            if self._beyond(value)
-        }
-        for node in reversed(self._walk.nodes):
-            for value in node.outputs:
-                # A value that nobody saw is passed through.
-                leads = any(out in guilty for user, _ in value.uses() for out in user.outputs)
-                if leads and (self._beyond(value) or value not in self.found):
-                    guilty.add(value)
-        ordered = [value for node in self._walk.nodes for value in node.outputs if value in guilty]
-        return next((value for value in ordered if self._beyond(value)), None)
-
-    def spot(self, value: ir.Value) -> Spot | None:
-        """Return a value that was seen, as it is reported."""
-        return _spot(value, *self.found[value]) if value in self.found else None
-
-    def last_before(self, first: ir.Node) -> Spot | None:
-        """Return the last value before a node that agrees."""
-        last = None
-        for node in self._walk.nodes:
-            if node is first:
-                break
-            last = next((one for one in node.outputs if one in self.found and not self._beyond(one)), last)
-        return None if last is None else self.spot(last)
-
-
-def _spot(value: ir.Value, error: float, limit: float) -> Spot:
-    node = value.producer()
-    if node is None:
-        return Spot(str(value.name), "", "", "", error, limit)
-    return Spot(str(value.name), node.name or "", f"{node.domain}::{node.op_type}", path_of(node), error, limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import onnx
 import onnx_ir as ir
 
 SUBGRAPH = "subgraph.onnx"
+USED = "used_numbers"
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 
 
@@ -115,3 +117,23 @@ def cut(
     kind = output.dtype.value if output.dtype is not None else onnx.TensorProto.FLOAT
     small.graph.output.append(onnx.helper.make_tensor_value_info(str(output.name), kind, None))
     return small
+
+
+def use_memory(model: onnx.ModelProto) -> None:
+    """Have a small graph put as many NaN into memory as its new input `USED` says, and free it, in every call.
+
+    A fresh process has zeros in its memory. What reads more of it than was written is right by chance, until somebody
+    has used that memory before: in the arena of the same session, which no other program reaches.
+    """
+    shape = onnx.helper.make_tensor_value_info(USED, onnx.TensorProto.INT64, [1])
+    number = onnx.helper.make_tensor("value", onnx.TensorProto.FLOAT, [1], [math.nan])
+    model.graph.node.extend(
+        [
+            onnx.helper.make_node("ConstantOfShape", [USED], ["used_memory"], name="use_memory", value=number),
+            onnx.helper.make_node("ReduceMax", ["used_memory"], ["used_largest"], name="free_memory", keepdims=0),
+        ]
+    )
+    model.graph.input.append(shape)
+    model.graph.output.append(onnx.helper.make_tensor_value_info("used_largest", onnx.TensorProto.FLOAT, []))
+    if not any(one.domain in ("", "ai.onnx") for one in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid("", 18))

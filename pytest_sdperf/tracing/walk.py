@@ -8,6 +8,7 @@ has a counterpart (packed projections, a bias that was moved); after a wrong one
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -15,7 +16,8 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from pytest_sdperf.tracing.computer import Computer, Tensors
+from pytest_sdperf.fusing.fusion_graph import path_of
+from pytest_sdperf.tracing.computed import Computed
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance
 from pytest_sdperf.tracing.likeness import is_telling, kind, plausible
@@ -27,6 +29,8 @@ _LAYOUT = frozenset({"Reshape", "Transpose"})
 _MOST_FAULTS = 4
 # How many nodes before a lost value the wrong one may be, where it holds by chance what another place has.
 _LOOKED_BACK = 4
+# How far a value may be from what it should hold, to be near to it, and how many places are looked at.
+_SMALL, _NEAREST = 0.5, 4
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,82 +46,33 @@ class GraphFault:
     should: Found | None
 
 
-class Walk:
-    """A build, computed from given inputs.
+class Walk(Computed):
+    """A build along which wrong values are found.
 
     Attributes:
-        exact: Every value as it should be: that of the reference, or what the definition of its node makes of these.
-        plain: The same in the types of the graph, as plain torch computes it.
-        confirmed: Values that the reference has.
         faults: What the graph makes otherwise, in order.
     """
 
     def __init__(
-        self, graph: ir.Graph, pool: Pool, inputs: Mapping[str, np.ndarray], *, wide: torch.dtype, device: str
+        self,
+        graph: ir.Graph,
+        pool: Pool,
+        inputs: Mapping[str, np.ndarray],
+        *,
+        wide: torch.dtype,
+        device: str,
+        sharp: bool = False,
     ) -> None:
-        """Compute every value, find the wrong ones, and go on with what these should hold.
-
-        Args:
-            graph: The build's.
-            pool: Values of the reference.
-            inputs: By name.
-            wide: Type of the reference.
-            device: torch device to compute on.
-        """
-        self._pool = pool
-        self._wide = Computer(graph, wide=wide, device=device)
-        self._own = Computer(graph, wide=None, device=device)
-        self.exact: dict[ir.Value, Tensor | None] = {}
-        self.plain: dict[ir.Value, Tensor | None] = {}
-        self.confirmed: dict[ir.Value, Found] = {}
+        """Compute every value, find the wrong ones, and go on with what these should hold; as `Computed`."""
+        super().__init__(graph, pool, inputs, wide=wide, device=device, sharp=sharp)
         self.faults: list[GraphFault] = []
         self._cleared: set[ir.Value] = set()  # values of which it is known that no other place does better
-        self.nodes = list(graph)
-        for value in graph.inputs:
-            if str(value.name) in inputs:
-                self.exact[value] = self._wide.placed(inputs[str(value.name)], value.dtype)
-                self.plain[value] = self._own.placed(inputs[str(value.name)], value.dtype)
-        for node in self.nodes:
-            self._step(node)
         self._correct()
-
-    def _given(self, node: ir.Node, known: Mapping[ir.Value, Tensor | None], computer: Computer) -> Tensors | None:
-        found = []
-        for value in node.inputs:
-            tensor = None if value is None else known.get(value)
-            if value is not None and tensor is None and (tensor := computer.weight(value)) is None:
-                return None
-            found.append(tensor)
-        return found
-
-    def _step(self, node: ir.Node) -> None:
-        exact, plain = (self._made(node, which) for which in (self.exact, self.plain))
-        for value, one, other in zip(node.outputs, exact, plain, strict=True):
-            self._take(value, one, other)
-
-    def _made(self, node: ir.Node, known: Mapping[ir.Value, Tensor | None]) -> Tensors:
-        computer = self._wide if known is self.exact else self._own
-        given = self._given(node, known, computer)
-        return [None] * len(node.outputs) if given is None else computer.outputs(node, given)
-
-    def _take(self, value: ir.Value, exact: Tensor | None, plain: Tensor | None) -> None:
-        self.confirmed.pop(value, None)
-        self.exact[value], self.plain[value] = exact, plain
-        if exact is None or not exact.is_floating_point():
-            return
-        found = self._pool.find(exact, name=value.name or "")
-        if found is not None:
-            self._set(value, found, like=exact, plain=plain)
-
-    def _set(self, value: ir.Value, found: Found, *, like: Tensor, plain: Tensor | None) -> None:
-        self.confirmed[value] = found
-        self.exact[value] = found.exact(like)
-        self.plain[value] = found.plain(like if plain is None else plain)
-
-    # ---------------------------------------------------------------------------------------------- what went wrong
 
     def _correct(self) -> None:
         """Find every value that the graph makes wrong, and go on with the right ones."""
+        if self.sharp:
+            self._correct_in_order()
         tried: set[ir.Value] = set()
         while (lost := [value for value in self.lost() if value not in tried]) and len(self.faults) < _MOST_FAULTS:
             fault = next(filter(None, (self._fault_before(value) or self._fault_at(value) for value in lost)), None)
@@ -126,6 +81,17 @@ class Walk:
                 self._go_on(fault)
         if not self.faults and (lost := self.lost()):
             self.faults.append(GraphFault(lost[0], None))
+
+    def _correct_in_order(self) -> None:
+        """Find the values that have a counterpart, by what they nearly hold or by their module, and differ from it.
+
+        What is added to much larger numbers behind a wrong node may hide it again, so that nothing is lost.
+        """
+        for value in [one for node in self.nodes for one in node.outputs if not one.is_graph_output()]:
+            if len(self.faults) < _MOST_FAULTS and value not in self.confirmed and self._matters(value):
+                fault = self._fault_at(value, own=True)
+                if fault is not None:
+                    self._go_on(fault)
 
     def _alike(self, value: ir.Value) -> list[ir.Value]:
         """Return the values of other places that come from such a node and go to such ones."""
@@ -155,9 +121,12 @@ class Walk:
         faults = (self._fault_at(one) for one in sorted(fresh, key=order.__getitem__))
         return next(filter(None, faults), None)
 
-    def _fault_at(self, value: ir.Value) -> GraphFault | None:
-        right = self._right_one(value)
-        return None if right is None else self._behind_layout(GraphFault(value, right))
+    def _fault_at(self, value: ir.Value, *, own: bool = False) -> GraphFault | None:
+        right, tensor = self._right_one(value, own=own), self.exact[value]
+        if right is None or tensor is None:
+            return None
+        right = dataclasses.replace(right, error=distance(tensor, right.exact(tensor)))
+        return self._behind_layout(GraphFault(value, right))
 
     def _behind_layout(self, fault: GraphFault) -> GraphFault:
         """Return a fault at the node that computes something, where only the order of a value's axes was changed."""
@@ -177,29 +146,13 @@ class Walk:
                     return GraphFault(source, found)
         return fault
 
-    def lost(self) -> list[ir.Value]:
-        """Return the values from which none that the reference has can be reached any more, in order."""
-        bad: set[ir.Value] = set()
-        for node in reversed(self.nodes):
-            for value in node.outputs:
-                if value in self.confirmed or not self._matters(value):
-                    continue
-                outputs = [out for user, _ in value.uses() for out in user.outputs if self._matters(out)]
-                if value.is_graph_output() or (outputs and all(out in bad for out in outputs)):
-                    bad.add(value)
-        return [value for node in self.nodes for value in node.outputs if value in bad]
-
-    def _matters(self, value: ir.Value) -> bool:
-        tensor = self.exact.get(value)
-        used = value.is_graph_output() or bool(value.uses())
-        return used and tensor is not None and tensor.is_floating_point() and tensor.numel() > 1
-
-    def _right_one(self, value: ir.Value) -> Found | None:
+    def _right_one(self, value: ir.Value, *, own: bool) -> Found | None:
         """Return what a value should hold: a place of the reference with which what follows is right again."""
         tensor, held = self.exact[value], self.confirmed.get(value)
         assert tensor is not None
         after = list(self._after(value, limit=_TRIED_NODES))
-        for found in plausible(value, self._pool.near(tensor)):
+        near = self._pool.near(tensor)
+        for found in plausible(value, self._counterparts(value, near) if own else near):
             if held is not None and distance(found.exact(tensor), tensor) <= held.place.limit:
                 continue  # what it holds already
             if value.is_graph_output():
@@ -208,6 +161,16 @@ class Walk:
             elif self._is_right(value, found.exact(tensor), after):
                 return found
         return None
+
+    def _counterparts(self, value: ir.Value, near: Iterable[Found]) -> Iterator[Found]:
+        """Yield the places that a value nearly holds, and those of its own module."""
+        node = value.producer()
+        path, left = path_of(node) if node is not None else "", _NEAREST
+        for number, found in enumerate(near):
+            of_module = bool(path) and found.place.path == path and left > 0
+            if of_module or (number < _NEAREST and found.error < _SMALL):
+                left -= of_module
+                yield found
 
     def _is_right(self, value: ir.Value, instead: Tensor, after: Iterable[ir.Node]) -> bool:
         trial: dict[ir.Value, Tensor | None] = {value: instead}
@@ -220,20 +183,10 @@ class Walk:
                 trial[out] = tensor
                 if tensor is None or not others or not tensor.is_floating_point():
                     continue
-                if self._pool.find(tensor, name=out.name or "") is not None:
+                within = self.limits.get(out, math.inf)
+                if self._pool.find(tensor, name=out.name or "", within=within) is not None:
                     return True
         return False
-
-    def _after(self, value: ir.Value, *, limit: int) -> Iterator[ir.Node]:
-        """Yield the nodes that depend on a value, in order."""
-        reached = {value}
-        for node in self.nodes:
-            if reached.intersection(v for v in node.inputs if v is not None):
-                reached.update(node.outputs)
-                yield node
-                limit -= 1
-                if not limit:
-                    return
 
     def _go_on(self, fault: GraphFault) -> None:
         """Note a fault, and compute what follows from what its node should give."""
@@ -270,6 +223,9 @@ class Walk:
         # Where the same is wrong with all that are alike, none of them says what is usual.
         if fault.should is None or set(self._alike(fault.value)) <= set(self.lost()):
             return fault
+        node = fault.value.producer()
+        if self.sharp and node is not None and fault.should.place.path == path_of(node):
+            return fault  # nothing was moved: it is what its own module gives
         usual = self._usual_role(fault.value)
         as_usual = held is not None and held.place.role == usual != fault.should.place.role
         for node in self._after(fault.value, limit=_TRIED_NODES) if as_usual or usual is None else ():
@@ -277,13 +233,6 @@ class Walk:
                 if out in self.confirmed and self._matters(out) and self._usual_role(out) is not None:
                     return GraphFault(out, self.confirmed[out])
         return fault
-
-    def _again(self, values: Iterable[ir.Value]) -> None:
-        changed = set(values)
-        for node in self.nodes:
-            if changed.intersection(value for value in node.inputs if value is not None):
-                changed.update(node.outputs)
-                self._step(node)
 
     def _put_right(self, fault: GraphFault) -> None:
         tensor = self.exact[fault.value]

@@ -53,8 +53,9 @@ class Located:
     Attributes:
         component: Where it was looked for.
         kind: `graph` (the build's graph is wrong: by its definition a node gives something else than the reference),
-            `engine` (a node gives something else than its definition), `module` (a module of a torch engine does),
-            `spread` (no single place: errors add up), `vanished` (gone as soon as somebody looks inside), `export`
+            `types` (the graph is right by its definition, and wrong in the types that it says), `engine` (a node gives
+            something else than its definition), `module` (a module of a torch engine does), `spread` (no single place:
+            errors add up), `vanished` (gone as soon as somebody looks inside), `export`
             (the exported graph is wrong before anything is optimized), `plain` (plain torch itself is not finite in the
             type that is tested, so nothing can be called right) or `hidden` (nobody can look inside).
         spot: The first value that is wrong; None where none was found.

@@ -72,6 +72,9 @@ class Replay:
         exact: Whether the engine promises equal bits for equal calls.
         spreads: Answers beside each other.
         answers: Answers beside torch's.
+        processes: In how many processes the same call was made; 0 where it was one.
+        kinds: The different answers of these to it, each beside torch's (`call` says how many gave it); empty where all
+            are equal bit for bit.
         overwritten: Outputs that a later call changed after they had been returned.
         indistinct: Whether torch itself gives the same answer to different inputs, so that nothing is proven.
         prepared: Graphs that the engine compiled: at the `first` call of each size, and at `later` ones; empty where it
@@ -86,6 +89,8 @@ class Replay:
     exact: bool
     spreads: tuple[Spread, ...]
     answers: tuple[Answer, ...]
+    processes: int = 0
+    kinds: tuple[Answer, ...] = ()
     overwritten: tuple[str, ...] = ()
     indistinct: bool = False
     prepared: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -95,17 +100,19 @@ class Replay:
     @property
     def beyond(self) -> bool:
         """Whether anything is beyond a limit that a wider one could change."""
-        pairs = [(one.error, one) for one in self.answers] + [(one.largest, one) for one in self.spreads]
+        answers = (*self.answers, *self.kinds)
+        pairs = [(one.error, one) for one in answers] + [(one.largest, one) for one in self.spreads]
         return any(math.isfinite(far) and math.isfinite(one.limit) and not one.passed for far, one in pairs)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Replay:
         """Rebuild it from JSON data."""
         spreads = tuple(Spread(**spread) for spread in data["spreads"])
-        answers = tuple(Answer(**answer) for answer in data["answers"])
+        answers, kinds = (tuple(Answer(**answer) for answer in data.get(name, ())) for name in ("answers", "kinds"))
         peaks = {way: tuple(rounds) for way, rounds in data.get("peaks_bytes", {}).items()}
         overwritten = tuple(data.get("overwritten", ()))
-        return cls(**{**data, "spreads": spreads, "answers": answers, "peaks_bytes": peaks, "overwritten": overwritten})
+        read = {"spreads": spreads, "answers": answers, "kinds": kinds, "peaks_bytes": peaks}
+        return cls(**{**data, **read, "overwritten": overwritten})
 
 
 @dataclasses.dataclass(frozen=True)

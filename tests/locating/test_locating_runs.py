@@ -70,8 +70,9 @@ GONE = (
 VANISHED = GONE.format("2 of its") + r"With approximate:graph_optimizations=off it agrees\."
 BETWEEN = (
     rf"The unet goes wrong at Add /behind/Add of behind: {PLACE}{SECTION}{AGREES}Its definition gives something else "
-    rf"for what it read: the engine computes it wrong\. {LAST}{GONE.format('its 8')}What follows was seen with fewer "
-    rf"of them\. Reproduce it \(random weights\): .+"
+    rf"for what it read: the engine computes it wrong\. {LAST}{GONE.format('its 8')}With approximate:"
+    rf"graph_optimizations=off it agrees\. What follows was seen with fewer of them\. Reproduce it \(random "
+    rf"weights\): .+"
 )
 # A torch that has a bug, as an interpreter sees it that has this among its packages.
 BUG = """

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from sample_values import case
 
 from pytest_sdperf.errors import WorkerError
 from pytest_sdperf.executing.given_pipeline import GivenPipelineRunner
-from pytest_sdperf.locating import graphs, locate
+from pytest_sdperf.locating import graphs, locate, rewriting
 from pytest_sdperf.locating.question import Question
 from pytest_sdperf.machine import host_memory
-from pytest_sdperf.settings import Settings
+from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.values import Build
 from pytest_sdperf.values.located import Located, Spot
 
@@ -94,11 +95,76 @@ def test_what_is_looked_into_is_another_build_for_those_that_compile():
     assert {(one.path, one.floating) for one in probes} == {(Path("inside.onnx"), "float32")}
 
 
-def test_a_fault_that_vanishes_is_one_of_onnxruntime():
-    assert graphs._gone(64, 8) == graphs._gone(64, 1).replace("its 64", "64 of its")
-    assert graphs._gone(512, 1) == (
-        "With its 512 inner values as outputs the graph computes the right thing: what ONNX Runtime rewrites when it "
-        "loads the graph, and cannot while somebody reads these values, is to blame."
+SEEN = "With its 8 inner values as outputs the graph computes the right thing"
+OFF = "ort-cpu:graph_optimizations=off"
+EXACT = np.linspace(1, 2, 64).reshape(8, 8)
+
+
+class Engine:
+    """Gives one answer after the other, and another where nothing is rewritten; what is far is a share of its size."""
+
+    def __init__(self, *away: float, off: float = 0.0, options: dict[str, str] | None = None) -> None:
+        self.away, self.off, self.asked = [*away], off, []
+        own = {"graph_optimizations": "..."} if options is None else options
+        self.engine, self.workbench = SimpleNamespace(options=own), None
+        self.request = EngineRequest("ort-cpu", "ort-cpu")
+        self.case = case()
+
+    def run(self, inputs):
+        self.asked.append("as it is")
+        return {"y": EXACT * (1 + self.away.pop(0))}
+
+    def without(self, runner):
+        assert runner is self
+        return SimpleNamespace(run=lambda inputs: {"y": EXACT * (1 + self.off)})
+
+
+def told_of(engine: Engine, tmp_path, monkeypatch, *, by_torch: bool = True) -> str:
+    """What is said where torch in float16 is 1e-3 away, so that at most 2e-3 passes."""
+    exact, rough = {"y": EXACT}, {"y": EXACT * (1 + 1e-3)}
+    files = {"float32": tmp_path / "exact.npz", "float16": tmp_path / "rough.npz"}
+    for file, arrays in zip(files.values(), (exact, rough), strict=True):
+        np.savez(file, **arrays)
+    monkeypatch.setattr(rewriting, "_without", engine.without)
+    monkeypatch.setattr(rewriting.float32_graph, "answers_to", lambda *asked: (exact, rough))
+    question = Question(engine, {})  # type: ignore[arg-type]  # all that is read of a runner
+    return rewriting.told(question, files if by_torch else {}, "float16", values=8, share=1)
+
+
+@pytest.mark.parametrize("by_torch", [True, False])
+@pytest.mark.parametrize(
+    ("off", "result"), [(1e-3, "it agrees"), (2.5e-3, "the error is 2.50e-03, instead of 1.16e-01")]
+)
+def test_onnxruntime_is_blamed_where_the_fault_goes_with_its_rewriting(tmp_path, monkeypatch, by_torch, off, result):
+    told = told_of(Engine(0.116, 0.116, 0.116, off=off), tmp_path, monkeypatch, by_torch=by_torch)
+    assert told == (
+        f"{SEEN}: what ONNX Runtime rewrites when it loads the graph, and cannot while somebody reads these values, is "
+        f"to blame. With {OFF} {result}."
+    )
+
+
+@pytest.mark.parametrize("by_torch", [True, False])
+@pytest.mark.parametrize(("off", "error"), [(2.34e-3, "2.34e-03"), (2.1e-3, "2.10e-03")])
+def test_onnxruntime_is_not_blamed_where_the_fault_stays(tmp_path, monkeypatch, by_torch, off, error):
+    told = told_of(Engine(2.32e-3, 2.32e-3, 2.32e-3, off=off), tmp_path, monkeypatch, by_torch=by_torch)
+    assert told == (
+        f"{SEEN}. What ONNX Runtime rewrites when it loads the graph is not to blame: with {OFF} the error is {error}, "
+        f"and 2.32e-03 with the case's own settings. Where it goes wrong could not be told."
+    )
+
+
+@pytest.mark.parametrize("away", [(1e-3, 0.1, 0.1), (0.1, 0.1, 1e-3), (0.1, 1e-3, 0.1)])
+def test_nobody_is_blamed_where_equal_calls_have_different_answers(tmp_path, monkeypatch, away):
+    assert told_of(Engine(*away), tmp_path, monkeypatch) == (
+        f"{SEEN}, and so it did in 1 of 3 further processes without: equal calls have different answers, chosen anew "
+        f"in each process, and what ONNX Runtime rewrites is not blamed."
+    )
+
+
+def test_an_engine_that_cannot_leave_a_graph_as_it_is(tmp_path, monkeypatch):
+    assert told_of(Engine(0.1, 0.1, 0.1, options={}), tmp_path, monkeypatch) == (
+        f"{SEEN}. What the engine makes of the graph where nobody reads them is to blame; it has no option "
+        f"graph_optimizations that could show it."
     )
 
 

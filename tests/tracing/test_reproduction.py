@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
@@ -200,3 +202,66 @@ def test_errors_that_come_from_before(graph, tmp_path):
 def test_a_graph_without_any_reference_is_not_called_right(graph, tmp_path):
     suspect = wrong_in_graph(walk_along(graph), {}, floating="float32")
     assert suspect.kind == "graph"
+
+
+# onnxruntime as the program sees it, with a node that reads more of the arena than was written.
+FAKE = """
+import types
+import numpy as np
+
+__version__ = "0"
+SessionOptions = type("SessionOptions", (), {{"add_session_config_entry": lambda *given: None}})
+GraphOptimizationLevel = types.SimpleNamespace(ORT_ENABLE_ALL=99)
+
+
+class InferenceSession:
+    def __init__(self, path, options, providers):
+        self.arena = {{}}
+
+    def get_providers(self):
+        return ["CPUExecutionProvider"]
+
+    def run(self, names, feeds):
+        assert names == ["b"]
+        (size,) = feeds.pop("used_numbers")
+        read = self.arena.get({block}, 0.0)
+        self.arena.update({{block: np.nan for block in (256, 2**20, 2**26) if block / 2 < size <= block}})
+        expected = np.load("expected.npz")["expected"]
+        return [expected + np.float32(read)]
+"""
+
+
+@pytest.mark.parametrize(("block", "status"), [(256, 1), (2**20, 1), (2**26, 1), (2**40, 0)])
+def test_a_node_that_reads_memory_that_nobody_wrote(graph, tmp_path, block, status):
+    """A fresh process has zeros there: the first call is right, and later ones find what others left."""
+    walk, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
+    real = reproduction.real(walk, suspect, obtained, **HOW)
+    folder = tmp_path / "files"
+    reproduction.write(folder, graph, suspect, real, session_of({}))
+    (folder / "onnxruntime.py").write_text(FAKE.format(block=block))
+    done = run(folder)
+    assert (done.returncode, done.stderr) == (status, "")
+    assert ("error inf" in done.stdout) == bool(status)
+
+
+def test_what_is_put_into_memory_is_computed_in_every_call(graph, tmp_path):
+    walk, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
+    real = reproduction.real(walk, suspect, obtained, **HOW)
+    reproduction.write(tmp_path / "files", graph, suspect, real, session_of({}))
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "profile")
+    session = onnxruntime.InferenceSession(str(tmp_path / "files/subgraph.onnx"), options)
+    session.run(["b"], {**real["inputs"], "used_numbers": np.array([1000], np.int64)})
+    profile = Path(session.end_profiling()).read_text()
+    assert '"use_memory_kernel_time"' in profile
+    assert '"free_memory_kernel_time"' in profile
+
+
+@pytest.mark.parametrize("provider", ["TensorrtExecutionProvider", "MIGraphXExecutionProvider"])
+def test_a_graph_that_is_compiled_for_its_shapes_is_left_alone(graph, tmp_path, provider):
+    walk, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
+    real = reproduction.real(walk, suspect, obtained, **HOW)
+    session = {**session_of({}), "providers": [[provider, {}], ["CPUExecutionProvider", {}]]}
+    reproduction.write(tmp_path / "files", graph, suspect, real, session)
+    assert [one.name for one in onnx.load(tmp_path / "files/subgraph.onnx").graph.input] == ["a"]
+    assert "for numbers in [0]:" in (tmp_path / "files/reproduce.py").read_text()

@@ -75,17 +75,18 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("graphs")
 
 
-def walk_along(folder, floating, fault=None):
+def walk_along(folder, floating, fault=None, *, sharp=False):
     pool, inputs = scene(floating, folder)
     model = fused(floating).clone()
     if fault is not None:
         fault(model)
-    return Walk(model.graph, pool, inputs, wide=WIDE[floating], device="cpu")
+    return Walk(model.graph, pool, inputs, wide=WIDE[floating], device="cpu", sharp=sharp)
 
 
+@pytest.mark.parametrize("sharp", [False, True])
 @pytest.mark.parametrize("floating", ["float32", "float16"])
-def test_a_right_build_has_nothing_wrong(folder, floating):
-    walk = walk_along(folder, floating)
+def test_a_right_build_has_nothing_wrong(folder, floating, sharp):
+    walk = walk_along(folder, floating, sharp=sharp)
     assert walk.faults == []
     assert walk.lost() == []
     assert len(walk.confirmed) > 50
@@ -150,3 +151,50 @@ def test_what_lies_between_values_with_a_counterpart_is_a_section(folder):
     value = walk.faults[0].value
     nodes = nodes_between(value, {one for one in walk.confirmed if one is not value})
     assert [node.op_type for node in nodes] == ["MatMul", "Reshape", "MultiHeadAttention"]
+
+
+# ------------------------------------------------------------------------------ what the rounding before it hides
+
+
+def without_offset(model, node):
+    offset = node.inputs[2]
+    zeros = ir.tensor(np.zeros_like(offset.const_value.numpy()), name=f"{offset.name}.zero")
+    value = ir.Value(name=zeros.name, type=offset.type, shape=offset.shape, const_value=zeros)
+    model.graph.register_initializer(value)
+    node.replace_input_with(2, value)
+
+
+def with_another_epsilon(model, node):
+    node.attributes["epsilon"] = ir.AttrFloat32("epsilon", 3e-2)
+
+
+def scaled_otherwise(model, node):
+    """By the square root of 2, as where a scale is applied once and should be twice."""
+    # Packed, (N, rows, heads, 3, size), or a query of (N, rows, heads * size).
+    shape, heads = node.inputs[0].shape, node.attributes["num_heads"].as_int()
+    size = shape[-1] if len(shape) == 5 else shape[-1] // heads
+    node.attributes["scale"] = ir.AttrFloat32("scale", (2 / size) ** 0.5)
+
+
+# What is done -> the operators that it is done to.
+HIDDEN = {
+    without_offset: ("GroupNorm", "SkipGroupNorm"),
+    with_another_epsilon: ("GroupNorm", "SkipGroupNorm"),
+    scaled_otherwise: ("MultiHeadAttention",),
+}
+
+
+@pytest.mark.parametrize("change", HIDDEN, ids=lambda change: change.__name__)
+def test_each_node_that_is_wrong_in_halves_is_named_by_a_sharp_walk(folder, change):
+    pool, inputs = scene("float16", folder)
+    places = [node.outputs[0].name for node in fused("float16").graph if node.op_type in HIDDEN[change]]
+    assert len(places) > 2
+    for name in places:
+        model = fused("float16").clone()
+        change(model, next(node for node in model.graph if node.outputs[0].name == name))
+        walk = Walk(model.graph, pool, inputs, wide=WIDE["float16"], device="cpu", sharp=True)
+        assert walk.faults, name
+        planted = [node for node in model.graph if node.outputs[0].name == name]
+        first = min(walk.faults, key=lambda one: walk.place_of(one.value))
+        # What an attention gives has no counterpart before its projection.
+        assert first.value.producer() in neighbours(planted), name

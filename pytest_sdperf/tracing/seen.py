@@ -1,0 +1,77 @@
+"""What an engine computed inside, compared value by value along a walk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from pytest_sdperf.tracing.distances import distance, limit_of
+from pytest_sdperf.tracing.pool import is_masked
+from pytest_sdperf.tracing.reference import spot_of
+from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.values.located import Spot
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Seen:
+    """What an engine computed, compared value by value."""
+
+    def __init__(self, walk: Walk, obtained: Arrays, *, floating: str) -> None:
+        self._walk = walk
+        self.found: dict[ir.Value, tuple[float, float]] = {}
+        for node in walk.nodes:
+            for value in node.outputs:
+                exact, plain = walk.exact.get(value), walk.plain.get(value)
+                if str(value.name) not in obtained or exact is None or plain is None:
+                    continue
+                array = torch.from_numpy(obtained[str(value.name)])
+                telling = exact.numel() > 1 and bool(exact.any()) and not is_masked(exact)
+                if array.is_floating_point() and array.shape == exact.shape and telling:
+                    limit = limit_of(plain, exact, floating=floating)
+                    if math.isfinite(limit):
+                        self.found[value] = distance(array.to(exact.device), exact), limit
+
+    @property
+    def places(self) -> int:
+        """How many values were compared."""
+        return len(self.found)
+
+    def _beyond(self, value: ir.Value) -> bool:
+        error, limit = self.found.get(value, (0.0, 0.0))
+        return error > limit
+
+    def first_beyond(self) -> ir.Value | None:
+        """Return the first value beyond its limit that an output beyond its limit comes from."""
+        guilty = {
+            value
+            for node in self._walk.nodes
+            for value in node.outputs
+            if value.is_graph_output()
+            if self._beyond(value)
+        }
+        for node in reversed(self._walk.nodes):
+            for value in node.outputs:
+                # A value that nobody saw is passed through.
+                leads = any(out in guilty for user, _ in value.uses() for out in user.outputs)
+                if leads and (self._beyond(value) or value not in self.found):
+                    guilty.add(value)
+        ordered = [value for node in self._walk.nodes for value in node.outputs if value in guilty]
+        return next((value for value in ordered if self._beyond(value)), None)
+
+    def spot(self, value: ir.Value) -> Spot | None:
+        """Return a value that was seen, as it is reported."""
+        return spot_of(value, *self.found[value]) if value in self.found else None
+
+    def last_before(self, first: ir.Node) -> Spot | None:
+        """Return the last value before a node that agrees."""
+        last = None
+        for node in self._walk.nodes:
+            if node is first:
+                break
+            last = next((one for one in node.outputs if one in self.found and not self._beyond(one)), last)
+        return None if last is None else self.spot(last)

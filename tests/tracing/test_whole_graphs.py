@@ -1,0 +1,138 @@
+"""A graph that is wrong as a whole, by its definitions or in its types, is never called right."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+import torch
+
+from pytest_sdperf.comparing.where import sentence
+from pytest_sdperf.tracing.computer import Computer, compute
+from pytest_sdperf.tracing.pool import Pool
+from pytest_sdperf.tracing.reference import wrong_by_definition
+from pytest_sdperf.tracing.search import Suspect, located, wrong_as_a_whole, wrong_in_engine, wrong_in_types
+from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.values.located import Spot
+
+RANDOM = np.random.default_rng(0)
+TIMES = RANDOM.uniform(1, 999, (2, 1)).astype(np.float32)
+RATES = np.exp(-np.linspace(0, 9, 32)).astype(np.float32)[None]
+WEIGHT = RANDOM.standard_normal((32, 16)).astype(np.float16)
+FLOAT, HALF = ir.TensorType(ir.DataType.FLOAT), ir.TensorType(ir.DataType.FLOAT16)
+
+
+def timestep_graph(angles: ir.TensorType, factor: float = 1.0) -> ir.Graph:
+    """The sine of each timestep at each rate, and a product of that in float16.
+
+    Args:
+        angles: Type in which angles and sines are computed.
+        factor: Of the weight.
+    """
+    x = ir.Value(name="x", type=FLOAT, shape=ir.Shape([2, 1]))
+    tape = ir.tape.Tape()
+    rates, weight = (
+        ir.Value(name=name, type=kind, shape=ir.Shape(array.shape), const_value=ir.tensor(array, name=name))
+        for name, kind, array in (
+            ("rates", FLOAT, RATES),
+            ("weight", HALF, (WEIGHT * np.float16(factor)).astype(np.float16)),
+        )
+    )
+    cast = [tape.op("Cast", [one], {"to": angles.dtype.value}, name=f"cast_{one.name}") for one in (x, rates)]
+    angle = tape.op("Mul", cast, name="angle")
+    sine = tape.op("Sin", [angle], name="sine")
+    half = tape.op("Cast", [sine], {"to": ir.DataType.FLOAT16.value}, name="half")
+    out = tape.op("MatMul", [half, weight], name="product")
+    for value, kind, size in (
+        (cast[0], angles, 1), (cast[1], angles, 32), (angle, angles, 32), (sine, angles, 32), (half, HALF, 32),
+        (out, HALF, 16),
+    ):  # fmt: skip
+        value.type, value.shape = kind, ir.Shape([2, size])
+    for value, name in ((sine, "sine"), (out, "y")):
+        value.name = name
+    return ir.Graph([x], [out], nodes=tape.nodes, initializers=[rates, weight], opset_imports={"": 18}, name="timestep")
+
+
+def values_of(graph: ir.Graph, wide: torch.dtype | None) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = {}
+    compute(Computer(graph, wide=wide), graph, {"x": TIMES}, lambda value, made: found.update({value.name: made}))
+    return found
+
+
+@pytest.fixture
+def pool() -> Pool:
+    """What torch has: the sine in float32, then rounded."""
+    right = timestep_graph(FLOAT)
+    exact, plain = values_of(right, torch.float32), values_of(right, None)
+    made = Pool("float16")
+    made.add("sine", "net.time_proj", exact["sine"], exact["sine"].half())
+    made.add("y", "", exact["y"], plain["y"], exposed=True)
+    return made
+
+
+def walk_along(graph: ir.Graph, pool: Pool, *, sharp: bool = False) -> Walk:
+    return Walk(graph, pool, {"x": TIMES}, wide=torch.float32, device="cpu", sharp=sharp)
+
+
+def engine_of(graph: ir.Graph) -> dict[str, np.ndarray]:
+    return {name: made.numpy() for name, made in values_of(graph, None).items()}
+
+
+def test_types_that_are_too_narrow_are_named(pool):
+    graph = timestep_graph(HALF)
+    assert wrong_by_definition(graph, pool, {"x": TIMES}, device="cpu") is None
+    walk = walk_along(graph, pool)
+    assert walk.faults == []
+    suspect = wrong_in_types(walk, engine_of(graph), floating="float16")
+    assert suspect is not None
+    assert (suspect.kind, suspect.spot.node, suspect.spot.error > 10 * suspect.spot.limit) == ("types", "sine", True)
+    told = sentence(located(suspect, "unet"))
+    assert told.startswith("The graph of the unet goes wrong at Sin sine: relative L2 error ")
+    assert told.endswith(
+        "By its definition it is right, but not in the types in which the graph computes it: these are too narrow "
+        "there, whatever runs it."
+    )
+
+
+def test_an_engine_that_computes_in_wider_types_is_not_blamed_for_them(pool):
+    walk = walk_along(timestep_graph(HALF), pool)
+    assert wrong_in_types(walk, engine_of(timestep_graph(FLOAT)), floating="float16") is None
+
+
+def test_types_that_are_wide_enough_are_right(pool):
+    graph = timestep_graph(FLOAT)
+    walk = walk_along(graph, pool)
+    assert walk.coarse == {}
+    assert wrong_in_types(walk, engine_of(graph), floating="float16") is None
+
+
+def test_a_graph_that_is_wrong_is_never_said_to_have_no_wrong_node(pool):
+    graph = timestep_graph(FLOAT, factor=1.01)
+    whole = wrong_by_definition(graph, pool, {"x": TIMES}, device="cpu")
+    assert whole is not None
+    assert (whole.value, whole.node) == ("y", "product")
+    assert whole.error == pytest.approx(0.01, rel=0.1)
+    walk = walk_along(timestep_graph(FLOAT), pool)
+    spread = wrong_in_engine(walk, engine_of(graph), floating="float16", device="cpu")
+    for found in (spread, Suspect("spread"), Suspect("vanished"), Suspect("engine")):
+        told = wrong_as_a_whole(found, Spot("y", "product", "::MatMul", "", 2.7e-3, 1.5e-3))
+        assert (told.kind, told.value) == ("graph", None)
+        assert sentence(located(told, "unet")).startswith(
+            "The graph itself is wrong, whatever runs it: by the definitions of its nodes, without any rounding, its y "
+            "has an error 2.70e-03, where plain torch with all of its rounding has 1.50e-03. Which node it is could "
+            "not be told: what each place with a counterpart gives for what the reference has before it agrees."
+        )
+    assert wrong_as_a_whole(spread, None) is spread
+
+
+def test_a_graph_that_is_right_is_not_wrong_as_a_whole(pool):
+    assert wrong_by_definition(timestep_graph(FLOAT), pool, {"x": TIMES}, device="cpu") is None
+
+
+@pytest.mark.parametrize("dtype", ["<i8", "<i4", "<f8", "<f4", "<f2", "bool", "uint8"])
+def test_a_weight_keeps_its_type_where_its_order_of_bytes_was_written_down(dtype):
+    """As in every file with external data."""
+    array = np.array([1, 100], np.dtype(dtype).newbyteorder("<"))
+    placed = Computer(timestep_graph(FLOAT), wide=None).placed(array)
+    assert placed.numpy().dtype == np.dtype(dtype)
+    assert placed.tolist() == array.tolist()

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.errors import OptionError, UnknownNameError
+from pytest_sdperf.files import strict_json
 from pytest_sdperf.machine.gpu_facts import VISIBILITY_VARIABLES
 from pytest_sdperf.options.flags import BY_NAME
 
@@ -75,10 +76,12 @@ def read_project(root: Path) -> Project:
     if not path.is_file():
         return Project()
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        data = tomllib.loads(strict_json.text_of(path))
+    except RecursionError:
+        raise OptionError(f"{path} has too many lists or tables inside each other. Write them side by side.") from None
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise OptionError(f"{path} is not valid TOML: {error}. Correct that line.") from error
-    table = _table(data.get("tool", {}).get("sdperf", {}), "[tool.sdperf]")
+    table = _table(_table(data.get("tool", {}), "[tool]").get("sdperf", {}), "[tool.sdperf]")
     profiles = _table(table.get(ENGINES, {}), f"[tool.sdperf.{ENGINES}]")
     return Project(
         options=_options({key: value for key, value in table.items() if key not in (ENGINES, _TOLERANCES)}),
@@ -117,14 +120,25 @@ def _profile(name: str, value: Any, root: Path) -> Profile:
         name=name,
         engine=_text(table["engine"], f"{where} engine"),
         options=_texts(table.get("options", {}), f"{where} options"),
-        python=None if python is None else root / Path(_text(python, f"{where} python")).expanduser(),
+        python=None if python is None else root / _python(_text(python, f"{where} python"), where),
         env=_environment(table.get("env", {}), f"{where} env"),
     )
+
+
+def _python(said: str, where: str) -> Path:
+    try:
+        return Path(said).expanduser()
+    except RuntimeError:
+        raise OptionError(
+            f"{where} python is {said!r}, and that user has no home here. Write the whole path."
+        ) from None
 
 
 def _environment(value: Any, where: str) -> dict[str, str]:
     env = _texts(value, where)
     for name in env:
+        if not name or "=" in name or "\0" in name:
+            raise OptionError(f"{where} names a variable {name!r}, which no environment can hold. Rename it.")
         if name.upper() in VISIBILITY_VARIABLES:
             raise OptionError(
                 f"{where} sets {name}, which would move the measurement to another device than the one that its result "
@@ -147,6 +161,8 @@ def _text(value: Any, where: str) -> str:
     """Return a scalar, or a list of scalars joined by commas, as it is typed on the command line (true is `on`)."""
     if isinstance(value, bool):
         return "on" if value else "off"
+    if isinstance(value, str) and "\0" in value:
+        raise OptionError(f"{where} is {value!r}, and no option can hold the character of code 0. Take it out.")
     if isinstance(value, (str, int, float)):
         return str(value)
     if isinstance(value, list):

@@ -136,7 +136,12 @@ class GivenPipelineRunner(CaseRunner):
         builds: Mapping[str, Build] | None = None,
     ) -> dict[str, Any]:
         """Return the arguments of the worker's task."""
-        return {**self.shared, "workload": to_json(self.case.workload)}
+        return {**self.making, "workload": to_json(self.case.workload)}
+
+    @property
+    def making(self) -> dict[str, Any]:
+        """Arguments of every task that makes the pipeline once more: it has to be the one that was described."""
+        return {**self.shared, "described": {"identity": self.description.identity, "prompt": self.shared["prompt"]}}
 
     def registrars(self) -> tuple[Registrar, ...]:
         """Return nobody: the worker imports the user's module and registers nothing."""

@@ -57,6 +57,6 @@ def _folder(runner: GivenPipelineRunner) -> Path:
     parts = {"identity": runner.description.identity, "code": source_hash("pytest_sdperf.tasks._plain_twin")}
 
     def make(folder: Path) -> dict[str, Any]:
-        return runner.task("write", {**runner.shared, "target": str(folder)})
+        return runner.task("write", {**runner.making, "target": str(folder)})
 
     return runner.workbench.cache.get_or_make(f"plain-pipeline-{content_key(parts)}", make).path

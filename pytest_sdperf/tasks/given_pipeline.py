@@ -20,7 +20,7 @@ from pytest_sdperf.settings import PipelineFactory
 from pytest_sdperf.tasks import TaskContext, _plain_scheduler, _what_ran
 from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.tasks._made_pipeline import SUPPORTED, made_pipeline, plain_class, unwrapped
-from pytest_sdperf.tasks._plain_twin import identity, plain_pipeline_class, plain_twin
+from pytest_sdperf.tasks._plain_twin import check_described, identity, plain_pipeline_class, plain_twin
 from pytest_sdperf.tasks._stages import Stages
 from pytest_sdperf.values import Workload, to_json
 
@@ -72,6 +72,7 @@ def write(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """
     context.say(f"writing the weights of {arguments['factory']['module']}:{arguments['factory']['function']}")
     with made_pipeline(arguments) as pipeline:
+        check_described(pipeline, arguments)
         twin = plain_twin(pipeline, PipelineFactory(**arguments["factory"]).spelled)
         twin.save_pretrained(arguments["target"])
         _plain_scheduler.write(twin.scheduler, Path(arguments["target"]))
@@ -91,6 +92,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     import numpy as np
 
     with made_pipeline(arguments) as pipeline, counted_calls(pipeline.unet) as calls:
+        check_described(pipeline, arguments)
         steps = StepLatents()
         answer = _call(pipeline, arguments)(steps)
         check_shown(answer)
@@ -128,6 +130,7 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
     unet_calls: list[int] = []
     with made_pipeline(arguments) as pipeline:
         request, load_s = _call(pipeline, arguments), monotonic_s() - start_s
+        check_described(pipeline, arguments)
 
         def call() -> None:
             if unet_calls:

@@ -17,6 +17,7 @@ from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._kept import Held, on_host
 from pytest_sdperf.tasks._loading import loaded_component
 from pytest_sdperf.tasks._made_pipeline import made_pipeline
+from pytest_sdperf.tasks._plain_twin import check_described
 from pytest_sdperf.tasks.given_pipeline import check_shown
 from pytest_sdperf.tasks.pipeline import loaded_request
 from pytest_sdperf.tasks.plain_pipeline import called
@@ -137,6 +138,7 @@ def _request(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tup
 def _own_pipeline(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tuple[Ask, Held, Sequence[Runner]]]:  # noqa: ARG001 - as the others
     held = Held()
     with made_pipeline(arguments) as pipeline:
+        check_described(pipeline, arguments)
 
         def ask(call: Mapping[str, Any]) -> Arrays:
             found = called(pipeline, call)()

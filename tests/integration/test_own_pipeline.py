@@ -35,6 +35,14 @@ PIPELINE = """
         pipeline.enable_freeu(s1=0.9, s2=0.2, b1=1.5, b2=1.6)
         return pipeline
 
+    def unfilled():
+        import os, torch
+        pipeline = make()
+        # What a process finds in memory that nobody filled: its own.
+        found = torch.Generator().manual_seed(os.getpid())
+        torch.nn.init.normal_(pipeline.unet.conv_out.weight, generator=found)
+        return pipeline
+
     class Unguided(StableDiffusionPipeline):
         do_classifier_free_guidance = False
 """
@@ -99,6 +107,17 @@ def test_what_the_code_switched_on_is_named_where_the_pipeline_disagrees(own, fu
         "see whether anything else differs."
     ) in " ".join(own.failures())
     assert ("only decoding" in result.stdout.str()) == (function == "tiled")
+
+
+def test_a_function_that_makes_another_pipeline_in_each_process_is_said_so_and_nothing_is_kept(own):
+    own.run("--sdperf-pipeline=mypipe:unfilled", *SMALL, *RECORD, "--sdperf-locate=off").assert_outcomes(
+        failed=2, skipped=1
+    )
+    (verdict,) = own.verdicts("measurement")
+    assert (verdict["outcome"], verdict["code"]) == ("INVALID", "refused")
+    for said in (verdict["sentence"], own.failures()[0]):
+        assert "-pipeline=mypipe:unfilled: unfilled() makes another pipeline in each process: its weights" in said
+    assert not list(own.path.rglob("baselines/*.json"))
 
 
 def test_what_the_function_raises_ends_the_run_before_its_first_test(own):

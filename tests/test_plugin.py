@@ -156,12 +156,9 @@ def test_what_cannot_run_here_is_skipped_with_the_reason(pytester, sdperf):
     )
     result = sdperf("-rs", "--sdperf-model=sd15-thin")
     result.assert_outcomes(passed=1, skipped=2)
-    result.stdout.fnmatch_lines(
-        [
-            "SKIPPED*: not applicable: torch runs the torch module",
-            "SKIPPED*: this test is for model sdxl, the command line names sd15-thin",
-        ]
-    )
+    # Which comes first depends on the release of pytest.
+    result.stdout.fnmatch_lines(["SKIPPED*: not applicable: torch runs the torch module"])
+    result.stdout.fnmatch_lines(["SKIPPED*: this test is for model sdxl, the command line names sd15-thin"])
 
 
 def test_a_bad_marker_is_a_collection_error_of_one_line(pytester, sdperf):
@@ -458,13 +455,13 @@ def test_the_cpu_may_be_named_in_any_case(pytester, sdperf, gpu):
 
     def pytest_report_header(config):
         run = run_of(config)
-        return f"on {run.device_kind}, {run.found}, {run.settings.on_gpu}"
+        return f"on {run.device_kind}, {run.settings.on_gpu}"
     """
     )
     pytester.makepyfile("def test_step(bench): assert bench.model == 'sd15-thin'")
     result = sdperf(f"--sdperf-gpu={gpu}", "--sdperf-engine=ort-cpu")
     result.assert_outcomes(passed=4)
-    assert "on cpu, None, False" in result.outlines
+    assert "on cpu, False" in result.outlines
 
 
 def test_a_worker_of_xdist_uses_the_device_that_the_first_process_chose(pytester, sdperf):

@@ -81,6 +81,11 @@ def shorten_help(config: pytest.Config) -> None:
 
     They have been read when the help is printed, and nothing runs after it.
     """
-    listed = getattr(config._parser, "_inidict", {})  # noqa: SLF001 - pytest has no other way
-    for option in OPTIONS:
-        listed.pop(option.destination, None)
+    parser = config._parser  # noqa: SLF001 - pytest has no other way
+    ours = {option.destination for option in OPTIONS}
+    # Before pytest 9 the help goes through a list of the names.
+    if hasattr(parser, "_ininames"):
+        parser._ininames = [name for name in parser._ininames if name not in ours]  # noqa: SLF001
+        return
+    for name in ours & getattr(parser, "_inidict", {}).keys():
+        del parser._inidict[name]  # noqa: SLF001

@@ -257,7 +257,7 @@ def test_what_another_process_uses_stays_until_that_process_ends(tmp_path, anoth
     another_process.kill()  # no farewell: nothing that it wrote is cleaned up
     another_process.wait()
     assert cache.prune(0) == ("used",)
-    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["door"]
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} <= {"door"}  # some filelocks take theirs away
     assert list((tmp_path / "entries").iterdir()) == []
 
 

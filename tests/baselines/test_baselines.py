@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sample_values import CASE, case, session, stored
 
-from pytest_sdperf.baselines.files import pretty, to_text, update, write_atomically
+from pytest_sdperf.baselines.files import locked, pretty, to_text, update, write_atomically
 from pytest_sdperf.baselines.privacy import PrivacyError, identity
 from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase, file_of, read
 from pytest_sdperf.baselines.unused import unused
@@ -276,12 +276,8 @@ def test_a_folder_that_is_a_file_is_said(tmp_path):
 
 
 def test_another_writer_is_waited_for_and_then_named(path, monkeypatch):
-    import filelock
-
-    write(path, BASELINE)
-    (lock,) = (path.parent.parent / "locks").glob("*.lock")
     monkeypatch.setattr("pytest_sdperf.baselines.files.LOCK_TIMEOUT_S", 0.2)
-    with filelock.FileLock(lock), pytest.raises(BaselineError) as caught:
+    with locked(path, lock_dir=path.parent.parent / "locks"), pytest.raises(BaselineError) as caught:
         write(path, BASELINE)
     assert str(caught.value) == (
         f"another process has held {path} for 0 s. Wait until it has ended and type the command again."

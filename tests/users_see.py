@@ -58,10 +58,11 @@ def words() -> Iterator[str]:
     yield from (f"verdict: {outcome.value}" for outcome in Outcome)
     page = (ROOT / "docs" / "codes.md").read_text(encoding="utf-8")
     yield from (
-        f"code: {code} {verdict}" for code, verdict in re.findall(r"^\| `([a-z-]+)` \| ([A-Z ]+) \|", page, re.M)
+        f"code: {code} {verdict}"
+        for code, verdict in re.findall(r"^\| `([a-z-]+)` \| ([A-Z ]+) \|", page, re.MULTILINE)
     )
     page = (ROOT / "docs" / "verdicts.md").read_text(encoding="utf-8")
-    yield from (f"exit status: {status}" for status in re.findall(r"^\| (\d+) \| ", page, re.M))
+    yield from (f"exit status: {status}" for status in re.findall(r"^\| (\d+) \| ", page, re.MULTILINE))
 
 
 def node_ids() -> Iterator[str]:

@@ -57,7 +57,7 @@ def failing(tests: list[str], *, instead: Path | None = None) -> list[str] | Non
         report = Path(scratch) / "report.xml"
         command = [sys.executable, "-m", "pytest", *tests, "-q", "-m", "not slow and not alone"]
         command += ["-n", os.environ.get("SDPERF_TEST_PROCESSES", "2"), "--dist=loadfile"]
-        command += ["-p", "pytest_randomly", f"--randomly-seed={SEED}"]
+        command += [f"--randomly-seed={SEED}"]
         command += ["--hypothesis-profile=free", f"--hypothesis-seed={SEED}"]
         command += [f"--junitxml={report}", "-o", "junit_family=xunit1", "-p", "no:cacheprovider"]
         env = {**os.environ, "PYTHONPATH": str(instead)} if instead else dict(os.environ)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import os
 import re
+import sysconfig
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -45,7 +46,8 @@ def project() -> dict[str, object]:
 @pytest.mark.skipif("TOX_ENV_NAME" not in os.environ, reason="this environment was not made by tox")
 def test_every_package_that_is_installed_is_pinned() -> None:
     pinned = pins(FOLDER / os.environ.get("SDPERF_TEST_CONSTRAINTS", "cpu.txt"))
-    installed = {canonicalize_name(one.name): one.version for one in metadata.distributions()}
+    folder = sysconfig.get_paths()["purelib"]  # setuptools brings packages of its own in a folder below
+    installed = {canonicalize_name(one.name): one.version for one in metadata.distributions(path=[folder])}
     # A local version such as 2.13.0+cpu is another build of the same release.
     moved = {name: version for name, version in installed.items() if pinned.get(name) != version.partition("+")[0]}
     assert {name: moved[name] for name in sorted(moved) if name not in {OURS, *OF_VIRTUALENV}} == {}
@@ -80,6 +82,6 @@ def test_no_environment_of_tox_installs_a_package_that_is_not_pinned() -> None:
     tox = configparser.ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini", encoding="utf-8")
     for name, section in tox.items():
-        assert names(section.get("deps", "").split()) <= set(pins(FOLDER / "oldest.txt")), name
-        if "deps" in section and name != "testenv:newest":
+        if name != "testenv:newest" and "deps" in section:
+            assert names(section["deps"].split()) <= set(pins(FOLDER / "oldest.txt")), name
             assert "PIP_CONSTRAINT = {tox_root}/constraints/oldest.txt" in section["set_env"], name

@@ -182,10 +182,11 @@ FAULTS = (
     ),
     _stored(
         "baseline-of-zero", "The baseline holds times of zero.", Place.BASELINE, zero_times,
-        invalid(
-            "baseline-unusable",
-            "The baseline of ... latency cannot be used: the session of ... holds a time of 0 s, which no run can "
-            "take.",
+        Found(
+            "pipelines", REFUSED,
+            "baseline file ... is not a baseline: a time of 0 s, which no run can take - at ... Nothing was written to "
+            "it. Restore it from version control (git checkout -- ...), or move it away and record it again with "
+            "--sdperf-update-baselines.",
         ),
     ),
     _stored(

@@ -56,7 +56,8 @@ def test_each_holds_what_it_was_made_of(path):
             assert verdicts[0].outcome in (Outcome.HELD, Outcome.INCONCLUSIVE), verdicts[0].sentence
         verdicts = {verdict.metric: verdict for verdict in found if verdict.code != DRAWN}
         latency = verdicts.pop("latency").outcome
-        assert {verdict.outcome for verdict in verdicts.values()} == {Outcome.HELD}, [one.sentence for one in found]
+        outcomes = {verdict.outcome for verdict in verdicts.values()}
+        assert outcomes <= {Outcome.HELD, Outcome.PASSED}, [one.sentence for one in found]
         # One process, or some that the host disturbed, are equal to themselves and prove no more than that.
         settled = len(known.last.samples) > 1 and dict(known.case.engine_options).get("cuda_graph") == "on"
         assert latency in ((Outcome.HELD,) if settled else (Outcome.HELD, Outcome.INCONCLUSIVE)), key

@@ -49,8 +49,8 @@ PLAYED = """
 
     @pytest.fixture
     def runner(case):
-        device = SimpleNamespace(kind="cpu")
-        return SimpleNamespace(case=case, builds=dict, workbench=SimpleNamespace(device=device))
+        bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"), builder=SimpleNamespace(given=None, reference=None))
+        return SimpleNamespace(case=case, builds=dict, workbench=bench)
 
     @pytest.fixture
     def measured(runner, bench):

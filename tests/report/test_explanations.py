@@ -53,6 +53,7 @@ def test_the_file_says_per_build_what_is_where_and_what_is_not_and_nothing_priva
                 "reason": "left",
             }
         ],
+        "left": {},
         "located": True,
         "limits": ["a limit"],
         "notes": ["~/x: failed"],

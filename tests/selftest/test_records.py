@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from selftest_scenes import CPU_CASE, GPU_CASE, drawn_case, drawn_run
 
-from pytest_sdperf.baselines.privacy import PrivacyError
+from pytest_sdperf.baselines.privacy import PrivacyError, identity
 from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.judging.policy import Policy
@@ -102,7 +102,7 @@ def test_numbers_have_seven_digits_and_names_are_sorted(archive):
 
 
 def test_no_private_name_is_stored(archive, tmp_path):
-    secret = drawn_run(builds={"unet": "/home/somebody/model"})
+    secret = drawn_run(builds={"unet": f"{identity().home}/model"})
     with pytest.raises(PrivacyError):
         archive().keep(drawn_case(secret))
     assert not archive().own.exists()

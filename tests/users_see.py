@@ -6,6 +6,7 @@ python tests/users_see.py > tests/data/users_see.txt       # after a change that
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import subprocess
 import sys
@@ -43,10 +44,11 @@ def options() -> Iterator[str]:
 
 def python_names() -> Iterator[str]:
     """Yield fixtures, arguments of the marker and hooks."""
-    from pytest_sdperf import fixtures, hookspecs
+    from pytest_sdperf import fixtures, hookspecs, short_fixtures
     from pytest_sdperf.options.marks import Marks
 
     yield from (f"fixture: {name}" for name in fixtures.__all__)
+    yield from (f"short fixture: {name}" for name in short_fixtures.__all__)
     yield from (f"marker: sdperf({name}=)" for name in Marks.__dataclass_fields__)
     yield from (f"hook: {name}" for name in vars(hookspecs) if name.startswith("pytest_sdperf_"))
 
@@ -65,25 +67,27 @@ def words() -> Iterator[str]:
     yield from (f"exit status: {status}" for status in re.findall(r"^\| (\d+) \| ", page, re.MULTILINE))
 
 
+def json_keys() -> Iterator[str]:
+    """Yield the keys of the file of results, as its published schema has them."""
+    schema = json.loads((ROOT / "docs" / "results.schema.json").read_text(encoding="utf-8"))
+    yield from (f"json: {name}.{key}" for name, one in schema["$defs"].items() for key in one.get("properties", ()))
+
+
 def node_ids() -> Iterator[str]:
     """Yield the node ids of the suites under some selections."""
     for selection in SELECTIONS:
         command = [sys.executable, "-m", "pytest", *selection, "--collect-only", "-q", "-p", "no:cacheprovider"]
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        yield from (f"{' '.join(selection)}: {line}" for line in found.splitlines() if "::" in line)
+        ids = sorted(line for line in found.splitlines() if "::" in line)
+        yield from (f"node id: {line}" for line in ids)
 
 
 def lines() -> list[str]:
     """Return everything, sorted by what it is."""
     from pytest_sdperf import cli
 
-    return [
-        *sorted(options()),
-        *sorted(commands(cli.parser(), "sdperf")),
-        *sorted(python_names()),
-        *words(),
-        *node_ids(),
-    ]
+    found = [options(), commands(cli.parser(), "sdperf"), python_names(), words(), json_keys(), node_ids()]
+    return [line for lines in found for line in sorted(set(lines))]
 
 
 if __name__ == "__main__":

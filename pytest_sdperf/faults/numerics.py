@@ -126,7 +126,7 @@ _BLACK = Found(
     "agreement", FAILED,
     "The image has a relative L2 error # against torch float64; plain torch float32 has # in the worst of # roundings, "
     "so at most # passes; the worst element is image[...]. The image is black: no value is brighter than # of 255, of "
-    "the reference no value is brighter than # of 255.",
+    "the reference no value is brighter than # of 255. The latents after every step agree: only decoding them differs.",
     "image",
 )  # fmt: skip
 _SINGLE, _TEXT = too_far(UNET, "float32"), too_far(TEXT_ENCODER, "float32")

@@ -45,8 +45,13 @@ def _is_repeated(node: ir.Node, casts: dict[tuple[ir.Value, int], ir.Value], gra
     source = node.inputs[0] if node.op_type == "Cast" else None
     if source is None or len(node.attributes) > 1:
         return False
-    first = casts.setdefault((source, node.attributes["to"].as_int()), node.outputs[0])
-    if first is node.outputs[0] or graph.is_output(node.outputs[0]):
+    key = (source, node.attributes["to"].as_int())
+    first = casts.get(key)
+    producer = first.producer() if first is not None else None
+    if first is None or producer is None or producer.graph is None:  # none yet, or it was not needed and is gone
+        casts[key] = node.outputs[0]
+        return False
+    if graph.is_output(node.outputs[0]):
         return False
     graph.replace(node.outputs[0], first)
     return True

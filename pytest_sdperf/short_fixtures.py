@@ -12,16 +12,24 @@ PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be impor
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:
+    from pytest_sdperf.contracts import Engine, Model
+    from pytest_sdperf.device import Device
+    from pytest_sdperf.executing.runner import CaseRunner
+    from pytest_sdperf.values import Build, Case, Measurement
+    from pytest_sdperf.values.outcomes import Agreement, Semantics, Verdict
+    from pytest_sdperf.values.replays import Interleaving, Replay
 
-from pytest_sdperf.contracts import Engine, Model
-from pytest_sdperf.device import Device
-from pytest_sdperf.executing.runner import CaseRunner
-from pytest_sdperf.values import Build, Case, Measurement
-from pytest_sdperf.values.outcomes import Agreement, Semantics, Verdict
-from pytest_sdperf.values.replays import Interleaving, Replay
+# A worker under another interpreter, which may have no pytest, loads the conftest.py whose engine it runs.
+if TYPE_CHECKING or importlib.util.find_spec("pytest"):
+    import pytest
+else:
+    pytest = SimpleNamespace(fixture=lambda *_, **__: lambda function: function)
 
 __all__ = [
     "agree",

@@ -12,8 +12,8 @@ from pytest_sdperf.models.sd15 import MODELS
 
 HERE = Path(__file__).parent
 TESTS = """
-    def test_build(build):
-        assert build.path.is_file()
+    def test_build(sdperf_build):
+        assert sdperf_build.path.is_file()
 """
 # Right after each entry is written: there is never more than then.
 WITNESS = """
@@ -56,7 +56,7 @@ def test_the_cache_stays_below_its_limit_and_every_test_passes(pytester, monkeyp
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")]))
     pytester.makepyfile(test_it=TESTS)
-    pytester.makeconftest(textwrap.dedent(WITNESS) + "from pytest_sdperf.short_fixtures import *\n")
+    pytester.makeconftest(textwrap.dedent(WITNESS))
     result = pytester.runpytest_subprocess(
         "-p", "pytest_sdperf.plugin", "-s", *LADDER, "--sdperf-cache-dir=cache", f"--sdperf-cache-size={limit}"
     )

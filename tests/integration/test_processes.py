@@ -61,25 +61,34 @@ def witness(user):
     return log
 
 
+def together(count: int) -> list[str]:
+    """Return what processes write down that get ready together."""
+    return ["ready"] * count + ["load", "done"] * count
+
+
+# On a machine where something else runs, up to two more take the place of those that waited for processors.
+REPLACED = (0, 1, 2)
+
+
 def test_processes_get_ready_together_and_measure_alone(witness):
     log = witness(SPEED_TEST, "--sdperf-processes=3")
-    assert [what for what, _, _ in log] == ["ready"] * 3 + ["load", "done"] * 3
+    assert [what for what, _, _ in log] in [together(3) + together(more) for more in REPLACED]
     pids = [pid for what, pid, _ in log if what == "load"]
-    assert len(set(pids)) == 3
+    assert len(set(pids)) == len(pids)
     assert sorted(pids) == sorted(pid for what, pid, _ in log if what == "ready")
 
 
 def test_no_more_than_four_wait_at_a_time(witness):
     log = witness(SPEED_TEST, "--sdperf-processes=5")
-    assert [what for what, _, _ in log] == ["ready"] * 4 + ["load", "done"] * 4 + ["ready", "load", "done"]
+    assert [what for what, _, _ in log] in [together(4) + together(1 + more) for more in REPLACED]
 
 
-def test_an_agreement_runs_its_case_once(witness):
+def test_an_agreement_runs_a_case_three_times_where_its_engine_does_not_promise_equal_bits(witness):
     log = witness(RIGHT)
-    assert [what for what, _, _ in log] == ["ready", "load", "done"]
+    assert [what for what, _, _ in log] == ["ready", "load", "done"] * 3
 
 
-def test_two_runs_of_one_case_are_two_processes(witness):
+def test_each_run_of_a_case_is_a_process_of_its_own(witness):
     log = witness(
         """
         import pytest
@@ -91,8 +100,8 @@ def test_two_runs_of_one_case_are_two_processes(witness):
             assert set(outputs) == {"out_sample"}
         """
     )
-    assert [what for what, _, _ in log] == ["ready", "load", "done"] * 2
-    assert len({pid for _, pid, _ in log}) == 2
+    assert [what for what, _, _ in log] == ["ready", "load", "done"] * 4  # one of the test, three of the agreement
+    assert len({pid for _, pid, _ in log}) == 4
 
 
 def test_an_agreement_that_fails_ahead_fails_at_its_test(acme):

@@ -19,9 +19,12 @@ settings.register_profile("free", deadline=None, suppress_health_check=[HealthCh
 settings.register_profile("same", settings.get_profile("free"), derandomize=True, database=None)
 settings.load_profile("same")
 
-# What pytest-xdist tells its workers is not meant for the programs that a test starts: they would take themselves for a
-# worker of a run that they know nothing of.
-for name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+# Neither where these tests run nor how they were started reaches the runs that they start: pytest prints whole lines
+# where CI is set, terminals have widths and colours, and a worker of pytest-xdist knows of a run of its own.
+MACHINES = frozenset(
+    "BUILD_NUMBER CI CLICOLOR_FORCE COLUMNS FORCE_COLOR GITHUB_ACTIONS GITHUB_STEP_SUMMARY LINES NO_COLOR PY_COLORS".split()
+)
+for name in [name for name in os.environ if name in MACHINES or name.startswith("PYTEST_XDIST_")]:
     del os.environ[name]
 
 # Warnings that third-party libraries raise on their own account, as pytest filters that name the library.

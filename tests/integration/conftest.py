@@ -23,7 +23,7 @@ def cache(shared_folder) -> Path:
 def user(pytester, monkeypatch, cache) -> User:
     for name in os.environ:
         # Neither how these tests are run nor what their user's machine is set to reaches the project.
-        if name.startswith("PYTEST_") or name in ("OMP_NUM_THREADS", "PYTHONPATH", "COLUMNS", "FORCE_COLOR"):
+        if name.startswith("PYTEST_") or name in ("OMP_NUM_THREADS", "PYTHONPATH"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:randomly")  # installed or not, in the order of the file
     return User(pytester, cache)

@@ -21,9 +21,10 @@ settings.load_profile("same")
 
 # Neither where these tests run nor how they were started reaches the runs that they start: pytest prints whole lines
 # where CI is set, terminals have widths and colours, and a worker of pytest-xdist knows of a run of its own.
-MACHINES = frozenset(
-    "BUILD_NUMBER CI CLICOLOR_FORCE COLUMNS FORCE_COLOR GITHUB_ACTIONS GITHUB_STEP_SUMMARY LINES NO_COLOR PY_COLORS".split()
-)
+MACHINES = {
+    "BUILD_NUMBER", "CI", "CLICOLOR_FORCE", "COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "LINES",
+    "NO_COLOR", "PY_COLORS",
+}  # fmt: skip
 for name in [name for name in os.environ if name in MACHINES or name.startswith("PYTEST_XDIST_")]:
     del os.environ[name]
 

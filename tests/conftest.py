@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy  # noqa: F401, ICN001 - a run inside the process of a test must not be the first to load it: it loads once
+# A run inside the process of a test must not be the first to load these: they load once, and onnx ends the process.
+import numpy  # noqa: F401, ICN001 - as above
+import onnx  # noqa: F401 - as above
 import pytest
 from hypothesis import HealthCheck, settings
 

@@ -64,12 +64,14 @@ class ToyEngine(Engine):
         kinds: tuple[DeviceKind, ...] = ("cpu",),
         options: Mapping[str, EngineOption] | None = None,
         needs: str = "json",
+        repeats_on: tuple[DeviceKind, ...] = (),
     ) -> None:
         self.name = name
         self.consumes = "onnx" if consumes == "onnx" else "module"
         self.device_kinds = kinds
         self.options = options or {}
         self.requirements = (Requirement(needs, f"pip install {needs}"),)
+        self.repeats_on = repeats_on
 
     def supports(self, optimization: str) -> str | None:
         if self.consumes == "module" and optimization not in ("fp32", "fp16"):
@@ -114,8 +116,8 @@ THREADS = EngineOption("auto", "Threads.", pattern=r"auto|[1-9]\d*")
 
 
 def pytest_sdperf_register(catalog: Catalog) -> None:
-    catalog.add_engine(ToyEngine("torch", consumes="module", kinds=("cpu", "cuda")))
-    catalog.add_engine(ToyEngine("ort-cpu", options={"threads": THREADS}))
+    catalog.add_engine(ToyEngine("torch", consumes="module", kinds=("cpu", "cuda"), repeats_on=("cpu",)))
+    catalog.add_engine(ToyEngine("ort-cpu", options={"threads": THREADS}, repeats_on=("cpu",)))
     catalog.add_engine(ToyEngine("ort-cuda", kinds=("cuda",), options={"cuda_graph": CUDA_GRAPH, "sdpa": SDPA}))
     catalog.add_engine(ToyEngine("absent", needs="a_module_that_nobody_has"))
     catalog.add_model(ToyModel("sd15-thin", thin=True))

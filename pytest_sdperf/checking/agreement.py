@@ -17,6 +17,8 @@ from pytest_sdperf.comparing.request import compare_request
 from pytest_sdperf.comparing.roundings import judged_by_several
 from pytest_sdperf.comparing.tensors import compare, different, share_of_limit
 from pytest_sdperf.components import IMAGE, upcasts
+from pytest_sdperf.contracts import Engine
+from pytest_sdperf.device import DeviceKind
 from pytest_sdperf.executing.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.executing.runner import CaseRunner
 from pytest_sdperf.references.kinds import told_of_quantized
@@ -63,9 +65,20 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
 
 
 def several_answers(runner: CaseRunner) -> list[Arrays]:
-    """Return what a component gives in several processes; in one where the engine promises equal bits."""
-    promised = runner.workbench.device.kind in runner.engine.repeats_on
-    return [runner.outputs(), *(runner.run() for _ in range(0 if promised else PROCESSES - 1))]
+    """Return what a component gives in each process of its agreement."""
+    processes = processes_of(runner.engine, runner.workbench.device.kind, whole=False)
+    return [runner.outputs(), *(runner.run() for _ in range(processes - 1))]
+
+
+def processes_of(engine: Engine, kind: DeviceKind, *, whole: bool) -> int:
+    """Return in how many processes an agreement executes a case.
+
+    Args:
+        engine: What executes it.
+        kind: Kind of its device.
+        whole: Whether it is a whole request: that takes long, and is executed once.
+    """
+    return 1 if whole or kind in engine.repeats_on else PROCESSES
 
 
 def judged_by_all(answers: Sequence[Arrays], judge: Callable[[Arrays], Agreement]) -> Agreement:

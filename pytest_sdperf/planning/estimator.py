@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pytest_sdperf import ladder
 from pytest_sdperf.checking import semantics
+from pytest_sdperf.checking.agreement import processes_of
 from pytest_sdperf.components import PIPELINE, component_floating
 from pytest_sdperf.contracts import Engine, Model
 from pytest_sdperf.device import Device
@@ -180,12 +181,18 @@ class Estimator:
         return estimate(seconds(call_s, weights_bytes=size, speed=self._speed))
 
     def _comparing(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
-        calling = Figure() if self.session.has_outputs(case) else self._calling(case, engine)
-        return all_of((calling, self._references(case, engine, steps)))
+        """Return what the processes of an agreement cost, and the references."""
+        processes = processes_of(engine, self._speed.kind, whole=case.component == PIPELINE)
+        return all_of((*self._executing(case, engine, processes), self._references(case, engine, steps)))
 
     def _drifting(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
-        """Return what a comparison costs, and the same case once more, in single precision."""
-        return all_of((self._comparing(case, engine, steps), self._calling(case, engine)))
+        """Return what a request in half precision costs, one in single precision, and the references."""
+        single = self._calling(case, engine)
+        return all_of((*self._executing(case, engine, 1), single, self._references(case, engine, steps)))
+
+    def _executing(self, case: Case, engine: Engine, processes: int) -> list[Figure | None]:
+        """Return what each process costs that executes a case once; one of them may have done so before its test."""
+        return [self._calling(case, engine)] * (processes - self.session.has_outputs(case))
 
     def _replaying(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
         """Return what repeated calls cost, and torch's answers; the other checks of a replay make fewer of them."""

@@ -203,11 +203,43 @@ def test_pictures_cost_a_request_per_prompt_and_those_of_torch_once(plan):
     assert costs("--sdperf-prompts=50")[0] < 0.7 * first
 
 
+def test_an_agreement_costs_three_processes_where_equal_bits_are_not_promised(plan, pytester):
+    pytester.makeconftest(
+        """
+        from door_toys import ToyEngine
+
+        def pytest_sdperf_register(catalog):
+            catalog.add_engine(ToyEngine("same", repeats_on=("cpu",)))
+            catalog.add_engine(ToyEngine("draws"))
+        """
+    )
+    tests = """
+        def test_right(runner, agree): raise AssertionError
+        def test_once(runner): raise AssertionError
+        def test_drift(runner, drift): raise AssertionError
+    """
+
+    def seconds(engine, name, component):
+        asked = [f"--sdperf-engine={engine}", f"--sdperf-component={component}", "--sdperf-optimization=fp16"]
+        lines = plan(*asked, "-k", f"test_{name}", tests=tests).splitlines()
+        (running,) = (line.split() for line in lines if line.startswith("  running"))
+        return float(running[1].removeprefix("~")) * {"s": 1, "min": 60}[running[2]]
+
+    def more(name, component="unet"):
+        return (seconds("draws", name, component) - seconds("same", name, component)) / seconds(
+            "same", "once", component
+        )
+
+    assert more("right") == pytest.approx(2, abs=0.4)
+    # A whole request is executed once, and so is what a drift compares.
+    assert (more("right", "pipeline"), more("drift")) == (0, 0)
+
+
 SLOW = """
     from door_toys import ToyEngine
 
     def pytest_sdperf_register(catalog):
-        slow = ToyEngine("slow", consumes="module")
+        slow = ToyEngine("slow", consumes="module", repeats_on=("cpu",))
         slow.compiles = True
         catalog.add_engine(slow)
 """

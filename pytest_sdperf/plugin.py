@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_sdperf.errors import DeviceMissingError, SdperfError
+from pytest_sdperf.errors import DeviceMissingError, OnnxFolderError, SdperfError, WeightsError
 from pytest_sdperf.faults import planting
 from pytest_sdperf.hooks import (
     attempts,
@@ -29,6 +29,7 @@ from pytest_sdperf.options.marks import MARKER, argument_names, read_marks
 from pytest_sdperf.report.unused import asked_axes
 from pytest_sdperf.running import composition, registration, run
 from pytest_sdperf.running import session as sdperf_session
+from pytest_sdperf.running.given_fit import check_given
 from pytest_sdperf.running.output_files import check_cache, check_outputs
 from pytest_sdperf.selection.clashes import check_owners
 from pytest_sdperf.selection.items import CASE, case_of, is_skipped, narrows, uses_our_case, uses_our_device
@@ -103,6 +104,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names = metafunc.fixturenames
         choices = selector.choose(axes_of(names), marks, timed=of_fixtures(names).timed)
         choices = planting.collected(run.run_of(metafunc.config).settings.plant, choices)
+    except (OnnxFolderError, WeightsError) as error:
+        # What a folder lacks it lacks for every test: said once, before the first of them.
+        run.run_of(metafunc.config).refused = error
+        return
     except SdperfError as error:
         # Alone: pytest would print the traceback of an error that this one comes from.
         raise pytest.fail.Exception(f"{metafunc.definition.nodeid}: {error}", pytrace=False) from None
@@ -128,6 +133,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Refuse to begin if the selected tests need what is not here."""
+    refuse_collected(session)
     ours = [item for item in session.items if case_of(item) or uses_our_device(item)]
     if not ours or session.config.option.collectonly:
         return
@@ -141,6 +147,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     try:
         distribution.check_forked(session.config, ours)
         check_outputs(shared.run.settings)
+        check_given(shared, ours)
         if needy:
             check_cache(shared.run.settings.cache_dir)
         this.check_weights([item.nodeid for item in needy if purpose_of(item).executes])
@@ -227,6 +234,12 @@ def at_the_door() -> Iterator[None]:
         yield
     except SdperfError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def refuse_collected(session: pytest.Session) -> None:
+    """End the run for what was found while its tests were collected, also one that only collects."""
+    if (refused := run.run_of(session.config).refused) is not None:
+        refuse(session, refused)
 
 
 def refuse(session: pytest.Session, error: SdperfError) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_sdperf import ladder
 from pytest_sdperf.building.cache import Entry
 from pytest_sdperf.building.fingerprint import library_versions, modules_of, source_hash
-from pytest_sdperf.building.interface import fit
+from pytest_sdperf.building.interface import Interface, fit
 from pytest_sdperf.building.steps import exact_names, onnx_build
 from pytest_sdperf.catalog import Catalog, Registrar
 from pytest_sdperf.components import PIPELINE, component_floating, parts_of
@@ -18,7 +18,7 @@ from pytest_sdperf.errors import BuildError
 from pytest_sdperf.fusing.record import Site
 from pytest_sdperf.options.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.tasks import adopt
-from pytest_sdperf.values import Build, Workload, to_json
+from pytest_sdperf.values import Build, Case, Workload, to_json
 
 Make = Callable[[str, Mapping[str, Any], str, Mapping[str, Any], list[Registrar]], Entry]
 _LIBRARIES = ("onnx", "onnxruntime", "onnx_ir")
@@ -71,6 +71,15 @@ class Given:
             OnnxFolderError: There is no such component, or its files cannot be used.
             BuildError: It does not fit the model or the floating type, or is not valid.
         """
+        return self._adopt(component, self.check(model, component, workload, floating=floating))
+
+    def check(self, model: Model, component: str, workload: Workload, *, floating: str) -> Interface:
+        """Return how a given graph becomes one of the model; its weights are not read.
+
+        Raises:
+            OnnxFolderError: There is no such component, or its files cannot be used.
+            BuildError: It does not fit the model or the floating type.
+        """
         graph = self.folder.graph(component)
         if floating == "float32" and graph.floating != floating:
             raise BuildError(
@@ -78,7 +87,7 @@ class Given:
                 f"--optimization={ladder.AS_IS} to take it as it is or --optimization={ladder.HALF} (or a later rung) "
                 f"to fuse it, or give a float32 export."
             )
-        return self._adopt(model, component, workload)
+        return self._fit(model, component, workload)
 
     def unfused(self, model: Model, component: str, workload: Workload, *, floating: str) -> Build:
         """Return a float32 graph in some floating type, nothing fused: what a build of another folder is compared with.
@@ -86,22 +95,46 @@ class Given:
         Raises:
             BuildError: The graph is not float32, does not fit the model, or is not valid.
         """
-        graph = self.folder.graph(component)
-        if graph.floating != "float32":
-            raise BuildError(
-                f"{graph.path} has {graph.floating} weights and cannot be a reference. Give a float32 export with "
-                f"{ONNX_REFERENCE}=FOLDER, or torch weights with --sdperf-weights=FOLDER."
-            )
-        entry = self._adopt(model, component, workload)
+        entry = self._adopt(component, self.check_reference(model, component, workload))
         if floating == "float32":
             return onnx_build(entry, floating=floating)
         exact = exact_names(model, component, workload)
         half = self.fuse(entry, component, rungs=(), floating=floating, float32=exact, fuser="native")
         return onnx_build(entry, half, floating=floating)
 
-    def _adopt(self, model: Model, component: str, workload: Workload) -> Entry:
+    def check_reference(self, model: Model, component: str, workload: Workload) -> Interface:
+        """Return how a graph that others are compared with becomes one of the model; its weights are not read.
+
+        Raises:
+            OnnxFolderError: There is no such component, or its files cannot be used.
+            BuildError: The graph is not float32, or does not fit the model.
+        """
         graph = self.folder.graph(component)
-        interface = fit(graph, model, component, workload, others=self.catalog.models.items().values())
+        if graph.floating != "float32":
+            raise BuildError(
+                f"{graph.path} has {graph.floating} weights and cannot be a reference. Give a float32 export with "
+                f"{ONNX_REFERENCE}=FOLDER, or torch weights with --sdperf-weights=FOLDER."
+            )
+        return self._fit(model, component, workload)
+
+    def check_case(self, case: Case) -> None:
+        """Check every graph that a case is built from. Raises as `check` does."""
+        model = self.catalog.models.get(case.model)
+        for part in parts_of(model, case.component):
+            self.check(model, part, case.workload, floating=self.floating(model, part, case.optimization))
+
+    def check_reference_of(self, case: Case) -> None:
+        """Check every graph that a case is compared with. Raises as `check_reference` does."""
+        model = self.catalog.models.get(case.model)
+        for part in parts_of(model, case.component):
+            self.check_reference(model, part, case.workload)
+
+    def _fit(self, model: Model, component: str, workload: Workload) -> Interface:
+        others = self.catalog.models.items().values()
+        return fit(self.folder.graph(component), model, component, workload, others=others)
+
+    def _adopt(self, component: str, interface: Interface) -> Entry:
+        graph = self.folder.graph(component)
         arguments: dict[str, Any] = {"component": component, "data": list(graph.data), **to_json(interface)}
         parts = {
             **arguments,

@@ -36,6 +36,7 @@ class Reporter:
         self._config = config
         self._results = Results(remembers_failures=config.pluginmanager.hasplugin("cacheprovider"))
         self._problem = ""
+        self._told: dict[str, str] = {}  # text of an error -> id of the first test that it ended
 
     @property
     def _is_worker(self) -> bool:
@@ -129,13 +130,18 @@ class Reporter:
             report.longrepr = f"{late.outcome.value}: {late.text}"
         elif isinstance(error, SdperfError) and report.failed:
             tail = f"\n{error.tail}" if isinstance(error, WorkerError) and error.tail else ""
-            report.longrepr = f"{error}{tail}"
+            report.longrepr = self._once(f"{error}{tail}", item.nodeid)
         if report.when == "call" or not report.passed:
             told = take_due(item)  # what has not been said by now gave way to something of the test's own
             if told and report.failed:
                 report.sections.append((NOT_DELIVERED, told))
             attach(report, recorded(item) or self._failed(item, report), error, late=late)
         return report
+
+    def _once(self, text: str, nodeid: str) -> str:
+        """Return an error, or at which test it was told: what many tests need fails for each of them alike."""
+        first = self._told.setdefault(text, nodeid)
+        return text if first == nodeid else f"the same error as at {first}"
 
     def _failed(self, item: pytest.Item, report: pytest.TestReport) -> CaseReport | None:
         """Return the report of a test that failed before it recorded anything; None where it has no case."""

@@ -15,7 +15,7 @@ import pytest
 from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.components import PIPELINE
 from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
-from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, WorkerError
+from pytest_sdperf.errors import DeviceMissingError, EngineMissingError, OptionError, SdperfError, WorkerError
 from pytest_sdperf.faults import known, planting
 from pytest_sdperf.interpreter import pip
 from pytest_sdperf.machine.device_choice import Found, describe, find_device
@@ -47,6 +47,7 @@ class Run:
         found: The device and its probe, once somebody needed them.
         rules: Tolerances of single cases.
         root: Folder of the project.
+        refused: Why no test of this run can begin, found while tests were collected.
         token: Names this run, the same in every worker of pytest-xdist.
     """
 
@@ -57,6 +58,7 @@ class Run:
     found: Found | None = None
     rules: tuple[Rule, ...] = ()
     root: Path = Path()
+    refused: SdperfError | None = None
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     _asked: set[tuple[object, ...]] = field(default_factory=set)
 

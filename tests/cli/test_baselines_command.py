@@ -291,7 +291,6 @@ def test_a_session_that_held_adds_to_the_baseline_without_a_second_measurement(u
 
 def test_accept_takes_results_and_folders_of_them_in_the_order_of_their_dates(user):
     (user.folder / "artifacts" / "job").mkdir(parents=True)
-    (user.folder / "artifacts" / "other.json").write_text("[]")
     user.saves(report(10.1, 10.2, 10.3), name="artifacts/job/b.json", date="2026-11-29T10:00Z")
     user.saves(report(), name="artifacts/c.json", date="2026-11-28T10:00Z")
     status, lines = user.type("accept", "artifacts")
@@ -299,6 +298,80 @@ def test_accept_takes_results_and_folders_of_them_in_the_order_of_their_dates(us
     (kept,) = user.stored().values()
     assert [one.date for one in kept.sessions] == ["2026-11-28T10:00Z", "2026-11-29T10:00Z"]
     assert kept.anchor == kept.sessions[0]
+
+
+OTHER = {
+    "of-pytest-benchmark.json": '{"machine_info": {}, "benchmarks": [], "version": "5.3.1", "mean": NaN}',
+    "of-somebody.json": "[]",
+    "with-two-words.json": '{"schema": 1, "date": "2026-11-28", "settings": {}}',
+}
+
+
+def test_other_json_of_a_folder_is_passed_over_by_name(user):
+    (user.folder / "artifacts").mkdir()
+    for name, text in OTHER.items():
+        (user.folder / "artifacts" / name).write_text(text)
+    named = ", ".join(f"artifacts/{name}" for name in OTHER)
+    assert user.type("accept", "artifacts") == (
+        4,
+        [
+            (
+                f"ERROR: artifacts holds no results; the JSON files in it are something else: {named}. Give a file "
+                "that a run wrote with --sdperf-json=FILE, or a folder of such files."
+            )
+        ],
+    )
+    user.saves(report(), name="artifacts/results.json")
+    status, lines = user.type("accept", "artifacts")
+    assert (status, lines[0]) == (0, f"passed over, because they are no results: {named}")
+    assert CASE.key in user.stored()
+
+
+def cut_off(text):
+    return text[: len(text) // 2]
+
+
+def without_reports(text):
+    return json.dumps({name: value for name, value in json.loads(text).items() if name != "reports"})
+
+
+def of_another_schema(text):
+    return json.dumps({**json.loads(text), "schema": 99})
+
+
+WRITE_THEM = "Run the tests again with --sdperf-json=FILE, and give that file."
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda text: "", f"are not valid JSON: line 1, column 1: Expecting value. {WRITE_THEM}"),
+        (cut_off, "are not valid JSON: line "),
+        (without_reports, f"are not complete: Object missing required field `reports`. {WRITE_THEM}"),
+        (of_another_schema, "have schema 99; this version of pytest-sdperf reads schema 1. " + WRITE_THEM),
+    ],
+)
+def test_damaged_results_in_a_folder_are_an_error_and_nothing_of_it_is_accepted(user, damage, why):
+    (user.folder / "artifacts").mkdir()
+    user.saves(report(case=case(batch_size=4)), name="artifacts/whole.json")
+    user.saves(report(), name="artifacts/damaged.json")
+    file = user.folder / "artifacts/damaged.json"
+    file.write_text(damage(file.read_text()))
+    status, (line,) = user.type("accept", "artifacts")
+    assert status == 4
+    assert line.startswith(f"ERROR: results artifacts/damaged.json {why}")
+    assert line.endswith(WRITE_THEM)
+    assert user.stored() == {}
+
+
+def test_a_file_of_a_folder_that_nobody_can_open_is_an_error(user):
+    (user.folder / "artifacts" / "a folder.json").mkdir(parents=True)
+    user.saves(report(), name="artifacts/whole.json")
+    (user.folder / "artifacts/link.json").symlink_to("gone")
+    assert user.type("accept", "artifacts") == (
+        4,
+        [f"ERROR: cannot read the results artifacts/link.json: No such file or directory. {WRITE_THEM}"],
+    )
 
 
 def test_the_same_samples_are_not_stored_twice(user):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -93,9 +93,12 @@ def accept_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
 
 
 def _of_files(chosen: argparse.Namespace, places: Places) -> Iterator[Acceptance]:
-    found = [(path, read_results(path)) for given in chosen.results for path in results_in(given)]
+    named, other = results_in(chosen.results)
+    found = [(path, read_results(path)) for path in named]
     for path, saved in found:  # every file first: nothing is written where one of them cannot be accepted
         check_whole(saved, path)
+    if other:
+        yield Acceptance((f"passed over, because they are no results: {', '.join(map(str, other))}",), (), {})
     for _, saved in sorted(found, key=lambda one: one[1].date):
         yield from _of_results(saved, chosen, places)
 
@@ -127,21 +130,30 @@ def _terms(chosen: argparse.Namespace) -> Terms:
     return Terms(chosen.reason, "--reason", chosen.re_anchor, chosen.only, chosen.new_only)
 
 
-def results_in(given: Path) -> list[Path]:
-    """Return the files of results that a path names: itself, or those below a folder (artifacts of CI jobs).
+def results_in(given: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+    """Return the files of results that paths name: themselves, or those below a folder (artifacts of CI jobs).
+
+    Also return the JSON files below folders that are evidently something else. One that cannot be read may be damaged
+    results, and counts as such.
 
     Raises:
         ResultsError: A folder holds none.
     """
-    if not given.is_dir():
-        return [given]
-    found = [path for path in sorted(given.rglob("*.json")) if is_results(path)]
-    if not found:
-        raise ResultsError(
-            f"{given} holds no results. Give a file that a run wrote with --sdperf-json=FILE, or a folder of such "
-            f"files."
-        )
-    return found
+    found: list[Path] = []
+    other: list[Path] = []
+    for path in given:
+        below = [file for file in sorted(path.rglob("*.json")) if not file.is_dir()] if path.is_dir() else []
+        results = [file for file in below if is_results(file, unreadable=True)] if path.is_dir() else [path]
+        left = [file for file in below if file not in results]
+        if not results:
+            held = f"; the JSON files in it are something else: {', '.join(map(str, left))}" if left else ""
+            raise ResultsError(
+                f"{path} holds no results{held}. Give a file that a run wrote with --sdperf-json=FILE, or a folder of "
+                f"such files."
+            )
+        found += results
+        other += left
+    return found, other
 
 
 def check_whole(saved: SavedResults, path: Path) -> None:

@@ -91,7 +91,7 @@ def diff_files(chosen: argparse.Namespace) -> Iterator[str]:
 
 def _sessions(path: Path) -> Mapping[str, Session]:
     """Return the newest session of each case, of a baseline file or of results."""
-    if is_results(path):
+    if is_results(path, unreadable=False):
         return results_sessions(read_results(path))
     return {key: stored.last for key, stored in existing(path).cases.items()}
 

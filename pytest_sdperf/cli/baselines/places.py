@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from pytest_sdperf.baselines.stored import Baseline, Machine, read
 from pytest_sdperf.cli.project import ELSEWHERE, Folders, folders
 from pytest_sdperf.errors import BaselineError
 from pytest_sdperf.files import strict_json
+
+# Beside these, results have `schema` and `date`, as files of other tools may.
+_OF_RESULTS = frozenset({"course", "policy", "reports", "run", "settings"})
 
 
 class Places:
@@ -75,13 +79,18 @@ def files_in(folder: Path) -> Iterator[tuple[Path, Baseline]]:
             yield path, found
 
 
-def is_results(path: Path) -> bool:
-    """Whether a file holds results of a run, whole or not; what is wrong with it says its reader."""
+def is_results(path: Path, *, unreadable: bool) -> bool:
+    """Whether a file holds results of a run, whole or not; what is wrong with it says its reader.
+
+    Args:
+        path: The file.
+        unreadable: The answer for one that is no JSON, and may have been anything.
+    """
     try:
-        data = strict_json.read(path)
-    except (OSError, ValueError):
-        return False
-    return isinstance(data, dict) and "reports" in data
+        data = json.loads(strict_json.text_of(path))
+    except (OSError, ValueError, RecursionError):
+        return unreadable
+    return isinstance(data, dict) and ("reports" in data or len(data.keys() & _OF_RESULTS) > 1)
 
 
 def existing(path: Path) -> Baseline:

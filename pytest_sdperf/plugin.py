@@ -24,13 +24,14 @@ from pytest_sdperf.hooks import (
     selftester,
     time_budget,
 )
+from pytest_sdperf.options.answers import typed
 from pytest_sdperf.options.command_line import add_options, shorten_help
 from pytest_sdperf.options.marks import MARKER, argument_names, read_marks
 from pytest_sdperf.report.unused import asked_axes
 from pytest_sdperf.running import composition, registration, run
 from pytest_sdperf.running import session as sdperf_session
 from pytest_sdperf.running.given_fit import check_given
-from pytest_sdperf.running.output_files import check_cache, check_outputs
+from pytest_sdperf.running.output_files import check_baselines, check_cache, check_outputs
 from pytest_sdperf.selection.clashes import check_owners
 from pytest_sdperf.selection.items import CASE, case_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.selection.purposes import axes_of, measures, of_fixtures, purpose_of
@@ -147,6 +148,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     try:
         distribution.check_forked(session.config, ours)
         check_outputs(shared.run.settings)
+        check_baselines(shared.run.settings, typed("sdperf_baselines", session.config))
         check_given(shared, ours)
         if needy:
             check_cache(shared.run.settings.cache_dir)

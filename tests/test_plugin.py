@@ -384,9 +384,71 @@ def test_a_profile_with_an_interpreter_of_its_own_is_refused_in_this_process(pyt
     )
 
 
+NO_FOLDER = (
+    "--{how}: there is no such folder.{meant} Name the folder of the baseline files, or add --sdperf-update-baselines, "
+    "which makes it and records what is measured."
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("baselinez", "baselines"), ("baselines/rak-3", "baselines/rack-3"), ("baselinez/rack-3", "baselines/rack-3")],
+)
+@pytest.mark.parametrize("fixture", ["bench", "build"])
+def test_baselines_that_were_typed_have_to_be_there(pytester, sdperf, fixture, typed, meant):
+    (pytester.path / "baselines/rack-3").mkdir(parents=True)
+    pytester.makeconftest(BARE)
+    pytester.makepyfile(f"def test_step({fixture}): pass")
+    result = sdperf("--sdperf-engine=ort-cpu", f"--sdperf-baselines={typed}")
+    result.assert_outcomes()
+    assert result.ret == 4
+    told = NO_FOLDER.format(how=f"sdperf-baselines={typed}", meant=f" Did you mean {pytester.path / meant}?")
+    assert list(filter(None, result.errlines)) == [f"ERROR: {told}"]
+
+
+def test_baselines_that_nothing_is_like_are_refused_as_well(pytester, sdperf):
+    pytester.makeconftest(BARE)
+    pytester.makepyfile("def test_step(bench): pass")
+    result = sdperf("--sdperf-engine=ort-cpu", "--sdperf-baselines=baselinez")
+    assert result.ret == 4
+    assert list(filter(None, result.errlines)) == [
+        f"ERROR: {NO_FOLDER.format(how='sdperf-baselines=baselinez', meant='')}"
+    ]
+
+
+def test_a_worker_of_xdist_refuses_baselines_that_are_not_there(pytester, sdperf):
+    pytester.makeconftest(BARE)
+    pytester.makepyfile("def test_step(bench): pass")
+    result = sdperf("--sdperf-engine=ort-cpu", "--sdperf-baselines=baselinez", "-n2", plugins=XDIST)
+    assert result.ret == 4
+    told = NO_FOLDER.format(how="sdperf-baselines=baselinez", meant="")
+    assert [line for line in result.outlines if line.startswith("ERROR")] == [f"ERROR: {told}"]
+
+
+def test_a_run_that_records_makes_the_folder_that_was_typed(pytester, sdperf):
+    pytester.makeconftest(MEASURED)
+    pytester.makepyfile("def test_step(bench, runner): bench(runner)")
+    flags = (*UNETS, "--sdperf-baselines=cards/mine", "--sdperf-state-dir=state")
+    assert sdperf(*flags, "--sdperf-update-baselines").ret == 0
+    assert (pytester.path / "cards/mine/toy-cpu.json").is_file()
+    assert sdperf(*flags).ret == 0
+
+
+@pytest.mark.parametrize("how", ["collect", "plan", "file", "default", "stranger"])
+def test_where_nothing_is_judged_or_typed_no_folder_has_to_be_there(pytester, sdperf, how):
+    pytester.makeconftest(BARE)
+    pytester.makepyfile(f"def test_step({'' if how == 'stranger' else 'bench'}): pass")
+    named = {"collect": ["--collect-only"], "plan": ["--sdperf-plan"], "stranger": []}
+    if how == "file":
+        pytester.makeini("[pytest]\nsdperf_baselines = baselinez\n")
+    flags = [*named[how], "--sdperf-baselines=baselinez"] if how in named else []
+    assert sdperf("--sdperf-engine=ort-cpu", *flags).ret != 4
+
+
 def test_the_last_line_of_a_run_accepts_what_it_measured_here_and_nowhere_else(pytester, sdperf, capsys, monkeypatch):
     pytester.makeconftest(MEASURED)
     pytester.makepyfile("def test_step(bench, runner): bench(runner)")
+    pytester.mkdir("my cards")
     result = sdperf(*UNETS, "--sdperf-state-dir=my state", "--sdperf-baselines=my cards")
     command = shlex.split(result.outlines[-2])
     assert command == ["sdperf", "baselines", "accept", "--baselines=my cards", "--state-dir=my state"]

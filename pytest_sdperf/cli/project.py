@@ -11,7 +11,7 @@ import pytest
 
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.options.answers import read_answers
-from pytest_sdperf.options.folders import baselines_folder, cache_folder, state_folder
+from pytest_sdperf.options.folders import baselines_folder, cache_folder, meant_folder, state_folder
 from pytest_sdperf.options.option import PREFIX
 from pytest_sdperf.options.profiles import read_project
 from pytest_sdperf.running.registration import HOOK, fill_catalog
@@ -72,8 +72,8 @@ def existing_folder(named: Path) -> Path:
     """
     if not named.is_dir():
         raise OptionError(
-            f"--baselines={named}: there is no such folder. Name the folder of the baseline files, or leave "
-            f"--baselines out for that of a run that is started here."
+            f"--baselines={named}: there is no such folder.{meant_folder(named)} Name the folder of the baseline "
+            f"files, or leave --baselines out for that of a run that is started here."
         )
     return named
 

@@ -19,12 +19,18 @@ def read_answers(config: pytest.Config, project: Mapping[str, str]) -> dict[str,
     """
     answers = {}
     for option in OPTIONS:
-        given = config.getoption(option.destination)
+        given = typed(option.destination, config)
         ini = config.getini(option.destination)
         if given is not None:
-            answers[option.name] = Answer(*given)
+            answers[option.name] = given
         elif ini is not None:
             answers[option.name] = Answer(str(ini), option.destination)
         elif option.name in project:
             answers[option.name] = Answer(project[option.name], f"[tool.sdperf] {option.name}")
     return answers
+
+
+def typed(destination: str, config: pytest.Config) -> Answer | None:
+    """Return what the command line says of an option, by its name in pytest's namespace; None where it says nothing."""
+    given = config.getoption(destination)
+    return Answer(*given) if given is not None else None

@@ -8,6 +8,8 @@ from pathlib import Path
 from pytest_sdperf.baselines.files import check_writable
 from pytest_sdperf.errors import OptionError
 from pytest_sdperf.interpreter import install_command
+from pytest_sdperf.options.answer import Answer
+from pytest_sdperf.options.folders import meant_folder
 from pytest_sdperf.settings import Settings
 
 
@@ -22,6 +24,27 @@ def check_outputs(settings: Settings) -> None:
             check_file(option, path)
     if settings.images_dir is not None:
         _check_images(settings.images_dir)
+
+
+def check_baselines(settings: Settings, typed: Answer | None) -> None:
+    """Find out whether there is a folder of baselines that was typed; a run that records makes it.
+
+    One that is not there would make every case NEW. Where nothing was typed, or in a file of the project, there is none
+    before somebody accepts the first results.
+
+    Args:
+        settings: Of the run.
+        typed: What the command line says; None where it says nothing.
+
+    Raises:
+        OptionError: It is not there.
+    """
+    if typed is None or settings.update_baselines or settings.baselines.is_dir():
+        return
+    raise OptionError(
+        f"{typed}: there is no such folder.{meant_folder(settings.baselines)} Name the folder of the baseline files, "
+        f"or add --sdperf-update-baselines, which makes it and records what is measured."
+    )
 
 
 def check_cache(folder: Path) -> None:

@@ -84,8 +84,8 @@ def test_a_folder_that_is_not_there_is_a_wrong_command_line(gate):
     status, lines, told = gate("--gpu=h200", "--baselines=baselinez")
     assert (status, lines) == (4, [])
     assert told == (
-        "ERROR: --baselines=baselinez: there is no such folder. Name the folder of the baseline files, or leave "
-        "--baselines out for that of a run that is started here.\n"
+        "ERROR: --baselines=baselinez: there is no such folder. Did you mean baselines? Name the folder of the "
+        "baseline files, or leave --baselines out for that of a run that is started here.\n"
     )
 
 

@@ -222,6 +222,7 @@ def test_a_damaged_published_table_ends_a_run_before_its_first_test(project, pyt
 def test_what_was_measured_is_told_though_a_published_table_was_damaged_meanwhile(project, pytester):
     harm = 'from pathlib import Path\n\n        Path("base/published").mkdir(parents=True)'
     damaging = ONE.replace("bench(runner)", f'bench(runner)\n        {harm}\n        Path("{TABLE}").write_text("{{")')
+    (pytester.path / "base").mkdir()
     result = project(damaging, *ELSEWHERE)
     result.assert_outcomes(passed=1)
     assert result.ret == 0

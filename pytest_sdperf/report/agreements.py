@@ -34,6 +34,18 @@ def agreement_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Li
         yield from wrapped(text, width=width, first=INDENT, rest=INDENT)
 
 
+def agreement_cells(reports: Iterable[CaseReport]) -> Iterator[tuple[str, ...]]:
+    """Yield what was compared, error, limit and verdict of each agreement, each metric of an image on its own."""
+    compared = [report for report in reports if report.agreements]
+    several = batches_differ(report.case for report in compared)
+    for report in compared:
+        for one in report.agreements:
+            distance = one.metric == RELATIVE_L2
+            error = f"{one.error:.2e}" if distance else spelled(one.metric, one.error)
+            limit = f"{one.limit:.2e}" if distance else bound(one.metric, one.limit)
+            yield _label(report, one, batch=several).strip(), error, limit, one.outcome.value
+
+
 def _drift_legend(agreements: Sequence[Agreement]) -> Iterator[str]:
     """Say what a drift is, and what limits it."""
     limits = {
@@ -99,19 +111,23 @@ def _with_metrics(row: Row, metrics: Sequence[Agreement]) -> Row:
 
 
 def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> Row:
+    finite = math.isfinite(agreement.error) and agreement.limit > 0
+    used = share(agreement.error / agreement.limit) if finite else "-"
+    numbers = (f"{agreement.error:.2e}", f"{agreement.limit:.2e}", used)
+    label = _label(report, agreement, batch=batch)
+    if agreement.passed:
+        return Row(label, numbers, (), "; ".join(filter(None, (_step(agreement), _images(agreement), _own(agreement)))))
+    return Row(label, numbers, ("red",), _failing(agreement))
+
+
+def _label(report: CaseReport, agreement: Agreement, *, batch: bool) -> str:
     case, level = report.case_of(agreement.side), agreement.level
     what = case.component if level in ("component", case.component) else f"{case.component} {level}"
     if level == DRIFT:
         what = f"{what} to {agreement.floating}"
     if agreement.roundings > 1:
         what = f"{what} of {agreement.roundings} roundings"
-    finite = math.isfinite(agreement.error) and agreement.limit > 0
-    used = share(agreement.error / agreement.limit) if finite else "-"
-    numbers = (f"{agreement.error:.2e}", f"{agreement.limit:.2e}", used)
-    label = case_label(case, what, batch=batch, side=agreement.side)
-    if agreement.passed:
-        return Row(label, numbers, (), "; ".join(filter(None, (_step(agreement), _images(agreement), _own(agreement)))))
-    return Row(label, numbers, ("red",), _failing(agreement))
+    return case_label(case, what, batch=batch, side=agreement.side)
 
 
 def _step(agreement: Agreement) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.labels import engine_label
+from pytest_sdperf.report.agreements import agreement_cells
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.cells import HEADINGS, cells_of
 from pytest_sdperf.report.findings import count_line, gap_texts
@@ -18,6 +19,7 @@ from pytest_sdperf.values import Case
 from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 _COLUMNS = ("model", "component", "optimization", "engine", "batch", *(heading.strip() for heading in HEADINGS))
+_AGREEMENT = ("compared", "error", "limit", "verdict")
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#])")
 
 
@@ -52,6 +54,7 @@ def _lines(reports: Sequence[CaseReport], run: RunInfo, *, title: str, problems:
         yield ""
         yield f"**INVALID** {escaped(problem)}"
     yield from _table(reports)
+    yield from _agreements(reports)
     yield from _findings(reports)
 
 
@@ -76,6 +79,17 @@ def _table(reports: Sequence[CaseReport]) -> Iterator[str]:
         about = [report for report in reports if report.case.key == key]
         cells = cells_of(about, disagrees=any(concerns(gate, case) for gate in wrong))
         yield from _row((*_named(case), *(text.strip() for text in cells.texts)))
+
+
+def _agreements(reports: Sequence[CaseReport]) -> Iterator[str]:
+    """Yield one row per agreement: they are judged by no baseline, and a case may have no other verdict."""
+    rows = list(agreement_cells(reports))
+    if rows:
+        yield from ("", "### Agreement", "")
+        yield from _row(_AGREEMENT)
+        yield from _rule(len(_AGREEMENT))
+        for cells in rows:
+            yield from _row(cells)
 
 
 def _named(case: Case) -> tuple[str, ...]:

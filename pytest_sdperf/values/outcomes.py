@@ -11,6 +11,35 @@ from typing import Any
 SCORES = ("right", "clearness", "shift")  # of pictures
 
 
+class Outcome(Enum):
+    """The verdicts, worst last.
+
+    HELD, IMPROVED, NEW, GAP and REGRESSED compare with something stored, or, in an A/B, with side A in its place.
+    PASSED and FAILED need nothing stored: their limit is derived. NOT MEASURED is what a time budget had no room for.
+    """
+
+    PASSED = "PASSED"
+    HELD = "HELD"
+    IMPROVED = "IMPROVED"
+    NEW = "NEW"
+    GAP = "GAP"
+    NOT_MEASURED = "NOT MEASURED"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    INVALID = "INVALID"
+    REGRESSED = "REGRESSED"
+    FAILED = "FAILED"
+
+    @property
+    def rank(self) -> int:
+        """Its place in this order: the worst has the highest."""
+        return list(Outcome).index(self)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it is the build's own fault: exit status 1."""
+        return self in (Outcome.REGRESSED, Outcome.FAILED)
+
+
 @dataclasses.dataclass(frozen=True)
 class Step:
     """The latents after one UNet call, against those of the reference after as many.
@@ -52,6 +81,7 @@ class Agreement:
         steps: Every step, in order; empty for other levels.
         roundings: How many roundings of the initial latents the yardstick is the largest error of.
         side: Of an A/B, whose outputs these are: `A` or `B`; empty for none.
+        outcome: `PASSED` or `FAILED`: nothing stored says anything of it. It follows from error and limit.
     """
 
     level: str
@@ -69,21 +99,23 @@ class Agreement:
     steps: tuple[Step, ...] = ()
     roundings: int = 1
     side: str = ""
+    outcome: Outcome = dataclasses.field(init=False, default=Outcome.FAILED)
+
+    def __post_init__(self) -> None:
+        """Say in a field, so that it is in the file of results, what the numbers mean."""
+        object.__setattr__(self, "outcome", Outcome.PASSED if self.passed else Outcome.FAILED)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Agreement:
-        """Rebuild an agreement from JSON data."""
-        return cls(**{**data, "steps": tuple(Step(**step) for step in data.get("steps", ()))})
+        """Rebuild an agreement from JSON data, also where a text stands for a number that is not finite."""
+        given = {name: value for name, value in data.items() if name != "outcome"}
+        numbers = {name: float(data[name]) for name in ("error", "yardstick", "limit")}
+        return cls(**{**given, **numbers, "steps": tuple(Step(**step) for step in data.get("steps", ()))})
 
     @property
     def passed(self) -> bool:
         """Whether the error is within a finite limit. NaN never passes, nor anything where torch itself overflows."""
         return math.isfinite(self.limit) and self.error <= self.limit
-
-    @property
-    def outcome(self) -> Outcome:
-        """PASSED or FAILED: nothing stored says anything of it."""
-        return Outcome.PASSED if self.passed else Outcome.FAILED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,35 +199,6 @@ class Semantics:
     def windows(self) -> tuple[Window, ...]:
         """The scores."""
         return (self.right, self.clearness, self.shift)
-
-
-class Outcome(Enum):
-    """The verdicts, worst last.
-
-    HELD, IMPROVED, NEW, GAP and REGRESSED compare with something stored, or, in an A/B, with side A in its place.
-    PASSED and FAILED need nothing stored: their limit is derived. NOT MEASURED is what a time budget had no room for.
-    """
-
-    PASSED = "PASSED"
-    HELD = "HELD"
-    IMPROVED = "IMPROVED"
-    NEW = "NEW"
-    GAP = "GAP"
-    NOT_MEASURED = "NOT MEASURED"
-    INCONCLUSIVE = "INCONCLUSIVE"
-    INVALID = "INVALID"
-    REGRESSED = "REGRESSED"
-    FAILED = "FAILED"
-
-    @property
-    def rank(self) -> int:
-        """Its place in this order: the worst has the highest."""
-        return list(Outcome).index(self)
-
-    @property
-    def wrong(self) -> bool:
-        """Whether it is the build's own fault: exit status 1."""
-        return self in (Outcome.REGRESSED, Outcome.FAILED)
 
 
 _QUIET = (Outcome.PASSED, Outcome.HELD, Outcome.NEW, Outcome.NOT_MEASURED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 from hypothesis import given
@@ -80,9 +81,34 @@ def test_disagreements_and_problems_come_first():
     text = markdown_text(reports, RUN, title="r.json", problems=("nothing | was measured",))
     assert "**INVALID** nothing \\| was measured\n" in text
     assert "| 10.0 ms | 0.0 % | 500 | 400 | FAILED |\n" in text
+    assert "\n### Agreement\n\n" in text
     assert text.endswith(
         "### Findings\n\n- **FAILED** a::agrees disagrees with the reference: error 4.00e-03, limit 2.00e-03\n"
     )
+
+
+def test_agreements_say_whether_they_passed():
+    whole = case(component="pipeline", steps=4, scheduler="pndm")
+    image = Agreement("image", "relative-l2", 1.2e-3, 3e-3, 6e-3, "float16", "float32")
+    psnr = Agreement("image", "psnr", 0.04, 0.01, 0.02, "float16", "float32")
+    near = Agreement("component", "relative-l2", 1e-3, 1e-3, 2e-3, "float16", "float32", side="A")
+    far = dataclasses.replace(near, error=math.nan, side="B")
+    reports = [
+        CaseReport("a::image", whole, agreements=(image, psnr)),
+        CaseReport("a::sides", CASE, agreements=(near, far), other=PIPED),
+    ]
+    text = markdown_text(reports, RUN, title="r.json")
+    assert text[text.index("### Agreement") : text.index("### Findings")].splitlines() == [
+        "### Agreement",
+        "",
+        "| compared | error | limit | verdict |",
+        "|---|---|---|---|",
+        "| sd15-thin pipeline image fp16 (ort) ort-cpu | 1.20e-03 | 6.00e-03 | PASSED |",
+        "| sd15-thin pipeline image fp16 (ort) ort-cpu | PSNR 28.0 dB | at least 34.0 dB | FAILED |",
+        "| A: sd15-thin unet fp16 (ort) ort-cpu | 1.00e-03 | 2.00e-03 | PASSED |",
+        r"| B: sd15-thin unet fmha (ort) ort-cpu:providers=a\|b | nan | 2.00e-03 | FAILED |",
+        "",
+    ]
 
 
 def test_what_a_test_left_out_is_said_where_it_judged_something_else():

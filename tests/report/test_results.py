@@ -60,6 +60,35 @@ def test_the_file_holds_everything_and_nothing_private(tmp_path):
     check(data, identity())
 
 
+@pytest.mark.parametrize(
+    ("error", "limit", "word"),
+    [
+        (1.0, 2.0, "PASSED"),
+        (2.0, 2.0, "PASSED"),
+        (2.1, 2.0, "FAILED"),
+        (math.nan, 2.0, "FAILED"),
+        (1.0, math.inf, "FAILED"),
+        (math.inf, math.inf, "FAILED"),
+    ],
+)
+@pytest.mark.parametrize("level", ["component", "steps", "image", "drift"])
+def test_every_agreement_says_in_a_word_what_its_numbers_mean(tmp_path, level, error, limit, word):
+    agreement = dataclasses.replace(AGREEMENT, level=level, error=error, limit=limit)
+    results = dataclasses.replace(saved(), reports=(CaseReport("a::b", CASE, agreements=(agreement,)),))
+    path = tmp_path / "results.json"
+    write_results(path, results)
+    data = json.loads(path.read_text(encoding="utf-8"))
+    (written,) = data["reports"][0]["agreements"]
+    assert (written["outcome"], agreement.outcome.value) == (word, word)
+    # It follows from the numbers, whatever a file says: one of an earlier version says nothing.
+    for said in ("PASSED", "FAILED", None):
+        written.pop("outcome", None)
+        written |= {"outcome": said} if said else {}
+        path.write_text(json.dumps(data), encoding="utf-8")
+        assert read_results(path).reports[0].agreements[0].outcome.value == word
+        assert Agreement.from_json(written).outcome.value == word
+
+
 def test_environment_values_may_be_secrets():
     data = results_data(saved())
     assert data["settings"]["selection"]["engines"][0]["env"] == ["HF_TOKEN"]

@@ -14,7 +14,15 @@ import pytest
 
 from pytest_sdperf.comparing.where import sentence
 from pytest_sdperf.comparing.words import sentences
-from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError, WorkerError
+from pytest_sdperf.errors import (
+    BuildError,
+    NoReferenceError,
+    OutOfMemoryError,
+    SdperfError,
+    UnsupportedGraphError,
+    UnsupportedOptionError,
+    WorkerError,
+)
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.judging.fitness import ended, no_memory
 from pytest_sdperf.judging.policy import Policy
@@ -140,6 +148,11 @@ class Recorder:
         if how != "pass":
             self._due(_text(verdicts), fails=how == "fail")
 
+    def ended(self, verdict: Verdict, text: str) -> None:
+        """Record what an error means that ended the test, and let it fail with a text."""
+        self.verdicts([verdict])
+        self._due(text, fails=True)
+
     def leave_out(self, look: str, why: str) -> None:
         """Skip the test because it cannot look at something; where it looks at something else, too, when it ends.
 
@@ -242,31 +255,30 @@ def deliver_agreements(agreements: Sequence[Agreement], located: Located | None 
         raise DisagreementFailed("\n".join(filter(None, [*lines, where])), pytrace=False)
 
 
-def out_of_time(report: pytest.TestReport, error: BaseException | None) -> Verdict | None:
-    """Return the verdict on a test that failed because a process took too long, also one that only builds.
+def verdict_of(error: SdperfError) -> Verdict | None:
+    """Return the verdict that an error means wherever a test meets it; None where it says nothing of its case.
 
-    A measurement says so by itself. The machine may have been busy, or the time too short: nothing about the case was
-    found out.
+    A measurement says so by itself. Of a process that took too long, also one that only builds, the machine may have
+    been busy or the time too short: nothing about the case was found out.
     """
-    if not (report.failed and isinstance(error, WorkerError) and error.reason == "timeout"):
-        return None
-    return ended(Failure(error.reason, str(error), error.tail), metric="run")
+    if isinstance(error, WorkerError) and error.reason == "timeout":
+        return ended(Failure(error.reason, str(error), error.tail), metric="run")
+    if isinstance(error, BuildError | UnsupportedGraphError | UnsupportedOptionError):
+        return ended(Failure("refused", str(error)), metric="run")
+    return None
 
 
-def attach(
-    report: pytest.TestReport, found: CaseReport | None, error: BaseException | None, *, late: Verdict | None
-) -> None:
+def attach(report: pytest.TestReport, found: CaseReport | None, error: BaseException | None) -> None:
     """Attach what a test recorded to its report, and why it failed where no verdict says it.
 
     Args:
         report: Of the test.
         found: What it recorded; None where it has no case.
         error: What ended it.
-        late: What `out_of_time` said about that.
     """
     if found is None:
         return
-    by_verdict = isinstance(error, VerdictFailed) or late is not None
+    by_verdict = isinstance(error, VerdictFailed)
     if report.failed and not by_verdict and not isinstance(error, DisagreementFailed):
         lines = str(error).strip().splitlines() if error is not None else []
         found = dataclasses.replace(found, problem=lines[0] if lines else "the test failed")

@@ -12,7 +12,7 @@ import pytest
 from pytest_sdperf.errors import CacheError, SdperfError, WorkerError
 from pytest_sdperf.hooks import time_budget
 from pytest_sdperf.hooks.attempts import check_first
-from pytest_sdperf.hooks.delivery import Recorder, attach, deliver_due, out_of_time, recorded, take_due
+from pytest_sdperf.hooks.delivery import Recorder, attach, deliver_due, recorded, take_due, verdict_of
 from pytest_sdperf.planning.builds import builds_of_run
 from pytest_sdperf.planning.space import space_of
 from pytest_sdperf.report.case_report import CaseReport
@@ -22,10 +22,12 @@ from pytest_sdperf.running.run_results import Results
 from pytest_sdperf.running.session import Session, session_of
 from pytest_sdperf.selection.items import case_of, is_skipped, narrows, uses_our_case
 from pytest_sdperf.selection.purposes import measures, purpose_of
+from pytest_sdperf.values import Case
 
 NAME = "sdperf-reporter"
 _COLLECTION = "sdperf_collection"
 NOT_DELIVERED = "verdict, which gave way to the failure above"
+_ENDED = pytest.StashKey[bool]()  # by an error in a fixture, which is a verdict
 DOOR_FAILED = 3  # pytest's own status for an internal error: results could not be kept
 
 
@@ -97,16 +99,32 @@ class Reporter:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Let a test fail by what was measured for it, also if it is skipped before it begins."""
+        """Let a test fail by what was measured for it, also if it is skipped before it begins.
+
+        Where a fixture meets an error that is a verdict on the case, the test fails with that when it is called.
+        """
         check_first(item)
         with failing_first(item):
-            return (yield)
+            try:
+                return (yield)
+            except SdperfError as error:
+                if not self._is_verdict(item, error):
+                    raise
+                item.stash[_ENDED] = True
+                return None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
         """Deliver the verdicts of a test when it ends: what it asserts by itself comes first."""
-        with failing_first(item):
-            done = yield
+        if item.stash.get(_ENDED, False):  # its fixtures are not there
+            deliver_due(item)
+        try:
+            with failing_first(item):
+                done = yield
+        except SdperfError as error:
+            if not self._is_verdict(item, error):
+                raise
+            done = None
         deliver_due(item)
         return done
 
@@ -124,18 +142,14 @@ class Reporter:
         """Attach what the test recorded; show an error that is addressed to the user without a traceback."""
         report = yield
         error = call.excinfo.value if call.excinfo else None
-        case, late = case_of(item), out_of_time(report, error)
-        if case is not None and late is not None:
-            Recorder(item, case).verdicts([late])
-            report.longrepr = f"{late.outcome.value}: {late.text}"
-        elif isinstance(error, SdperfError) and report.failed:
+        if isinstance(error, SdperfError) and report.failed:
             tail = f"\n{error.tail}" if isinstance(error, WorkerError) and error.tail else ""
             report.longrepr = self._once(f"{error}{tail}", item.nodeid)
         if report.when == "call" or not report.passed:
             told = take_due(item)  # what has not been said by now gave way to something of the test's own
             if told and report.failed:
                 report.sections.append((NOT_DELIVERED, told))
-            attach(report, recorded(item) or self._failed(item, report), error, late=late)
+            attach(report, recorded(item) or self._failed(item, report), error)
         return report
 
     def _once(self, text: str, nodeid: str) -> str:
@@ -143,14 +157,27 @@ class Reporter:
         first = self._told.setdefault(text, nodeid)
         return text if first == nodeid else f"the same error as at {first}"
 
+    def _is_verdict(self, item: pytest.Item, error: SdperfError) -> bool:
+        """Whether an error is a verdict on the case of a test; then it is recorded, and due when the test ends."""
+        verdict, case = verdict_of(error), self._case_of(item)
+        if verdict is None or case is None:
+            return False
+        told = self._once(f"{verdict.outcome.value}: {verdict.text}", item.nodeid)
+        Recorder(item, case).ended(verdict, told)
+        return True
+
     def _failed(self, item: pytest.Item, report: pytest.TestReport) -> CaseReport | None:
         """Return the report of a test that failed before it recorded anything; None where it has no case."""
+        case = self._case_of(item)
+        return CaseReport(item.nodeid, case) if case is not None and report.failed else None
+
+    def _case_of(self, item: pytest.Item) -> Case | None:
+        """Return the case of a test, completed where that is possible; None where it has none."""
         case = case_of(item)
-        if case is None or not report.failed:
-            return None
-        with contextlib.suppress(SdperfError):  # the user's own pipeline may be what fails
-            case = session_of(self._config).completed(case)
-        return CaseReport(item.nodeid, case)
+        if case is not None:
+            with contextlib.suppress(SdperfError):  # the user's own pipeline may be what fails
+                case = session_of(self._config).completed(case)
+        return case
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take over what a test found out."""

@@ -31,10 +31,9 @@ def finding_lines(
         if outcome is Outcome.GAP and not every:
             yield from (Line(text, (*STYLES[outcome], "bold")) for text in gap_texts(reports, more="pytest -v"))
             continue
-        for report in reports:
-            found = [verdict for verdict in report.verdicts if verdict.outcome is outcome and verdict.told]
-            if found:
-                yield Line(f"{outcome.value} {report.nodeid}", (*STYLES.get(outcome, ()), "bold"))
+        for nodeids, found in _alike(reports, outcome):
+            for nodeid in nodeids:
+                yield Line(f"{outcome.value} {nodeid}", (*STYLES.get(outcome, ()), "bold"))
             for verdict in found:
                 yield from _sentence(verdict, width=width)
     yield from _not_measured(reports, width=width)
@@ -49,6 +48,17 @@ def finding_lines(
         yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
     yield from _replaced(reports, width=width)
     yield from _disturbed(reports, width=width)
+
+
+def _alike(reports: Sequence[CaseReport], outcome: Outcome) -> Iterator[tuple[list[str], Sequence[Verdict]]]:
+    """Yield the verdicts of an outcome, and the tests that have just these: a build that cannot be made ends many."""
+    told: dict[tuple[object, ...], tuple[list[str], Sequence[Verdict]]] = {}
+    for report in reports:
+        found = [verdict for verdict in report.verdicts if verdict.outcome is outcome and verdict.told]
+        if found:
+            words = tuple((verdict.sentence, verdict.code, tuple(verdict.details)) for verdict in found)
+            told.setdefault(words, ([], found))[0].append(report.nodeid)
+    yield from told.values()
 
 
 def gap_texts(reports: Sequence[CaseReport], *, more: str) -> Iterator[str]:

@@ -138,7 +138,7 @@ def test_a_build_that_hangs_is_invalid_also_where_nothing_is_measured(acme):
     model = acme.path / "dense_model.py"
     model.write_text(model.read_text().replace("drawn = {}", "import time; time.sleep(600)"))
     result = acme.run("--sdperf-build-timeout=2")
-    result.assert_outcomes(errors=1)
+    result.assert_outcomes(failed=1)
     assert result.ret == 10
     (verdict,) = acme.verdicts("run")
     assert (verdict["outcome"], verdict["code"], verdict["sentence"]) == ("INVALID", "worker-timeout", TOO_LATE)

@@ -271,9 +271,9 @@ def test_what_shows_only_later_is_told_at_the_first_test_and_named_at_the_others
     pytester.makepyfile(TESTS)
     cache = f"--sdperf-cache-dir={pytester.path / 'cache'}"
     result = sdperf("--sdperf-onnx-dir=given", *OF_TINY, "-k", "counts", cache)
-    assert result.ret == 1
+    assert result.ret == 10
     path = pytester.path / "given/unet/model.onnx"
-    whole = [line for line in result.outlines if line.startswith(f"{path} cannot be used: the ONNX checker refuses")]
+    whole = [line for line in result.outlines if line.startswith(f"INVALID: {path} cannot be used: the ONNX checker")]
     same = [line for line in result.outlines if line.startswith("the same error as at ")]
     assert (len(whole), len(same)) == (1, 1)
     assert "::test_counts[tiny-unet" in same[0]

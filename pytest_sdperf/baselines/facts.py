@@ -44,6 +44,11 @@ class _ChangedInputs(TypedDict):
     wrong: str
 
 
+class _Answer(TypedDict):
+    digest: str
+    promised: bool
+
+
 class _Compile(TypedDict, total=False):
     graphs: Count
     graph_breaks: Count
@@ -82,6 +87,7 @@ class _OfComponent(TypedDict, total=False):
 class Known(_OfComponent, total=False):
     """Of one process: those of its component, or of each of its components, and of what it ran as a whole."""
 
+    answer: _Answer
     components: dict[str, _OfComponent]
     host_waits: _HostWaits | None
     kernels: dict[str, _Launches]

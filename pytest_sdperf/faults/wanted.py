@@ -24,6 +24,7 @@ REQUEST = "--model=shapes --engine=torch --component=pipeline --optimization=fp3
 PICTURES = "--engine=torch --optimization=fp32 --prompts=4"
 MORE_PICTURES = "--engine=torch --optimization=fp32 --prompts=8"  # for what only moves things, by a pixel
 MEASURED = f"{TEXT_RAW} --processes=1 --max-processes=1"
+TWICE = f"{TEXT_RAW} --processes=2 --max-processes=2"  # for what only processes beside each other show
 ON_GPU = "--gpu=auto --model=shapes --engine=ort-cuda --component=text_encoder --optimization=fp16"
 # A case of its own: where its baseline has three processes, noise may regress what others measure with one.
 TIMED = f"{TEXT_RAW} --batch-size=2 --processes=3 --max-processes=3"

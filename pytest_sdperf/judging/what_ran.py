@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_sdperf.baselines.stored import StoredCase
+from pytest_sdperf.judging.answers import judge_answers
 from pytest_sdperf.judging.fitness import invalid
 from pytest_sdperf.judging.policy import Policy
 from pytest_sdperf.judging.words import capital, component
@@ -59,7 +60,7 @@ def judge_what_ran(
         for verdict in verdicts:
             if verdict is not None and _worse(verdict, found.get(verdict.metric)):
                 found[verdict.metric] = verdict
-    return tuple(found.values())
+    return tuple(filter(None, (*found.values(), judge_answers(measurement))))
 
 
 def _worse(one: Verdict, other: Verdict | None) -> bool:

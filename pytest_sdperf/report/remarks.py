@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from pytest_sdperf.judging.answers import remark_of
 from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.columns import INDENT, batches_differ, case_label
 from pytest_sdperf.report.line import Line, wrapped
@@ -26,7 +27,7 @@ def remark_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]
     sides = [(side, one) for report in reports for side, one in report.measurements.items()]
     several = batches_differ(one.case for _, one in sides)
     for side, one in sides:
-        for remark in dict.fromkeys(one.remarks):
+        for remark in dict.fromkeys(filter(None, (*one.remarks, remark_of(one)))):
             if not (remark.startswith(_ELSEWHERE) or _is_trifling(remark)):
                 found.setdefault(_NUMBER.sub("#", remark), []).append((remark, one, side))
     for same in found.values():

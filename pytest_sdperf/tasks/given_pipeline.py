@@ -146,10 +146,12 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
         sample = take_sample(call, plan, listener=context.listener, on_cpu=on_cpu)
         facts = _facts(pipeline, arguments)
         if not plan.slowdowns:  # a self-test is about the times alone
-            stages = Stages(on_cpu=on_cpu)
+            stages, made = Stages(on_cpu=on_cpu), list[Any]()
             with observed_parts(pipeline, stages.timed):
-                stages.watch(request)
+                stages.watch(lambda: made.append(request()))
             facts |= stages.facts
+            if made:
+                facts |= _what_ran.answer({IMAGE: images_of(made[0]).cpu().numpy()}, promised=False)
             facts |= _what_ran.of_given_request(
                 call, unet_calls=unet_calls[0], arguments=arguments, folder=context.out_dir
             )

@@ -92,6 +92,8 @@ class Measurement:
         calibration: What the device itself did in the same session; None if nobody measured it.
         turn: When it had its device to itself.
         taken_over: When an interrupted run measured it, in UTC to the minute; empty if this run did.
+        answer: Digest of what a process answered that this run executed for a comparison; empty where there was none.
+            What each timed process answered is in its facts.
     """
 
     case: Case
@@ -109,6 +111,7 @@ class Measurement:
     turn: Turn | None = None
     taken_over: str = ""
     replaced: tuple[Sample, ...] = ()
+    answer: str = ""
 
     @property
     def out_of_memory(self) -> bool:
@@ -150,5 +153,6 @@ class Measurement:
             calibration=Calibration(**calibration) if calibration else None,
             turn=Turn(**turn) if turn else None,
             taken_over=data.get("taken_over", ""),
+            answer=data.get("answer", ""),
             replaced=tuple(Sample.from_json(sample) for sample in data.get("replaced", ())),
         )

@@ -50,7 +50,7 @@ PLAYED = """
     @pytest.fixture
     def runner(case):
         bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"), builder=SimpleNamespace(given=None, reference=None))
-        return SimpleNamespace(case=case, builds=dict, workbench=bench)
+        return SimpleNamespace(case=case, builds=dict, has_outputs=False, workbench=bench)
 
     @pytest.fixture
     def measured(runner, bench):

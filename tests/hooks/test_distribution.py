@@ -75,7 +75,8 @@ MEASURED = """
 
     @pytest.fixture(scope="session")
     def sdperf_runner(sdperf_case, request):
-        return SimpleNamespace(case=sdperf_case, builds=dict, workbench=session_of(request.config).workbench)
+        bench = session_of(request.config).workbench
+        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, workbench=bench)
 """
 TESTS = """
     def test_speed(bench, runner):

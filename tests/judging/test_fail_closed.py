@@ -32,8 +32,8 @@ PLAYED = """
 
     @pytest.fixture(scope="session")
     def sdperf_runner(sdperf_case):
-        device = SimpleNamespace(kind="cpu")
-        return SimpleNamespace(case=sdperf_case, builds=dict, workbench=SimpleNamespace(device=device))
+        bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"))
+        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, workbench=bench)
 """
 ONE = """
     import pytest

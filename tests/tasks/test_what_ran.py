@@ -10,6 +10,7 @@ from fake_profiler import FLASH, GEMM, launched, replayed
 
 from pytest_sdperf.contracts import Runner
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
+from pytest_sdperf.files.arrays import digest_of
 from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.sampling.kernels import NONE_ON_CPU
 from pytest_sdperf.tasks import _what_ran
@@ -101,7 +102,13 @@ def test_no_graph_was_asked_for(gpu, tmp_path):
 
 def test_on_a_cpu(tmp_path):
     facts = component(ProbeRunner([], []), {}, tmp_path, device_kind="cpu")
-    assert facts == {"changed_inputs": RIGHT, "kernels_not_available": NONE_ON_CPU}
+    answer = {"digest": digest_of(MODEL.expected(INPUTS)), "promised": True}
+    assert facts == {"answer": answer, "changed_inputs": RIGHT, "kernels_not_available": NONE_ON_CPU}
+
+
+def test_the_answer_is_that_to_the_inputs_of_the_case_and_promised_where_the_engine_says_so(gpu, tmp_path):
+    facts = component(ProbeRunner(gpu, []), {}, tmp_path)
+    assert facts["answer"] == {"digest": digest_of(MODEL.expected(INPUTS)), "promised": False}
 
 
 def test_where_the_profiler_sees_nothing_it_is_not_known_whether_a_graph_was_replayed(gpu, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from pytest_sdperf.faults.wanted import (
     REQUEST,
     TEXT_ENCODER,
     TEXT_RAW,
+    TWICE,
     UNET,
     failed,
     invalid,
@@ -101,6 +103,18 @@ def without_one(outputs: Changed, call: int) -> Changed:
     return dict(list(outputs.items())[1:])
 
 
+def with_a_bit_of_the_process(outputs: Changed, call: int) -> Changed:
+    import numpy as np
+
+    def changed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        flat = array.copy().reshape(-1)
+        number = os.getpid() % flat.size
+        flat[number] = np.nextafter(flat[number], flat.dtype.type(np.inf))
+        return flat.reshape(array.shape)
+
+    return {name: changed(array) for name, array in outputs.items()}
+
+
 class FirstTimestep:
     """Freezes the timestep: a graph in which it became a constant."""
 
@@ -165,6 +179,17 @@ FAULTS = (
         "Two output buffers take turns, and the one that is read is that of the call before.",
         Place.RUNNER, FormerCall, invalid("answers-wrong", _STALE),
         TEXT_ENCODER, MEASURED,
+    ),
+    Fault(
+        "runtime-answer-of-each-process",
+        "Each process draws its kernels anew, and rounds one number of its answers in another way than the others.",
+        Place.RUNNER, answering(after=with_a_bit_of_the_process),
+        failed(
+            "bits-differ",
+            "Text encoder: # answers in # processes to the same inputs, and ort-cpu promises equal bits for equal "
+            "calls on this kind of device.",
+        ),
+        TEXT_ENCODER, TWICE,
     ),
     Fault(
         "runtime-every-second-step-reused",

@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from pins import moved, pins
 
 HERE = Path(__file__).parent
 SEED = random.randrange(2**32)
@@ -29,21 +30,10 @@ LOOKING_S = 120.0  # as long as packages are put back, each of which takes as lo
 
 def differing() -> dict[str, tuple[str, str]]:
     """Return the installed and the pinned version of each package where they differ, those of pyproject.toml first."""
-    lines = HERE.joinpath("cpu.txt").read_text(encoding="utf-8").splitlines()
-    pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
-    pinned = {
-        canonicalize_name(pin.name): str(pin.specifier).removeprefix("==")
-        for pin in pins
-        if pin.marker is None or pin.marker.evaluate()
-    }
-    installed = {canonicalize_name(one.name): one.version for one in metadata.distributions()}
+    pinned = pins(HERE / "cpu.txt")
     named = {canonicalize_name(Requirement(line).name) for line in metadata.requires("pytest-sdperf") or ()}
-    moved = {
-        name: (version, pinned[name])
-        for name, version in installed.items()
-        if name in pinned and version.partition("+")[0] != pinned[name]
-    }
-    return {name: moved[name] for name in sorted(moved, key=lambda name: (name not in named, name))}
+    newer = {name: (version, pinned[name]) for name, version in moved(pinned).items() if name in pinned}
+    return {name: newer[name] for name in sorted(newer, key=lambda name: (name not in named, name))}
 
 
 def failing(tests: list[str], *, instead: Path | None = None) -> list[str] | None:
@@ -68,10 +58,10 @@ def failing(tests: list[str], *, instead: Path | None = None) -> list[str] | Non
         return [f"{case.get('file')}::{case.get('name')}" for case in broken]
 
 
-def culprit(broken: list[str], moved: dict[str, tuple[str, str]]) -> str:
+def culprit(broken: list[str], newer: dict[str, tuple[str, str]]) -> str:
     """Return a sentence on the package with whose pinned version everything that failed passes."""
     end = time.monotonic() + LOOKING_S
-    for name, (newest, pinned) in moved.items():
+    for name, (newest, pinned) in newer.items():
         if time.monotonic() > end:
             return f"which package did it was not found within {LOOKING_S:.0f} s"
         with tempfile.TemporaryDirectory() as folder:
@@ -83,8 +73,8 @@ def culprit(broken: list[str], moved: dict[str, tuple[str, str]]) -> str:
 
 def main() -> None:
     """Run, and tell."""
-    moved = differing()
-    print("newer than constraints/cpu.txt:", ", ".join(f"{name} {new} ({old})" for name, (new, old) in moved.items()))
+    newer = differing()
+    print("newer than constraints/cpu.txt:", ", ".join(f"{name} {new} ({old})" for name, (new, old) in newer.items()))
     broken = failing(sys.argv[1:])
     if broken is None:
         print(f"newest: pytest could not run these tests (seed {SEED})")
@@ -92,7 +82,7 @@ def main() -> None:
         print(f"newest: nothing broke (seed {SEED})")
     else:
         print(f"newest: {len(broken)} tests broke (seed {SEED}):", *broken, sep="\n  ")
-        print(f"newest: {culprit(broken, moved)}")
+        print(f"newest: {culprit(broken, newer)}")
 
 
 if __name__ == "__main__":

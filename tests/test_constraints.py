@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import configparser
 import os
-import re
+import sys
 import sysconfig
 import tomllib
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -16,26 +15,19 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "constraints"
+
+sys.path.append(str(FOLDER))
+
+from pins import is_for_here, moved, pins  # noqa: E402 - a program of tox, no package
+
 # pip and setuptools of a new environment come with virtualenv, which has a version like everything else.
 OF_VIRTUALENV = {"pip", "setuptools"}
 OURS = "pytest-sdperf"
 
 
-def pins(file: Path) -> dict[str, str]:
-    """Return the version of each package that a file of constraints has for this Python and platform."""
-    lines = (line for line in file.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#"))
-    found = [requirement for line in lines if (requirement := Requirement(line)) and _is_for_here(requirement)]
-    assert all(re.fullmatch(r"==[^*]+", str(requirement.specifier)) for requirement in found)
-    return {canonicalize_name(requirement.name): str(requirement.specifier).removeprefix("==") for requirement in found}
-
-
-def _is_for_here(requirement: Requirement) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate()
-
-
 def names(requirements: list[str]) -> set[str]:
     """Return the packages that requirements name for this Python and platform."""
-    return {canonicalize_name(one.name) for one in map(Requirement, requirements) if _is_for_here(one)}
+    return {canonicalize_name(one.name) for one in map(Requirement, requirements) if is_for_here(one)}
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +38,8 @@ def project() -> dict[str, object]:
 @pytest.mark.skipif("TOX_ENV_NAME" not in os.environ, reason="this environment was not made by tox")
 def test_every_package_that_is_installed_is_pinned() -> None:
     pinned = pins(FOLDER / os.environ.get("SDPERF_TEST_CONSTRAINTS", "cpu.txt"))
-    folder = sysconfig.get_paths()["purelib"]  # setuptools brings packages of its own in a folder below
-    installed = {canonicalize_name(one.name): one.version for one in metadata.distributions(path=[folder])}
-    # A local version such as 2.13.0+cpu is another build of the same release.
-    moved = {name: version for name, version in installed.items() if pinned.get(name) != version.partition("+")[0]}
-    assert {name: moved[name] for name in sorted(moved) if name not in {OURS, *OF_VIRTUALENV}} == {}
+    found = moved(pinned)
+    assert {name: found[name] for name in sorted(found) if name not in {OURS, *OF_VIRTUALENV}} == {}
 
 
 @pytest.mark.parametrize(("file", "extra"), [("cpu", "cpu"), ("cuda", "cuda"), ("oldest", "cpu")])
@@ -85,3 +74,24 @@ def test_no_environment_of_tox_installs_a_package_that_is_not_pinned() -> None:
         if name != "testenv:newest" and "deps" in section:
             assert names(section["deps"].split()) <= set(pins(FOLDER / "oldest.txt")), name
             assert "PIP_CONSTRAINT = {tox_root}/constraints/oldest.txt" in section["set_env"], name
+
+
+def test_a_line_that_pins_nothing_is_refused(tmp_path) -> None:
+    file = tmp_path / "some.txt"
+    file.write_text("# tox -e pin\n\nOne_Name==1.0\nother==2.0 ; python_version < '3'\n")
+    assert pins(file) == {"one-name": "1.0"}
+    file.write_text("some>=1.0\n")
+    with pytest.raises(ValueError) as raised:
+        pins(file)
+    assert str(raised.value) == f"{file}: some>=1.0 is no pin. Type `tox -e pin`, which writes the file anew."
+
+
+def test_what_setuptools_brings_for_itself_is_not_installed_here(monkeypatch, tmp_path) -> None:
+    """setuptools puts a folder of packages of its own onto sys.path where it is imported."""
+    for folder, name, version in (("site", "mine", "2.0+cpu"), ("site", "other", "1.0"), ("_vendor", "vendored", "9")):
+        place = tmp_path / folder / f"{name}-{version}.dist-info"
+        place.mkdir(parents=True)
+        (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: {"purelib": str(tmp_path / "site")})
+    assert moved({"mine": "2.0", "other": "0.9", "vendored": "8"}) == {"other": "1.0"}

@@ -43,14 +43,10 @@ def judge_latency(measurement: Measurement, stored: StoredCase | None, *, policy
     what = f"{opening(measurement.case)} latency"
     if stored is None:
         return _new(measurement, what, policy=policy)
-    if not stored.sessions:
-        return _unusable(measurement, "it holds no session")
     if measurement.out_of_memory or stored.last.out_of_memory:
         return _out_of_memory(measurement, stored, what)
-    level = [session for session in stored.level(METRIC) if session.samples]
-    problem = _problem(level)
-    if problem:
-        return _unusable(measurement, problem)
+    if not _has_samples(stored):
+        return _unusable(measurement)
     return _against(measurement, stored, what=what, policy=policy)
 
 
@@ -84,23 +80,15 @@ def _new(measurement: Measurement, what: str, *, policy: Policy) -> Verdict:
     return Verdict(Outcome.NEW, "no-baseline", sentence, METRIC, obtained=measurement.latency_s)
 
 
-def _unusable(measurement: Measurement, why: str) -> Verdict:
-    sentence = f"The baseline of {component(measurement.case.component)} latency cannot be used: {why}."
+def _has_samples(stored: StoredCase) -> bool:
+    """Say whether any session of the present level was timed: one may hold nothing but the counts of its graphs."""
+    return any(session.samples for session in stored.level(METRIC))
+
+
+def _unusable(measurement: Measurement) -> Verdict:
+    what = component(measurement.case.component)
+    sentence = f"The baseline of {what} latency cannot be used: no session holds samples."
     return invalid("baseline-unusable", sentence, metric=METRIC)
-
-
-def _problem(level: list[Session]) -> str:
-    """Say why stored sessions cannot be compared with; empty if they can."""
-    if not level:
-        return "no session holds samples"
-    for session in level:
-        for sample in session.samples:
-            if not sample.iterations_s:
-                return f"the session of {session.date} has a sample without times"
-            bad = [time for time in sample.iterations_s if not (math.isfinite(time) and time > 0)]
-            if bad:
-                return f"the session of {session.date} holds a time of {bad[0]:g} s, which no run can take"
-    return ""
 
 
 def _out_of_memory(measurement: Measurement, stored: StoredCase, what: str) -> Verdict:
@@ -108,9 +96,8 @@ def _out_of_memory(measurement: Measurement, stored: StoredCase, what: str) -> V
     if measurement.out_of_memory and stored.last.out_of_memory:
         return Verdict(Outcome.HELD, "oom-as-before", f"{what} is OOM, as in its baseline.", METRIC)
     if measurement.out_of_memory:
-        problem = _problem([session for session in stored.level(METRIC) if session.samples])
-        if problem:
-            return _unusable(measurement, problem)
+        if not _has_samples(stored):
+            return _unusable(measurement)
         expected = _center(stored)
         sentence = f"{what} is OOM: the device ran out of memory where its baseline took {seconds(expected)}{changes}."
         return Verdict(Outcome.REGRESSED, "oom-instead-of-number", sentence, METRIC, expected=expected)
@@ -236,7 +223,7 @@ def _basis(interval: Interval, measurement: Measurement, stored: StoredCase) -> 
 def _drift(obtained: float, stored: StoredCase, *, policy: Policy) -> str:
     """Say how far the anchor is, where the sessions have moved away from it."""
     anchor = stored.anchor
-    if not anchor.samples or anchor.date == stored.sessions[0].date or _problem([anchor]):
+    if not anchor.samples or anchor.date == stored.sessions[0].date:
         return ""
     ratio = obtained / _median(anchor)
     return f"; {percent(ratio)} since the anchor of {anchor.date[:10]}" if abs(ratio - 1) > policy.min_effect else ""

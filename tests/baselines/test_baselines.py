@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sample_values import CASE, case, session, stored
+from sample_values import CASE, case, measurement, session, stored
 
 from pytest_sdperf.baselines.files import locked, pretty, to_text, update, write_atomically
 from pytest_sdperf.baselines.privacy import PrivacyError, identity
 from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase, file_of, read
 from pytest_sdperf.baselines.unused import unused
 from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.judging.verdict import judge
 from pytest_sdperf.values import Sample
 from pytest_sdperf.values.artifact import Artifact, Step
 from pytest_sdperf.values.calibration import Calibration
@@ -227,6 +229,12 @@ PLACE = f'$.cases["{CASE.key}"]'
          f"a session without samples, failure or counts - at `{PLACE}.anchor`"),
         (lambda d: stored_case(d)["sessions"][1]["samples"][0].update(iterations_s=["fast"]),
          f"Expected `float`, got `str` - at `{PLACE}.sessions[1].samples[0].iterations_s[0]`"),
+        (lambda d: stored_case(d)["sessions"][1]["samples"][0].update(iterations_s=[0.01, 0.0]),
+         f"a time of 0 s, which no run can take - at `{PLACE}.sessions[1].samples[0].iterations_s`"),
+        (lambda d: stored_case(d)["anchor"]["samples"][0].update(iterations_s=[-0.01]),
+         f"a time of -0.01 s, which no run can take - at `{PLACE}.anchor.samples[0].iterations_s`"),
+        (lambda d: stored_case(d)["sessions"][1]["samples"][2].update(iterations_s=[]),
+         f"a sample without times - at `{PLACE}.sessions[1].samples[2].iterations_s`"),
         (lambda d: stored_case(d)["sessions"][0].update(smaples=[]),
          f"Object contains unknown field `smaples` - at `{PLACE}.sessions[0]`"),
         (lambda d: stored_case(d)["sessions"][0]["samples"][2].update(laod_s=1),
@@ -243,6 +251,25 @@ PLACE = f'$.cases["{CASE.key}"]'
 def test_structure_errors_name_the_place(path, change, why):
     plant(path, damaged(change))
     assert message_of(path) == f"baseline file {path} is not a baseline: {why}. {TAIL}"
+
+
+@pytest.mark.parametrize(
+    ("change", "metric"),
+    [
+        (lambda session: session.update(samples=[]), "latency"),
+        (lambda session: session["samples"][0].update(first_run_bytes=0), "first-run-memory"),
+        (lambda session: session["samples"][0].update(second_run_bytes=None), "second-run-memory"),
+        (lambda session: session.update(counts={"unet": {}}), "counts"),
+        (lambda session: session.update(counts={"unet": {"::Conv": 0}}), "counts"),
+    ],
+)  # fmt: skip
+def test_what_a_file_may_hold_and_nothing_can_be_judged_by_is_no_baseline(path, change, metric):
+    """Those that `baseline-unusable` is for: everything else that is wrong in a file is refused with its place."""
+    data = json.loads(to_text(Baseline(machine=MACHINE, cases={CASE.key: stored(session())})))
+    change(stored_case(data)["sessions"][0])
+    plant(path, json.dumps(data))
+    verdicts = judge(measurement(), read(path).cases[CASE.key], policy=Policy())
+    assert [one.metric for one in verdicts if one.code == "baseline-unusable"] == [metric]
 
 
 # ----------------------------------------------------------------------------------------------- writing

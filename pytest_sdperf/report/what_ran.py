@@ -115,8 +115,8 @@ def _busy(sample: Sample) -> Iterator[str]:
     if busy_s:
         yield f"the GPU is busy for {seconds(busy_s)} of {seconds(sample.median_s)}"
     wasted = kernels.share_without_tensor_cores(sample)
-    if wasted and wasted >= _WORTH_TELLING:
-        found = sample.facts["kernels_without_tensor_cores"]
+    found = sample.facts.get("kernels_without_tensor_cores")  # results of another version may lack it
+    if wasted and wasted >= _WORTH_TELLING and found:
         each = ", ".join(
             f"{int(entry['count']):,} {kind} ({seconds(entry['seconds'])})" for kind, entry in found.items()
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -120,7 +121,7 @@ def test_what_becomes_of_builds_is_told(tmp_path):
 def test_what_is_built_ahead_leaves_room_for_any_case(sizes, limit):
     rungs = RUNGS[: len(sizes)]
     steps = {rung: (fused(rung, size),) for rung, size in zip(rungs, sizes, strict=True)}
-    settings = Settings(cache_size_bytes=limit)
+    settings = Settings(cache_dir=Path("nothing is here"), cache_size_bytes=limit)
     run = SimpleNamespace(settings=settings, catalog=toy_catalog(), request_of=lambda case: case)
     found = space_of(cases(rungs), Builds(steps), run)
     ahead = sum(1.25 * size for rung, size in zip(rungs, sizes, strict=True) if cases([rung])[0] in found.ahead)

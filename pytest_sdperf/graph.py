@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.errors import BuildError
 from pytest_sdperf.graph_precision import float32_products
+from pytest_sdperf.graph_types import contradiction
 from pytest_sdperf.node_names import ACTIVATION, ATTENTION, SILU, counted_name, domain_of
 
 if TYPE_CHECKING:
@@ -206,7 +207,10 @@ def check_model(path: Path, *, strict: bool = False) -> tuple[str, ...]:
     try:
         onnx.checker.check_model(model, full_check=strict)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
-        raise BuildError(f"the ONNX checker refuses {path.name}: {_first_line(error)}") from error
+        said = _first_line(error)
+        if "TypeInferenceError" in said:  # which says two numbers, and not always where
+            said = contradiction(onnx.load(path, load_external_data=False)) or said
+        raise BuildError(f"the ONNX checker refuses {path.name}: {said}") from error
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4

@@ -261,3 +261,25 @@ def test_hash_does_not_see_where_a_large_constant_lies(tmp_path):
         hashes.add(graph_hash(path))
         (tmp_path / "m.onnx.data").unlink()
     assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"w": "FLOAT16"}, "the weight 'w' is float32, and the graph says float16"),
+        ({"z": "FLOAT16"}, "MatMul 'product' makes 'z' in float32, and the graph says float16"),
+        ({"y": "BFLOAT16", "z": "FLOAT"}, "Relu 'y' makes 'y' in float32, and the graph says bfloat16"),
+    ],
+)
+def test_a_type_that_the_graph_says_wrongly_is_refused_with_its_place(tmp_path, said, told):
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["z"], name="product"), helper.make_node("Relu", ["z"], ["y"])]
+    weight = numpy_helper.from_array(np.ones((4, 4), np.float32), "w")
+    model = onnx.load(_save(tmp_path / "m.onnx", nodes, initializers=[weight]))
+    for name, dtype in said.items():
+        outputs = {value.name: value for value in model.graph.output}
+        value = outputs[name] if name in outputs else model.graph.value_info.add(name=name)
+        value.type.tensor_type.elem_type = getattr(TensorProto, dtype)
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(BuildError) as raised:
+        check_model(tmp_path / "m.onnx", strict=True)
+    assert str(raised.value) == f"the ONNX checker refuses m.onnx: {told}"

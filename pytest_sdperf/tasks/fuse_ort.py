@@ -78,7 +78,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     context.say(f"checking the optimized graph of {component}")
     problems = _write_sites(arguments, path, context)
     try:
-        described = graph.describe(path)
+        described = graph.describe(path, strict=True)
     except BuildError as error:
         raise _ort_failures.invalid(error) from error
     return {**took, "notes": [*summary(notes), *problems], "limits": find_limits(ir.load(path)), **described}
@@ -149,6 +149,7 @@ def _optimize(
             )
             drop_repeated_nodes(model.model.graph)
             drop_round_trips(model.model.graph)
+            drop_types_of_weights(model.model.graph)
         model.save_model_to_file(str(path), use_external_data_format=True)
     except _MISHAPS as error:
         raise _ort_failures.failed(error, switched_on) from error
@@ -225,6 +226,19 @@ def drop_round_trips(proto: Any) -> None:
         read = {name for node in graph.all_nodes(proto) for name in node.input} | {value.name for value in proto.output}
         if name not in read:
             proto.node.remove(casts[name])
+
+
+def drop_types_of_weights(proto: Any) -> None:
+    """Leave the types of weights to the weights themselves, where an export says them a second time.
+
+    The converter says float16 of each, also of one that only float32 nodes read and that it leaves in float32.
+    """
+    weights = {tensor.name for tensor in proto.initializer}
+    kept = [value for value in proto.value_info if value.name not in weights]
+    if len(kept) < len(proto.value_info):
+        copies = [type(value).FromString(value.SerializeToString()) for value in kept]
+        del proto.value_info[:]
+        proto.value_info.extend(copies)
 
 
 def _casts(node: Any, names: Container[str], dtype: int) -> bool:

@@ -84,12 +84,12 @@ def _source(folder: Path, timestep: int, extra=((), {})) -> Path:
 
 def _fuse(
     folder: Path, rungs=("fp32", "fp16"), floating="float16", *, timestep=TensorProto.INT64, float32=("timestep",),
-    extra=((), {}),
+    extra=((), {}), source=_source,
 ):  # fmt: skip
     out = folder / "out"
     out.mkdir()
     arguments = {
-        "source": str(_source(folder, timestep, extra)), "component": "unet", "rungs": list(rungs),
+        "source": str(source(folder, timestep, extra)), "component": "unet", "rungs": list(rungs),
         "floating": floating, "float32": list(float32), "float32_ops": [], "cache_dir": "c",
     }  # fmt: skip
     answer = fuse_ort.run(arguments, TaskContext(out, make_catalog(), Silent(), lambda text: None))
@@ -301,6 +301,39 @@ def test_a_fusion_that_onnxruntime_lacks():
         f"enable_embed_layer_norm, enable_gelu, enable_gelu_approximation, enable_gemm_fast_gelu, enable_group_norm, "
         f"enable_layer_norm, enable_nhwc_conv, enable_packed_kv, enable_packed_qkv, enable_qordered_matmul, "
         f"enable_rotary_embeddings, enable_shape_inference, enable_skip_group_norm, enable_skip_layer_norm."
+    )
+
+
+def test_an_export_that_says_the_types_of_its_weights_stays_valid_where_some_keep_float32(tmp_path):
+    said = helper.make_tensor_value_info("frequencies", TensorProto.FLOAT, [WIDTH])
+
+    def with_types(folder, timestep, extra=((), {})):
+        path = _source(folder, timestep, extra)
+        model = onnx.load(path)
+        model.graph.value_info.append(said)
+        onnx.save(model, path)
+        return path
+
+    path, _ = _fuse(tmp_path, source=with_types)
+    onnx.checker.check_model(path, full_check=True)
+    kept = {tensor.name: tensor.data_type for tensor in onnx.load(path).graph.initializer}
+    assert kept["frequencies"] == TensorProto.FLOAT
+
+
+def test_what_the_optimizer_makes_passes_the_full_checker_or_is_refused_with_the_node(tmp_path, monkeypatch):
+    def wrong(proto):
+        (node,) = [node for node in proto.node if node.op_type == "Sin"]
+        for value in proto.value_info:
+            if value.name == node.output[0]:
+                value.type.tensor_type.elem_type = TensorProto.FLOAT16
+
+    monkeypatch.setattr(fuse_ort, "drop_types_of_weights", wrong)
+    with pytest.raises(BuildError) as raised:
+        _fuse(tmp_path)
+    assert str(raised.value) == (
+        "what the optimizer of onnxruntime made is no valid model: the ONNX checker refuses model.onnx: Sin 'node_2' "
+        "makes 'sin_cast_to_fp16' in float32, and the graph says float16. That is a fault of onnxruntime, not of "
+        "pytest_sdperf. Fuse the graph with --fuser=native."
     )
 
 

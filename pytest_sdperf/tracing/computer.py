@@ -19,6 +19,7 @@ _TYPES = {
     ir.DataType.BFLOAT16: torch.bfloat16,
     ir.DataType.DOUBLE: torch.float64,
 }
+_OF_4_BITS = (ir.DataType.INT4, ir.DataType.UINT4)
 # What a definition raises where a node has a form that it does not know.
 _UNKNOWN_FORM = (AssertionError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
@@ -98,6 +99,8 @@ def _plain(array: np.ndarray) -> np.ndarray:
 def definition_of(node: ir.Node) -> Definition | None:
     """Return what the operator of a node means; None for one that nobody wrote down."""
     known = {"": DEFINITIONS, "ai.onnx": DEFINITIONS, DOMAIN: CONTRIB}.get(node.domain, {})
+    if node.op_type == "QuantizeLinear" and any(value and value.dtype in _OF_4_BITS for value in node.inputs):
+        return None  # the range of its results cannot be seen: torch has no such type
     return known.get(node.op_type)
 
 

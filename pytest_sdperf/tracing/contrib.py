@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from pytest_sdperf.tracing import quantized
 from pytest_sdperf.tracing.definitions import DEFINITIONS, Definition, Tensor, attention
 
 DOMAIN = "com.microsoft"
@@ -112,11 +113,13 @@ CONTRIB: Mapping[str, Definition] = {
     "BiasAdd": lambda x, bias, skip: x + bias + skip,
     "BiasGelu": lambda x, bias: F.gelu(x + bias),
     "BiasSplitGelu": _bias_split_gelu,
+    "DequantizeLinear": quantized.dequantize,
     "FastGelu": lambda x, bias=None: F.gelu(x if bias is None else x + bias, approximate="tanh"),
     "Gelu": F.gelu,
     "GroupNorm": _group_norm,
     "MultiHeadAttention": _multi_head,
     "NhwcConv": _nhwc_conv,
+    "QuantizeLinear": quantized.quantize,
     "QuickGelu": lambda x, *, alpha=1.702: x * torch.sigmoid(alpha * x),
     "SkipGroupNorm": _skip_group_norm,
     "SkipLayerNormalization": _skip_layer_norm,

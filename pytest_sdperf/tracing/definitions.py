@@ -14,6 +14,7 @@ import onnx_ir as ir
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from pytest_sdperf.tracing import quantized
 from pytest_sdperf.tracing.resizing import resize
 
 Tensor = torch.Tensor
@@ -47,8 +48,10 @@ def _conv(
     strides: Sequence[int] = (1, 1),
     dilations: Sequence[int] = (1, 1),
     group: int = 1,
+    auto_pad: str = "NOTSET",
     **_: Any,
 ) -> Tensor:
+    assert auto_pad in ("NOTSET", "VALID")
     top, left, bottom, right = pads
     return F.conv2d(F.pad(x, (left, right, top, bottom)), w, b, tuple(strides), 0, tuple(dilations), group)
 
@@ -87,18 +90,6 @@ def _unsqueeze(x: Tensor, axes: Tensor) -> Tensor:
 
 def _split(x: Tensor, sizes: Tensor | None = None, *, axis: int = 0, num_outputs: int = 2) -> tuple[Tensor, ...]:
     return torch.split(x, ints(sizes), axis) if sizes is not None else torch.chunk(x, num_outputs, axis)
-
-
-def _dequantize(
-    x: Tensor, scale: Tensor, zero: Tensor | None = None, *, axis: int = 1, block_size: int = 0, **_: Any
-) -> Tensor:
-    def shaped(each: Tensor) -> Tensor:
-        if block_size:
-            return each.repeat_interleave(block_size, axis).narrow(axis, 0, x.shape[axis])
-        return each.reshape([-1 if place == axis % x.ndim else 1 for place in range(x.ndim)]) if each.ndim else each
-
-    whole = x.to(torch.int64) if zero is None else x.to(torch.int64) - shaped(zero.to(torch.int64))
-    return whole.to(scale.dtype) * shaped(scale)
 
 
 def attention(
@@ -150,10 +141,12 @@ DEFINITIONS: Mapping[str, Definition] = {
     "Concat": lambda *arrays, axis: torch.cat(arrays, axis),
     "ConstantOfShape": _filled,
     "Conv": _conv,
+    "ConvInteger": quantized.conv_integer,
     "Cos": torch.cos,
-    "DequantizeLinear": _dequantize,
+    "DequantizeLinear": quantized.dequantize,
     "Div": _divide,
     "Dropout": lambda x, *_: (x, torch.ones_like(x, dtype=torch.bool)),
+    "DynamicQuantizeLinear": quantized.quantize_dynamically,
     "Equal": torch.eq,
     "Erf": torch.erf,
     "Exp": torch.exp,
@@ -168,11 +161,15 @@ DEFINITIONS: Mapping[str, Definition] = {
     "IsNaN": torch.isnan,
     "LayerNormalization": lambda x, w, b=None, *, epsilon=1e-5, **_: F.layer_norm(x, w.shape, w, b, epsilon),
     "MatMul": torch.matmul,
+    "MatMulInteger": quantized.matmul_integer,
     "Max": torch.maximum,
     "Mul": torch.mul,
     "Neg": torch.neg,
     "Pad": _pad,
     "Pow": torch.pow,
+    "QLinearConv": quantized.qlinear_conv,
+    "QLinearMatMul": quantized.qlinear_matmul,
+    "QuantizeLinear": quantized.quantize,
     "Range": lambda start, limit, delta: torch.arange(
         start.item(), limit.item(), delta.item(), dtype=start.dtype, device=start.device
     ),

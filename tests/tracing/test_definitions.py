@@ -10,6 +10,7 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from pytest_sdperf.tracing.computer import Computer
 
@@ -20,22 +21,39 @@ EXAMPLES = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 def both(op_type, inputs, weights, *, opset=21, output=TensorProto.FLOAT, **attributes):
     """What the runtime makes of an operator, and what its definition does; the latter is None for an unknown form."""
-    arrays = {**inputs, **{name: array for name, array in weights.items() if array is not None}}
-    names = [name if name in arrays else "" for name in {**inputs, **weights}]
-    node = helper.make_node(op_type, names, ["y"], **attributes)
+    (expected,), (found,) = all_of_both(op_type, inputs, weights, opset=opset, outputs=[output], **attributes)
+    return expected, found
+
+
+def all_of_both(op_type, inputs, weights, *, by="runtime", **says):
+    """Likewise every output; by the reference of ONNX where the runtime has no kernel."""
+    model, found = of_model(op_type, inputs, weights, **says), of_definition(op_type, inputs, weights, **says)
+    if by == "reference":
+        return ReferenceEvaluator(model).run(None, inputs), found
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, inputs), found
+
+
+def of_model(op_type, inputs, weights, *, outputs, opset=21, **attributes):
+    arrays = {**inputs, **weights}
+    names = ["" if array is None else name for name, array in arrays.items()]
+    results = [f"y{index}" for index in range(len(outputs))]
+    node = helper.make_node(op_type, names, results, **attributes)
     infos = [
         helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs.items()
     ]
+    said = [helper.make_tensor_value_info(name, kind, None) for name, kind in zip(results, outputs, strict=True)]
     tensors = [numpy_helper.from_array(array, name) for name, array in weights.items() if array is not None]
-    graph = helper.make_graph([node], "g", infos, [helper.make_tensor_value_info("y", output, None)], tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    (expected,) = session.run(None, inputs)
-    read = ir.from_proto(model).graph
+    graph = helper.make_graph([node], "g", infos, said, tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def of_definition(op_type, inputs, weights, **says):
+    """What its definition makes of an operator."""
+    read = ir.from_proto(of_model(op_type, inputs, weights, **says)).graph
     computer = Computer(read, wide=torch.float64)
-    given_tensors = [None if name == "" else computer.placed(arrays[name]) for name in names]
-    (found,) = computer.outputs(next(iter(read)), given_tensors)
-    return expected, found
+    placed = [None if array is None else computer.placed(array) for array in {**inputs, **weights}.values()]
+    return computer.outputs(next(iter(read)), placed)
 
 
 FORMS = st.fixed_dictionaries(

@@ -81,8 +81,9 @@ def _refuse_subgraphs(graph: FusionGraph) -> None:
     for node in graph.graph:
         if any(attribute.type in GRAPHS for attribute in node.attributes.values()):
             raise BuildError(
-                f"node {node.name} ({node.op_type}) holds a graph, which is not converted to float16. Export the model "
-                f"without control flow, or choose a build without the rung fp16."
+                f"{node.op_type} {str(node.name or node.outputs[0].name)!r} holds a graph, which is not converted to "
+                f"float16. Type --optimization=fp32, or --optimization=as-is for a graph of your own, or export the "
+                f"model without control flow."
             )
 
 

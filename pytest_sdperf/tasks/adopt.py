@@ -36,12 +36,13 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         throw on; and what `graph.describe` says about the graph.
 
     Raises:
-        BuildError: The graph is not valid.
+        BuildError: The graph is not valid, or an attention of it has heads that do not fit.
         CacheError: The disk is full or read-only.
     """
     import onnx
     import onnx_ir as ir
 
+    from pytest_sdperf.fusing.head_counts import misfits
     from pytest_sdperf.fusing.limits import find_limits
 
     source, path = Path(arguments["source"]), context.out_dir / FILE
@@ -63,7 +64,12 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         told = str(error).rstrip(".")
         way = "without that operator, which onnxruntime does not have" if _UNKNOWN.search(told) else "again"
         raise BuildError(f"{source} cannot be used: {told}. Export it {way}.") from error
-    return {**took, "notes": notes, "limits": find_limits(ir.load(path)), **described}
+    model = ir.load(path)
+    for misfit in misfits(model):
+        raise BuildError(
+            f"{source} cannot be used: {misfit}. Give the node the heads of its model, or export it again."
+        )
+    return {**took, "notes": notes, "limits": find_limits(model), **described}
 
 
 def _adapt(proto: onnx.GraphProto, arguments: Mapping[str, Any]) -> list[str]:

@@ -146,6 +146,44 @@ def test_an_operator_of_a_domain_that_onnxruntime_does_not_have(given):
     )
 
 
+def with_attention(heads, *, domain="com.microsoft", op_type="MultiHeadAttention", name="attend"):
+    """The graph, with an attention behind its product, of which the file says no shape."""
+    model = make_unet(opset=23 if not domain else 18)
+    model.ir_version = 10
+    says = {"num_heads": heads} if domain else {"q_num_heads": heads, "kv_num_heads": heads}
+    node = helper.make_node(op_type, ["product"] * 3, ["attended"], name=name, domain=domain, **says)
+    model.graph.node.insert(1, node)
+    model.graph.node[3].input[0] = "attended"
+    if domain:
+        model.opset_import.append(helper.make_opsetid(domain, 1))
+    return model
+
+
+@pytest.mark.parametrize("optimization", ["as-is", "fp16"])
+@pytest.mark.parametrize(("name", "told"), [("attend", "attend"), ("", "attended")])
+def test_heads_that_do_not_fit_are_refused_with_what_does(given, optimization, name, told):
+    with pytest.raises(BuildError) as raised:
+        build(given(with_attention(3, name=name)), optimization)
+    assert str(raised.value) == (
+        f"{given.path} cannot be used: MultiHeadAttention {told!r} has num_heads=3, which does not divide its hidden "
+        "size of 32; what divides it: 1, 2, 4, 8, 16, 32. Give the node the heads of its model, or export it again."
+    )
+
+
+def test_heads_of_the_attention_of_onnx_that_do_not_fit_are_refused_too(given):
+    with pytest.raises(BuildError) as raised:
+        build(given(with_attention(5, domain="", op_type="Attention")))
+    assert str(raised.value) == (
+        f"{given.path} cannot be used: Attention 'attend' has q_num_heads=5, which does not divide its hidden size of "
+        "32; what divides it: 1, 2, 4, 8, 16, 32. Give the node the heads of its model, or export it again."
+    )
+
+
+@pytest.mark.parametrize("heads", [1, 2, 32])
+def test_heads_that_fit_are_taken(given, heads):
+    assert build(given(with_attention(heads))).counts["com.microsoft::MultiHeadAttention"] == 1
+
+
 def test_what_is_damaged_is_to_be_exported_again(given):
     model = make_unet()
     model.graph.node[2].input[1] = "nothing-makes-it"

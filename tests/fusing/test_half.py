@@ -260,18 +260,23 @@ def test_the_mean_of_a_layer_norm_is_float32():
     assert rewriting.run(model, inputs)[0].dtype == np.float16
 
 
-def test_graphs_within_a_graph_are_refused():
-    text = """<ir_version: 9, opset_import: ["": 18]> g (bool c, float[N, 8] x) => (float[N, 8] y) {
-        y = If(c) <then_branch = t () => (float[N, 8] a) { a = Relu(x) },
-                   else_branch = e () => (float[N, 8] b) { b = Identity(x) }>
-    }"""
+@pytest.mark.parametrize(("name", "told"), [("choice", "choice"), ("", "y")])
+@pytest.mark.parametrize("op", ["If", "Loop"])
+def test_graphs_within_a_graph_are_refused_with_the_node_and_the_way_out(op, name, told):
+    says = {
+        "If": """If(c) <then_branch = t () => (float[N, 8] a) { a = Relu(x) },
+                        else_branch = e () => (float[N, 8] b) { b = Identity(x) }>""",
+        "Loop": """Loop("", c, x) <body = b (int64 i, bool go, float[N, 8] r) => (bool on, float[N, 8] s)
+                                          { on = Identity(go) s = Relu(r) }>""",
+    }[op].replace('""', "")
+    text = f"""<ir_version: 9, opset_import: ["": 18]> g (bool c, float[N, 8] x) => (float[N, 8] y) {{ y = {says} }}"""
     model = ir.from_onnx_text(text)
-    model.graph[0].name = "choice"
+    model.graph[0].name = name
     with pytest.raises(BuildError) as caught:
         by_hand.fuse(model, to_float16=True)
     assert str(caught.value) == (
-        "node choice (If) holds a graph, which is not converted to float16. Export the model without control flow, or "
-        "choose a build without the rung fp16."
+        f"{op} {told!r} holds a graph, which is not converted to float16. Type --optimization=fp32, or "
+        "--optimization=as-is for a graph of your own, or export the model without control flow."
     )
 
 

@@ -87,8 +87,8 @@ MEASURED = """
 
     @pytest.fixture(scope="session")
     def sdperf_runner(sdperf_case):
-        device = SimpleNamespace(kind="cpu")
-        return SimpleNamespace(case=sdperf_case, builds=dict, workbench=SimpleNamespace(device=device))
+        bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"))
+        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, workbench=bench)
 """
 NO_GPU = (
     "GPU 'a100' was asked for, but no device of this machine answers to it.\n"

@@ -269,6 +269,8 @@ def check_tolerances(shared: sdperf_session.Session, selected: Sequence[Case], c
 def speaker(config: pytest.Config) -> Callable[[str], None]:
     """Return what prints one line of progress, also while pytest captures the output of a test."""
     lock = threading.Lock()  # builds side by side speak from threads
+    worker = getattr(config, "workerinput", {}).get("workerid")
+    hailer = distribution.Hailer(worker) if worker else None
 
     def say(text: str) -> None:
         with lock:
@@ -277,10 +279,11 @@ def speaker(config: pytest.Config) -> Callable[[str], None]:
     def print_line(text: str) -> None:
         reporter = config.pluginmanager.get_plugin("terminalreporter")
         capture = config.pluginmanager.get_plugin("capturemanager")
-        if reporter is None:  # in a worker of pytest-xdist
-            return
         with capture.global_and_fixture_disabled() if capture else nullcontext():
-            reporter.ensure_newline()
-            reporter.write_line(text)
+            if hailer is not None:  # nobody reads what the reporter of a worker writes
+                hailer.hail(text)
+            elif reporter is not None:
+                reporter.ensure_newline()
+                reporter.write_line(text)
 
     return say

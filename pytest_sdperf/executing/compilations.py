@@ -19,9 +19,11 @@ from pytest_sdperf.processes import process
 from pytest_sdperf.processes.signs_of_life import signs_of_life
 from pytest_sdperf.settings import EngineRequest, Settings
 from pytest_sdperf.tasks._loading import WORK_DIR
+from pytest_sdperf.units import duration
 from pytest_sdperf.values import to_json
 
 _TASKS = "pytest_sdperf.tasks.compile"
+_STEP = "compile"
 _DIGITS = 16  # of a key, for the versions of libraries
 
 
@@ -104,17 +106,19 @@ class Compilations:
             "code": source_hash(*modules_of(engine)),
             "device": {"slug": self.device.slug, "driver": to_json(self.device.machine.get("driver"))},
         }
-        return f"compile-{content_key(parts)}"
+        return f"{_STEP}-{content_key(parts)}"
 
     def _compile(self, key: str, arguments: Mapping[str, Any], start: Mapping[str, Any]) -> Entry:
-        what = f"compiling {arguments['model']} {arguments['component']}"
+        what, like = f"compiling {arguments['model']} {arguments['component']}", _like(arguments, self.device)
+        limit_s = self.settings.build_limit_s
 
         def make(folder: Path) -> dict[str, Any]:
-            self.say(what)
-            with signs_of_life(what, self.say, limit_s=self.settings.build_limit_s):
+            last_s = self._last_s(like)
+            self.say(f"{what}: {outlook(last_s, limit_s)}")
+            with signs_of_life(what, self.say, limit_s=limit_s, last_s=last_s):
                 answer = self._run("run", arguments, folder, start)
             (folder / "stderr.txt").unlink(missing_ok=True)
-            return answer
+            return {**answer, "like": like}
 
         entry = self.cache.find(key)
         if entry is not None:
@@ -123,6 +127,12 @@ class Compilations:
         # the other way round two runs would wait for each other for ever.
         with self.turns.alone_on_gpu(what):
             return self.cache.make(key, make)
+
+    def _last_s(self, like: str) -> float | None:
+        """Return how long it took last time to compile the like, as far as the cache still has what was made."""
+        keys = [key for key in reversed(self.cache.info().keys) if key.startswith(f"{_STEP}-")]
+        entries = filter(None, map(self.cache.peek, keys))
+        return next((one.metadata["seconds"] for one in entries if one.metadata.get("like") == like), None)
 
     def _versions_of(self, engine: Engine, start: Mapping[str, Any]) -> Mapping[str, str]:
         """Ask the interpreter that will load the component, once per session."""
@@ -151,3 +161,20 @@ class Compilations:
                 raise
             message = f"{error} while compiling. Allow more with --sdperf-build-timeout=TIME."
             raise WorkerError(message, reason=error.reason, tail=error.tail) from error
+
+
+def _like(arguments: Mapping[str, Any], device: Device) -> str:
+    """Return what is equal for compilations that take about as long, whatever builds and versions they are made of."""
+    part = arguments["components"][arguments["component"]]
+    what = {name: part[name] for name in ("engine", "options", "shapes")} | {"floating": part["build"]["floating"]}
+    sizes = {name: arguments["workload"].get(name) for name in ("batch_size", "height", "width")}
+    of = {"model": arguments["model"], "component": arguments["component"], "device": device.slug}
+    return content_key({**of, **what, **sizes})
+
+
+def outlook(last_s: float | None, limit_s: float | None) -> str:
+    """Say how long a compilation may take: as long as last time, or at most its limit."""
+    if last_s is not None:
+        return f"it took {duration(last_s)} last time"
+    limit = f", and at most {duration(limit_s)} (--sdperf-build-timeout)" if limit_s is not None else ""
+    return f"how long it takes is not known yet{limit}"

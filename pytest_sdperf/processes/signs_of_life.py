@@ -10,10 +10,14 @@ from pytest_sdperf import clock
 from pytest_sdperf.units import duration
 
 EVERY_S = 60.0
+SIGN = "still "
+"""How every sign of life begins."""
 
 
 @contextlib.contextmanager
-def signs_of_life(what: str, say: Callable[[str], None], *, limit_s: float | None) -> Iterator[Callable[[str], None]]:
+def signs_of_life(
+    what: str, say: Callable[[str], None], *, limit_s: float | None, last_s: float | None = None
+) -> Iterator[Callable[[str], None]]:
     """Say once a minute what a step of a build does, since when, and when it will be ended.
 
     It is said before the limit strikes, too, however soon that is.
@@ -22,6 +26,7 @@ def signs_of_life(what: str, say: Callable[[str], None], *, limit_s: float | Non
         what: What it does at first: `compiling sd15 unet`.
         say: Prints one line of progress.
         limit_s: After this the step is ended, by whoever runs it; None if it never is.
+        last_s: How long it took last time; None where nobody knows.
 
     Yields:
         A function that takes what the step does from now on, and says it.
@@ -30,7 +35,8 @@ def signs_of_life(what: str, say: Callable[[str], None], *, limit_s: float | Non
 
     def speak() -> None:
         while not over.wait(EVERY_S if limit_s is None else min(EVERY_S, limit_s / 2)):
-            told = f"still {doing[0]}: {duration(clock.monotonic_s() - began_s)} so far"
+            told = f"{SIGN}{doing[0]}: {duration(clock.monotonic_s() - began_s)} so far"
+            told += f", {duration(last_s)} last time" if last_s is not None else ""
             end = (
                 limit_s and f"; after {duration(limit_s)} it is ended and its case is INVALID (--sdperf-build-timeout)"
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -125,7 +126,7 @@ def arguments(folder, **changes):
 def session(folder, *, device=CARD, run="mine", say=print):
     cache = Cache(folder / "cache", size_bytes=10**9)
     turns = Turns(device, folder, run=run, say=say)
-    return Compilations(cache, Settings(build_timeout_s=1234.0), device, lambda text: None, turns)
+    return Compilations(cache, Settings(build_timeout_s=1234.0), device, say, turns)
 
 
 def names_in(folder):
@@ -242,6 +243,29 @@ def test_what_failed_is_not_tried_again_in_this_session(here, tmp_path, error):
             find(found, here, tmp_path)
         assert str(caught.value) == str(error)
     assert [name for name, _ in here.tasks] == ["versions", "run"]
+
+
+def test_it_says_how_long_it_took_last_time_where_that_is_known(here, tmp_path):
+    lines = []
+
+    def compile_anew(say=lines.append, **changes):
+        find(session(tmp_path, say=say), here, tmp_path, arguments(tmp_path, **changes))
+
+    compile_anew()
+    cache = Cache(tmp_path / "cache", size_bytes=10**9)
+    manifest = cache.folder / "entries" / cache.info().keys[0] / "manifest.json"
+    told = json.loads(manifest.read_text())
+    told["metadata"]["seconds"] = 492.0
+    manifest.write_text(json.dumps(told))
+    here.engine.version = "2"
+    compile_anew()  # other versions, and about as much work
+    compile_anew(key="other", floating="float16")  # other work
+    unknown = "how long it takes is not known yet, and at most 20.6 min (--sdperf-build-timeout)"
+    assert lines == [
+        f"compiling probe unet: {unknown}",
+        "compiling probe unet: it took 8.2 min last time",
+        f"compiling probe unet: {unknown}",
+    ]
 
 
 def test_a_timeout_names_the_option_that_allows_more(here, tmp_path):

@@ -60,6 +60,11 @@ def test_every_minute_it_says_what_takes_how_long_and_what_ends_it(heard, quickl
         heard.until("still checking the graph of sd15 unet: ", END)
 
 
+def test_it_says_how_long_it_took_last_time(heard, quickly):
+    with signs_of_life("compiling sd15 unet", heard.say, limit_s=3600.0, last_s=492.0):
+        heard.until(f"still compiling sd15 unet: 60 s so far, 8.2 min last time{END}")
+
+
 def test_what_nobody_ends_says_so_much_alone(heard, quickly):
     with signs_of_life("building (export)", heard.say, limit_s=None):
         heard.until("still building (export): 60 s so far", "60 s so far")

@@ -64,7 +64,7 @@ FAULTS = (
         Place.RUNNER, lambda runner: Calling(runner, waiting),
         regressed(
             "latency-above-interval",
-            "Text encoder latency # ms is # % above its baseline of # ms (held up to # ms ...).",
+            "Text encoder latency # ms is # % above its baseline of # ms (held up to # ms ...)...",
         ),
         TEXT_ENCODER, TIMED, against_baseline=True,
     ),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import graph_zoo
 import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
 
 from pytest_sdperf.comparing.where import sentence
+from pytest_sdperf.fusing import half
+from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.tracing.computer import Computer, compute
 from pytest_sdperf.tracing.pool import Pool
-from pytest_sdperf.tracing.reference import wrong_by_definition
+from pytest_sdperf.tracing.reference import load, pool_of_graphs, wrong_by_definition
 from pytest_sdperf.tracing.search import Suspect, located, wrong_as_a_whole, wrong_in_engine, wrong_in_types
 from pytest_sdperf.tracing.walk import Walk
 from pytest_sdperf.values.located import Spot
@@ -136,3 +139,31 @@ def test_a_weight_keeps_its_type_where_its_order_of_bytes_was_written_down(dtype
     placed = Computer(timestep_graph(FLOAT), wide=None).placed(array)
     assert placed.numpy().dtype == np.dtype(dtype)
     assert placed.tolist() == array.tolist()
+
+
+@pytest.mark.slow
+def test_a_whole_unet_whose_sinusoids_are_float16_names_them_and_no_block_behind(tmp_path, monkeypatch):
+    """As converters leave them that know no sinusoids: everything behind is wrong as well, up to the last block."""
+    name, says = "torch-2.13/sd15-thin-unet-dynamo-18-static", {"to_float16": True, "float32": ["timestep"]}
+    paths = {}
+    for which in ("raw", "right", "narrow"):
+        model, paths[which] = graph_zoo.load(name), tmp_path / f"{which}.onnx"
+        if which == "narrow":
+            monkeypatch.setattr(half, "_exact_nodes", lambda graph, ops: {})
+        if which != "raw":
+            fuse(model, [], **says)
+        ir.save(model, paths[which], external_data=f"{which}.data")
+    random = np.random.default_rng(0)
+    inputs = {
+        value.name: random.standard_normal(value.shape.numpy()).astype(np.float32) for value in model.graph.inputs
+    }
+    inputs["timestep"] = np.full_like(inputs["timestep"], 981)
+    pool = pool_of_graphs(paths["raw"], paths["right"], inputs, floating="float16", device="cpu")
+    graph = load(paths["narrow"]).graph
+    whole = wrong_by_definition(graph, pool, inputs, device="cpu")
+    walk = Walk(graph, pool, inputs, wide=torch.float32, device="cpu", sharp=whole is not None)
+    assert walk.faults == []
+    suspect = wrong_in_types(walk, {}, floating="float16")
+    assert suspect is not None
+    assert (suspect.kind, suspect.spot.op, suspect.spot.path) == ("types", "::Sin", "unet.time_proj")
+    assert wrong_as_a_whole(suspect, whole) is suspect

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_sdperf.comparing.drift import drift_of_engine, drift_of_torch
@@ -92,6 +92,7 @@ def test_where_torch_itself_is_not_finite_nothing_limits_the_drift():
     )
 
 
+@settings(max_examples=40)
 @given(st.floats(1e-3, 1e-1), st.integers(0, 2**16))
 def test_the_limit_of_an_engine_scales_with_torch(size, seed):
     plain = (outputs(size, seed), SINGLE)

@@ -80,14 +80,14 @@ def test_an_image_of_another_shape_is_not_looked_at():
     )
 
 
-@settings(max_examples=25)  # of 0.1 s each
+@settings(max_examples=15)  # of 0.1 s each
 @given(st.integers(0, 2**16), st.floats(1e-4, 2e-2))
 def test_another_image_as_near_as_plain_torch_passes_everywhere(seed, size):
     drawn = np.random.default_rng(seed).standard_normal((2, *REFERENCE.shape))
     assert all(one.passed for one in compared(REFERENCE + size * drawn[0], plain=REFERENCE + size * drawn[1]))
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.integers(0, 2**16), st.floats(1e-2, 2e-2))
 def test_four_times_as_far_fails_everywhere(seed, size):
     drawn = np.random.default_rng(seed).standard_normal((2, *REFERENCE.shape))

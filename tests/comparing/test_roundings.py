@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_sdperf.comparing.drift import drift_of_engine
@@ -127,6 +127,7 @@ def test_drift_is_judged_in_the_same_way():
     )
 
 
+@settings(max_examples=40)
 @given(st.lists(st.floats(1e-4, 0.05), min_size=1, max_size=5), st.floats(1e-4, 0.2))
 def test_no_more_than_twice_the_largest_error_passes(errors, own):
     plain, *others = [outputs(error) for error in errors]

@@ -19,7 +19,7 @@ workloads = st.builds(
 
 
 @given(name=st.sampled_from(sorted(MODELS)), workload=workloads, seed=st.integers(0, 2**32))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_examples_are_what_the_inputs_say(name, workload, seed):
     model = MODELS[name]
     for component in model.components:

@@ -145,7 +145,7 @@ def as_toml(value: Any) -> str:
     return json.dumps(value).replace("Infinity", "inf").replace("NaN", "nan")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(WHOLE)
 def test_a_project_of_any_content_is_read_or_refused(tmp_path, data):
     with contextlib.suppress(SdperfError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_sdperf.pictures.defects import TRAITS, Defect, find_defect
@@ -103,6 +103,7 @@ def test_the_gap_of_every_trait_is_wider_than_what_nobody_can_see(seed, gain, sh
     assert name_of(obtained, reference) in {None, "noise"}
 
 
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 2))
 def test_a_random_picture_is_not_noise_beside_a_random_reference(seed):
     assert name_of(random_weights(seed), random_weights(seed + 7)) is None

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_sdperf.pictures import similarity
@@ -24,6 +24,7 @@ def test_equal_pictures_have_no_error():
     assert errors(pictures(0), pictures(0)) == dict.fromkeys(NAMES, 0.0)
 
 
+@settings(max_examples=40)
 @given(st.integers(0, 2**16), st.floats(0.01, 0.1))
 def test_what_is_farther_off_has_a_larger_error(seed, size):
     reference, change = pictures(seed), pictures(seed + 1) * size

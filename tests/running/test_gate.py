@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_values import CASE, case, measurement, session, stored
 
+from pytest_sdperf.baselines import published, shipped
 from pytest_sdperf.baselines.privacy import identity
 from pytest_sdperf.baselines.sources import Source, Sources
 from pytest_sdperf.baselines.stored import Baseline
@@ -21,6 +23,7 @@ from pytest_sdperf.report.course import NARROWED, Course
 from pytest_sdperf.report.results import SavedResults, read_results, write_results
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.unused import SILENT
+from pytest_sdperf.running import gate
 from pytest_sdperf.running.gate import check_device, gate_lines, judge_saved, stricter
 from pytest_sdperf.settings import FAIL_ON
 from pytest_sdperf.tolerances import Override
@@ -38,6 +41,15 @@ RIGHT = Agreement("component", "relative-l2", 1e-4, 1e-4, 2e-4, "float16", "floa
 COMPARED = CaseReport("a::agrees", CASE, agreements=(RIGHT,))
 LEFT_OUT = CaseReport("a::left", CASE, verdicts=(Verdict(Outcome.NOT_MEASURED, "time-budget", "Late.", "measurement"),))
 LOST = CaseReport("a::lost", CASE, verdicts=(Verdict(Outcome.REGRESSED, "operators-lost", "Lost.", "fusions"),))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def read_once():
+    """What comes with the project, which takes longer to read than all the rest, is the same for every example."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(gate, "measured", functools.cache(shipped.measured))
+        patched.setattr(gate.published, "beside_baselines", functools.cache(published.beside_baselines))
+        yield
 
 
 def report(*times_ms, name="a::speed", policy=POLICY, **fields):

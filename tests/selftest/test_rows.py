@@ -6,7 +6,7 @@ import dataclasses
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from selftest_scenes import CPU_CASE, GPU_CASE, QUIET, drawn_case, drawn_run
 
@@ -137,6 +137,7 @@ def test_an_injection_counts_if_it_is_about_what_was_asked_for(asked, obtained, 
     assert was_injected(asked, obtained) == counts
 
 
+@settings(max_examples=50)
 @given(count=st.integers(0, 70), effect=st.sampled_from([0.0, 0.02, 0.10]), rule=st.sampled_from(RULES))
 def test_whatever_ran_no_more_processes_are_used_than_there_were(count, effect, rule):
     sessions = [drawn_run(QUIET, count=count, seed=seed) for seed in (1, 2, 3)] if count else []

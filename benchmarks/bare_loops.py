@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_sdperf.core.labels import in_words
+from pytest_sdperf.core.units import above_or_below, share
+from pytest_sdperf.devices.machine.device_choice import worker_environment
 from pytest_sdperf.engines.ort_cuda import provider_options
-from pytest_sdperf.labels import in_words
-from pytest_sdperf.machine.device_choice import worker_environment
-from pytest_sdperf.units import above_or_below, share
 
 HERE = Path(__file__).parent / "bare"
 PROVIDERS = {"ort-cpu": "CPUExecutionProvider", "ort-cuda": "CUDAExecutionProvider"}

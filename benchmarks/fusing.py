@@ -24,10 +24,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pytest_sdperf import builtins
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.sampling.phases import Silent
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.tasks import TaskContext, export, fuse_ort, weights
-from pytest_sdperf.values import Workload
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 OPSET = 18
 
@@ -99,7 +99,7 @@ def fuse_native(source: Path) -> dict[str, float]:
     import onnx_ir as ir
 
     from pytest_sdperf.fusing.native import fuse
-    from pytest_sdperf.optimizations import LADDER
+    from pytest_sdperf.fusing.optimizations import LADDER
 
     start = time.perf_counter()
     model = ir.load(source)
@@ -119,7 +119,7 @@ def fuse_with_ort(source: Path) -> dict[str, float]:
     import onnx
     from onnxruntime.transformers.onnx_model_unet import UnetOnnxModel
 
-    from pytest_sdperf.optimizations import LADDER
+    from pytest_sdperf.fusing.optimizations import LADDER
 
     start = time.perf_counter()
     model = onnx.load(source)

@@ -21,10 +21,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_sdperf.core.units import percent, seconds
+from pytest_sdperf.core.values import Measurement
+from pytest_sdperf.core.values.turn import Turn
 from pytest_sdperf.report.results import read_results
-from pytest_sdperf.units import percent, seconds
-from pytest_sdperf.values import Measurement
-from pytest_sdperf.values.turn import Turn
 
 USUAL = (
     "suites/test_pipelines.py",

@@ -7,7 +7,7 @@ PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be impor
 
 from __future__ import annotations
 
-from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.devices.amdsmi import AmdsmiProbe
 from pytest_sdperf.devices.cpu import CpuProbe
 from pytest_sdperf.devices.nvml import NvmlProbe
@@ -20,8 +20,8 @@ from pytest_sdperf.engines.ort_trt import OrtTrtEngine
 from pytest_sdperf.engines.tensorrt import TensorRtEngine
 from pytest_sdperf.engines.torch_compile import TorchCompileEngine
 from pytest_sdperf.engines.torch_eager import TorchEngine
+from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.models import sd15, sd21, sdxl, shapes
-from pytest_sdperf.optimizations import LADDER
 
 
 def pytest_sdperf_register(catalog: Catalog) -> None:

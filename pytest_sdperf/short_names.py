@@ -11,9 +11,9 @@ import argparse
 
 import pytest
 
-from pytest_sdperf.options.command_line import add_flag
-from pytest_sdperf.options.flags import OPTIONS
-from pytest_sdperf.options.option import PREFIX
+from pytest_sdperf.cases.options.command_line import add_flag
+from pytest_sdperf.cases.options.flags import OPTIONS
+from pytest_sdperf.cases.options.option import PREFIX
 
 # The help shows one of them.
 _EXAMPLE = "Same as --sdperf-gpu; here the other options may be typed without sdperf-, too."

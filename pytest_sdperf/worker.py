@@ -92,7 +92,7 @@ def says_ready(line: bytes) -> bool:
 
 def fill_catalog(registrars: Sequence[Mapping[str, str]]) -> Any:
     """Import each registering module again and let it register."""
-    from pytest_sdperf.catalog import Catalog, Registrar
+    from pytest_sdperf.core.catalog import Catalog, Registrar
 
     catalog = Catalog()
     for entry in registrars:
@@ -104,7 +104,7 @@ def fill_catalog(registrars: Sequence[Mapping[str, str]]) -> Any:
 
 def run_job(job: Mapping[str, Any], channel: Any) -> dict[str, Any]:
     """Run the task that a job names and return its answer as fields of the final event."""
-    from pytest_sdperf.errors import OutOfMemoryError, SdperfError, is_out_of_memory
+    from pytest_sdperf.core.errors import OutOfMemoryError, SdperfError, is_out_of_memory
     from pytest_sdperf.faults import planting
     from pytest_sdperf.tasks import TaskContext
 

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Model, Optimization, Requirement, Runner
-from pytest_sdperf.device import Device, DeviceKind, DeviceProbe, Health
-from pytest_sdperf.values import TensorSpec, Workload
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.contracts import Engine, EngineOption, LoadRequest, Model, Optimization, Requirement, Runner
+from pytest_sdperf.core.device import Device, DeviceKind, DeviceProbe, Health
+from pytest_sdperf.core.values import TensorSpec, Workload
 
 
 class ToyModel(Model):

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx_ir as ir
 from stripped_graphs import draw, load_stripped
 
-from pytest_sdperf.errors import UnknownNameError
+from pytest_sdperf.core.errors import UnknownNameError
 
 FOLDER = Path(__file__).parent / "data/graphs"
 SUFFIX = ".onnx.xz"

@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import LoadRequest, Runner
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.contracts import LoadRequest, Runner
 from pytest_sdperf.engines.torch_eager import TorchEngine
 from pytest_sdperf.models import sd21
 from pytest_sdperf.models._components import UNet, vae_halves

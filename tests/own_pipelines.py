@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pytest_sdperf.core.schedulers import make_scheduler
 from pytest_sdperf.models import sd15, sdxl
-from pytest_sdperf.schedulers import make_scheduler
 
 MODELS = {model.name: model for family in (sd15, sdxl) for model in family.MODELS}
 

@@ -27,12 +27,12 @@ import onnx_ir as ir
 from stripped_graphs import save_stripped, strip
 
 from pytest_sdperf import builtins
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import Arrays, Model
-from pytest_sdperf.sampling.phases import Silent
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.contracts import Arrays, Model
+from pytest_sdperf.core.values import TensorSpec, Workload
 from pytest_sdperf.tasks import TaskContext, export
 from pytest_sdperf.tasks import weights as weights_task
-from pytest_sdperf.values import TensorSpec, Workload
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
-from pytest_sdperf.values import Case, Failure, Measurement, Sample
+from pytest_sdperf.core.values import Case, Failure, Measurement, Sample
 
 CASE = Case(
     "sd15-thin", "unet", "ort-cpu", "fp16", fuser="ort", exporter="dynamo", opset=18, shapes="static",

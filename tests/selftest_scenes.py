@@ -6,11 +6,11 @@ import itertools
 import math
 import random
 
+from pytest_sdperf.core.values import Case
 from pytest_sdperf.selftest.noise import ModelNoise
 from pytest_sdperf.selftest.records import SelfTestRun, SelfTests, key_of
 from pytest_sdperf.selftest.rows import rows_of
 from pytest_sdperf.selftest.schedule import slowdowns
-from pytest_sdperf.values import Case
 
 GPU_CASE = Case("sd15", "unet", "ort-cuda", "bias-add")
 CPU_CASE = Case("sd15-thin", "unet", "ort-cpu", "fp16", height=128, width=128)

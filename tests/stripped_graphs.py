@@ -15,7 +15,7 @@ import onnx
 import onnx_ir as ir
 from weight_roles import Role, Use, weight_use
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing.weightless import is_missing, without_data
 
 SMALL = 64

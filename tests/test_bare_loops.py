@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from sample_values import case
 
-from pytest_sdperf.device import Device
+from pytest_sdperf.core.device import Device
+from pytest_sdperf.core.settings import EngineRequest
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.engines.ort_cuda import OrtCudaEngine
 from pytest_sdperf.engines.torch_eager import TorchEngine
-from pytest_sdperf.settings import EngineRequest
 
 CARD = Device("cuda", "NVIDIA T4", "t4", index=1, uuid="GPU-1")
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pytest_sdperf import cli
-from pytest_sdperf.options.flags import OPTIONS
+from pytest_sdperf.cases.options.flags import OPTIONS
 
 PAGE = Path(__file__).parent.parent / "docs" / "ci.md"
 README = PAGE.parent.parent / "README.md"

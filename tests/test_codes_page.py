@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf.values.outcomes import Outcome
+from pytest_sdperf.core.values.outcomes import Outcome
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "codes.md").read_text(encoding="utf-8")
@@ -42,7 +42,7 @@ def trees() -> list[ast.Module]:
 
 def _gives(node: ast.AST) -> bool:
     if isinstance(node, ast.ImportFrom):
-        return node.module == "pytest_sdperf.judging.fitness" and "invalid" in {name.name for name in node.names}
+        return node.module == "pytest_sdperf.checks.judging.fitness" and "invalid" in {name.name for name in node.names}
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "Verdict"
 
 

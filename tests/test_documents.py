@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf import cli, fixtures
-from pytest_sdperf.options.flags import OPTIONS
-from pytest_sdperf.options.marks import Marks
+from pytest_sdperf import cli
+from pytest_sdperf.cases.options.flags import OPTIONS
+from pytest_sdperf.cases.options.marks import Marks
+from pytest_sdperf.plugin import fixtures
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])

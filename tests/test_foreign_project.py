@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 from pytest_sdperf import short_fixtures
-from pytest_sdperf.selection.purposes import PURPOSES
+from pytest_sdperf.cases.purposes import PURPOSES
 
 ROOT = Path(__file__).parent.parent
 CONFTEST = """

@@ -8,8 +8,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from pytest_sdperf.errors import BuildError
-from pytest_sdperf.graph import (
+from pytest_sdperf.core.errors import BuildError
+from pytest_sdperf.fusing.graph import (
     NOT_STORED,
     check_model,
     count_ops,

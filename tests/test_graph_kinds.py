@@ -4,8 +4,8 @@ import pytest
 from given_folders import make_unet, write
 from onnx import TensorProto, helper
 
-from pytest_sdperf.graph_kinds import drawing, quantized
-from pytest_sdperf.options.onnx_folder import OnnxFolder
+from pytest_sdperf.builds.onnx_folder import OnnxFolder
+from pytest_sdperf.fusing.graph_kinds import drawing, quantized
 
 
 @pytest.mark.parametrize(

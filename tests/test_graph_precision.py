@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from pytest_sdperf.graph_precision import float32_products
+from pytest_sdperf.fusing.graph_precision import float32_products
 
 HALF, FLOAT = TensorProto.FLOAT16, TensorProto.FLOAT
 MICROSOFT = "com.microsoft"

@@ -13,8 +13,8 @@ import pytest
 from weight_roles import weight_use
 
 from pytest_sdperf import builtins
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.errors import UnknownNameError
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.errors import UnknownNameError
 from pytest_sdperf.fusing.weightless import is_weightless
 
 SCRIPT = Path(__file__).parent / "regenerate_graphs.py"

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.errors import OptionError, UnknownNameError
-from pytest_sdperf.ladder import ends, floating, parse_optimizations, rungs, unnamed, without
-from pytest_sdperf.optimizations import LADDER as OPTIMIZATIONS
+from pytest_sdperf.core.errors import OptionError, UnknownNameError
+from pytest_sdperf.core.ladder import ends, floating, parse_optimizations, rungs, unnamed, without
+from pytest_sdperf.fusing.optimizations import LADDER as OPTIMIZATIONS
 
 LADDER = tuple(rung.name for rung in OPTIMIZATIONS)
 GRAMMAR = "A comma separates builds, a plus joins the rungs of one build, all-NAME leaves one rung out."

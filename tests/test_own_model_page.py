@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.errors import UnknownNameError, WeightsError
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.errors import UnknownNameError, WeightsError
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.models import built_in
-from pytest_sdperf.values import Workload
 
 PAGE = (Path(__file__).parents[1] / "docs" / "own-model.md").read_text(encoding="utf-8")
 EXAMPLES = dict(zip(("narrow", "upscaler"), re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL), strict=True))

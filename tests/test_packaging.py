@@ -23,9 +23,9 @@ import yaml
 from sample_values import CASE, measurement
 
 import pytest_sdperf
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.report.course import Course
 from pytest_sdperf.report.results import SavedResults, write_results
 from pytest_sdperf.report.run_info import RunInfo

@@ -9,7 +9,7 @@ import pytest
 from given_folders import make_unet, write
 
 from pytest_sdperf import cli
-from pytest_sdperf.fixtures.measurements import BESIDE_OTHERS
+from pytest_sdperf.plugin.fixtures.measurements import BESIDE_OTHERS
 
 XDIST = ["xdist.plugin"]
 GPU = """

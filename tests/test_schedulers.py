@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from pytest_sdperf.errors import UnknownNameError
+from pytest_sdperf.core.errors import UnknownNameError
+from pytest_sdperf.core.schedulers import SCHEDULERS, make_scheduler
 from pytest_sdperf.models.sd15 import MODELS
-from pytest_sdperf.schedulers import SCHEDULERS, make_scheduler
 
 CONFIG = MODELS[0].config("scheduler")
 pytestmark = pytest.mark.filterwarnings(
@@ -37,7 +37,7 @@ def test_an_unknown_scheduler_is_answered_with_the_known_ones():
 
 def test_a_scheduler_brings_neither_the_unet_nor_transformers_models():
     program = (
-        "import sys; from pytest_sdperf.schedulers import make_scheduler; make_scheduler('pndm', {});"
+        "import sys; from pytest_sdperf.core.schedulers import make_scheduler; make_scheduler('pndm', {});"
         "print([name for name in sys.modules if name.startswith(('diffusers.models', 'transformers.models'))])"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

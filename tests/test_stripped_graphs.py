@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from stripped_graphs import draw, load_stripped, save_stripped, strip
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing.weightless import is_weightless
 
 RNG = np.random.default_rng(0)

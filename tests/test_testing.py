@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from pytest_sdperf.contracts import EngineOption
+from pytest_sdperf.core.contracts import EngineOption
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.engines.torch_eager import TorchEngine
 from pytest_sdperf.models import sd15
-from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.testing import ContractError, check_engine, check_model
+from pytest_sdperf.testing.probe_model import ProbeModel
 
 
 @pytest.mark.parametrize("engine", [OrtCpuEngine(), TorchEngine()], ids=lambda engine: engine.name)

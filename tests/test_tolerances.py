@@ -9,11 +9,11 @@ from door_toys import toy_catalog
 from sample_values import CASE, case
 from test_plugin import MEASURED, UNETS
 
-from pytest_sdperf.errors import SdperfError
-from pytest_sdperf.options.profiles import read_project
-from pytest_sdperf.options.reading import Reader
-from pytest_sdperf.options.tolerances import read_rules
-from pytest_sdperf.tolerances import Override, Rule, check_used, idle, overrides_of
+from pytest_sdperf.cases.options.profiles import read_project
+from pytest_sdperf.cases.options.reading import Reader
+from pytest_sdperf.cases.options.tolerances import read_rules
+from pytest_sdperf.core.errors import SdperfError
+from pytest_sdperf.core.tolerances import Override, Rule, check_used, idle, overrides_of
 
 TABLE = '[[tool.sdperf.tolerances]]\nlatency = "5%"\nreason = "why"\n'
 FIRST, SECOND = "[[tool.sdperf.tolerances]] 1", "[[tool.sdperf.tolerances]] 2"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sample_values import case, measurement
 
-from pytest_sdperf.values.turn import Turn
+from pytest_sdperf.core.values.turn import Turn
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf import units
+from pytest_sdperf.core import units
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 PROGRAM = """
 import importlib, pkgutil, sys
 import pytest_sdperf.worker, pytest_sdperf.builtins, pytest_sdperf.tasks
-for package in ("devices", "engines", "models", "optimizations", "pipeline", "structure", "tasks"):
+for package in ("devices", "engines", "models", "fusing.optimizations", "tasks.request", "fusing.expected", "tasks"):
     folder = importlib.import_module(f"pytest_sdperf.{package}")
     for module in pkgutil.iter_modules(folder.__path__):
         importlib.import_module(f"pytest_sdperf.{package}.{module.name}")

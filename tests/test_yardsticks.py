@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.yardsticks import HALF_UNIT, limit, relative, yardstick
+from pytest_sdperf.core.yardsticks import HALF_UNIT, limit, relative, yardstick
 
 SIZES = st.floats(0.0, 1e3)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.models import sd15
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.contracts import Arrays, Model
-from pytest_sdperf.errors import WeightsError
-from pytest_sdperf.optimizations import LADDER
-from pytest_sdperf.values import TensorSpec, Workload
+from pytest_sdperf.core.catalog import Catalog, Registrar
+from pytest_sdperf.core.contracts import Arrays, Model
+from pytest_sdperf.core.errors import WeightsError
+from pytest_sdperf.core.values import TensorSpec, Workload
+from pytest_sdperf.fusing.optimizations import LADDER
 
 WIDTH = 32
 

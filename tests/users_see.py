@@ -36,7 +36,7 @@ def commands(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
 
 def options() -> Iterator[str]:
     """Yield every option of pytest's command line, in its long and its short spelling."""
-    from pytest_sdperf.options.flags import OPTIONS
+    from pytest_sdperf.cases.options.flags import OPTIONS
 
     for option in OPTIONS:
         yield f"option: {option.long}{f'={option.metavar}' if option.metavar else ''}"
@@ -44,8 +44,9 @@ def options() -> Iterator[str]:
 
 def python_names() -> Iterator[str]:
     """Yield fixtures, arguments of the marker and hooks."""
-    from pytest_sdperf import fixtures, hookspecs, short_fixtures
-    from pytest_sdperf.options.marks import Marks
+    from pytest_sdperf import short_fixtures
+    from pytest_sdperf.cases.options.marks import Marks
+    from pytest_sdperf.plugin import fixtures, hookspecs
 
     yield from (f"fixture: {name}" for name in fixtures.__all__)
     yield from (f"short fixture: {name}" for name in short_fixtures.__all__)
@@ -55,7 +56,7 @@ def python_names() -> Iterator[str]:
 
 def words() -> Iterator[str]:
     """Yield verdicts, reason codes and exit statuses, the latter two as the manual has them."""
-    from pytest_sdperf.values.outcomes import Outcome
+    from pytest_sdperf.core.values.outcomes import Outcome
 
     yield from (f"verdict: {outcome.value}" for outcome in Outcome)
     page = (ROOT / "docs" / "codes.md").read_text(encoding="utf-8")

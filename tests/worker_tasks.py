@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 
 
 def pytest_sdperf_register(catalog):

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 from tiny_model import TinyModel
 
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import LoadRequest, Runner
+from pytest_sdperf.cases.registration import registrar_of
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.contracts import LoadRequest, Runner
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.faults import known
-from pytest_sdperf.optimizations import LADDER
-from pytest_sdperf.running.registration import registrar_of
+from pytest_sdperf.fusing.optimizations import LADDER
 
 HIT = "tiny-hit"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pytest_sdperf import ladder
-from pytest_sdperf.building.expectations import total_budgets, total_counts, total_sites
+from pytest_sdperf.builds.expectations import total_budgets, total_counts, total_sites
+from pytest_sdperf.core import ladder
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.fusing.counted import counted as counted_name
+from pytest_sdperf.fusing.expected.sites import remove_unused
+from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.models import sd15, sd21, sdxl
-from pytest_sdperf.optimizations import LADDER
-from pytest_sdperf.structure.sites import remove_unused
-from pytest_sdperf.values import Workload
 
 RUNGS = {rung.name: rung for rung in LADDER}
 MODELS = {model.name: model for model in (*sd15.MODELS, *sd21.MODELS, *sdxl.MODELS)}

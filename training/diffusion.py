@@ -59,8 +59,8 @@ def velocity_loss(
 
     Squared errors of velocities weigh the early, noisy steps, which decide what goes where, as much as the others.
     """
+    from pytest_sdperf.core.schedulers import make_scheduler
     from pytest_sdperf.models.shapes import SHAPES
-    from pytest_sdperf.schedulers import make_scheduler
 
     device = bank.latents.device
     scheduler: DDIMScheduler = make_scheduler(SHAPES.scheduler, SHAPES.config("scheduler"))

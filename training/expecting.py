@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from diffusers import StableDiffusionPipeline
 
-from pytest_sdperf.building.fingerprint import library_versions
+from pytest_sdperf.builds.fingerprint import library_versions
+from pytest_sdperf.builds.weights_identity import weights_identity
+from pytest_sdperf.images.shapes.expected import FILE
+from pytest_sdperf.images.shapes.scenes import PROMPT_COUNT, prompt_scenes
+from pytest_sdperf.images.shapes.scoring import Score, score
 from pytest_sdperf.models.shapes import SHAPES
-from pytest_sdperf.options.weights_identity import weights_identity
-from pytest_sdperf.pipeline.text_to_image import draw_noise
-from pytest_sdperf.shapes.expected import FILE
-from pytest_sdperf.shapes.scenes import PROMPT_COUNT, prompt_scenes
-from pytest_sdperf.shapes.scoring import Score, score
+from pytest_sdperf.tasks.request.text_to_image import draw_noise
 
 if TYPE_CHECKING:
     import numpy as np

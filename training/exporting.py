@@ -12,9 +12,9 @@ from diffusers import __version__ as diffusers_version
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextConfig, CLIPTextModel
 
+from pytest_sdperf.core.schedulers import make_scheduler
 from pytest_sdperf.models._components import TextEncoder
 from pytest_sdperf.models.shapes import SHAPES
-from pytest_sdperf.schedulers import make_scheduler
 
 _FILES = {
     "text_encoder": "text_encoder/model.safetensors",

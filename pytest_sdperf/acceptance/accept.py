@@ -16,12 +16,12 @@ from pytest_sdperf.baselines.files import update
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, Session, StoredCase, read
 from pytest_sdperf.baselines.tracked import is_tracked
-from pytest_sdperf.machine.health import differing_keys
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.doubts import doubt
-from pytest_sdperf.report.gates import LEVELS
-from pytest_sdperf.report.stored import change, told
-from pytest_sdperf.values import Case
+from pytest_sdperf.checks.pipelines.tables.stored import change, told
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.doubts import doubt
+from pytest_sdperf.checks.reporting.gates import LEVELS
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.devices.machine.health import differing_keys
 
 
 @dataclass(frozen=True)

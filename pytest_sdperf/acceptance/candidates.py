@@ -15,10 +15,10 @@ from pytest_sdperf.acceptance.terms import Terms
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import rounded, update
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of, read
-from pytest_sdperf.machine.health import differing_keys
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.gates import concerns, failed_gates
-from pytest_sdperf.values import Case
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.gates import concerns, failed_gates
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.devices.machine.health import differing_keys
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pytest_sdperf.baselines.fusions import fusion_key, is_stored
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.values.outcomes import Outcome
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.values.outcomes import Outcome
 
 
 def counts_to_keep(reports: Iterable[CaseReport], *, reason: str) -> dict[str, Mapping[str, int]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pytest_sdperf.acceptance.terms import Terms
-from pytest_sdperf.judging.fitness import DRIVER_CHANGED
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.doubts import disturbance, doubt
-from pytest_sdperf.report.gates import concerns, failed_gates
-from pytest_sdperf.values.outcomes import Outcome
+from pytest_sdperf.checks.judging.fitness import DRIVER_CHANGED
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.doubts import disturbance, doubt
+from pytest_sdperf.checks.reporting.gates import concerns, failed_gates
+from pytest_sdperf.core.values.outcomes import Outcome
 
 
 def refusals(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pytest_sdperf.values import Case
+from pytest_sdperf.core.values import Case
 
 
 @dataclass(frozen=True)

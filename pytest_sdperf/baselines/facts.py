@@ -10,7 +10,7 @@ from typing import Annotated, TypedDict
 
 import msgspec
 
-from pytest_sdperf.values import Sample
+from pytest_sdperf.core.values import Sample
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Amount = Annotated[float, msgspec.Meta(ge=0)]

@@ -16,7 +16,7 @@ import msgspec
 
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.stored import SCHEMA, Baseline, read
-from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.core.errors import BaselineError
 
 SIGNIFICANT_DIGITS = 7
 LINE_LENGTH = 100

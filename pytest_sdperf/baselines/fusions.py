@@ -15,10 +15,10 @@ from pathlib import Path
 import msgspec
 
 from pytest_sdperf.baselines.files import locked, pretty, write_checked
-from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.files import strict_json
-from pytest_sdperf.options.onnx_folder import GIVEN
-from pytest_sdperf.values import Case
+from pytest_sdperf.builds.onnx_folder import GIVEN
+from pytest_sdperf.core.errors import BaselineError
+from pytest_sdperf.core.files import strict_json
+from pytest_sdperf.core.values import Case
 
 SCHEMA = 1
 THIN = "-thin"

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from pytest_sdperf.baselines.shipped import shipped_folder
-from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.files import strict_json
+from pytest_sdperf.core.errors import BaselineError
+from pytest_sdperf.core.files import strict_json
 
 SCHEMA = 1
 OOM = "OOM"

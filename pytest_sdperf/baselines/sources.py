@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Baseline, Machine, StoredCase, file_of, read, stored_of
-from pytest_sdperf.values import Case
+from pytest_sdperf.core.values import Case
 
 Reader = Callable[[Path], Baseline | None]
 

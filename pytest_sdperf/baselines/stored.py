@@ -11,12 +11,12 @@ from typing import Any, NoReturn
 import msgspec
 
 from pytest_sdperf.baselines.facts import check_facts
-from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.files import strict_json
-from pytest_sdperf.machine.health import differing_keys
-from pytest_sdperf.values import Case, Sample
-from pytest_sdperf.values.artifact import Artifact, Step
-from pytest_sdperf.values.calibration import Calibration
+from pytest_sdperf.core.errors import BaselineError
+from pytest_sdperf.core.files import strict_json
+from pytest_sdperf.core.values import Case, Sample
+from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.core.values.calibration import Calibration
+from pytest_sdperf.devices.machine.health import differing_keys
 
 SCHEMA = 1
 SESSIONS_KEPT = 10

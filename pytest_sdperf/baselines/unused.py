@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from pytest_sdperf.baselines.stored import Baseline, StoredCase
-from pytest_sdperf.labels import engine_label
-from pytest_sdperf.values import Case
+from pytest_sdperf.core.labels import engine_label
+from pytest_sdperf.core.values import Case
 
 _NOT_COMPARED = ("engine_options", "steps", "scheduler")
 _COMPONENT = "component"

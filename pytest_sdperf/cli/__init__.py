@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pytest_sdperf import __version__
 from pytest_sdperf.cli import baselines, cache, doctor, faults, gate, options
 from pytest_sdperf.cli.run import run
-from pytest_sdperf.errors import SdperfError
+from pytest_sdperf.core.errors import SdperfError
 
 _COMMANDS = (options, gate, baselines, cache, doctor, faults)
 _USAGE_ERROR = 4

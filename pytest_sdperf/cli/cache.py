@@ -6,13 +6,13 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.parsing import size_bytes
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.cli.project import folders
-from pytest_sdperf.errors import OptionError
-from pytest_sdperf.options.answer import Answer
-from pytest_sdperf.options.parsing import size_bytes
-from pytest_sdperf.settings import Settings
+from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.settings import Settings
 
 
 def add_to(commands: Commands) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_sdperf.building.fingerprint import library_versions
-from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.builds.fingerprint import library_versions
 from pytest_sdperf.cli.command import Commands
-from pytest_sdperf.contracts import Engine
-from pytest_sdperf.device import Device, DeviceKind, DeviceProbe
-from pytest_sdperf.errors import DeviceMissingError
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.contracts import Engine
+from pytest_sdperf.core.device import Device, DeviceKind, DeviceProbe
+from pytest_sdperf.core.errors import DeviceMissingError
 
 RUNS = Path(__file__).parent.parent / "data" / "engine-runs.json"
 NEVER = "never run on hardware"

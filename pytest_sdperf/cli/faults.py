@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterator
 
 from pytest_sdperf.cli.command import Commands
+from pytest_sdperf.core.units import plural
 from pytest_sdperf.faults import known
-from pytest_sdperf.units import plural
 
 
 def add_to(commands: Commands) -> None:

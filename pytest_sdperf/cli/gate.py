@@ -9,14 +9,14 @@ from pathlib import Path
 
 from pytest_sdperf.baselines.files import write_atomically
 from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.parsing import among
 from pytest_sdperf.cli.command import Commands
+from pytest_sdperf.cli.gate_run import check_device, gate_lines, gate_markdown, judge_saved, stricter
 from pytest_sdperf.cli.project import ELSEWHERE, existing_folder, folders
-from pytest_sdperf.options.answer import Answer
-from pytest_sdperf.options.parsing import among
+from pytest_sdperf.core.settings import FAIL_ON
+from pytest_sdperf.report.output_files import check_file
 from pytest_sdperf.report.results import read_results
-from pytest_sdperf.running.gate import check_device, gate_lines, gate_markdown, judge_saved, stricter
-from pytest_sdperf.running.output_files import check_file
-from pytest_sdperf.settings import FAIL_ON
 
 
 def add_to(commands: Commands) -> None:

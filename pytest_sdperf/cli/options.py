@@ -7,9 +7,9 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Mapping
 
+from pytest_sdperf.cases.options.flags import GROUPS, OPTIONS
+from pytest_sdperf.cases.options.option import Option
 from pytest_sdperf.cli.command import Commands
-from pytest_sdperf.options.flags import GROUPS, OPTIONS
-from pytest_sdperf.options.option import Option
 
 # The page that says most of an option; of all the others docs/options.md does.
 PAGES: Mapping[str, str] = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_sdperf.cli.project import plugin_name
-from pytest_sdperf.source_tree import SUITES
+from pytest_sdperf.core.source_tree import SUITES
 
 
 def run(arguments: Sequence[str]) -> int:

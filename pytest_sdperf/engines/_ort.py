@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Arrays, EngineOption, LoadRequest, Runner
+from pytest_sdperf.core.contracts import Arrays, EngineOption, LoadRequest, Runner
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.engines import _cuda_libraries, _ort_said
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
 from pytest_sdperf.engines._ort_places import NUMPY_NAMES, Place
-from pytest_sdperf.values import Workload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -278,7 +278,7 @@ def create_session(request: LoadRequest, *, options: Any, providers: Sequence[An
     """
     import onnxruntime
 
-    from pytest_sdperf.errors import EngineMissingError
+    from pytest_sdperf.core.errors import EngineMissingError
 
     wanted = providers[0][0] if isinstance(providers[0], tuple) else providers[0]
     options.logid = request.component

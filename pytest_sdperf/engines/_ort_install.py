@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import Distribution
 from pathlib import Path
 
-from pytest_sdperf.interpreter import pip
+from pytest_sdperf.core.interpreter import pip
 
 MODULE = "onnxruntime"
 # Names of the shared library that holds the kernels of a provider, on Linux and on Windows.

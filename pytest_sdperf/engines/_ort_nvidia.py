@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from pytest_sdperf.contracts import Engine, LoadRequest, Model, Requirement
-from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.core.contracts import Engine, LoadRequest, Model, Requirement
+from pytest_sdperf.core.device import DeviceKind
+from pytest_sdperf.core.errors import UnsupportedGraphError
 from pytest_sdperf.engines import _ort, _ort_overflow
-from pytest_sdperf.errors import UnsupportedGraphError
 
 Provider = tuple[str, Mapping[str, str]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
-from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.core.contracts import LoadRequest
 from pytest_sdperf.engines._environment import variable
 
 _TRT_FLASH = "ORT_DISABLE_TRT_FLASH_ATTENTION"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.core.contracts import LoadRequest
+from pytest_sdperf.core.values import TensorSpec, Workload
 from pytest_sdperf.engines._ort_memory import Memory
-from pytest_sdperf.values import TensorSpec, Workload
 
 if TYPE_CHECKING:
     import onnxruntime

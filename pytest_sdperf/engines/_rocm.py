@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.contracts import Engine, LoadRequest, Model
-from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.core.contracts import Engine, LoadRequest, Model
+from pytest_sdperf.core.device import DeviceKind
+from pytest_sdperf.core.interpreter import pip
 from pytest_sdperf.engines import _ort, _ort_install, _ort_memory
-from pytest_sdperf.interpreter import pip
 
 _INSTALLATIONS = Path("/opt")
 

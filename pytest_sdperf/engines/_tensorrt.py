@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_sdperf.contracts import LoadRequest
-from pytest_sdperf.interpreter import pip
+from pytest_sdperf.core.contracts import LoadRequest
+from pytest_sdperf.core.interpreter import pip
 
 INDEX = "https://pypi.nvidia.com"
 LIBRARIES = "tensorrt_libs"

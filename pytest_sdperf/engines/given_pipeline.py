@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-from pytest_sdperf.contracts import LoadRequest, Runner
+from pytest_sdperf.core.contracts import LoadRequest, Runner
+from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.engines import _torch
-from pytest_sdperf.errors import BuildError
 
 
 class GivenPipelineEngine(_torch.ModuleEngine):

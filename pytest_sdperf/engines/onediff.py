@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import EngineOption, LoadRequest, Requirement, Runner
-from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.engines import _torch
 
 if TYPE_CHECKING:

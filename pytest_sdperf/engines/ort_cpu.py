@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_sdperf.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
-from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.core.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.engines import _ort, _ort_install, _ort_memory
 
 # MultiHeadAttention has a CPU kernel, but not for packed inputs.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_sdperf.contracts import EngineOption, LoadRequest, Requirement, Runner
-from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.engines import _ort, _ort_compilers, _rocm
 
 PROVIDER = "MIGraphXExecutionProvider"

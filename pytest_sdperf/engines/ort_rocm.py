@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.contracts import EngineOption, LoadRequest, Requirement, Runner
-from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.engines import _ort, _rocm
 
 PROVIDER = "ROCMExecutionProvider"

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_sdperf.contracts import EngineOption, LoadRequest, Runner
-from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Runner
+from pytest_sdperf.core.device import DeviceKind
+from pytest_sdperf.core.interpreter import pip
 from pytest_sdperf.engines import _ort, _ort_compilers, _ort_install, _ort_memory, _ort_nvidia, _tensorrt
 from pytest_sdperf.engines._environment import variable
-from pytest_sdperf.interpreter import pip
 
 PROVIDER = "TensorrtExecutionProvider"
 TF32_OVERRIDE = "NVIDIA_TF32_OVERRIDE"

@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_sdperf.contracts import EngineOption, LoadRequest, Runner
-from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Runner
+from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.engines import _torch
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import EngineOption, LoadRequest, Runner
-from pytest_sdperf.device import DeviceKind
+from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Runner
+from pytest_sdperf.core.device import DeviceKind
+from pytest_sdperf.core.errors import UnsupportedOptionError
+from pytest_sdperf.core.interpreter import pip
 from pytest_sdperf.engines import _torch
-from pytest_sdperf.errors import UnsupportedOptionError
-from pytest_sdperf.interpreter import pip
 
 if TYPE_CHECKING:
     import torch

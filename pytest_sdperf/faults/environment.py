@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from unittest import mock
 
-from pytest_sdperf.device import Health
+from pytest_sdperf.core.device import Health
 from pytest_sdperf.faults.fault import Fault, Place
 from pytest_sdperf.faults.wanted import MEASURED, ON_GPU, PICTURES, TEXT_ENCODER, invalid
 

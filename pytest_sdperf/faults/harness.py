@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pytest_sdperf.contracts import Runner
+from pytest_sdperf.core.contracts import Runner
 from pytest_sdperf.faults.fault import REFUSED, UNUSED, Fault, Found, Place
 from pytest_sdperf.faults.loaded import acting
 from pytest_sdperf.faults.wanted import DECODER, MEASURED, ON_GPU, TEXT_ENCODER, invalid

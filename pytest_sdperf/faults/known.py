@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from pytest_sdperf.errors import OptionError
+from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.faults import environment, harness, numerics, weights
 from pytest_sdperf.faults.fault import Fault
 from pytest_sdperf.faults.graph import activations, attention, convolutions, norms

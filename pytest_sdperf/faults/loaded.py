@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Arrays, Runner
-from pytest_sdperf.values import Workload
+from pytest_sdperf.core.contracts import Arrays, Runner
+from pytest_sdperf.core.values import Workload
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_sdperf.contracts import Runner
-from pytest_sdperf.device import ClockCommands, Device, DeviceProbe, Health
+from pytest_sdperf.core.contracts import Runner
+from pytest_sdperf.core.device import ClockCommands, Device, DeviceProbe, Health
 from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import Fault, Place
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 
 DOMAIN = "com.microsoft"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from pytest_sdperf import node_names
+from pytest_sdperf.fusing import node_names
 
 
 def counted(node: ir.Node) -> str:

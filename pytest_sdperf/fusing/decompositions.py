@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing.fusion_graph import FusionGraph
 
 # The opset from which GroupNormalization scales channels; before it scaled groups, which no exporter emitted.

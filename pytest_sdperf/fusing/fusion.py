@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from pytest_sdperf import node_types
+from pytest_sdperf.fusing import node_types
 from pytest_sdperf.fusing.counted import counted
 from pytest_sdperf.fusing.fusion_graph import FusionGraph, path_of
 from pytest_sdperf.fusing.record import Site

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pytest_sdperf import node_types
+from pytest_sdperf.fusing import node_types
 from pytest_sdperf.fusing.contents import Array, distinct
 from pytest_sdperf.fusing.derived import derive
 from pytest_sdperf.fusing.shapes import Shapes

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import onnx_ir as ir
 
-from pytest_sdperf import node_types
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
+from pytest_sdperf.fusing import node_types
 from pytest_sdperf.fusing.contents import Array
 from pytest_sdperf.fusing.derived import derive
 from pytest_sdperf.fusing.fusion_graph import GRAPHS, MICROSOFT, FusionGraph

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing.fusion_graph import FusionGraph
 
 OLDEST, NEWEST = 18, 20

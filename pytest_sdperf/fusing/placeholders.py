@@ -12,7 +12,7 @@ from collections.abc import Collection
 import numpy as np
 import onnx_ir as ir
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing.contents import distinct
 from pytest_sdperf.fusing.weightless import without_data
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import onnx_ir as ir
 
+from pytest_sdperf.core.optimization import Optimization
 from pytest_sdperf.fusing import layout, tidy
 from pytest_sdperf.fusing.counted import counted
 from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph, path_of
 from pytest_sdperf.fusing.native import ready
+from pytest_sdperf.fusing.node_names import SILU
 from pytest_sdperf.fusing.record import Site
-from pytest_sdperf.node_names import SILU
-from pytest_sdperf.optimization import Optimization
 
 ATTENTION = f"{MICROSOFT}::MultiHeadAttention"
 LAYER_NORM = "::LayerNormalization"

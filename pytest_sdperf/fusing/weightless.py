@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 
-from pytest_sdperf.graph import NOT_STORED
+from pytest_sdperf.fusing.graph import NOT_STORED
 
 
 def without_data(tensor: ir.TensorProtocol, name: str) -> ir.ExternalTensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_sdperf.errors import UnknownNameError
+from pytest_sdperf.core.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from pytest_sdperf.models._stable_diffusion import StableDiffusion

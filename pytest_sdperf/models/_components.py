@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Arrays
-from pytest_sdperf.values import TensorSpec, Workload
+from pytest_sdperf.core.contracts import Arrays
+from pytest_sdperf.core.values import TensorSpec, Workload
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.errors import WeightsError
+from pytest_sdperf.core.errors import WeightsError
 from pytest_sdperf.models import _weights
 from pytest_sdperf.models._components import Component
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Arrays, Model
-from pytest_sdperf.errors import UnknownNameError
+from pytest_sdperf.core.contracts import Arrays, Model
+from pytest_sdperf.core.errors import UnknownNameError
+from pytest_sdperf.core.values import TensorSpec, Workload
 from pytest_sdperf.models import _diffusers_folder, _tokenizer, _weights
 from pytest_sdperf.models._components import Component, TextEncoder
 from pytest_sdperf.models._parameters import PARAMETERS
-from pytest_sdperf.values import TensorSpec, Workload
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_sdperf.errors import WeightsError
+from pytest_sdperf.core.errors import WeightsError
 from pytest_sdperf.models._components import Component
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pytest_sdperf.values import Case
+from pytest_sdperf.core.values import Case
 
 NARROWED = "this run was narrowed to some tests"
 

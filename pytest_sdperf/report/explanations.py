@@ -9,10 +9,10 @@ from typing import Any
 
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import write_atomically
-from pytest_sdperf.errors import OptionError
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.units import plural
-from pytest_sdperf.values import to_json
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.units import plural
+from pytest_sdperf.core.values import to_json
 
 SCHEMA = 1
 OPTION = "--sdperf-explain"

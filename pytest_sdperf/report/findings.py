@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_sdperf.judging.verdict import worst
-from pytest_sdperf.judging.waiting import most_waited
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.judging.verdict import worst
+from pytest_sdperf.checks.pipelines.judging.waiting import most_waited
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.line import STYLES, Line, wrapped
+from pytest_sdperf.core.units import plural, share
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.report.judged import is_judged
-from pytest_sdperf.report.line import STYLES, Line, wrapped
-from pytest_sdperf.units import plural, share
-from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 _WORST_FIRST = tuple(reversed(Outcome))
 _INDENT = "  "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_sdperf.report.line import Line, labelled
+from pytest_sdperf.checks.reporting.line import Line, labelled
+from pytest_sdperf.core.units import plural
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.units import plural
 
 # What says nothing about a machine: `whole` is a GPU that is not partitioned.
 _USUAL = (None, "", "default", "none", "None", "whole")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.line import Line, wrapped
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.core.units import plural
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.units import plural
 
 _MOST_NAMED = 10
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.line import Line, wrapped
-from pytest_sdperf.units import plural
-from pytest_sdperf.values.outcomes import Outcome
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.core.units import plural
+from pytest_sdperf.core.values.outcomes import Outcome
 
 _REASONS = 3
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pytest_sdperf.labels import engine_label
-from pytest_sdperf.report.agreements import agreement_cells
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.cells import HEADINGS, cells_of
+from pytest_sdperf.checks.agreement.table import agreement_cells
+from pytest_sdperf.checks.fusions.table import fused_texts
+from pytest_sdperf.checks.pipelines.tables.cells import HEADINGS, cells_of
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.gates import concerns, disagreements, failed_gates
+from pytest_sdperf.core.labels import engine_label
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.report.findings import count_line, gap_texts
-from pytest_sdperf.report.fused import fused_texts
-from pytest_sdperf.report.gates import concerns, disagreements, failed_gates
 from pytest_sdperf.report.header import header_texts
 from pytest_sdperf.report.judged import is_judged
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.values import Case
-from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 _COLUMNS = ("model", "component", "optimization", "engine", "batch", *(heading.strip() for heading in HEADINGS))
 _AGREEMENT = ("compared", "error", "limit", "verdict")

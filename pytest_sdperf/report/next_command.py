@@ -6,22 +6,22 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_sdperf.judging.artifacts import BUILD_TIME
-from pytest_sdperf.judging.fitness import DRIVER_CHANGED
-from pytest_sdperf.judging.interleaving import METRIC as INTERLEAVING
-from pytest_sdperf.judging.latency import BASELINE_SHARED
-from pytest_sdperf.judging.latency import METRIC as LATENCY
-from pytest_sdperf.judging.pairs import SIDE_A_DEFECT, SIDE_A_DISAGREES
-from pytest_sdperf.judging.replay import METRICS as REPLAYS
-from pytest_sdperf.judging.semantics import METRIC as SEMANTICS
+from pytest_sdperf.checks.ab.interleaving import METRIC as INTERLEAVING
+from pytest_sdperf.checks.ab.pairs import SIDE_A_DEFECT, SIDE_A_DISAGREES
+from pytest_sdperf.checks.judging.fitness import DRIVER_CHANGED
+from pytest_sdperf.checks.pipelines.judging.artifacts import BUILD_TIME
+from pytest_sdperf.checks.pipelines.judging.latency import BASELINE_SHARED
+from pytest_sdperf.checks.pipelines.judging.latency import METRIC as LATENCY
+from pytest_sdperf.checks.replay.judging import METRICS as REPLAYS
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.doubts import disturbance, doubt
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.checks.semantics.judging import METRIC as SEMANTICS
+from pytest_sdperf.core.stats.bounds import SESSIONS_FOR_SPREAD
+from pytest_sdperf.core.units import plural
+from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.report import typed
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.doubts import disturbance, doubt
-from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.stats.bounds import SESSIONS_FOR_SPREAD
-from pytest_sdperf.units import plural
-from pytest_sdperf.values.outcomes import Outcome
 
 UPDATE = "--sdperf-update-baselines"
 RESUME, PLAN, LAST_FAILED = "--sdperf-resume", "--sdperf-plan", "--lf"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.core.units import plural
 from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import FAILED, UNUSED, Fault
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.line import Line, wrapped
-from pytest_sdperf.units import plural
 
 PLANTED, NOT_FOUND = "PLANTED", 1
 NOT_KEPT = "Nothing that a planted fault may have touched is kept as a candidate or baseline."

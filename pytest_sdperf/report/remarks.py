@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from pytest_sdperf.judging.answers import remark_of
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.columns import INDENT, batches_differ, case_label
-from pytest_sdperf.report.line import Line, wrapped
-from pytest_sdperf.units import plural
-from pytest_sdperf.values import Measurement
-from pytest_sdperf.values.floor import UNKNOWN
+from pytest_sdperf.checks.pipelines.judging.answers import remark_of
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.columns import INDENT, batches_differ, case_label
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.core.units import plural
+from pytest_sdperf.core.values import Measurement
+from pytest_sdperf.core.values.floor import UNKNOWN
 
 # Told elsewhere: beside the floors, and as the share of time that threads waited.
 _ELSEWHERE = (UNKNOWN, "Load average")

@@ -14,14 +14,14 @@ import msgspec
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.facts import check_facts
 from pytest_sdperf.baselines.files import write_atomically
-from pytest_sdperf.errors import OptionError, ResultsError
-from pytest_sdperf.files import strict_json
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.errors import OptionError, ResultsError
+from pytest_sdperf.core.files import strict_json
+from pytest_sdperf.core.settings import Settings
+from pytest_sdperf.core.values import finite, to_json
 from pytest_sdperf.report.course import Course
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.settings import Settings
-from pytest_sdperf.values import finite, to_json
 
 SCHEMA: Literal[1] = 1
 # What stands for a number that JSON cannot hold.

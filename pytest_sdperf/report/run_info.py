@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import Baseline, StoredCase
-from pytest_sdperf.judging.words import version_changes
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.judging.words import version_changes
+from pytest_sdperf.checks.reporting.case_report import CaseReport
 
 
 @dataclass(frozen=True)

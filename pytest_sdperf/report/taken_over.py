@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.line import Line, wrapped
-from pytest_sdperf.units import plural
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.core.units import plural
 
 
 def taken_over_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:

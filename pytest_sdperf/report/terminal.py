@@ -6,33 +6,33 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.baselines.published import Published, beside
 from pytest_sdperf.baselines.stored import Baseline
-from pytest_sdperf.components import PIPELINE
-from pytest_sdperf.judging.given import standing_lines
-from pytest_sdperf.report.agreements import agreement_lines
-from pytest_sdperf.report.artifacts import artifact_lines
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.fairness import fairness_lines
+from pytest_sdperf.checks.ab.table import pair_lines
+from pytest_sdperf.checks.agreement.table import agreement_lines
+from pytest_sdperf.checks.fusions.given import standing_lines
+from pytest_sdperf.checks.fusions.table import fused_lines
+from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_lines
+from pytest_sdperf.checks.pipelines.tables.fairness import fairness_lines
+from pytest_sdperf.checks.pipelines.tables.floors import floor_lines
+from pytest_sdperf.checks.pipelines.tables.memory import memory_lines
+from pytest_sdperf.checks.pipelines.tables.requests import request_lines
+from pytest_sdperf.checks.pipelines.tables.shipped import shipped_beside
+from pytest_sdperf.checks.pipelines.tables.tables import table_lines
+from pytest_sdperf.checks.pipelines.tables.what_ran import what_ran_lines
+from pytest_sdperf.checks.replay.table import replay_lines
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.checks.semantics.table import semantics_lines
+from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.report.findings import count_line, finding_lines
-from pytest_sdperf.report.floors import floor_lines
-from pytest_sdperf.report.fused import fused_lines
 from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.interrupted import interrupted_lines
-from pytest_sdperf.report.line import Line, wrapped
-from pytest_sdperf.report.memory import memory_lines
 from pytest_sdperf.report.next_command import next_lines
-from pytest_sdperf.report.pairs import pair_lines
 from pytest_sdperf.report.planted import planted_lines
 from pytest_sdperf.report.remarks import remark_lines
-from pytest_sdperf.report.replays import replay_lines
-from pytest_sdperf.report.requests import request_lines
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.report.semantics import semantics_lines
-from pytest_sdperf.report.shipped import shipped_beside
-from pytest_sdperf.report.tables import table_lines
 from pytest_sdperf.report.taken_over import taken_over_lines
 from pytest_sdperf.report.tolerances import tolerance_lines
 from pytest_sdperf.report.turns import turn_lines
-from pytest_sdperf.report.what_ran import what_ran_lines
 
 
 def report_lines(

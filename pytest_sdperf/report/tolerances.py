@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.line import Line, wrapped
-from pytest_sdperf.tolerances import Override
-from pytest_sdperf.units import plural, share
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.core.tolerances import Override
+from pytest_sdperf.core.units import plural, share
 
 _INDENT = "  "
 

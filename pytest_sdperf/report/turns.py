@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pytest_sdperf.labels import in_words
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.line import Line, wrapped
-from pytest_sdperf.units import duration
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.core.labels import in_words
+from pytest_sdperf.core.units import duration
 
 
 def turn_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:

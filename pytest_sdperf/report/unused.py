@@ -8,11 +8,11 @@ from typing import Literal
 
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.baselines.unused import unused
-from pytest_sdperf.labels import engine_label
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.line import Line
+from pytest_sdperf.core.labels import engine_label
+from pytest_sdperf.core.settings import Selection
 from pytest_sdperf.report.course import Course
-from pytest_sdperf.report.line import Line
-from pytest_sdperf.settings import Selection
 
 SILENT = "its test brought no result"
 GONE = "nothing that these options collect measures it any more"

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
-from pytest_sdperf.judging.escalation import more_processes
-from pytest_sdperf.judging.latency import judge_latency
-from pytest_sdperf.judging.pairs import judge_ratio, more_pairs, ratio_of
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.stats.pairs import Pairs, order
-from pytest_sdperf.values import Case, Measurement, Sample
-from pytest_sdperf.values.outcomes import Outcome
+from pytest_sdperf.checks.ab.pairs import judge_ratio, more_pairs, ratio_of
+from pytest_sdperf.checks.judging.escalation import more_processes
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.pipelines.judging.latency import judge_latency
+from pytest_sdperf.core.stats.pairs import Pairs, order
+from pytest_sdperf.core.values import Case, Measurement, Sample
+from pytest_sdperf.core.values.outcomes import Outcome
 
 
 class Take(Protocol):

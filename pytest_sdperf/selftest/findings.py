@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
+from pytest_sdperf.core.units import plural, share
 from pytest_sdperf.selftest.comparisons import PAIRS, RULES, Rule
 from pytest_sdperf.selftest.limits import InForce
 from pytest_sdperf.selftest.records import Row
-from pytest_sdperf.units import plural, share
 
 # Slowdown, and the share of comparisons in which it has to be found: in pairs, and by a baseline. Of a GPU only.
 GOALS = {True: (0.03, 0.99), False: (0.05, 0.95)}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from pytest_sdperf.components import PIPELINE
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core.components import PIPELINE
+from pytest_sdperf.core.units import plural, share
+from pytest_sdperf.core.values import Case
 from pytest_sdperf.selftest.comparisons import PAIRS, Rule
 from pytest_sdperf.selftest.records import Row, SelfTests
 from pytest_sdperf.selftest.schedule import CPU_EFFECTS
 from pytest_sdperf.selftest.spread import spread_by, with_spread
-from pytest_sdperf.units import plural, share
-from pytest_sdperf.values import Case
 
 # A rate of false alarms that is surely not above this is low enough: what a whole run may have.
 MOST_ALARMS = 0.05

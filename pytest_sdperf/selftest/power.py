@@ -9,12 +9,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core.values import Case, Sample
+from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.selftest.comparisons import Judged, Rule, found_in
 from pytest_sdperf.selftest.noise import Noise
 from pytest_sdperf.selftest.rates import Rate
-from pytest_sdperf.values import Case, Sample
-from pytest_sdperf.values.outcomes import Outcome
 
 # Among these the smallest detectable effect is looked for.
 STEPS = (0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.08, 0.10, 0.12, 0.15, 0.20, 0.25, 0.30, 0.35)

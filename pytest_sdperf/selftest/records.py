@@ -10,12 +10,12 @@ import msgspec
 from pytest_sdperf.baselines.files import locked, pretty, write_checked
 from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Machine
-from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.files import strict_json
-from pytest_sdperf.machine.health import differing_keys, machine_differences
+from pytest_sdperf.core.errors import BaselineError
+from pytest_sdperf.core.files import strict_json
+from pytest_sdperf.core.settings import Settings
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.devices.machine.health import differing_keys, machine_differences
 from pytest_sdperf.selftest.rates import Rate
-from pytest_sdperf.settings import Settings
-from pytest_sdperf.values import Case
 
 SCHEMA = 1
 FOLDER = "selftest"

@@ -12,11 +12,11 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core.values import Case, Sample
 from pytest_sdperf.selftest.comparisons import RULES, Judged, Rule, found_in
 from pytest_sdperf.selftest.records import Row, SelfTestRun, SelfTests, key_of
 from pytest_sdperf.selftest.schedule import effects
-from pytest_sdperf.values import Case, Sample
 
 # An injection counts if the calls were really made longer by this much of what was asked for, at least and at most.
 NEARLY = (0.9, 1.1)

@@ -8,11 +8,11 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core.stats.pairs import compare
+from pytest_sdperf.core.units import plural
 from pytest_sdperf.selftest.records import SelfTestRun, SelfTests
 from pytest_sdperf.selftest.schedule import GROUP
-from pytest_sdperf.stats.pairs import compare
-from pytest_sdperf.units import plural
 
 # One comparison in so many may be further apart.
 ONE_IN = 20

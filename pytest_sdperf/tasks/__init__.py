@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.sampling.phases import PhaseListener
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.tasks.sampling.phases import PhaseListener
 
 
 @dataclass(frozen=True)

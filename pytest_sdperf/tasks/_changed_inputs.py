@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Arrays, Runner
+from pytest_sdperf.core.contracts import Arrays, Runner
 
 if TYPE_CHECKING:
     import numpy as np

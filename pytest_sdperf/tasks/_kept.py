@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pytest_sdperf.components import LATENTS, RANGE
-from pytest_sdperf.pipeline.prompts import Call
+from pytest_sdperf.core.components import LATENTS, RANGE
+from pytest_sdperf.tasks.request.prompts import Call
 
 
 class Ranges:

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.clock import monotonic_s
-from pytest_sdperf.contracts import Engine, LoadRequest, Model, Runner
-from pytest_sdperf.errors import EngineMissingError
+from pytest_sdperf.core.clock import monotonic_s
+from pytest_sdperf.core.contracts import Engine, LoadRequest, Model, Runner
+from pytest_sdperf.core.errors import EngineMissingError
+from pytest_sdperf.core.values import Build, Workload
 from pytest_sdperf.faults import planting
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.values import Build, Workload
 
 WORK_DIR = "engine"  # of a task's folder: the engine's own files
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pytest_sdperf.errors import OutOfMemoryError, PipelineError, is_out_of_memory
-from pytest_sdperf.settings import PipelineFactory
+from pytest_sdperf.core.errors import OutOfMemoryError, PipelineError, is_out_of_memory
+from pytest_sdperf.core.settings import PipelineFactory
 
 # Pipeline of diffusers -> its parts that have weights.
 SUPPORTED: Mapping[str, tuple[str, ...]] = {

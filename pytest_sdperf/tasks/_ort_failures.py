@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 
 
 def failed(error: Exception, rungs: Mapping[str, Sequence[str]]) -> BuildError:

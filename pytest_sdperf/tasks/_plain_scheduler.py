@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.errors import PipelineError
+from pytest_sdperf.core.errors import PipelineError
 from pytest_sdperf.tasks._made_pipeline import plain_class
 
 FILE = "exact-scheduler.pt"

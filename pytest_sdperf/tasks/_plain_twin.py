@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.errors import PipelineError
-from pytest_sdperf.settings import PipelineFactory
+from pytest_sdperf.core.errors import PipelineError
+from pytest_sdperf.core.settings import PipelineFactory
 from pytest_sdperf.tasks import _plain_scheduler
 from pytest_sdperf.tasks._made_pipeline import SUPPORTED, plain_class, unwrapped
 

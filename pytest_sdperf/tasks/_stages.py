@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pytest_sdperf.clock import monotonic_s
-from pytest_sdperf.components import BETWEEN
-from pytest_sdperf.pipeline.prompts import Call
-from pytest_sdperf.sampling.timing import without_collections
+from pytest_sdperf.core.clock import monotonic_s
+from pytest_sdperf.core.components import BETWEEN
+from pytest_sdperf.tasks.request.prompts import Call
+from pytest_sdperf.tasks.sampling.timing import without_collections
 
 T = TypeVar("T")
 _DIGITS = 7  # a baseline keeps every call; a tenth of a microsecond is more than a clock tells

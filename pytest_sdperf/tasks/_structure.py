@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 
 if TYPE_CHECKING:
     import torch

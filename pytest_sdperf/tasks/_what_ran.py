@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Arrays
-from pytest_sdperf.files.arrays import digest_of
-from pytest_sdperf.sampling.profiling import Activity, watched
+from pytest_sdperf.core.contracts import Arrays
+from pytest_sdperf.core.files.arrays import digest_of
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.tasks._changed_inputs import wrong_answer
 from pytest_sdperf.tasks._loading import LoadedComponent
-from pytest_sdperf.values import Workload
+from pytest_sdperf.tasks.sampling.profiling import Activity, watched
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf import graph
-from pytest_sdperf.clock import Stopwatch
-from pytest_sdperf.errors import BuildError
-from pytest_sdperf.files.disk import disk_errors
+from pytest_sdperf.core.clock import Stopwatch
+from pytest_sdperf.core.errors import BuildError
+from pytest_sdperf.core.files.disk import disk_errors
+from pytest_sdperf.fusing import graph
 from pytest_sdperf.tasks import TaskContext
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_sdperf.clock import monotonic_s
-from pytest_sdperf.errors import EngineMissingError
+from pytest_sdperf.core.clock import monotonic_s
+from pytest_sdperf.core.errors import EngineMissingError
+from pytest_sdperf.core.values import to_json
+from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.values import to_json
-from pytest_sdperf.values.calibration import Calibration
 
 GPU_ROWS = 8192  # one product is 1.1 TFLOP: 1.4 ms on a fast card, 25 ms on a slow one
 CPU_ROWS = 1024

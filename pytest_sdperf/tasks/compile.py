@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_sdperf.clock import Stopwatch
+from pytest_sdperf.core.clock import Stopwatch
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import loaded_component, usable_engine
-from pytest_sdperf.values import Workload
 
 
 def versions(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.files.arrays import load_arrays, save_arrays
-from pytest_sdperf.sampling.phases import Shared
-from pytest_sdperf.sampling.timing import TimingPlan, take_sample
+from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
+from pytest_sdperf.core.values import Sample, to_json
 from pytest_sdperf.tasks import TaskContext, _what_ran
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
-from pytest_sdperf.values import Sample, to_json
+from pytest_sdperf.tasks.sampling.phases import Shared
+from pytest_sdperf.tasks.sampling.timing import TimingPlan, take_sample
 
 
 def _facts(loaded: LoadedComponent) -> dict[str, Any]:

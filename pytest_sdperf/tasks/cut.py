@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.values import Workload
 
 if TYPE_CHECKING:
     import torch
@@ -116,9 +116,9 @@ def _write(
     """Write what a module holds and what another one, which is right, makes of the same call."""
     import torch
 
+    from pytest_sdperf.core.yardsticks import REFERENCE
     from pytest_sdperf.tracing import cut_module
     from pytest_sdperf.tracing.distances import limit_of
-    from pytest_sdperf.yardsticks import REFERENCE
 
     wide = getattr(torch, REFERENCE[floating])
     tensors = call.written()[1]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.files.arrays import load_arrays, save_arrays
+from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import loaded_component
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Model
-from pytest_sdperf.structure import sites
+from pytest_sdperf.core.contracts import Model
+from pytest_sdperf.core.values import Workload
+from pytest_sdperf.fusing.expected import sites
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.values import Workload
 
 if TYPE_CHECKING:
     import torch

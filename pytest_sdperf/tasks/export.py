@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf import graph
-from pytest_sdperf.clock import Stopwatch
-from pytest_sdperf.contracts import Model
-from pytest_sdperf.errors import BuildError, UnknownNameError
-from pytest_sdperf.files.disk import disk_errors
+from pytest_sdperf.core.clock import Stopwatch
+from pytest_sdperf.core.contracts import Model
+from pytest_sdperf.core.errors import BuildError, UnknownNameError
+from pytest_sdperf.core.files.disk import disk_errors
+from pytest_sdperf.core.values import TensorSpec, Workload
+from pytest_sdperf.fusing import graph
 from pytest_sdperf.tasks import TaskContext, _structure
 from pytest_sdperf.tasks._quick_export import quick_export
-from pytest_sdperf.values import TensorSpec, Workload
 
 if TYPE_CHECKING:
     import torch

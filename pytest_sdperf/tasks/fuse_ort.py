@@ -13,12 +13,11 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf import graph
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.clock import Stopwatch
-from pytest_sdperf.errors import BuildError
-from pytest_sdperf.files.disk import disk_errors
-from pytest_sdperf.fusing import record
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.clock import Stopwatch
+from pytest_sdperf.core.errors import BuildError
+from pytest_sdperf.core.files.disk import disk_errors
+from pytest_sdperf.fusing import graph, record
 from pytest_sdperf.tasks import TaskContext, _ort_failures
 
 FILE = "model.onnx"

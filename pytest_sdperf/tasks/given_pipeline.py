@@ -9,20 +9,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.clock import monotonic_s
-from pytest_sdperf.components import IMAGE
-from pytest_sdperf.errors import NoReferenceError
-from pytest_sdperf.files.arrays import save_arrays
-from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of, observed_parts
-from pytest_sdperf.sampling.timing import TimingPlan, take_sample
-from pytest_sdperf.schedulers import scheduler_name
-from pytest_sdperf.settings import PipelineFactory
+from pytest_sdperf.core.clock import monotonic_s
+from pytest_sdperf.core.components import IMAGE
+from pytest_sdperf.core.errors import NoReferenceError
+from pytest_sdperf.core.files.arrays import save_arrays
+from pytest_sdperf.core.schedulers import scheduler_name
+from pytest_sdperf.core.settings import PipelineFactory
+from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.tasks import TaskContext, _plain_scheduler, _what_ran
 from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.tasks._made_pipeline import SUPPORTED, made_pipeline, plain_class, unwrapped
 from pytest_sdperf.tasks._plain_twin import check_described, identity, plain_pipeline_class, plain_twin
 from pytest_sdperf.tasks._stages import Stages
-from pytest_sdperf.values import Workload, to_json
+from pytest_sdperf.tasks.request.whole_call import WholeCall, counted_calls, images_of, observed_parts
+from pytest_sdperf.tasks.sampling.timing import TimingPlan, take_sample
 
 
 def preload(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:  # noqa: ARG001 - a task's form

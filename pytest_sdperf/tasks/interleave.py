@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.clock import monotonic_s
-from pytest_sdperf.contracts import Arrays, Runner
-from pytest_sdperf.files.arrays import load_arrays
-from pytest_sdperf.sampling.phases import PhaseListener, Silent
-from pytest_sdperf.sampling.timing import without_collections
+from pytest_sdperf.core.clock import monotonic_s
+from pytest_sdperf.core.contracts import Arrays, Runner
+from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import loaded_component
 from pytest_sdperf.tasks.replay import prepared
-from pytest_sdperf.values import Workload
+from pytest_sdperf.tasks.sampling.phases import PhaseListener, Silent
+from pytest_sdperf.tasks.sampling.timing import without_collections
 
 WARM = 2
 """Calls at each size before any is timed."""

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf import graph
-from pytest_sdperf.clock import Stopwatch
-from pytest_sdperf.files.disk import disk_errors
+from pytest_sdperf.core.clock import Stopwatch
+from pytest_sdperf.core.files.disk import disk_errors
+from pytest_sdperf.fusing import graph
 from pytest_sdperf.tasks import TaskContext
 
 FILE = "model.onnx"

@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.components import IMAGE
-from pytest_sdperf.errors import EngineMissingError
+from pytest_sdperf.core.components import IMAGE
+from pytest_sdperf.core.errors import EngineMissingError
+from pytest_sdperf.core.files.arrays import save_arrays
+from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.faults import planting
-from pytest_sdperf.files.arrays import save_arrays
-from pytest_sdperf.pipeline.prompts import Call
-from pytest_sdperf.pipeline.text_to_image import OnStep, TextToImage, draw_noise
-from pytest_sdperf.sampling.phases import Shared
-from pytest_sdperf.sampling.timing import TimingPlan, take_sample
 from pytest_sdperf.tasks import TaskContext, _what_ran
 from pytest_sdperf.tasks._kept import CallInputs, Ranges, StepLatents, on_host
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
 from pytest_sdperf.tasks._stages import Stages
-from pytest_sdperf.values import Workload, to_json
+from pytest_sdperf.tasks.request.prompts import Call
+from pytest_sdperf.tasks.request.text_to_image import OnStep, TextToImage, draw_noise
+from pytest_sdperf.tasks.sampling.phases import Shared
+from pytest_sdperf.tasks.sampling.timing import TimingPlan, take_sample
 
 # Prompts become tokens with transformers, diffusers has the schedulers, and torch the tensors between components.
 PACKAGES = ("torch", "diffusers", "transformers")

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.components import IMAGE
+from pytest_sdperf.core.components import IMAGE
+from pytest_sdperf.core.errors import NoReferenceError
+from pytest_sdperf.core.files.arrays import save_arrays
+from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values.roundings import parse
 from pytest_sdperf.engines._torch import set_tf32
-from pytest_sdperf.errors import NoReferenceError
-from pytest_sdperf.files.arrays import save_arrays
-from pytest_sdperf.pipeline.whole_call import WholeCall, counted_calls, images_of
 from pytest_sdperf.tasks import TaskContext, _plain_scheduler
 from pytest_sdperf.tasks._kept import StepLatents
-from pytest_sdperf.values import Workload
-from pytest_sdperf.values.roundings import parse
+from pytest_sdperf.tasks.request.whole_call import WholeCall, counted_calls, images_of
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf import graph
-from pytest_sdperf.clock import Stopwatch
+from pytest_sdperf.core.clock import Stopwatch
+from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import Fault, NowhereError, Place
-from pytest_sdperf.files.disk import disk_errors
-from pytest_sdperf.fusing import record
+from pytest_sdperf.fusing import graph, record
 from pytest_sdperf.tasks import TaskContext, export, weights
 
 PLANTED = "planted"  # of the answer: whether there was a place for the fault

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_sdperf.components import PIPELINE
-from pytest_sdperf.schedulers import make_scheduler
+from pytest_sdperf.core.components import PIPELINE
+from pytest_sdperf.core.schedulers import make_scheduler
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import usable_engine
 from pytest_sdperf.tasks.pipeline import check_packages

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_sdperf.components import PIPELINE, component_floating
+from pytest_sdperf.core.components import PIPELINE, component_floating
+from pytest_sdperf.core.values import roundings
 from pytest_sdperf.tasks import TaskContext, component, pipeline
-from pytest_sdperf.values import roundings
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.components import IMAGE, PIPELINE
-from pytest_sdperf.contracts import Runner
-from pytest_sdperf.files.arrays import load_arrays, save_arrays
-from pytest_sdperf.machine import host_memory
-from pytest_sdperf.pipeline.whole_call import images_of
+from pytest_sdperf.core.components import IMAGE, PIPELINE
+from pytest_sdperf.core.contracts import Runner
+from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
+from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values.roundings import parse
+from pytest_sdperf.devices.machine import host_memory
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._kept import Held, on_host
 from pytest_sdperf.tasks._loading import loaded_component
@@ -22,8 +23,7 @@ from pytest_sdperf.tasks.given_pipeline import check_shown
 from pytest_sdperf.tasks.pipeline import loaded_request
 from pytest_sdperf.tasks.plain_pipeline import called
 from pytest_sdperf.tasks.reference import in_floating
-from pytest_sdperf.values import Workload
-from pytest_sdperf.values.roundings import parse
+from pytest_sdperf.tasks.request.whole_call import images_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +106,7 @@ def _component(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[t
 
 @contextlib.contextmanager
 def _request(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tuple[Ask, Held, Sequence[Runner]]]:
-    from pytest_sdperf.pipeline.text_to_image import draw_noise
+    from pytest_sdperf.tasks.request.text_to_image import draw_noise
 
     held = Held()
     with loaded_request(arguments, context, held.watched) as (pipeline, parts):

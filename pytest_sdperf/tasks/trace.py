@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.files.arrays import load_arrays
+from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.values import to_json
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.values import to_json
 
 if TYPE_CHECKING:
+    from pytest_sdperf.core.values.located import Located
     from pytest_sdperf.tracing.pool import Pool
-    from pytest_sdperf.values.located import Located
 
 _DRAWS = 3  # sets of random numbers that are tried in place of weights
 
@@ -29,7 +29,7 @@ def reveal(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]
     """
     import onnx_ir as ir
 
-    from pytest_sdperf import node_types
+    from pytest_sdperf.fusing import node_types
     from pytest_sdperf.tracing.section import inner_values
     from pytest_sdperf.tracing.section import reveal as write
 
@@ -56,9 +56,9 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         `located`: a `located.Located` as JSON, without its reproduction; `files`: folders with files that may show the
         fault, to be tried in this order, each with what its weights are.
     """
+    from pytest_sdperf.core.values.located import Located
     from pytest_sdperf.tracing import reference, search
     from pytest_sdperf.tracing.walk import Walk
-    from pytest_sdperf.values.located import Located
 
     floating, device, component = arguments["floating"], arguments["device"], arguments["component"]
     inputs = load_arrays(Path(arguments["inputs"]))
@@ -82,8 +82,8 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
 def _pool(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Pool | Located:
     """Return the values of a reference, or what is found before a build is looked at."""
+    from pytest_sdperf.core.values.located import Located
     from pytest_sdperf.tracing import insides, reference
-    from pytest_sdperf.values.located import Located
 
     how, component = {name: arguments[name] for name in ("floating", "device")}, arguments["component"]
     of_torch = [Path(arguments[name]) for name in ("expected", "rough") if arguments[name]]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_sdperf.errors import EngineMissingError
+from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._loading import usable_engine
 from pytest_sdperf.tasks.pipeline import check_packages

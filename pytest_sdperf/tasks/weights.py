@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.clock import Stopwatch
-from pytest_sdperf.files.disk import disk_errors
+from pytest_sdperf.core.clock import Stopwatch
+from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.tasks import TaskContext
 
 FILE = "weights.safetensors"

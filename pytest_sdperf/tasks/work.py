@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Model
+from pytest_sdperf.core.contracts import Model
+from pytest_sdperf.core.values import TensorSpec, Workload, to_json
+from pytest_sdperf.core.values.floor import Kernel, Work
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.values import TensorSpec, Workload, to_json
-from pytest_sdperf.values.floor import Kernel, Work
 
 if TYPE_CHECKING:
     import torch

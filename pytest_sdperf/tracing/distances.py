@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_sdperf.files.arrays import MINUS_INFINITY
+from pytest_sdperf.core.files.arrays import MINUS_INFINITY
+from pytest_sdperf.core.yardsticks import limit, relative, yardstick
 from pytest_sdperf.tracing.definitions import Tensor
-from pytest_sdperf.yardsticks import limit, relative, yardstick
 
 
 def distance(obtained: Tensor, reference: Tensor) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from pytest_sdperf.files.arrays import leaves_range, load_arrays
-from pytest_sdperf.values.located import Spot
+from pytest_sdperf.core.files.arrays import leaves_range, load_arrays
+from pytest_sdperf.core.values.located import Spot
 
 FILE = "inside.npz"  # beside the outputs
 READ, CALL = "<", "#"  # after the path of a module: the number of what it read, and of its call

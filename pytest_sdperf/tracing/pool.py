@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import torch
 
+from pytest_sdperf.core.yardsticks import limit
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, leaves_range, yardstick_of
-from pytest_sdperf.yardsticks import limit
 
 # Orders of the axes in which another graph may keep a value; it may also see it in another shape.
 _ORDERS = {

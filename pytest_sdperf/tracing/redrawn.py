@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
-from pytest_sdperf.files.arrays import at_most_two_values
+from pytest_sdperf.core.files.arrays import at_most_two_values
 
 _FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE)
 

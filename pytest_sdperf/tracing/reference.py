@@ -10,15 +10,14 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from pytest_sdperf import node_types
-from pytest_sdperf.fusing import tidy
+from pytest_sdperf.core.values.located import Spot
+from pytest_sdperf.core.yardsticks import REFERENCE
+from pytest_sdperf.fusing import node_types, tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.computer import Computer, compute
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
 from pytest_sdperf.tracing.pool import LARGEST, Pool
-from pytest_sdperf.values.located import Spot
-from pytest_sdperf.yardsticks import REFERENCE
 
 Arrays = Mapping[str, np.ndarray]
 # They hold what their input holds, and a pool finds a value in whatever shape and order.

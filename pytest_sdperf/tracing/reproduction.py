@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import torch
 
-from pytest_sdperf.files.arrays import save_arrays
+from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.tracing.redrawn import numbers_like
 from pytest_sdperf.tracing.search import Arrays, Suspect, by_definition
 from pytest_sdperf.tracing.section import SUBGRAPH, USED, boundary, cut, use_memory, weights_of

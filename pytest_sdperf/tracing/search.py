@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from pytest_sdperf.core.values.located import Located, Spot
 from pytest_sdperf.tracing.computer import Computer
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
@@ -17,7 +18,6 @@ from pytest_sdperf.tracing.reference import spot_of, wide_type
 from pytest_sdperf.tracing.section import boundary, nodes_between
 from pytest_sdperf.tracing.seen import Seen
 from pytest_sdperf.tracing.walk import Walk
-from pytest_sdperf.values.located import Located, Spot
 
 Arrays = Mapping[str, np.ndarray]
 _WHOLE = (

@@ -9,11 +9,11 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from pytest_sdperf.core.values.located import Spot
 from pytest_sdperf.tracing.distances import distance, limit_of
 from pytest_sdperf.tracing.pool import is_masked
 from pytest_sdperf.tracing.reference import spot_of
 from pytest_sdperf.tracing.walk import Walk
-from pytest_sdperf.values.located import Spot
 
 Arrays = Mapping[str, np.ndarray]
 

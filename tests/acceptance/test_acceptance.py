@@ -21,16 +21,16 @@ from pytest_sdperf.acceptance.terms import Terms
 from pytest_sdperf.baselines.privacy import PrivacyError, identity, restored
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, read
-from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.report.gates import LEVELS
-from pytest_sdperf.report.stored import latency_s
-from pytest_sdperf.values import Sample
-from pytest_sdperf.values.artifact import Artifact, Step
-from pytest_sdperf.values.calibration import Calibration
-from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.pipelines.tables.stored import latency_s
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.gates import LEVELS
+from pytest_sdperf.core.errors import BaselineError
+from pytest_sdperf.core.values import Sample
+from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.core.values.calibration import Calibration
+from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
 
 MACHINE = {"slug": "t4", "driver": "580.1", "power_limit_w": 70}
 POLICY = Policy()

@@ -8,8 +8,8 @@ import pytest
 from sample_values import case
 
 from pytest_sdperf.acceptance.counts import counts_to_keep
-from pytest_sdperf.report.case_report import CaseReport
-from pytest_sdperf.values.outcomes import Outcome, Verdict
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 COUNTS = {"com.microsoft::NhwcConv": 98}
 OF = {"foreign": case(engine="", fuser="ort"), "given": case(engine="", fuser="native", exporter="given")}

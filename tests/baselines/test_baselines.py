@@ -13,12 +13,12 @@ from pytest_sdperf.baselines.files import locked, pretty, to_text, update, write
 from pytest_sdperf.baselines.privacy import PrivacyError, identity
 from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase, file_of, read
 from pytest_sdperf.baselines.unused import unused
-from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.values import Sample
-from pytest_sdperf.values.artifact import Artifact, Step
-from pytest_sdperf.values.calibration import Calibration
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.core.errors import BaselineError
+from pytest_sdperf.core.values import Sample
+from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.core.values.calibration import Calibration
 
 MACHINE: dict[str, str | int | float | None] = {"slug": "cpu-test", "cores": 2, "power_limit_w": None}
 EXPORT = Step("export", 25.25, 25.0, host="cpu-amd-epyc-2c", commit="abc", date="2026-11-20T09:58Z", now=True)

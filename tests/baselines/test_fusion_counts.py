@@ -9,7 +9,7 @@ import pytest
 
 from pytest_sdperf.baselines import fusions
 from pytest_sdperf.baselines.fusions import read, record
-from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.core.errors import BaselineError
 
 GELU, NORM = {"com.microsoft::Gelu": 4}, {"com.microsoft::SkipLayerNormalization": 32}
 TAIL = (

@@ -9,7 +9,7 @@ import pytest
 from pytest_sdperf import cli
 from pytest_sdperf.baselines import published
 from pytest_sdperf.baselines.imported import About, read_foreign
-from pytest_sdperf.errors import OptionError, UnknownNameError
+from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
 
@@ -165,9 +165,9 @@ def test_a_gpu_that_nobody_knows_is_answered_with_those_that_there_are(tmp_path)
 def test_the_command_writes_a_table_that_the_report_shows(tmp_path, monkeypatch, capsys):
     from sample_values import case, measurement
 
-    from pytest_sdperf.judging.policy import Policy
-    from pytest_sdperf.judging.verdict import judge
-    from pytest_sdperf.report.case_report import CaseReport
+    from pytest_sdperf.checks.judging.policy import Policy
+    from pytest_sdperf.checks.judging.verdict import judge
+    from pytest_sdperf.checks.reporting.case_report import CaseReport
 
     monkeypatch.chdir(tmp_path)
     a_file(tmp_path, "\n".join(LINES))

@@ -10,7 +10,7 @@ import pytest
 from sample_values import case
 
 from pytest_sdperf.baselines.fusions import Known, fusion_key, is_stored, known, record
-from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.core.errors import BaselineError
 
 CONV = "com.microsoft::NhwcConv"
 BUILD = case(engine="", fuser="ort", optimization="bias-add")

@@ -13,17 +13,17 @@ from pytest_sdperf.baselines import privacy, stored
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.shipped import measured, measured_folder
 from pytest_sdperf.baselines.sources import Sources
-from pytest_sdperf.judging.memory import DRAWN
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.labels import engine_label
-from pytest_sdperf.machine.health import differing_keys
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.pipelines.judging.memory import DRAWN
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.labels import engine_label
+from pytest_sdperf.core.settings import Settings
+from pytest_sdperf.core.values import Measurement, to_json
+from pytest_sdperf.core.values.outcomes import Outcome
+from pytest_sdperf.devices.machine.health import differing_keys
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
-from pytest_sdperf.settings import Settings
-from pytest_sdperf.values import Measurement, to_json
-from pytest_sdperf.values.outcomes import Outcome
 
 FILES = sorted(measured_folder().glob("*.json"))
 

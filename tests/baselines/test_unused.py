@@ -9,12 +9,12 @@ from sample_values import CASE, case, measurement, stored
 
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.baselines.unused import unused
-from pytest_sdperf.labels import engine_label
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.labels import engine_label
+from pytest_sdperf.core.settings import EngineRequest, Selection
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.report.course import NARROWED, Course
 from pytest_sdperf.report.unused import GONE, Unused, asked_axes, unused_cases, unused_lines
-from pytest_sdperf.settings import EngineRequest, Selection
-from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 DECODER = case(component="vae_decoder")
 COLLECTED = Course(selected=1, measured=True, collected=(CASE,))

@@ -21,16 +21,16 @@ from pytest_sdperf.baselines import facts, published, shipped
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.cli import gate_run as gate
 from pytest_sdperf.cli.baselines import look
-from pytest_sdperf.errors import ResultsError
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.core.errors import ResultsError
+from pytest_sdperf.core.values import Case, Measurement, Sample, to_json
 from pytest_sdperf.report.course import Course
 from pytest_sdperf.report.results import SavedResults, read_results, results_data
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.running import gate
-from pytest_sdperf.values import Case, Measurement, Sample, to_json
 
 MACHINE = {"cores": 2}
 CASES = [CASE, dataclasses.replace(CASE, component="pipeline", steps=4, scheduler="pndm")]

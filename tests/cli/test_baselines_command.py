@@ -15,14 +15,14 @@ from pytest_sdperf.acceptance.sessions import Origin
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Baseline, read
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.pipelines.tables.stored import list_lines, show_lines
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.course import NARROWED, Course
 from pytest_sdperf.report.results import SavedResults, write_results
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.report.stored import list_lines, show_lines
-from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
 
 MACHINE = {"cores": 2, "pool": "default"}
 RUN = RunInfo("A card", "h200", "h200", MACHINE, commit="abc123", fusions="onnxruntime-1.32.json")

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pytest_sdperf import cli
-from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.cli import project
 
 

@@ -9,14 +9,14 @@ from door_toys import ToyEngine, ToyProbe
 from extras import extra_command
 
 from pytest_sdperf import builtins, cli
-from pytest_sdperf.catalog import Catalog
 from pytest_sdperf.cli import doctor
 from pytest_sdperf.cli.doctor import NEVER, EngineRun, read_runs, rung_lines
-from pytest_sdperf.contracts import Requirement
-from pytest_sdperf.device import ClockCommands, Device, DeviceProbe
-from pytest_sdperf.errors import DeviceMissingError
-from pytest_sdperf.machine.gpu_facts import load_gpus, to_slug
-from pytest_sdperf.optimizations import LADDER
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.contracts import Requirement
+from pytest_sdperf.core.device import ClockCommands, Device, DeviceProbe
+from pytest_sdperf.core.errors import DeviceMissingError
+from pytest_sdperf.devices.machine.gpu_facts import load_gpus, to_slug
+from pytest_sdperf.fusing.optimizations import LADDER
 
 MANUAL = Path(__file__).parents[2] / "docs" / "engines.md"
 RUNGS = [rung.name for rung in LADDER]

@@ -9,9 +9,9 @@ from sample_values import CASE, measurement, stored
 from pytest_sdperf import cli
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.stored import Baseline
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.report.course import Course
 from pytest_sdperf.report.results import SavedResults, write_results
 from pytest_sdperf.report.run_info import RunInfo

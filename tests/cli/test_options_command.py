@@ -3,9 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_sdperf import cli
+from pytest_sdperf.cases.options.command_line import USUAL
+from pytest_sdperf.cases.options.flags import BY_NAME, GROUPS, OPTIONS
 from pytest_sdperf.cli.options import PAGES
-from pytest_sdperf.options.command_line import USUAL
-from pytest_sdperf.options.flags import BY_NAME, GROUPS, OPTIONS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_sdperf import cli
 from pytest_sdperf.cli.project import folders
-from pytest_sdperf.errors import OptionError
+from pytest_sdperf.core.errors import OptionError
 
 # What a `conftest.py` may do, in a project whose tests need what is not here.
 CONFTESTS = {

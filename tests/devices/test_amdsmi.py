@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf.device import ClockCommands, Health
-from pytest_sdperf.errors import DeviceMissingError
+from pytest_sdperf.core.device import ClockCommands, Health
+from pytest_sdperf.core.errors import DeviceMissingError
 from tests.devices.fake_amdsmi import (
     DRIVER_NOT_LOADED,
     MAX_UINT32,

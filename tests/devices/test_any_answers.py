@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_sdperf.device import Health
+from pytest_sdperf.core.device import Health
+from pytest_sdperf.core.errors import DeviceMissingError
 from pytest_sdperf.devices.amdsmi import AmdsmiProbe
+from pytest_sdperf.devices.machine.health import readings, remarks, unfit
 from pytest_sdperf.devices.nvml import NvmlProbe
-from pytest_sdperf.errors import DeviceMissingError
-from pytest_sdperf.machine.health import readings, remarks, unfit
 from tests.devices import fake_amdsmi, fake_pynvml
 from tests.devices.fake_amdsmi import FakeAmdsmi
 from tests.devices.fake_pynvml import FakeNvml, Mig

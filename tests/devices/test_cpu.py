@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from pytest_sdperf.device import Health
+from pytest_sdperf.core.device import Health
+from pytest_sdperf.core.errors import DeviceMissingError
 from pytest_sdperf.devices.cpu import CpuProbe
-from pytest_sdperf.errors import DeviceMissingError
 
 GIB = 2**30
 EPYC = """processor\t: 0

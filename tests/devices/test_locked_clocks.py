@@ -8,12 +8,12 @@ import pytest
 from sample_values import CASE, failed, measurement, session, stored
 
 from pytest_sdperf.acceptance.sessions import Origin, measurement_of, session_of
-from pytest_sdperf.device import Health
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.machine import health
-from pytest_sdperf.measuring.watches import StateWatch
-from pytest_sdperf.processes.process import Event
+from pytest_sdperf.builds.processes.process import Event
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.pipelines.watches import StateWatch
+from pytest_sdperf.core.device import Health
+from pytest_sdperf.devices.machine import health
 from tests.devices.fake_pynvml import Card
 
 BUSY, IDLE, LOCKED, CAPPED = 0x0, 0x1, 0x2, 0x4

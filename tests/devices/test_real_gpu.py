@@ -8,9 +8,9 @@ import time
 
 import pytest
 
+from pytest_sdperf.core.errors import DeviceMissingError
+from pytest_sdperf.devices.machine.gpu_facts import load_gpus
 from pytest_sdperf.devices.nvml import NvmlProbe
-from pytest_sdperf.errors import DeviceMissingError
-from pytest_sdperf.machine.gpu_facts import load_gpus
 
 MIB = 2**20
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.core.contracts import LoadRequest
+from pytest_sdperf.core.values import Build
 from pytest_sdperf.engines import _torch, onediff
 from pytest_sdperf.engines.onediff import OneDiffEngine
-from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.testing import SMALL
-from pytest_sdperf.values import Build
+from pytest_sdperf.testing.probe_model import ProbeModel
 
 ENVIRONMENT = (
     "it needs an environment of its own, which a profile names; type: python3.11 -m venv onediff && onediff/bin/pip "

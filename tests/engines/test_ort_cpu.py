@@ -4,7 +4,7 @@ import pytest
 
 from pytest_sdperf.engines import _ort
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
-from pytest_sdperf.optimizations import LADDER
+from pytest_sdperf.fusing.optimizations import LADDER
 
 REFUSED = {
     "nhwc-conv": "NhwcConv",

@@ -15,13 +15,13 @@ import pytest
 import torch
 from fake_onnxruntime_session import SHAPES, FakeSession
 
-from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.core.contracts import LoadRequest
+from pytest_sdperf.core.values import Build, TensorSpec
 from pytest_sdperf.engines import _ort_memory
 from pytest_sdperf.engines.ort_cuda import GEMM_OPTIONS, OrtCudaEngine, provider_options
 from pytest_sdperf.models import sd15, sd21
-from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.testing import SMALL
-from pytest_sdperf.values import Build, TensorSpec
+from pytest_sdperf.testing.probe_model import ProbeModel
 
 DEFAULTS = {"device_id": "3", "enable_cuda_graph": "0", "cudnn_conv_algo_search": "EXHAUSTIVE", "use_tf32": "0"}
 TRT_FLASH = "ORT_DISABLE_TRT_FLASH_ATTENTION"

@@ -12,17 +12,17 @@ import pytest
 from extras import extra_command
 
 from pytest_sdperf import builtins
-from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.cases.axes import Axes
+from pytest_sdperf.cases.options.engine_requests import parse_engines
+from pytest_sdperf.cases.options.marks import Marks
 from pytest_sdperf.cli.doctor import doctor
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.errors import EngineMissingError
+from pytest_sdperf.core.settings import Selection, Settings
 from pytest_sdperf.engines import _ort_install
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.engines.ort_cuda import OrtCudaEngine
-from pytest_sdperf.errors import EngineMissingError
-from pytest_sdperf.options.engine_requests import parse_engines
-from pytest_sdperf.options.marks import Marks
-from pytest_sdperf.running.run import Run
-from pytest_sdperf.selection.axes import Axes
-from pytest_sdperf.settings import Selection, Settings
+from pytest_sdperf.plugin.run import Run
 
 CPU, GPU = ("onnxruntime", "1.32.0"), ("onnxruntime-gpu", "1.31.1")
 CPU_COMMAND, CUDA_COMMAND = extra_command("cpu"), extra_command("cuda")

@@ -20,18 +20,18 @@ from test_ort_install import install, site  # noqa: F401 - a fixture
 from test_ort_runner import Model, expected, request_for, tensors
 
 from pytest_sdperf import builtins
-from pytest_sdperf.catalog import Catalog
+from pytest_sdperf.cases.axes import Axes
+from pytest_sdperf.cases.options.engine_requests import parse_engines
+from pytest_sdperf.cases.options.marks import Marks
+from pytest_sdperf.cases.selector import Selector
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.settings import Selection
+from pytest_sdperf.core.values import Build
 from pytest_sdperf.engines import _ort, _ort_compilers, _ort_memory, _ort_nvidia, _rocm, ort_trt
 from pytest_sdperf.engines.ort_migraphx import OrtMigraphxEngine
 from pytest_sdperf.engines.ort_rocm import OrtRocmEngine
 from pytest_sdperf.engines.ort_trt import OrtTrtEngine
-from pytest_sdperf.optimizations import LADDER
-from pytest_sdperf.options.engine_requests import parse_engines
-from pytest_sdperf.options.marks import Marks
-from pytest_sdperf.selection.axes import Axes
-from pytest_sdperf.selection.selector import Selector
-from pytest_sdperf.settings import Selection
-from pytest_sdperf.values import Build
+from pytest_sdperf.fusing.optimizations import LADDER
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "provider-options.json").read_text(encoding="utf-8"))
 ENGINES = (OrtTrtEngine(), OrtMigraphxEngine(), OrtRocmEngine())

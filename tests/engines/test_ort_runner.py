@@ -11,12 +11,12 @@ import pytest
 import torch
 from fake_onnxruntime_session import SHAPES, FakePart, FakeSession
 
-from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.core.contracts import LoadRequest
+from pytest_sdperf.core.values import Build, TensorSpec
 from pytest_sdperf.engines import _ort, _ort_memory, _ort_said
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
-from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.testing import SMALL
-from pytest_sdperf.values import Build, TensorSpec
+from pytest_sdperf.testing.probe_model import ProbeModel
 
 
 class Model(ProbeModel):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.core.contracts import LoadRequest
 from pytest_sdperf.engines.ort_cuda import OrtCudaEngine, provider_options
-from pytest_sdperf.probe_model import ProbeModel
-from pytest_sdperf.sampling.profiling import watched
+from pytest_sdperf.tasks.sampling.profiling import watched
 from pytest_sdperf.testing import SMALL, check_engine
+from pytest_sdperf.testing.probe_model import ProbeModel
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(

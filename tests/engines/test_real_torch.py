@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.core.contracts import LoadRequest
+from pytest_sdperf.core.errors import UnsupportedOptionError
+from pytest_sdperf.core.values import Build
 from pytest_sdperf.engines.torch_compile import TorchCompileEngine
 from pytest_sdperf.engines.torch_eager import KERNELS, TorchEngine
-from pytest_sdperf.errors import UnsupportedOptionError
 from pytest_sdperf.models import sd15
 from pytest_sdperf.testing import SMALL, check_engine
-from pytest_sdperf.values import Build
 
 torch = pytest.importorskip("torch")
 pytestmark = [

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 import torch
 
-from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.core.contracts import LoadRequest
+from pytest_sdperf.core.errors import BuildError, OutOfMemoryError
 from pytest_sdperf.engines import _tensorrt
 from pytest_sdperf.engines.tensorrt import TensorRtEngine
-from pytest_sdperf.errors import BuildError, OutOfMemoryError
-from pytest_sdperf.probe_model import WIDTH, ProbeModel
 from pytest_sdperf.testing import SMALL
+from pytest_sdperf.testing.probe_model import WIDTH, ProbeModel
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "tensorrt-signatures.json").read_text(encoding="utf-8"))
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 import torch
 
-from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.core.contracts import LoadRequest
+from pytest_sdperf.core.values import TensorSpec
 from pytest_sdperf.engines.torch_compile import MODES, WITH_CUDA_GRAPHS, TorchCompileEngine
-from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.testing import SMALL, check_engine
-from pytest_sdperf.values import TensorSpec
+from pytest_sdperf.testing.probe_model import ProbeModel
 
 # Importing Inductor uses what torch itself calls deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")

@@ -11,13 +11,13 @@ from collections import Counter
 import pytest
 import torch
 
-from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.core.contracts import LoadRequest
+from pytest_sdperf.core.errors import UnsupportedOptionError
+from pytest_sdperf.core.values import Build
 from pytest_sdperf.engines import _torch
 from pytest_sdperf.engines.torch_eager import KERNELS, TorchEngine
-from pytest_sdperf.errors import UnsupportedOptionError
 from pytest_sdperf.models import sd15
 from pytest_sdperf.testing import SMALL, check_engine
-from pytest_sdperf.values import Build
 
 THIN = next(model for model in sd15.MODELS if model.thin)
 FLASH_ON_CPU = "aten::_scaled_dot_product_flash_attention_for_cpu"

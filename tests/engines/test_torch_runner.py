@@ -10,12 +10,12 @@ import pytest
 import torch
 from extras import extra_command
 
-from pytest_sdperf.contracts import LoadRequest
+from pytest_sdperf.core.contracts import LoadRequest
+from pytest_sdperf.core.values import Build, TensorSpec
 from pytest_sdperf.engines import _torch
 from pytest_sdperf.engines.torch_eager import TorchEngine
-from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.testing import SMALL
-from pytest_sdperf.values import Build, TensorSpec
+from pytest_sdperf.testing.probe_model import ProbeModel
 
 DECLARED = {"sample": "float", "timestep": "float32", "input_ids": "int64"}
 

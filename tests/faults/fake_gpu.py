@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import LoadRequest, Runner
-from pytest_sdperf.device import Device, DeviceProbe, Health
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.contracts import LoadRequest, Runner
+from pytest_sdperf.core.device import Device, DeviceProbe, Health
 from pytest_sdperf.engines.torch_eager import TorchEngine
 
 CARD = Device("cuda", "NVIDIA H200", "h200", uuid="GPU-1", machine={"slug": "h200", "driver": "580.1"})

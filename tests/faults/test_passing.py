@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_sdperf.contracts import Runner
+from pytest_sdperf.core.contracts import Runner
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.faults.loaded import Passing
-from pytest_sdperf.values import Workload
 
 
 class Inner(Runner):

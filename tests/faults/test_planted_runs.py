@@ -6,15 +6,15 @@ import dataclasses
 
 import pytest
 
-from pytest_sdperf.errors import OptionError
+from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.plant import read_plant
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import Fault, Found, Place
-from pytest_sdperf.options.answer import Answer
-from pytest_sdperf.options.plant import read_plant
-from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.planted import is_found, outcome_of, planted_lines
-from pytest_sdperf.values import Case
-from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
 
 NAME = "runtime-answers-to-first-inputs"
 PLANT = Answer(NAME, "--sdperf-plant")

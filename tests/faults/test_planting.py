@@ -7,16 +7,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_sdperf.contracts import Runner
-from pytest_sdperf.device import Device, DeviceProbe, Health
-from pytest_sdperf.executing.runner import CaseRunner
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.checks.references.derived import plain_runner
+from pytest_sdperf.checks.references.keys import reference_keys
+from pytest_sdperf.core.contracts import Runner
+from pytest_sdperf.core.device import Device, DeviceProbe, Health
+from pytest_sdperf.core.schedulers import make_scheduler
+from pytest_sdperf.core.settings import EngineRequest
+from pytest_sdperf.core.values import Case
 from pytest_sdperf.faults import known, planting
 from pytest_sdperf.faults.fault import NowhereError, Place
-from pytest_sdperf.references.derived import plain_runner
-from pytest_sdperf.references.keys import reference_keys
-from pytest_sdperf.schedulers import make_scheduler
-from pytest_sdperf.settings import EngineRequest
-from pytest_sdperf.values import Case
 
 CASE = Case("shapes", "text_encoder", "ort-cpu", "fp32")
 CARD = Device("cuda", "A card", "h200", machine={"driver": "1", "memory_bytes": 100})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from by_hand import SEQUENCES, attention, make
 
-from pytest_sdperf.optimizations.fusions.attention import Attention
-from pytest_sdperf.optimizations.fusions.packed_qkv import PackedQkv
+from pytest_sdperf.fusing.optimizations.fusions.attention import Attention
+from pytest_sdperf.fusing.optimizations.fusions.packed_qkv import PackedQkv
 
 SQUARE = "float[N, 6, 16] x, float[N, 6, 16] c"
 LATER = np.triu(np.full((6, 6), -np.inf, np.float32), 1)

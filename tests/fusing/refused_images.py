@@ -6,10 +6,10 @@ import by_hand
 import numpy as np
 from by_hand import GROUP_NORM, convolution, group_norm, make
 
-from pytest_sdperf.optimizations.fusions.group_norm import GroupNorm
-from pytest_sdperf.optimizations.fusions.nhwc_conv import NhwcConv
-from pytest_sdperf.optimizations.fusions.norm_silu import NormSilu
-from pytest_sdperf.optimizations.fusions.skip_group_norm import SkipGroupNorm
+from pytest_sdperf.fusing.optimizations.fusions.group_norm import GroupNorm
+from pytest_sdperf.fusing.optimizations.fusions.nhwc_conv import NhwcConv
+from pytest_sdperf.fusing.optimizations.fusions.norm_silu import NormSilu
+from pytest_sdperf.fusing.optimizations.fusions.skip_group_norm import SkipGroupNorm
 
 
 def skip_group_norm(x="float[N, 8, H, W]", z="float[N, 8, H, W]", **lines):

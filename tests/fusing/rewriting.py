@@ -13,11 +13,11 @@ import torch
 from one_op import session_of
 from onnx_ir.passes import common as passes
 
-from pytest_sdperf import ladder
+from pytest_sdperf.core import ladder
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.fusing.lowering import lower
 from pytest_sdperf.fusing.native import fuse
-from pytest_sdperf.optimizations import LADDER
+from pytest_sdperf.fusing.optimizations import LADDER
 
 RUNGS = {rung.name: rung for rung in LADDER}
 LAST = LADDER[-1].name

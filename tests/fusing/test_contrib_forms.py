@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 from one_op import ADD, CONV, GELU, HEADS_SAY, KV, NORM, NORM_SAYS, QKV, SKIP_NORM, draw, one_op
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing.contrib_forms import check, find_form
 
 

@@ -8,9 +8,9 @@ import pytest
 import rewriting
 from by_hand import CLOSE, make
 
-from pytest_sdperf.errors import BuildError
-from pytest_sdperf.optimizations.fusions.attention import Attention
-from pytest_sdperf.optimizations.fusions.group_norm import GroupNorm
+from pytest_sdperf.core.errors import BuildError
+from pytest_sdperf.fusing.optimizations.fusions.attention import Attention
+from pytest_sdperf.fusing.optimizations.fusions.group_norm import GroupNorm
 
 HEADS = {
     "qs": "Reshape(x, heads)",

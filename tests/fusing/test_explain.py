@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from pytest_sdperf.core.values import to_json
 from pytest_sdperf.fusing.explain import (
     GONE,
     NO_CANDIDATE,
@@ -17,7 +18,6 @@ from pytest_sdperf.fusing.explain import (
     sentences,
 )
 from pytest_sdperf.fusing.record import Site
-from pytest_sdperf.values import to_json
 
 MHA = "com.microsoft::MultiHeadAttention"
 GELU = "com.microsoft::Gelu"

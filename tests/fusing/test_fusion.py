@@ -10,9 +10,9 @@ from by_hand import make
 
 from pytest_sdperf.fusing.fusion import Fusion, RefusalError, run
 from pytest_sdperf.fusing.fusion_graph import SCOPES, FusionGraph, path_of
+from pytest_sdperf.fusing.optimizations.fusions.gelu import Gelu
+from pytest_sdperf.fusing.optimizations.fusions.skip_layer_norm import SkipLayerNormalization
 from pytest_sdperf.fusing.record import Site
-from pytest_sdperf.optimizations.fusions.gelu import Gelu
-from pytest_sdperf.optimizations.fusions.skip_layer_norm import SkipLayerNormalization
 
 X, Y = "float[N, 8] x", "float[N, 8] y"
 

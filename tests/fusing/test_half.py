@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing.half import narrow
-from pytest_sdperf.optimizations.fusions.group_norm import GroupNorm
+from pytest_sdperf.fusing.optimizations.fusions.group_norm import GroupNorm
 
 FLOAT, HALF = ir.DataType.FLOAT, ir.DataType.FLOAT16
 # A few operators in float16: units of 2^-11.

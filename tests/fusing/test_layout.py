@@ -11,7 +11,7 @@ from by_hand import CLOSE, make
 
 from pytest_sdperf.fusing.fusion_graph import FusionGraph
 from pytest_sdperf.fusing.layout import NCHW_TO_NHWC, NHWC_TO_NCHW, is_transpose, nhwc_of, to_nchw, to_nhwc
-from pytest_sdperf.optimizations.fusions.nhwc_conv import NhwcConv
+from pytest_sdperf.fusing.optimizations.fusions.nhwc_conv import NhwcConv
 
 CONV = "Conv <pads = [1, 1, 1, 1]>"
 WEIGHTS = {

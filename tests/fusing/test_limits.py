@@ -10,10 +10,10 @@ import rewriting
 from by_hand import make
 
 from pytest_sdperf.fusing.limits import find_limits
-from pytest_sdperf.optimizations.fusions.attention import Attention
-from pytest_sdperf.optimizations.fusions.bias_split_gelu import BiasSplitGelu
-from pytest_sdperf.optimizations.fusions.group_norm import GroupNorm
-from pytest_sdperf.optimizations.fusions.packed_qkv import PackedQkv
+from pytest_sdperf.fusing.optimizations.fusions.attention import Attention
+from pytest_sdperf.fusing.optimizations.fusions.bias_split_gelu import BiasSplitGelu
+from pytest_sdperf.fusing.optimizations.fusions.group_norm import GroupNorm
+from pytest_sdperf.fusing.optimizations.fusions.packed_qkv import PackedQkv
 
 
 def split_gelu(half):

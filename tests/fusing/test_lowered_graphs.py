@@ -30,7 +30,7 @@ from one_op import (
 )
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing.lowering import lower
 
 REFUSALS = (state.NotImplemented, state.RuntimeException)

@@ -9,8 +9,8 @@ import pytest
 import rewriting
 from by_hand import CLOSE, make
 
-from pytest_sdperf.errors import BuildError
-from pytest_sdperf.optimizations.fusions.layer_norm import LayerNormalization
+from pytest_sdperf.core.errors import BuildError
+from pytest_sdperf.fusing.optimizations.fusions.layer_norm import LayerNormalization
 
 X = "float[N, 8, 6, 6] x"
 

@@ -5,7 +5,7 @@ import onnx_ir as ir
 import pytest
 from onnx_ir.passes.common import DeduplicateInitializersPass
 
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing.placeholders import clear, fill
 from pytest_sdperf.fusing.weightless import is_missing
 

@@ -16,11 +16,10 @@ from onnxruntime.capi import onnxruntime_pybind11_state as state
 from random_graphs import ROUNDING, graphs
 from tiny_model import make_catalog
 
-from pytest_sdperf import node_types
-from pytest_sdperf.errors import BuildError
-from pytest_sdperf.fusing import tidy
-from pytest_sdperf.sampling.phases import Silent
+from pytest_sdperf.core.errors import BuildError
+from pytest_sdperf.fusing import node_types, tidy
 from pytest_sdperf.tasks import TaskContext, adopt, fuse_native, lower
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 CATALOG = make_catalog()
 LADDER = list(CATALOG.ladder)

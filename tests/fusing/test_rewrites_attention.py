@@ -11,8 +11,8 @@ import pytest
 import rewriting
 from by_hand import ATTENTION, ATTENTION_WEIGHTS, CLOSE, SEQUENCES, attention, make
 
-from pytest_sdperf.optimizations.fusions.attention import Attention
-from pytest_sdperf.optimizations.fusions.packed_qkv import PackedQkv
+from pytest_sdperf.fusing.optimizations.fusions.attention import Attention
+from pytest_sdperf.fusing.optimizations.fusions.packed_qkv import PackedQkv
 
 SQUARE = "float[N, 6, 16] x, float[N, 6, 16] c"
 LOWEST = np.finfo(np.float32).min

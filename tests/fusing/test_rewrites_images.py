@@ -10,10 +10,10 @@ import rewriting
 from by_hand import CLOSE, GROUP_NORM, INTS, convolution, group_norm, make
 from half_fused import lose_silus, loses
 
-from pytest_sdperf.optimizations.fusions.group_norm import GroupNorm
-from pytest_sdperf.optimizations.fusions.nhwc_conv import NhwcConv
-from pytest_sdperf.optimizations.fusions.norm_silu import NormSilu
-from pytest_sdperf.optimizations.fusions.skip_group_norm import SkipGroupNorm
+from pytest_sdperf.fusing.optimizations.fusions.group_norm import GroupNorm
+from pytest_sdperf.fusing.optimizations.fusions.nhwc_conv import NhwcConv
+from pytest_sdperf.fusing.optimizations.fusions.norm_silu import NormSilu
+from pytest_sdperf.fusing.optimizations.fusions.skip_group_norm import SkipGroupNorm
 
 CONV = [NhwcConv()]
 NORM = [GroupNorm()]

@@ -9,13 +9,13 @@ import pytest
 import rewriting
 from by_hand import CLOSE, geglu, layer_norm, make, parts
 
-from pytest_sdperf.optimizations.fusions.bias_add import BiasAdd
-from pytest_sdperf.optimizations.fusions.bias_gelu import BiasGelu
-from pytest_sdperf.optimizations.fusions.bias_split_gelu import BiasSplitGelu
-from pytest_sdperf.optimizations.fusions.gelu import Gelu
-from pytest_sdperf.optimizations.fusions.layer_norm import LayerNormalization
-from pytest_sdperf.optimizations.fusions.quick_gelu import QuickGelu
-from pytest_sdperf.optimizations.fusions.skip_layer_norm import SkipLayerNormalization
+from pytest_sdperf.fusing.optimizations.fusions.bias_add import BiasAdd
+from pytest_sdperf.fusing.optimizations.fusions.bias_gelu import BiasGelu
+from pytest_sdperf.fusing.optimizations.fusions.bias_split_gelu import BiasSplitGelu
+from pytest_sdperf.fusing.optimizations.fusions.gelu import Gelu
+from pytest_sdperf.fusing.optimizations.fusions.layer_norm import LayerNormalization
+from pytest_sdperf.fusing.optimizations.fusions.quick_gelu import QuickGelu
+from pytest_sdperf.fusing.optimizations.fusions.skip_layer_norm import SkipLayerNormalization
 
 
 def sliced(start="middle", end="end"):

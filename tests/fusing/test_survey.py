@@ -11,11 +11,11 @@ from onnx import TensorProto, helper
 from rewriting import build
 from zoo_targets import counted
 
-from pytest_sdperf import ladder
+from pytest_sdperf.core import ladder
 from pytest_sdperf.fusing import layout
 from pytest_sdperf.fusing.native import fuse
+from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.fusing.survey import ATTENTION, LEFT, begun, budgets, expected_sites, standing, survey
-from pytest_sdperf.optimizations import LADDER
 
 RUNGS = {rung.name: rung for rung in LADDER}
 MICROSOFT = "com.microsoft::"

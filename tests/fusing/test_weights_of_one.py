@@ -8,8 +8,8 @@ import pytest
 import rewriting
 from by_hand import CLOSE, GROUP_NORM, group_norm, parts
 
-from pytest_sdperf.optimizations.fusions.group_norm import GroupNorm
-from pytest_sdperf.optimizations.fusions.layer_norm import LayerNormalization
+from pytest_sdperf.fusing.optimizations.fusions.group_norm import GroupNorm
+from pytest_sdperf.fusing.optimizations.fusions.layer_norm import LayerNormalization
 
 # Below, at and above the 64 elements up to which a fuser looks into a constant.
 CHANNELS = (32, 64, 128, 256)

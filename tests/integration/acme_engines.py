@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.contracts import Arrays, Engine, LoadRequest, Runner
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.contracts import Arrays, Engine, LoadRequest, Runner
 
 
 def say(text: str) -> None:

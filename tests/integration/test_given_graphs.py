@@ -14,7 +14,7 @@ from user_project import RECORD, joined, report_of
 
 from pytest_sdperf.fusing import layout
 from pytest_sdperf.fusing.native import fuse
-from pytest_sdperf.optimizations import LADDER
+from pytest_sdperf.fusing.optimizations import LADDER
 
 pytestmark = pytest.mark.slow
 

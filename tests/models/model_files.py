@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.models import sd15, sd21, sdxl, shapes
 from pytest_sdperf.models._stable_diffusion import StableDiffusion
-from pytest_sdperf.values import Workload
 
 MODELS = {model.name: model for family in (sd15, sd21, sdxl, shapes) for model in family.MODELS}
 THIN = tuple(name for name, model in MODELS.items() if model.thin)

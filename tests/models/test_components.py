@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from model_files import MODELS, THIN
 
-from pytest_sdperf.errors import UnknownNameError
-from pytest_sdperf.values import Workload
+from pytest_sdperf.core.errors import UnknownNameError
+from pytest_sdperf.core.values import Workload
 
 workloads = st.builds(
     Workload,

@@ -8,7 +8,7 @@ import torch
 from model_files import MODELS
 from safetensors.torch import load_file, save_file
 
-from pytest_sdperf.errors import WeightsError
+from pytest_sdperf.core.errors import WeightsError
 
 MODEL = MODELS["sd15-thin"]
 

@@ -8,8 +8,8 @@ import torch
 from model_files import MODELS, call_inputs, draw_all
 from safetensors.torch import load_file, save_file
 
-from pytest_sdperf.errors import WeightsError
-from pytest_sdperf.values import Workload
+from pytest_sdperf.core.errors import WeightsError
+from pytest_sdperf.core.values import Workload
 
 WORKLOAD = Workload(height=64, width=64)
 FLOAT16_SAFE = 1e4

@@ -6,17 +6,17 @@ import pytest
 from sample_values import case
 
 from pytest_sdperf.baselines.privacy import check, identity
-from pytest_sdperf.errors import OptionError
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.settings import Settings
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.fusing.explain import Explanation, Unfused
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.course import Course
 from pytest_sdperf.report.explanations import explanations_data, write_explanations
 from pytest_sdperf.report.findings import finding_lines
 from pytest_sdperf.report.results import results_data, results_of
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.settings import Settings
-from pytest_sdperf.values.outcomes import Outcome, Verdict
 
 HOME = identity().home
 CASE = case(engine="", fuser="ort", optimization="fp16")

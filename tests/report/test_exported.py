@@ -7,8 +7,8 @@ import csv
 from sample_values import CASE, case, session, stored
 
 from pytest_sdperf.baselines.stored import Baseline
+from pytest_sdperf.core.values.artifact import Artifact
 from pytest_sdperf.report.exported import COLUMNS, csv_lines
-from pytest_sdperf.values.artifact import Artifact
 
 OTHER = case(batch_size=4, engine_options=(("providers", 'a,"b"'),))
 

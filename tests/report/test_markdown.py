@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_values import CASE, case, failed, measurement, session, stored
 
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.markdown import escaped, markdown_text
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
 
 RUN = RunInfo(
     "A card",

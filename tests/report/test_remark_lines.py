@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sample_values import case, measurement
 
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.stats.pairs import Pairs
+from pytest_sdperf.core.values.floor import UNKNOWN
 from pytest_sdperf.report.remarks import remark_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
-from pytest_sdperf.stats.pairs import Pairs
-from pytest_sdperf.values.floor import UNKNOWN
 
 FULL = {"model": "sd15", "height": 512, "width": 512, "engine": "ort-cuda"}
 CAPPED = "While measuring: software power cap, {} s."

@@ -15,19 +15,19 @@ from sample_values import COUNTS, case, failed, measurement, session, stored, to
 from pytest_sdperf.baselines import published
 from pytest_sdperf.baselines.sources import Source, Sources
 from pytest_sdperf.baselines.stored import Baseline
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.pipelines.tables.stored import told as stored_words
+from pytest_sdperf.checks.pipelines.tables.tables import table_lines
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report import typed
-from pytest_sdperf.report.case_report import CaseReport
 from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.header import header_lines
-from pytest_sdperf.report.line import Line, wrapped
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo, changes_of, sessions_of
-from pytest_sdperf.report.stored import told as stored_words
-from pytest_sdperf.report.tables import table_lines
 from pytest_sdperf.report.terminal import report_lines
-from pytest_sdperf.values.outcomes import Agreement, Outcome, Verdict
 
 POLICY = Policy()
 FULL = {"model": "sd15", "height": 512, "width": 512, "engine": "ort-cuda"}

@@ -10,10 +10,13 @@ import pytest
 from sample_values import CASE, measurement, stored
 
 from pytest_sdperf.baselines.privacy import check, identity
-from pytest_sdperf.errors import OptionError, ResultsError
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.errors import OptionError, ResultsError
+from pytest_sdperf.core.settings import EngineRequest, Selection, Settings
+from pytest_sdperf.core.values import Sample
+from pytest_sdperf.core.values.outcomes import Agreement
 from pytest_sdperf.report.course import Course
 from pytest_sdperf.report.results import (
     read_results,
@@ -24,9 +27,6 @@ from pytest_sdperf.report.results import (
     write_results,
 )
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.settings import EngineRequest, Selection, Settings
-from pytest_sdperf.values import Sample
-from pytest_sdperf.values.outcomes import Agreement
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "results.schema.json"
 HOME = identity().home

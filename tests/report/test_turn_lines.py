@@ -6,11 +6,11 @@ import dataclasses
 
 from sample_values import case, measurement
 
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.values.turn import Turn
 from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.turns import turn_lines
-from pytest_sdperf.values.turn import Turn
 
 
 def report(waited_s, waited_for):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.selftest.findings import GOALS, seen_from, shortfalls, shown_from
 from pytest_sdperf.selftest.limits import InForce
 from pytest_sdperf.selftest.rates import needed

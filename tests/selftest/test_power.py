@@ -7,11 +7,11 @@ import random
 import pytest
 from selftest_scenes import GPU_CASE, QUIET
 
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.selftest.comparisons import PAIRS, RULES
 from pytest_sdperf.selftest.noise import ModelNoise
 from pytest_sdperf.selftest.power import Simulation
-from pytest_sdperf.values.outcomes import Outcome
 
 POLICY = Policy(max_processes=12)
 STORED_5 = next(rule for rule in RULES if rule.name == "stored-5")

@@ -10,10 +10,10 @@ from selftest_scenes import CPU_CASE, GPU_CASE, drawn_case, drawn_run
 
 from pytest_sdperf.baselines.privacy import PrivacyError, identity
 from pytest_sdperf.baselines.shipped import measured_folder
-from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core.errors import BaselineError
+from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.selftest.records import Archive, file_of, read, with_run
-from pytest_sdperf.settings import Settings
 
 MACHINE = {"slug": "h200-141gb", "driver": "570.1", "pool": "default"}
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selftest_scenes import CPU_CASE, GPU_CASE, QUIET, drawn_case, drawn_run
 
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.selftest import rows as module
 from pytest_sdperf.selftest.comparisons import PAIRS, RULES, Judged
 from pytest_sdperf.selftest.noise import ModelNoise
 from pytest_sdperf.selftest.records import Row
 from pytest_sdperf.selftest.rows import comparisons, not_injected, rows_of, stream_of, was_injected
-from pytest_sdperf.values.outcomes import Outcome
 
 GPU = Policy(max_processes=12)
 CPU = Policy(on_cpu=True, max_processes=3, max_pairs=12)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from selftest_scenes import CPU_CASE, drawn_case, drawn_run
 
-from pytest_sdperf.judging.policy import Policy
+from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.selftest.comparisons import PAIRS, RULES
 from pytest_sdperf.selftest.limits import InForce, Shown, next_effect, shown_by, shown_for, with_limit
 from pytest_sdperf.selftest.records import Row

@@ -11,16 +11,16 @@ import pytest
 from sample_values import measurement, session, stored
 from selftest_scenes import GPU_CASE, QUIET, drawn_case, drawn_run
 
-from pytest_sdperf.judging.interleaving import judge_interleaving
-from pytest_sdperf.judging.pairs import judge_pairs
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
+from pytest_sdperf.checks.ab.interleaving import judge_interleaving
+from pytest_sdperf.checks.ab.pairs import judge_pairs
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.core.stats.pairs import Pairs
+from pytest_sdperf.core.units import seconds
+from pytest_sdperf.core.values.replays import Interleaving
 from pytest_sdperf.selftest.limits import by_self_tests
 from pytest_sdperf.selftest.noise import ModelNoise
 from pytest_sdperf.selftest.spread import Spread, spread_by
-from pytest_sdperf.stats.pairs import Pairs
-from pytest_sdperf.units import seconds
-from pytest_sdperf.values.replays import Interleaving
 
 GPU = Policy(max_processes=12)
 NOISY = ModelNoise(day=0.0, process=0.03, drift=0.0, bad=0.0)

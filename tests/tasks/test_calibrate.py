@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.errors import EngineMissingError
-from pytest_sdperf.sampling.phases import Silent
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.tasks import TaskContext, calibrate
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 
 def calibrated(kind):

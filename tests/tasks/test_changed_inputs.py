@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from pytest_sdperf.contracts import LoadRequest, Runner
+from pytest_sdperf.core.contracts import LoadRequest, Runner
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.engines.torch_eager import TorchEngine
-from pytest_sdperf.probe_model import ProbeModel
 from pytest_sdperf.tasks._changed_inputs import distances, wrong_answer
 from pytest_sdperf.testing import SMALL
+from pytest_sdperf.testing.probe_model import ProbeModel
 
 FIRST = {"sample": np.arange(1.0, 5.0, dtype="float32"), "timestep": np.array([7.0], dtype="float32")}
 OTHER = {"sample": np.arange(4.0, 0.0, -1.0, dtype="float32"), "timestep": np.array([9.0], dtype="float32")}

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.models.shapes import SHAPES
-from pytest_sdperf.pipeline.text_to_image import draw_noise
 from pytest_sdperf.tasks import pipeline as task
-from pytest_sdperf.values import Workload, to_json
+from pytest_sdperf.tasks.request.text_to_image import draw_noise
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_images_start_from_the_same_rows_of_noise_whatever_the_batch_is(tmp_path
 
 
 def test_noise_may_be_given(monkeypatch):
-    from pytest_sdperf.pipeline import text_to_image
+    from pytest_sdperf.tasks.request import text_to_image
 
     pipeline = text_to_image.TextToImage.__new__(text_to_image.TextToImage)
     pipeline.model, pipeline.floating, pipeline.device = SHAPES, "float32", "cpu"

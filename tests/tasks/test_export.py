@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from tiny_model import make_catalog
 
-from pytest_sdperf.errors import UnknownNameError
-from pytest_sdperf.sampling.phases import Silent
+from pytest_sdperf.core.errors import UnknownNameError
 from pytest_sdperf.tasks import TaskContext, export, weights
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 # The exporters of torch warn about their own future.
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]

@@ -14,9 +14,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tiny_model import make_catalog
 
-from pytest_sdperf.errors import BuildError
-from pytest_sdperf.sampling.phases import Silent
+from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.tasks import TaskContext, fuse_ort
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 WIDTH = 32
 

@@ -12,16 +12,16 @@ import torch
 from overflowing_models import factor_of
 from own_pipelines import write_pipeline
 
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.comparing.remedies import remedies
-from pytest_sdperf.comparing.request import compare_request
-from pytest_sdperf.comparing.words import sentences
-from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError, PipelineError
-from pytest_sdperf.files.arrays import digest_of, load_arrays
-from pytest_sdperf.sampling.phases import Silent
+from pytest_sdperf.checks.agreement.remedies import remedies
+from pytest_sdperf.checks.agreement.request import compare_request
+from pytest_sdperf.checks.agreement.words import sentences
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.errors import NoReferenceError, OutOfMemoryError, PipelineError
+from pytest_sdperf.core.files.arrays import digest_of, load_arrays
+from pytest_sdperf.core.values import Case
 from pytest_sdperf.tasks import TaskContext, given_pipeline, plain_pipeline
 from pytest_sdperf.tasks._plain_twin import identity, plain_twin
-from pytest_sdperf.values import Case
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 WORKLOAD = {"batch_size": 1, "height": 64, "width": 64, "steps": 2, "scheduler": ""}
 KNOWN = "Supported are StableDiffusionPipeline, StableDiffusionXLPipeline and classes derived from them."

@@ -8,10 +8,10 @@ from importlib.util import find_spec
 import pytest
 from door_toys import ToyEngine
 
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.errors import EngineMissingError
-from pytest_sdperf.sampling.phases import Silent
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.tasks import TaskContext, component, pipeline
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 HAS = f"a pipeline needs torch, diffusers, transformers beside its engine, and {sys.executable} lacks "
 PIP = f"{sys.executable} -m pip install "

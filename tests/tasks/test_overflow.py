@@ -12,18 +12,18 @@ import overflowing_models
 import pytest
 import torch
 
-from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.comparing.drift import drift_of_engine
-from pytest_sdperf.comparing.remedies import remedies
-from pytest_sdperf.comparing.request import compare_request
-from pytest_sdperf.comparing.words import sentences
-from pytest_sdperf.components import component_floating, needed_components
+from pytest_sdperf.builds.execution.runner import PROMPT
+from pytest_sdperf.checks.agreement.remedies import remedies
+from pytest_sdperf.checks.agreement.request import compare_request
+from pytest_sdperf.checks.agreement.words import sentences
+from pytest_sdperf.checks.precision.drift import drift_of_engine
+from pytest_sdperf.core.catalog import Catalog, Registrar
+from pytest_sdperf.core.components import component_floating, needed_components
+from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.values import Build, Case, Workload, to_json
 from pytest_sdperf.engines.torch_eager import TorchEngine
-from pytest_sdperf.executing.runner import PROMPT
-from pytest_sdperf.files.arrays import load_arrays
-from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, pipeline
-from pytest_sdperf.values import Build, Case, Workload, to_json
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 # The factor on the weights is chosen for these, and for the prompt of the suite.
 WORKLOAD = Workload(1, 64, 64, 4, "ddim")

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 from door_toys import ToyEngine, toy_catalog
 
+from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.engines.torch_eager import TorchEngine
-from pytest_sdperf.errors import EngineMissingError
-from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, preload
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 PROGRAM = """
 import json, sys

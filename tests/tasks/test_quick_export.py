@@ -12,9 +12,9 @@ from onnxscript import rewriter
 from onnxscript.rewriter import pattern
 from tiny_model import make_catalog
 
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.tasks import _quick_export, export
 from pytest_sdperf.tasks._quick_export import _found, _only_at_its_type, _replaced, quick_export
-from pytest_sdperf.values import Workload
 
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
 

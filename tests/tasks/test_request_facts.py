@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.models import sdxl
-from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import _what_ran
 from pytest_sdperf.tasks import pipeline as task
-from pytest_sdperf.values import Workload, to_json
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 PLAN = {"min_iterations": 1, "max_iterations": 1, "timed_s": 0.0, "warmup_s": 0.0}
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pytest_sdperf.pipeline.whole_call import observed_parts
 from pytest_sdperf.tasks import _stages
 from pytest_sdperf.tasks._stages import Stages
+from pytest_sdperf.tasks.request.whole_call import observed_parts
 
 
 @pytest.fixture

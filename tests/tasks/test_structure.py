@@ -15,16 +15,18 @@ import pytest
 import torch
 from tiny_model import TinyModel, make_catalog
 
-from pytest_sdperf import builtins, graph, ladder
-from pytest_sdperf.catalog import Catalog, Registrar
-from pytest_sdperf.errors import BuildError
+from pytest_sdperf import builtins
+from pytest_sdperf.core import ladder
+from pytest_sdperf.core.catalog import Catalog, Registrar
+from pytest_sdperf.core.errors import BuildError
+from pytest_sdperf.fusing import graph
 from pytest_sdperf.fusing.weightless import is_missing
 from pytest_sdperf.models._components import TextEncoder
 from pytest_sdperf.models._released import NARROW_CLIP_L
 from pytest_sdperf.models._stable_diffusion import StableDiffusion
-from pytest_sdperf.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, _structure, export, fuse_native
 from pytest_sdperf.tasks import weights as weights_task
+from pytest_sdperf.tasks.sampling.phases import Silent
 
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
 
@@ -210,9 +212,9 @@ def test_position_ids_and_masks_are_real(tmp_path):
 def test_a_unet_of_released_size_needs_no_memory_for_weights(tmp_path):
     program = (
         "import sys; from pathlib import Path\n"
-        "from pytest_sdperf import builtins; from pytest_sdperf.machine import host_memory\n"
-        "from pytest_sdperf.catalog import Catalog\n"
-        "from pytest_sdperf.tasks import export; from pytest_sdperf.values import Workload\n"
+        "from pytest_sdperf import builtins; from pytest_sdperf.devices.machine import host_memory\n"
+        "from pytest_sdperf.core.catalog import Catalog\n"
+        "from pytest_sdperf.tasks import export; from pytest_sdperf.core.values import Workload\n"
         "catalog = Catalog(); builtins.pytest_sdperf_register(catalog)\n"
         # The narrow one first: what the libraries take is not known, a build of torch for CUDA takes 0.6 GB more.
         "for name in ('sd15-thin', 'sd15'):\n"

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from fake_profiler import FLASH, GEMM, launched, replayed
 
-from pytest_sdperf.contracts import Runner
+from pytest_sdperf.core.contracts import Runner
+from pytest_sdperf.core.files.arrays import digest_of
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
-from pytest_sdperf.files.arrays import digest_of
-from pytest_sdperf.probe_model import ProbeModel
-from pytest_sdperf.sampling.kernels import NONE_ON_CPU
 from pytest_sdperf.tasks import _what_ran
 from pytest_sdperf.tasks._loading import LoadedComponent
+from pytest_sdperf.tasks.sampling.kernels import NONE_ON_CPU
 from pytest_sdperf.testing import SMALL
+from pytest_sdperf.testing.probe_model import ProbeModel
 
 ARGUMENTS = {"component": "unet", "workload": dataclasses.asdict(SMALL), "device_kind": "cuda"}
 MODEL = ProbeModel()

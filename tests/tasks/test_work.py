@@ -7,10 +7,10 @@ import functools
 import pytest
 import torch
 
+from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values.floor import Part, Peaks, floor_of
 from pytest_sdperf.models import sd15, sd21, sdxl
 from pytest_sdperf.tasks import work
-from pytest_sdperf.values import Workload
-from pytest_sdperf.values.floor import Part, Peaks, floor_of
 
 MODELS = {model.name: model for family in (sd15, sd21, sdxl) for model in family.MODELS}
 # What an H100 and an H200 measured with random numbers: bf16 products, and a copy within the memory.

@@ -8,7 +8,8 @@ import onnx_ir as ir
 import pytest
 import torch
 
-from pytest_sdperf.comparing.where import sentence
+from pytest_sdperf.checks.agreement.where import sentence
+from pytest_sdperf.core.values.located import Spot
 from pytest_sdperf.fusing import half
 from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.tracing.computer import Computer, compute
@@ -16,7 +17,6 @@ from pytest_sdperf.tracing.pool import Pool
 from pytest_sdperf.tracing.reference import load, pool_of_graphs, wrong_by_definition
 from pytest_sdperf.tracing.search import Suspect, located, wrong_as_a_whole, wrong_in_engine, wrong_in_types
 from pytest_sdperf.tracing.walk import Walk
-from pytest_sdperf.values.located import Spot
 
 RANDOM = np.random.default_rng(0)
 TIMES = RANDOM.uniform(1, 999, (2, 1)).astype(np.float32)

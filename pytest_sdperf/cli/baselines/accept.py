@@ -16,17 +16,17 @@ from pytest_sdperf.acceptance.terms import Terms
 from pytest_sdperf.baselines import fusions, privacy
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, StoredCase
+from pytest_sdperf.checks.judging.fitness import invalid
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.cli.baselines.places import Places, files_in, is_results
 from pytest_sdperf.cli.command import Commands
-from pytest_sdperf.errors import ResultsError
-from pytest_sdperf.judging.fitness import invalid
-from pytest_sdperf.judging.policy import Policy
-from pytest_sdperf.judging.verdict import judge
-from pytest_sdperf.report.case_report import CaseReport
+from pytest_sdperf.cli.gate_run import judge_saved
+from pytest_sdperf.core.errors import ResultsError
+from pytest_sdperf.core.units import plural
+from pytest_sdperf.core.values.outcomes import Verdict
 from pytest_sdperf.report.results import SavedResults, read_results
-from pytest_sdperf.running.gate import judge_saved
-from pytest_sdperf.units import plural
-from pytest_sdperf.values.outcomes import Verdict
 
 REFUSED = 1
 LIMITS_UNKNOWN = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pytest_sdperf.cli.baselines.places import Places, files_in
 from pytest_sdperf.cli.command import Commands
-from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.report.exported import COLUMNS, csv_lines
 
 

@@ -13,8 +13,8 @@ from pytest_sdperf.baselines.files import pretty, write_atomically
 from pytest_sdperf.baselines.imported import About, read_foreign
 from pytest_sdperf.cli.baselines.places import Places
 from pytest_sdperf.cli.command import Commands
-from pytest_sdperf.errors import BaselineError, OptionError
-from pytest_sdperf.units import plural
+from pytest_sdperf.core.errors import BaselineError, OptionError
+from pytest_sdperf.core.units import plural
 
 
 def add_to(actions: Commands) -> None:

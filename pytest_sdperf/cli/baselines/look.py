@@ -11,11 +11,11 @@ from pytest_sdperf.acceptance.sessions import Origin, session_of
 from pytest_sdperf.acceptance.terms import has_words
 from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Baseline, Session
+from pytest_sdperf.checks.pipelines.tables.stored import diff_lines, list_lines, show_lines
 from pytest_sdperf.cli.baselines.places import Places, existing, files_in, is_results
 from pytest_sdperf.cli.command import Commands
-from pytest_sdperf.errors import BaselineError
+from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.report.results import SavedResults, read_results
-from pytest_sdperf.report.stored import diff_lines, list_lines, show_lines
 
 
 def add_to(actions: Commands) -> None:

@@ -12,8 +12,8 @@ from pytest_sdperf.acceptance.candidates import State
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.baselines.stored import Baseline, Machine, read
 from pytest_sdperf.cli.project import ELSEWHERE, Folders, folders
-from pytest_sdperf.errors import BaselineError
-from pytest_sdperf.files import strict_json
+from pytest_sdperf.core.errors import BaselineError
+from pytest_sdperf.core.files import strict_json
 
 # Beside these, results have `schema` and `date`, as files of other tools may.
 _OF_RESULTS = frozenset({"course", "policy", "reports", "run", "settings"})

@@ -14,9 +14,9 @@ from pytest_sdperf.cli.baselines.accept import check_whole
 from pytest_sdperf.cli.baselines.places import Places, existing, files_in
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.cli.project import existing_folder
-from pytest_sdperf.errors import OptionError, ResultsError
+from pytest_sdperf.core.errors import OptionError, ResultsError
+from pytest_sdperf.core.units import plural
 from pytest_sdperf.report.results import read_results
-from pytest_sdperf.units import plural
 
 
 def add_to(actions: Commands) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.contracts import Arrays, Runner
+from pytest_sdperf.core.contracts import Arrays, Runner
 from pytest_sdperf.faults.fault import Fault, Place
 from pytest_sdperf.faults.loaded import Passing, answering
 from pytest_sdperf.faults.wanted import (

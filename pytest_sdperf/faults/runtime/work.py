@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pytest_sdperf.contracts import Runner
+from pytest_sdperf.core.contracts import Runner
 from pytest_sdperf.faults.fault import Fault, Place
 from pytest_sdperf.faults.loaded import Calling, Telling, acting, before
 from pytest_sdperf.faults.wanted import MEASURED, TEXT_ENCODER, TIMED, failed, invalid, regressed

@@ -1,0 +1,294 @@
+"""model -> weights -> ONNX -> optimization -> artifact. Every step is a cache entry made in a process of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pytest_sdperf.builds import steps
+from pytest_sdperf.builds.cache import Cache, Entry
+from pytest_sdperf.builds.content_key import content_key
+from pytest_sdperf.builds.expectations import total_budgets, total_counts, total_sites
+from pytest_sdperf.builds.fingerprint import library_versions, modules_of, source_hash
+from pytest_sdperf.builds.given import Given
+from pytest_sdperf.builds.onnx_folder import OnnxFolder
+from pytest_sdperf.builds.processes.process import run_task
+from pytest_sdperf.builds.processes.signs_of_life import signs_of_life
+from pytest_sdperf.builds.weights_identity import NONE
+from pytest_sdperf.builds.weights_source import Drawn, Folder, Nothing, find_source
+from pytest_sdperf.builds.work import WorkCounter
+from pytest_sdperf.core import ladder
+from pytest_sdperf.core.catalog import Catalog, Registrar
+from pytest_sdperf.core.components import component_floating
+from pytest_sdperf.core.contracts import Model
+from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError
+from pytest_sdperf.core.settings import Settings
+from pytest_sdperf.core.values import Build, Workload, to_json
+from pytest_sdperf.faults.fault import Place
+from pytest_sdperf.tasks import export, fuse_ort, lower, weights
+
+FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
+SHAPES = ("static", "dynamic")
+# Nothing is fetched behind the user's back; a hub id named with --weights is fetched before, by find_source.
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+
+class Builder:
+    """Builds what engines load, through the cache: a second run builds nothing."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        cache: Cache,
+        *,
+        say: Callable[[str], None],
+        folder: OnnxFolder | None = None,
+        reference: OnnxFolder | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._cache = cache
+        self._say = say
+        # Graphs that are taken instead of exporting any, and graphs that they are compared with.
+        self.given = Given(folder, catalog, self._make, self._fuse) if folder else None
+        self.reference = Given(reference, catalog, self._make, self._fuse) if reference else None
+        self.work = WorkCounter(catalog, self._make)
+        self._find_source = functools.cache(find_source)
+        # What failed is not tried again in this run: builds are made ahead, and each test asks for its own again.
+        self._failed: dict[str, SdperfError] = {}
+
+    def _source(self, model: Model) -> Drawn | Folder | Nothing:
+        return self._find_source(self._settings.selection.weights_of(model))
+
+    def weights(self, model_name: str, component: str) -> Path:
+        """Return a safetensors file with the float32 weights of a component.
+
+        Raises:
+            WeightsError: The folder given with `--weights` lacks the component, holds pickles or does not fit.
+        """
+        return self._weights(self._catalog.models.get(model_name), component).path / weights.FILE
+
+    def build(
+        self,
+        model_name: str,
+        component: str,
+        *,
+        optimization: str,
+        fuser: str,
+        exporter: str,
+        opset: int,
+        shapes: str,
+        workload: Workload,
+        consumes: Literal["onnx", "module"],
+        lowered: bool = False,
+        fused: bool = True,
+    ) -> Build:
+        """Return one built component.
+
+        Args:
+            model_name: Catalog name.
+            component: One of the model's components.
+            optimization: A canonical selection of rungs.
+            fuser: What optimizes the graph; the raw export (`fp32`) needs none.
+            exporter: `dynamo` or `torchscript`.
+            opset: ONNX opset of the export.
+            shapes: `static` (the shapes of `workload`) or `dynamic` (any).
+            workload: Shapes.
+            consumes: `module` for an engine that loads the torch module: then only weights are needed.
+            lowered: Replace operators that a CPU lacks by primitives: for checking results, not for speed.
+            fused: Whether operators are fused; without, a graph is only brought to the precision of the selection.
+
+        Raises:
+            UnknownNameError: A model, rung, fuser or exporter that does not exist.
+            BuildError: The component could not be exported, optimized or checked.
+            WorkerError: The process that builds crashed or took longer than `--build-timeout`.
+            CacheError: The cache folder cannot be written, or the disk is full.
+        """
+        model = self._catalog.models.get(model_name)
+        asked = component_floating(model, component, ladder.floating(optimization, self._catalog.ladder))
+        floating = self.given.floating(model, component, optimization) if self.given else asked
+        if consumes == "module":
+            return steps.module_build(self.reached(Place.WEIGHTS, self._weights(model, component), component), floating)
+        if shapes not in SHAPES:
+            raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
+        if self.given is not None:
+            made = [self.given.adopt(model, component, workload, floating=floating)]
+        else:
+            made = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
+        for place in (Place.WEIGHTS, Place.EXPORT):
+            made[-1] = self.reached(place, made[-1], component)
+        rungs = ladder.rungs(optimization, self._catalog.ladder)
+        if rungs not in ((), (ladder.BASE,)):
+            exact = steps.exact_names(model, component, workload)
+            put_in = rungs if fused else ()
+            made.append(self._fuse(made[-1], component, rungs=put_in, floating=floating, float32=exact, fuser=fuser))
+        made[-1] = self.reached(Place.GRAPH, made[-1], component)
+        if lowered and made[-1].metadata["without_cpu_kernel"]:
+            made.append(self._lower(made[-1], component))
+        return steps.onnx_build(*made, floating=floating)
+
+    def reached(self, place: Place, entry: Entry, component: str) -> Entry:
+        """Return what a build goes on with at a place where a fault may be planted."""
+        return entry
+
+    def tokenizers(self, model_name: str) -> Path:
+        """Return a folder with the tokenizer of each text encoder: `tokenizer`, `tokenizer_2`.
+
+        Raises:
+            WorkerError: The process that writes them crashed.
+        """
+        model = self._catalog.models.get(model_name)
+        parts = {
+            "encoders": [steps.identity(model, one) for one in model.components if one.startswith("text_encoder")],
+            "source": self.given.tokenizers() if self.given else self._source(model).parts(),
+            "code": source_hash("pytest_sdperf.tasks.tokenizers"),
+        }
+        folder = str(self.given.folder.path) if self.given else self._source(model).arguments()["folder"]
+        arguments = {"model": model.name, "folder": folder}
+        owners = [self._catalog.models.owner(model.name)]
+        return self._make("tokenizers", parts, "pytest_sdperf.tasks.tokenizers:run", arguments, owners).path
+
+    def expected_counts(self, model_name: str, component: str, optimization: str) -> Mapping[str, int]:
+        """Return `domain::op_type` -> nodes that a fully optimized graph of this selection holds.
+
+        Only ops that a rung speaks of are listed; 0 means that none may be left. They are derived from the torch
+        module, and where none stands for a given graph, from that graph.
+        """
+        counts: dict[str, int] = self._expected("counts", total_counts, model_name, component, optimization)
+        return counts
+
+    def expected_budgets(self, model_name: str, component: str, optimization: str) -> Mapping[str, int]:
+        """Return `domain::op_type` of ONNX -> how many may be left at most; only a torch module tells it."""
+        budgets: dict[str, int] = self._expected("budgets", total_budgets, model_name, component, optimization)
+        return budgets
+
+    def expected_sites(self, model_name: str, component: str, optimization: str) -> Mapping[str, Sequence[str]]:
+        """Return `domain::op_type` -> paths of the sub-modules where `expected_counts` finds it."""
+        sites: dict[str, list[str]] = self._expected("sites", total_sites, model_name, component, optimization)
+        return sites
+
+    def _expected(self, what: str, total: Callable[[Any], Any], *build: str) -> Any:
+        """Return what the structure of a given graph tells where no torch module does, else the total of the rungs."""
+        model_name, component, optimization = build
+        has_module = self._settings.selection.has_module
+        if self.given is not None and self.given.is_alone(component, optimization, has_module=has_module):
+            return dict(self.given.survey(component, optimization).get(what, {}))
+        found = self._expectations(self._catalog.models.get(model_name)).metadata[what]
+        if component not in found:
+            raise UnknownNameError(f"component of {model_name}", component, found)
+        rungs = ladder.rungs(optimization, self._catalog.ladder)
+        return total((found[component][rung], self._catalog.optimizations.get(rung).takes_in) for rung in rungs)
+
+    def _weights(self, model: Model, component: str) -> Entry:
+        parts = {
+            **steps.identity(model, component),
+            "source": self._source(model).parts(),
+            "code": source_hash(weights.__name__),
+            "versions": library_versions(*steps.MODULE_LIBRARIES),
+        }
+        arguments = {"model": model.name, "component": component, **self._source(model).arguments()}
+        owners = [self._catalog.models.owner(model.name)]
+        return self._make("weights", parts, f"{weights.__name__}:run", arguments, owners)
+
+    def _export(
+        self, model: Model, component: str, *, exporter: str, opset: int, shapes: str, workload: Workload
+    ) -> list[Entry]:
+        """Return the entry of the graph, behind that of its weights where it has any."""
+        drawn = None if self._source(model) == Nothing() else self._weights(model, component)
+        work = steps.shapes_only(workload) if shapes == "static" else steps.open_shapes(model)
+        arguments = {
+            "model": model.name,
+            "component": component,
+            "exporter": exporter,
+            "opset": opset,
+            "shapes": shapes,
+            "workload": dataclasses.asdict(work),
+        }
+        parts = {
+            **arguments,
+            **steps.identity(model, component),
+            "workload": [to_json(model.inputs(component, work)), to_json(model.outputs(component, work))],
+            "weights": drawn.digest if drawn else NONE,
+            "code": source_hash(export.__name__),
+            "versions": library_versions(*steps.EXPORT_LIBRARIES),
+        }
+        arguments["weights"] = str(drawn.path / weights.FILE) if drawn else ""
+        owners = [self._catalog.models.owner(model.name)]
+        made = self._make("export", parts, f"{export.__name__}:run", arguments, owners)
+        return [drawn, made] if drawn else [made]
+
+    def _fuse(
+        self, exported: Entry, component: str, *, rungs: tuple[str, ...], floating: str, float32: list[str], fuser: str
+    ) -> Entry:
+        if fuser not in FUSERS:
+            raise UnknownNameError("fuser", fuser, FUSERS)
+        if fuser == "ort" and self._settings.selection.weights == NONE:
+            raise OptionError(
+                f"the optimizer of onnxruntime reads weights, and --sdperf-weights={NONE} builds graphs without. "
+                f"Choose the fuser native, or leave --sdperf-weights out."
+            )
+        arguments: dict[str, Any] = {"component": component, "rungs": list(rungs), "floating": floating}
+        arguments |= {"float32": float32, "float32_ops": steps.kept_ops(self._settings.selection, component, floating)}
+        parts = {
+            **arguments,
+            "export": exported.digest,
+            "options": list(fuse_ort.ort_options(rungs, self._catalog)) if fuser == "ort" else [],
+            "code": source_hash(FUSERS[fuser], *modules_of(*map(self._catalog.optimizations.get, rungs))),
+            "versions": library_versions(*steps.FUSE_LIBRARIES[fuser]),
+        }
+        arguments["source"] = str(exported.path / export.FILE)
+        owners = [self._catalog.optimizations.owner(rung) for rung in rungs]
+        return self._make(f"fuse-{fuser}", parts, f"{FUSERS[fuser]}:run", arguments, owners)
+
+    def _lower(self, fused: Entry, component: str) -> Entry:
+        parts = {
+            "fused": fused.digest,
+            "code": source_hash(lower.__name__),
+            "versions": library_versions(*steps.FUSE_LIBRARIES["native"]),
+        }
+        arguments = {"source": str(fused.path / export.FILE), "component": component}
+        return self._make("lower", parts, f"{lower.__name__}:run", arguments, [])
+
+    def _expectations(self, model: Model) -> Entry:
+        rungs = self._catalog.optimizations
+        parts = {
+            "components": {component: steps.identity(model, component) for component in model.components},
+            "code": source_hash("pytest_sdperf.tasks.expect", *modules_of(*rungs.items().values())),
+            "rungs": list(rungs.names),
+            "versions": library_versions(*steps.MODULE_LIBRARIES),
+        }
+        owners = [self._catalog.models.owner(model.name), *(rungs.owner(name) for name in rungs.names)]
+        arguments = {"model": model.name, "workload": dataclasses.asdict(steps.open_shapes(model))}
+        return self._make("expect", parts, "pytest_sdperf.tasks.expect:run", arguments, owners)
+
+    def _make(
+        self, step: str, parts: Mapping[str, Any], task: str, arguments: Mapping[str, Any], owners: list[Registrar]
+    ) -> Entry:
+        def make(folder: Path) -> dict[str, Any]:
+            with signs_of_life(f"building ({step})", self._say, limit_s=self._settings.build_limit_s) as hear:
+                answer = run_task(
+                    task,
+                    {**arguments, "cache_dir": str(self._cache.folder)},
+                    out_dir=folder,
+                    timeout_s=self._settings.build_timeout_s,
+                    registrars=list(dict.fromkeys(owners)),
+                    env=_OFFLINE,
+                    in_process=self._settings.in_process,
+                    on_event=lambda event: hear(event.text) if event.name == "say" else None,
+                )
+            (folder / "stderr.txt").unlink(missing_ok=True)
+            return answer
+
+        key = f"{step}-{content_key(parts)}"
+        if key in self._failed:
+            raise self._failed[key]
+        try:
+            with steps.as_part_of_building(step):
+                return self._cache.get_or_make(key, make)
+        except SdperfError as error:
+            self._failed[key] = error
+            raise

@@ -1,0 +1,79 @@
+"""Calls of one loaded case, one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.core.files.arrays import save_arrays
+from pytest_sdperf.core.values import Build, Workload, to_json
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One call.
+
+    Attributes:
+        name: What the report calls it.
+        workload: Its size.
+        prompts: Of each image; a component has seeded inputs instead.
+        seed: Of the inputs of a component, or of the initial latents of a request.
+        drawn: Images that are drawn from the seed.
+        rows: Which rows of what was drawn are given, in this order: of a component along the first axis (a guided UNet
+            has two for each image), of a request images. Empty for all of them.
+    """
+
+    name: str
+    workload: Workload
+    prompts: tuple[str, ...]
+    seed: int = 0
+    drawn: int = 0
+    rows: tuple[int, ...] = ()
+
+
+def call_arguments(
+    runner: CaseRunner, calls: Sequence[Call], *, builds: Mapping[str, Build] | None = None
+) -> dict[str, Any]:
+    """Return the arguments of a task that makes calls on one loaded case, for other builds if they are given."""
+    sizes = {(call.workload.batch_size, call.workload.height, call.workload.width) for call in calls}
+    case = runner.case
+    resized = sizes != {(case.batch_size, case.height, case.width)}
+    shared = {name: value for name, value in runner.arguments({}, builds=builds).items() if name != "inputs"}
+    return {**shared, "calls": [{**_told(runner, call), "resized": resized} for call in calls]}
+
+
+def _told(runner: CaseRunner, call: Call) -> dict[str, Any]:
+    work = to_json(call.workload)
+    if runner.is_pipeline:
+        rows = call.rows or tuple(range(call.drawn or call.workload.batch_size))
+        drawn = call.drawn or call.workload.batch_size
+        return {"workload": work, "prompts": list(call.prompts), "seed": call.seed, "rows": rows, "drawn": drawn}
+    file = runner.workbench.new_folder("inputs") / "inputs.npz"
+    return {"workload": work, "inputs": str(save_arrays(file, _inputs(runner, call)))}
+
+
+def _inputs(runner: CaseRunner, call: Call) -> Arrays:
+    """Draw the inputs of a component, and pick rows of those that have one for each row of the batch."""
+    model, component = runner.model, runner.case.component
+    whole = dataclasses.replace(call.workload, batch_size=call.drawn or call.workload.batch_size)
+    drawn = model.example(component, whole, seed=call.seed)
+    if not call.rows:
+        return drawn
+    batched = {spec.name for spec in model.inputs(component, whole) if spec.axes.get(0) == "batch"}
+    return {name: array[list(call.rows)] if name in batched else array for name, array in drawn.items()}
+
+
+def by_call(arrays: Arrays, count: int) -> Sequence[Arrays]:
+    """Return the outputs of each of `count` calls, of what a task put out: `NUMBER.OUTPUT`, calls numbered from 0."""
+    found: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name, array in arrays.items():
+        number, _, output = name.partition(".")
+        found[int(number)][output] = array
+    return found

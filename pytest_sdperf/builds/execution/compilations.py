@@ -1,0 +1,180 @@
+"""What engines compile: once per case, kept in the cache, handed to every process that measures."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.builds.cache import Cache, Entry
+from pytest_sdperf.builds.content_key import content_key
+from pytest_sdperf.builds.execution.turns import Turns
+from pytest_sdperf.builds.fingerprint import modules_of, source_hash
+from pytest_sdperf.builds.processes import process
+from pytest_sdperf.builds.processes.signs_of_life import signs_of_life
+from pytest_sdperf.builds.steps import step_of
+from pytest_sdperf.core.contracts import Engine
+from pytest_sdperf.core.device import Device
+from pytest_sdperf.core.errors import SdperfError, WorkerError
+from pytest_sdperf.core.settings import EngineRequest, Settings
+from pytest_sdperf.core.units import duration
+from pytest_sdperf.core.values import to_json
+from pytest_sdperf.tasks._loading import WORK_DIR
+
+_TASKS = "pytest_sdperf.tasks.compile"
+_STEP = "compile"
+_DIGITS = 16  # of a key, for the versions of libraries
+
+
+@dataclasses.dataclass(frozen=True)
+class Compilations:
+    """The compiled components of one session.
+
+    Attributes:
+        cache: Where they are kept.
+        settings: The command line.
+        device: What they are compiled for.
+        say: Prints one line of progress.
+        turns: Of this process on the device: a compiler of a GPU tries kernels on it.
+    """
+
+    cache: Cache
+    settings: Settings
+    device: Device
+    say: Callable[[str], None]
+    turns: Turns
+    _versions: dict[tuple[str, Path | None, str], Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    _failed: dict[str, SdperfError] = dataclasses.field(default_factory=dict)
+
+    def find(
+        self,
+        engine: Engine,
+        arguments: Mapping[str, Any],
+        component: str,
+        *,
+        request: EngineRequest,
+        start: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Compile one component, unless the cache has it.
+
+        Args:
+            engine: The engine.
+            arguments: Of the task that will load the component.
+            component: Its name.
+            request: What was asked for: interpreter and environment.
+            start: How a process of the case is started: `out_dir`, `registrars`, `python`, `env`.
+
+        Returns:
+            `compiled`, the folder of what was compiled, and for the suite alone `compiled_bytes`, the size of that,
+            and `compilation`, the step that made it.
+
+        Raises:
+            OutOfMemoryError: The device ran out of memory.
+            WorkerError: Compiling crashed, or took longer than `--build-timeout`.
+            SdperfError: The engine refused.
+        """
+        versions = content_key({"versions": self._versions_of(engine, start)})
+        key = self.key_start(engine, arguments, component, request=request) + versions[:_DIGITS]
+        if key in self._failed:
+            raise self._failed[key]
+        try:
+            entry = self._compile(key, {**arguments, "component": component}, start)
+        except SdperfError as error:
+            self._failed[key] = error
+            raise
+        return {
+            "compiled": str(entry.path / WORK_DIR),
+            "compiled_bytes": entry.size_bytes,
+            "compilation": to_json(step_of(entry)),
+        }
+
+    def key_start(self, engine: Engine, arguments: Mapping[str, Any], component: str, *, request: EngineRequest) -> str:
+        """Return how the key of a component begins: all of it but the versions, which only the libraries can tell.
+
+        Arguments as for `find`.
+        """
+        part = arguments["components"][component]
+        parts = {
+            "component": component,
+            "model": arguments["model"],
+            # No component sees the steps of a request.
+            "workload": {**arguments["workload"], "steps": 0, "scheduler": ""},
+            "part": {**part, "build": part["build"]["key"], "floating": part["build"]["floating"]},
+            "python": str(request.python or ""),
+            "env": dict(request.env),
+            "code": source_hash(*modules_of(engine)),
+            "device": {"slug": self.device.slug, "driver": to_json(self.device.machine.get("driver"))},
+        }
+        return f"{_STEP}-{content_key(parts)}"
+
+    def _compile(self, key: str, arguments: Mapping[str, Any], start: Mapping[str, Any]) -> Entry:
+        what, like = f"compiling {arguments['model']} {arguments['component']}", _like(arguments, self.device)
+        limit_s = self.settings.build_limit_s
+
+        def make(folder: Path) -> dict[str, Any]:
+            last_s = self._last_s(like)
+            self.say(f"{what}: {outlook(last_s, limit_s)}")
+            with signs_of_life(what, self.say, limit_s=limit_s, last_s=last_s):
+                answer = self._run("run", arguments, folder, start)
+            (folder / "stderr.txt").unlink(missing_ok=True)
+            return {**answer, "like": like}
+
+        entry = self.cache.find(key)
+        if entry is not None:
+            return entry
+        # The device first, and then the entry: who measures has the device already and may wait for the entry, and
+        # the other way round two runs would wait for each other for ever.
+        with self.turns.alone_on_gpu(what):
+            return self.cache.make(key, make)
+
+    def _last_s(self, like: str) -> float | None:
+        """Return how long it took last time to compile the like, as far as the cache still has what was made."""
+        keys = [key for key in reversed(self.cache.info().keys) if key.startswith(f"{_STEP}-")]
+        entries = filter(None, map(self.cache.peek, keys))
+        return next((one.metadata["seconds"] for one in entries if one.metadata.get("like") == like), None)
+
+    def _versions_of(self, engine: Engine, start: Mapping[str, Any]) -> Mapping[str, str]:
+        """Ask the interpreter that will load the component, once per session."""
+        asked = (engine.name, start["python"], content_key(start["env"]))
+        if asked not in self._versions:
+            arguments = {"engine": engine.name, "options": {}, "device_kind": self.device.kind}
+            self._versions[asked] = self._run("versions", arguments, start["out_dir"], start)["versions"]
+        return self._versions[asked]
+
+    def _run(
+        self, function: str, arguments: Mapping[str, Any], folder: Path, start: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        try:
+            return process.run_task(
+                f"{_TASKS}:{function}",
+                arguments,
+                out_dir=folder,
+                timeout_s=self.settings.build_timeout_s,
+                in_process=self.settings.in_process,
+                registrars=start["registrars"],
+                python=start["python"],
+                env=start["env"],
+            )
+        except WorkerError as error:
+            if error.reason != "timeout":
+                raise
+            message = f"{error} while compiling. Allow more with --sdperf-build-timeout=TIME."
+            raise WorkerError(message, reason=error.reason, tail=error.tail) from error
+
+
+def _like(arguments: Mapping[str, Any], device: Device) -> str:
+    """Return what is equal for compilations that take about as long, whatever builds and versions they are made of."""
+    part = arguments["components"][arguments["component"]]
+    what = {name: part[name] for name in ("engine", "options", "shapes")} | {"floating": part["build"]["floating"]}
+    sizes = {name: arguments["workload"].get(name) for name in ("batch_size", "height", "width")}
+    of = {"model": arguments["model"], "component": arguments["component"], "device": device.slug}
+    return content_key({**of, **what, **sizes})
+
+
+def outlook(last_s: float | None, limit_s: float | None) -> str:
+    """Say how long a compilation may take: as long as last time, or at most its limit."""
+    if last_s is not None:
+        return f"it took {duration(last_s)} last time"
+    limit = f", and at most {duration(limit_s)} (--sdperf-build-timeout)" if limit_s is not None else ""
+    return f"how long it takes is not known yet{limit}"

@@ -1,0 +1,297 @@
+"""One case, ready to be executed in worker processes: what the fixture `sdperf_runner` hands to a test."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from pytest_sdperf.builds.builder import Builder
+from pytest_sdperf.builds.execution.workbench import Workbench
+from pytest_sdperf.builds.processes import process
+from pytest_sdperf.core import ladder
+from pytest_sdperf.core.catalog import Catalog, Registrar
+from pytest_sdperf.core.components import PIPELINE, parts_of
+from pytest_sdperf.core.contracts import Engine, Model
+from pytest_sdperf.core.errors import SdperfError
+from pytest_sdperf.core.files.arrays import digest_of, load_arrays, save_arrays
+from pytest_sdperf.core.labels import in_words
+from pytest_sdperf.core.settings import EngineRequest
+from pytest_sdperf.core.values import Build, Case, to_json
+from pytest_sdperf.devices.machine.device_choice import worker_environment
+from pytest_sdperf.faults import planting
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Run = Callable[..., dict[str, Any]]  # takes on_event=, and arguments= instead of those that it was started with
+
+PROMPT = "a photograph of an astronaut riding a horse on mars"
+
+
+def rungs_of(builder: Builder, case: Case, catalog: Catalog) -> tuple[str, ...]:
+    """Return the rungs whose operators the builds of a case hold, lowest first."""
+    if builder.given is not None and case.exporter:
+        return builder.given.rungs(catalog.models.get(case.model), case.component, case.optimization)
+    return ladder.rungs(case.optimization, catalog.ladder)
+
+
+def build_of(builder: Builder, case: Case, component: str, *, engine: Engine | None, rungs: Sequence[str]) -> Build:
+    """Return the build of one component of a case, from the cache if it is there; needs no device.
+
+    Args:
+        builder: Builds through the cache.
+        case: The case.
+        component: One of its components.
+        engine: What will load it; None for a graph that is only looked at.
+        rungs: Rungs of the case. Where the engine lacks operators of one, primitives take their place.
+    """
+    return builder.build(
+        case.model,
+        component,
+        optimization=case.optimization,
+        fuser=case.fuser,
+        exporter=case.exporter,
+        opset=case.opset,
+        shapes=case.shapes,
+        workload=case.workload,
+        consumes=engine.consumes if engine else "onnx",
+        lowered=engine is not None and any(engine.lowers(rung) for rung in rungs),
+        fused=engine is None or not engine.fuses,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class CaseRunner:
+    """Executes one case.
+
+    Attributes:
+        case: What is executed.
+        request: The engine that was asked for, with its interpreter and environment.
+        workbench: What the session shares.
+        plant: The fault that is planted into it; empty for none, and for a reference always.
+    """
+
+    case: Case
+    request: EngineRequest
+    workbench: Workbench
+    plant: str = ""
+    _once: list[Path | SdperfError] = dataclasses.field(default_factory=list, init=False, compare=False)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the case."""
+        return self.workbench.catalog.engines.get(self.request.engine)
+
+    @property
+    def model(self) -> Model:
+        """The model of the case."""
+        return self.workbench.catalog.models.get(self.case.model)
+
+    @property
+    def is_pipeline(self) -> bool:
+        """Whether the case is a whole text-to-image request."""
+        return self.case.component == PIPELINE
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """The components that the case executes."""
+        return parts_of(self.model, self.case.component)
+
+    def build(self, component: str) -> Build:
+        """Return the build of one component, from the cache if it is there."""
+        builder = (self.workbench.planted if self.plant else None) or self.workbench.builder
+        rungs = rungs_of(builder, self.case, self.workbench.catalog)
+        return build_of(builder, self.case, component, engine=self.engine, rungs=rungs)
+
+    @property
+    def floating(self) -> str:
+        """The floating type that the case asks for; a component may need a wider one (`component_floating`)."""
+        given = self.workbench.builder.given
+        if given is not None and self.engine.consumes == "onnx":
+            return given.floating(self.model, self.case.component, self.case.optimization)
+        return ladder.floating(self.case.optimization, self.workbench.catalog.ladder)
+
+    def builds(self) -> dict[str, Build]:
+        """Return the build of every component that the case executes."""
+        return {component: self.build(component) for component in self.components}
+
+    def as_reference(self, case: Case, request: EngineRequest) -> Self:
+        """Return what executes another case that this one is compared with.
+
+        No fault is ever planted into it, except into the libraries that both of them load.
+        """
+        return dataclasses.replace(self, case=case, request=request, plant=planting.of_reference(self.plant))
+
+    def inputs(self, *, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the seeded inputs of a component: float32 and int64 arrays by name."""
+        return dict(self.model.example(self.case.component, self.case.workload, seed=seed))
+
+    def fed(self) -> dict[str, Any]:
+        """Return what decides the outputs beside the builds, as JSON data: it identifies what a request is given."""
+        if not self.is_pipeline:
+            return {"inputs": digest_of(self.inputs())}
+        request, model = self._request(), self.model
+        tokenizers = Path(request["tokenizers"]).name  # its key in the cache
+        steps = {"scheduler": model.config("scheduler"), "guidance_scale": model.guidance_scale}
+        return {**request, **steps, "tokenizers": tokenizers}
+
+    def _request(self) -> dict[str, Any]:
+        tokenizers = str(self.workbench.builder.tokenizers(self.case.model))
+        return {"tokenizers": tokenizers, "prompt": PROMPT, "seed": 0}
+
+    def run(self, inputs: Mapping[str, np.ndarray[Any, Any]] | None = None) -> dict[str, np.ndarray[Any, Any]]:
+        """Execute the case once in a fresh process and return its outputs.
+
+        Args:
+            inputs: Arrays by input name; the seeded inputs if None. A pipeline takes none: its prompt and latents are
+                seeded.
+
+        Returns:
+            Arrays by output name; for a pipeline `image` (N, 3, H, W), `latents` (N, 4, H/8, W/8), `step_latents`,
+            those after each UNet call (UNet calls, N, 4, H/8, W/8), `unet_calls`, and `range.COMPONENT`: of each call
+            the largest magnitude that it put out, the values that are not finite, and all (calls, 3).
+
+        Raises:
+            SdperfError: The engine refused, crashed, hung or ran out of memory.
+        """
+        return load_arrays(Path(self.task("run", self.arguments(inputs))["outputs"]))
+
+    def outputs(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return what `run()` gave once in this session: comparisons share one execution. Raises as that one did."""
+        self.run_ahead()
+        if isinstance(self._once[0], SdperfError):
+            raise self._once[0]
+        return load_arrays(self._once[0])
+
+    def run_ahead(self) -> None:
+        """Execute the case for `outputs()`, if nobody has yet."""
+        if self._once:
+            return
+        try:
+            self._once.append(Path(self.task("run", self.arguments())["outputs"]))
+        except SdperfError as error:
+            self._once.append(error)
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether the case was executed for `outputs()`, which then takes no time."""
+        return bool(self._once)
+
+    def arguments(
+        self,
+        inputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
+        *,
+        builds: Mapping[str, Build] | None = None,
+    ) -> dict[str, Any]:
+        """Return the arguments of the worker's task, for other builds than those of the case if they are given."""
+        shared = self._shared(builds or self.builds())
+        if self.engine.compiles:
+            find, start = self.workbench.compilations.find, self._start(shared)
+            for component, part in shared["components"].items():
+                part.update(find(self.engine, shared, component, request=self.request, start=start))
+        shared |= planting.of_task(self.plant)
+        if self.is_pipeline:
+            return {**shared, **self._request(), "floating": self.floating}
+        file = self.workbench.new_folder("inputs") / "inputs.npz"
+        return {**shared, "inputs": str(save_arrays(file, self.inputs() if inputs is None else inputs))}
+
+    def compilation_keys(self) -> tuple[str, ...]:
+        """Return how the cache's keys begin of what the engine compiles for the case; empty if it compiles nothing."""
+        if not self.engine.compiles:
+            return ()
+        shared, start = self._shared(self.builds()), self.workbench.compilations.key_start
+        return tuple(start(self.engine, shared, name, request=self.request) for name in shared["components"])
+
+    def _shared(self, builds: Mapping[str, Build]) -> dict[str, Any]:
+        """Return what every task about the case is told; what was compiled is not there yet."""
+        parts = {
+            component: {
+                "engine": self.request.engine,
+                "options": dict(self.request.options),
+                "build": to_json(build),
+                "shapes": self.case.shapes,
+                "compiled": "",
+            }
+            for component, build in builds.items()
+        }
+        return {
+            "model": self.case.model,
+            "component": self.case.component,
+            "components": parts,
+            "workload": to_json(self.case.workload),
+            "device_kind": self.workbench.device.kind,
+            "device_index": 0,  # the worker sees one device only
+        }
+
+    def task(
+        self,
+        function: str,
+        arguments: Mapping[str, Any],
+        *,
+        module: str = "",
+        on_event: Callable[[process.Event], None] | None = None,
+    ) -> dict[str, Any]:
+        """Run a function of `tasks.pipeline` or `tasks.component`, or of another module, in a fresh process."""
+        settings = self.workbench.settings
+        with self.workbench.turns.alone_on_gpu(in_words(self.case)):
+            return process.run_task(
+                self._task(function, module),
+                arguments,
+                timeout_s=settings.worker_timeout_s,
+                in_process=settings.in_process,
+                on_event=on_event,
+                **self._start(arguments),
+            )
+
+    @contextlib.contextmanager
+    def workers(
+        self, function: str, arguments: Mapping[str, Any], *, count: int, module: str = ""
+    ) -> Iterator[Sequence[Run]]:
+        """Start fresh processes that run a function, each when it is called and not before.
+
+        They import side by side what the case needs, and then wait: importing takes longer than most calls, and it
+        must be over when the first of them measures.
+
+        Args:
+            function: Of `tasks.pipeline` or `tasks.component`, or of another module.
+            arguments: Its arguments.
+            module: That module; empty for these.
+            count: How many processes.
+
+        Raises:
+            WorkerError: One cannot be started, or takes too long to import.
+        """
+        settings = self.workbench.settings
+        if settings.in_process:
+            yield [functools.partial(self.task, function, arguments=arguments, module=module)] * count
+            return
+        run, timeout_s = self._task(function, module), settings.worker_timeout_s
+        with contextlib.ExitStack() as stack:
+            waiting = [stack.enter_context(process.started(**self._start(arguments))) for _ in range(count)]
+            for one in waiting:
+                one.until_ready(timeout_s)
+            yield [functools.partial(one.run, run, arguments=arguments, timeout_s=timeout_s) for one in waiting]
+
+    def _task(self, function: str, module: str = "") -> str:
+        return f"pytest_sdperf.tasks.{module or ('pipeline' if self.is_pipeline else 'component')}:{function}"
+
+    def _start(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return how a process of this case is started."""
+        return {
+            "out_dir": self.workbench.new_folder(self.case.component),
+            "registrars": self.registrars(),
+            "python": self.request.python,
+            # The device comes last: nothing may move the measurement to another one.
+            "env": {**self.request.env, **worker_environment(self.workbench.device)},
+            "preload": ("pytest_sdperf.tasks.preload:run", arguments),
+        }
+
+    def registrars(self) -> tuple[Registrar, ...]:
+        """Return who registered the engine and the model: a worker needs these modules and no others."""
+        catalog = self.workbench.catalog
+        owners = (catalog.engines.owner(self.request.engine), catalog.models.owner(self.case.model))
+        return tuple(dict.fromkeys(owners))

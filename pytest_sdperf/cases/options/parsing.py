@@ -1,0 +1,216 @@
+"""From the text of an answer to a value, or to a message that says what is allowed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.core.errors import OptionError, UnknownNameError
+
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_BYTES = {"": 1, "MB": 10**6, "GB": 10**9, "TB": 10**12, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+_MIN_OPSET, _MAX_OPSET = 17, 23
+_LATENT_FACTOR = 8
+
+
+def text(answer: Answer) -> str:
+    """Read any text.
+
+    Raises:
+        OptionError: Nothing but spaces.
+    """
+    found = answer.text.strip()
+    if not found:
+        raise OptionError(f"{answer} is empty. Give it a value, or leave it out.")
+    return found
+
+
+def names(answer: Answer) -> tuple[str, ...]:
+    """Split at commas, each name once.
+
+    Raises:
+        OptionError: An empty name.
+    """
+    pieces = [piece.strip() for piece in answer.text.split(",")]
+    if not all(pieces):
+        raise OptionError(f"{answer} holds an empty name. Separate names by single commas.")
+    return tuple(dict.fromkeys(pieces))
+
+
+def among(answer: Answer, kind: str, allowed: Iterable[str]) -> tuple[str, ...]:
+    """Split at commas and check every name.
+
+    Raises:
+        OptionError: An empty name.
+        UnknownNameError: With the nearest name and the list.
+    """
+    known = tuple(allowed)
+    found = names(answer)
+    for name in found:
+        if name not in known:
+            raise UnknownNameError(kind, name, known)
+    return found
+
+
+def operators(answer: Answer, components: Iterable[str]) -> tuple[str, ...]:
+    """Read pieces such as `unet:MultiHeadAttention`, sorted, each once.
+
+    Raises:
+        OptionError: A piece that is not a component and an operator.
+        UnknownNameError: No model has such a component.
+    """
+    known = tuple(components)
+    for piece in names(answer):
+        component, _, operator = piece.partition(":")
+        if not re.fullmatch(r"[A-Z]\w*", operator):
+            raise OptionError(
+                f"{answer}: {piece!r} is not a component and an operator. Allowed: COMPONENT:OPERATOR, separated by "
+                f"commas; type for example {answer.spelling}=unet:MultiHeadAttention."
+            )
+        if component not in known:
+            raise UnknownNameError("component", component, known)
+    return tuple(sorted(names(answer)))
+
+
+def one_of(answer: Answer, kind: str, allowed: Iterable[str]) -> str:
+    """Check a single name.
+
+    Raises:
+        OptionError: Several names.
+        UnknownNameError: With the nearest name and the list.
+    """
+    found = among(answer, kind, allowed)
+    if len(found) > 1:
+        raise OptionError(f"{answer} names {len(found)} values. Allowed: one; type {answer.spelling}={found[0]}.")
+    return found[0]
+
+
+def count(answer: Answer, noun: str, *, piece: str = "") -> int:
+    """Read a whole number of at least 1: `piece`, or the whole answer."""
+    piece = piece or answer.text.strip()
+    if not re.fullmatch(r"[0-9]+", piece) or int(piece) < 1:
+        raise OptionError(
+            f"{answer}: {piece!r} is not {noun}. Allowed: whole numbers from 1; type for example {answer.spelling}=1."
+        )
+    return int(piece)
+
+
+def counts(answer: Answer, noun: str) -> tuple[int, ...]:
+    """Read whole numbers of at least 1, separated by commas."""
+    return tuple(dict.fromkeys(count(answer, noun, piece=piece) for piece in names(answer)))
+
+
+def opset(answer: Answer) -> int:
+    """Read an ONNX opset."""
+    number = count(answer, "an opset")
+    if not _MIN_OPSET <= number <= _MAX_OPSET:
+        raise OptionError(
+            f"{answer}: opset {number} is not supported. Allowed: {_MIN_OPSET} to {_MAX_OPSET}; "
+            f"type for example {answer.spelling}=18."
+        )
+    return number
+
+
+def resolution(answer: Answer) -> tuple[int, int]:
+    """Read `WIDTHxHEIGHT` or one number for both; return (height, width) in pixels."""
+    match = re.fullmatch(r"([0-9]+)(?:x([0-9]+))?", answer.text.strip())
+    if match is None:
+        raise OptionError(
+            f"{answer} is not a resolution. Allowed: WIDTHxHEIGHT or one number for both, in pixels; "
+            f"type for example {answer.spelling}=512 or {answer.spelling}=768x512."
+        )
+    width = int(match[1])
+    height = int(match[2] or match[1])
+    for side in (width, height):
+        if side < _LATENT_FACTOR:
+            raise OptionError(
+                f"{answer}: {side} is too small. Allowed: multiples of {_LATENT_FACTOR}, because a latent is an eighth "
+                f"of the image; type for example {answer.spelling}=512."
+            )
+        if side % _LATENT_FACTOR:
+            below = side // _LATENT_FACTOR * _LATENT_FACTOR
+            raise OptionError(
+                f"{answer}: {side} is not divisible by {_LATENT_FACTOR}. Allowed: multiples of {_LATENT_FACTOR}, "
+                f"because a latent is an eighth of the image; the nearest are {below} and {below + _LATENT_FACTOR}."
+            )
+    return height, width
+
+
+def resolutions(answer: Answer) -> tuple[tuple[int, int], ...]:
+    """Read resolutions separated by commas, two or more; return (width, height) of each in pixels."""
+    found = dict.fromkeys(resolution(Answer(piece, answer.spelling))[::-1] for piece in names(answer))
+    if len(found) < 2:
+        raise OptionError(
+            f"{answer} names one resolution, and several take turns. Allowed: two or more, separated by commas; type "
+            f"for example {answer.spelling}=512,640x448,768."
+        )
+    return tuple(found)
+
+
+def repeats(answer: Answer) -> int:
+    """Read a number of equal calls: one has nothing to be compared with."""
+    number = count(answer, "a number of equal calls")
+    if number < 2:
+        raise OptionError(
+            f"{answer}: one call has no other to be compared with. Allowed: 2 or more; type for example "
+            f"{answer.spelling}=5."
+        )
+    return number
+
+
+def seconds(answer: Answer) -> float:
+    """Read a time of more than zero: `900`, `90s`, `15m`, `1.5h`."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", answer.text.strip())
+    value = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if value <= 0:
+        raise OptionError(
+            f"{answer} is not a time. Allowed: a number above 0 with s, m or h, seconds without; "
+            f"type for example {answer.spelling}=15m."
+        )
+    return value
+
+
+def size_bytes(answer: Answer) -> int:
+    """Read a size on disk: `100GB`, `512MiB`, or plain bytes."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", answer.text.strip())
+    unit = _BYTES.get(match[2].upper()) if match else None
+    if match is None or unit is None:
+        raise OptionError(
+            f"{answer} is not a size. Allowed: a number with MB, GB, TB, MiB, GiB or TiB, bytes without; "
+            f"type for example {answer.spelling}=100GB."
+        )
+    return int(float(match[1]) * unit)
+
+
+def fraction(answer: Answer, *, most: float = 1.0) -> float:
+    """Read a relative change between 0 and `most`: `2%` or `0.02`."""
+    match = re.fullmatch(r"([0-9]*\.?[0-9]+)(%?)", answer.text.strip())
+    value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < value < most:
+        raise OptionError(
+            f"{answer} is not a relative change. Allowed: above 0 and below {most * 100:.0f}%; "
+            f"type for example {answer.spelling}=2% or {answer.spelling}=0.02."
+        )
+    return value
+
+
+def switch(answer: Answer) -> bool:
+    """Read yes or no."""
+    said = answer.text.strip().lower()
+    if said in {"true", "on", "yes", "1"}:
+        return True
+    if said in {"false", "off", "no", "0"}:
+        return False
+    raise OptionError(f"{answer} is neither yes nor no. Allowed: true, false; type {answer.spelling}=true.")
+
+
+def word(answer: Answer, noun: str) -> str:
+    """Read a label without spaces."""
+    said = answer.text.strip()
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", said):
+        raise OptionError(
+            f"{answer}: {said!r} is not {noun}. Allowed: letters, digits, dots, hyphens and underscores; "
+            f"type for example {answer.spelling}=default."
+        )
+    return said

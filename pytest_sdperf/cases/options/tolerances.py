@@ -1,0 +1,71 @@
+"""`[[tool.sdperf.tolerances]]`: tables of a project's `pyproject.toml` -> rules.
+
+Example::
+
+    [[tool.sdperf.tolerances]]
+    components = "vae_decoder"
+    engines = "ort-cuda"
+    latency = "5%"
+    reason = "cuDNN picks between two algorithms of the first convolution"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pytest_sdperf.cases.options import parsing as read
+from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.profiles import TOLERANCES
+from pytest_sdperf.core.errors import OptionError, UnknownNameError
+from pytest_sdperf.core.labels import engine_label
+from pytest_sdperf.core.tolerances import MOST, NAMES, Rule
+
+if TYPE_CHECKING:
+    from pytest_sdperf.cases.options.reading import Reader
+
+AXES = ("models", "components", "engines", "optimizations", "batch-sizes")
+REASON = "reason"
+
+
+def read_rules(tables: Sequence[Mapping[str, str]], reader: Reader) -> tuple[Rule, ...]:
+    """Check the tables of a project, also those that this run does not use.
+
+    Args:
+        tables: Key -> text, in the order of the file.
+        reader: Knows what is registered.
+
+    Raises:
+        OptionError: A value that cannot be understood, no tolerance, or no reason.
+        UnknownNameError: An unknown key, or a name that is not registered.
+    """
+    return tuple(_rule(f"[[{TOLERANCES}]] {number}", table, reader) for number, table in enumerate(tables, 1))
+
+
+def _rule(where: str, table: Mapping[str, str], reader: Reader) -> Rule:
+    for key in table:
+        if key not in (*AXES, *NAMES, REASON):
+            raise UnknownNameError(f"key in {where}", key, (*AXES, *NAMES, REASON))
+    said = {key: Answer(text, f"{where} {key}") for key, text in table.items()}
+    effects = {name: read.fraction(said[name], most=MOST) for name in NAMES if name in said}
+    if not effects:
+        raise OptionError(
+            f'{where} sets no tolerance. Allowed: {", ".join(NAMES)}; add a line such as: latency = "5%".'
+        )
+    if not table.get(REASON, "").strip():
+        listed = ", ".join(f"{name}={table[name]}" for name in effects)
+        raise OptionError(
+            f"{where} sets {listed} without a reason. Say why these cases differ from all others: add a line such as: "
+            f'{REASON} = "the driver picks between two algorithms".'
+        )
+    engines = reader.engines(said["engines"]) if "engines" in said else ()
+    return Rule(
+        where,
+        effects,
+        table[REASON].strip(),
+        models=reader.models(said["models"]) if "models" in said else (),
+        components=reader.components(said["components"]) if "components" in said else (),
+        engines=tuple(engine_label(engine.label, engine.options) for engine in engines),
+        optimizations=reader.optimizations(said["optimizations"]) if "optimizations" in said else (),
+        batch_sizes=read.counts(said["batch-sizes"], noun="a batch size") if "batch-sizes" in said else (),
+    )

@@ -1,0 +1,120 @@
+"""What the fixtures of a test say about it, in one table: whoever decides by a fixture's name reads it here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import pytest
+
+from pytest_sdperf.cases.axes import Axes
+from pytest_sdperf.cases.items import case_of, fixtures_of
+
+COUNTS, AGREEMENT, DRIFT, REPLAY, PICTURES = "counts", "agreement", "drift", "replay", "pictures"
+SPEED, TURNS = "speed", "turns"
+RUN, BUILD = "run", "build"
+# In the order in which a plan names them.
+LOOKS = (COUNTS, AGREEMENT, DRIFT, REPLAY, PICTURES, SPEED, TURNS)
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """What one fixture, or all those of a test, are for.
+
+    Attributes:
+        axes: The axes of its cases; None where it has none of its own.
+        looks: What it finds out, of `LOOKS`.
+        builds: Whether a build is looked at.
+        executes: Whether something runs on the device.
+        needs_device: Whether the device, or its engine, has to be here.
+        timed: Whether it takes times: what only a lowered graph can show is no speed of the engine.
+    """
+
+    axes: Axes | None = None
+    looks: frozenset[str] = frozenset()
+    builds: bool = False
+    executes: bool = False
+    needs_device: bool = False
+    timed: bool = False
+
+    @property
+    def makes(self) -> bool:
+        """Whether something has to be made for it: a graph, or weights."""
+        return self.builds or self.executes
+
+    @property
+    def measures(self) -> bool:
+        """Whether a baseline is held against it."""
+        return SPEED in self.looks
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether it looks at side B of an A/B, beside side A or alone."""
+        return bool(self.looks - {COUNTS})
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What a plan says that it does: what it finds out, else that it runs, else that it looks at a build."""
+        return tuple(look for look in LOOKS if look in self.looks) or ((RUN,) if self.executes else (BUILD,))
+
+    def __or__(self, other: Purpose) -> Purpose:
+        """Return what both are for: the axes of the one that has more of them."""
+        axes = [one for one in Axes if one in {self.axes, other.axes}]
+        return Purpose(
+            axes=axes[-1] if axes else None,
+            looks=self.looks | other.looks,
+            builds=self.builds or other.builds,
+            executes=self.executes or other.executes,
+            needs_device=self.needs_device or other.needs_device,
+            timed=self.timed or other.timed,
+        )
+
+
+def _runs(look: str = "", *, timed: bool = False) -> Purpose:
+    looks = frozenset({look} if look else ())
+    return Purpose(Axes.ENGINE, looks, executes=True, needs_device=True, timed=timed)
+
+
+PURPOSES: Mapping[str, Purpose] = MappingProxyType(
+    {
+        "sdperf_agree": _runs(AGREEMENT),
+        "sdperf_bench": _runs(SPEED, timed=True),
+        "sdperf_build": Purpose(Axes.BUILD, builds=True),
+        "sdperf_case": Purpose(),
+        "sdperf_device": Purpose(needs_device=True),
+        "sdperf_drift": _runs(DRIFT),
+        "sdperf_engine": Purpose(Axes.ENGINE, needs_device=True),
+        "sdperf_expected_counts": Purpose(looks=frozenset({COUNTS})),
+        "sdperf_fused": Purpose(),
+        "sdperf_interleave": _runs(TURNS, timed=True),
+        "sdperf_model": Purpose(Axes.MODEL),
+        "sdperf_pictures": _runs(PICTURES),
+        "sdperf_replay": _runs(REPLAY),
+        "sdperf_runner": _runs(),
+        "sdperf_session": Purpose(),
+    }
+)
+
+
+def of_fixtures(names: Collection[str]) -> Purpose:
+    """Return what fixtures are for together; those of other people are for nothing that is known here."""
+    found = Purpose()
+    for name in PURPOSES.keys() & set(names):
+        found |= PURPOSES[name]
+    return found
+
+
+def purpose_of(item: pytest.Item) -> Purpose:
+    """Return what a test is for, by its fixtures, indirect ones included."""
+    return of_fixtures(fixtures_of(item))
+
+
+def axes_of(names: Collection[str]) -> Axes:
+    """Return the axes of a test by its fixtures: one that asks for its case alone gets those that run."""
+    return of_fixtures(names).axes or Axes.ENGINE
+
+
+def measures(item: pytest.Item) -> bool:
+    """Whether a test measures one of our cases, for a baseline."""
+    return case_of(item) is not None and purpose_of(item).measures

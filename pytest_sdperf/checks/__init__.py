@@ -1,0 +1,1 @@
+"""What is asked of a build: one folder for each suite, and what they share."""

@@ -1,0 +1,1 @@
+"""Two sides measured in turns, judged by each other."""

@@ -1,0 +1,1 @@
+"""Does the build compute what its module computes?"""

@@ -1,0 +1,139 @@
+"""Correct before fast: what an engine computes against torch in higher precision.
+
+The tolerance is derived. Plain torch in the same floating type, against the same reference, is the yardstick; an
+optimized build may be at most `FACTOR` times as far away (`comparing`). Every tensor is first checked finite.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.builds.execution.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.checks.agreement.remedies import remedies
+from pytest_sdperf.checks.agreement.request import compare_request
+from pytest_sdperf.checks.agreement.tensors import compare, different, share_of_limit
+from pytest_sdperf.checks.precision.roundings import judged_by_several
+from pytest_sdperf.checks.references.kinds import told_of_quantized
+from pytest_sdperf.checks.references.of_case import Reference, other_roundings, reference_of
+from pytest_sdperf.core.components import IMAGE, upcasts
+from pytest_sdperf.core.contracts import Engine
+from pytest_sdperf.core.device import DeviceKind
+from pytest_sdperf.core.units import plural
+from pytest_sdperf.core.values.outcomes import Agreement
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+PROCESSES = 3
+"""In which a component is executed to be compared, where its engine does not promise equal bits in all of them."""
+
+
+def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
+    """Execute a case once and compare its outputs with the reference, level by level along the data flow.
+
+    Raises:
+        NoReferenceError: There is nothing to compare with.
+        SdperfError: The engine, or torch as the reference, could not run.
+    """
+    against = reference_of(runner)
+    against = dataclasses.replace(against, remark=" ".join(filter(None, [against.remark, told_of_quantized(runner)])))
+    floating, by = against.floating, against.by
+    advice = remedies(runner.case, upcasts=_upcasts(runner)) if runner.floating == "float16" else {}
+    if runner.is_pipeline:
+        obtained = runner.outputs()
+
+        def compare_with(plain: Arrays) -> tuple[Agreement, ...]:
+            return compare_request(obtained, against.exact, plain=plain, floating=floating, by=by, remedies=advice)
+
+        others = functools.partial(other_roundings, runner, floating)
+        found = judged_by_several(compare_with(against.rough), others, compare_with)
+        return _saying(against, found, _only_decoding(found), _switched_on(runner))
+    agreement = judged_by_all(
+        several_answers(runner),
+        lambda one: compare(one, against.exact, plain=against.rough, level="component", floating=floating),
+    )
+    told = "" if math.isfinite(agreement.error + agreement.limit) else advice.get(runner.case.component, "")
+    told = " ".join(filter(None, [agreement.told, told]))
+    return _saying(against, [dataclasses.replace(agreement, by=by, told=told)])
+
+
+def several_answers(runner: CaseRunner) -> list[Arrays]:
+    """Return what a component gives in each process of its agreement."""
+    processes = processes_of(runner.engine, runner.workbench.device.kind, whole=False)
+    return [runner.outputs(), *(runner.run() for _ in range(processes - 1))]
+
+
+def processes_of(engine: Engine, kind: DeviceKind, *, whole: bool) -> int:
+    """Return in how many processes an agreement executes a case.
+
+    Args:
+        engine: What executes it.
+        kind: Kind of its device.
+        whole: Whether it is a whole request: that takes long, and is executed once.
+    """
+    return 1 if whole or kind in engine.repeats_on else PROCESSES
+
+
+def judged_by_all(answers: Sequence[Arrays], judge: Callable[[Arrays], Agreement]) -> Agreement:
+    """Return the worst agreement of several answers to equal calls, saying so where others are within the limit.
+
+    Args:
+        answers: One of each process.
+        judge: Compares one of them.
+    """
+    found = [judge(one) for one in answers]
+    worst = max(found, key=share_of_limit)
+    beyond = sum(not one.passed for one in found)
+    if beyond in (0, len(found)):
+        return worst
+    told = (
+        f"Equal calls of {len(found)} processes have {plural(len(different(answers)), 'answer')}, and that of {beyond} "
+        f"of them is beyond the limit: what each process draws or tunes anew decides."
+    )
+    return dataclasses.replace(worst, told=" ".join(filter(None, [worst.told, told])))
+
+
+def _saying(against: Reference, agreements: Sequence[Agreement], *remarks: str) -> tuple[Agreement, ...]:
+    """Return agreements with the type of their reference; the first one beyond its limit says what is to be known."""
+
+    def said(one: Agreement) -> Agreement:
+        beyond = math.isfinite(one.error) and not one.passed
+        known = remarks if one is first else ()
+        told = " ".join(filter(None, [one.told, *([against.remark, *known] if beyond else [])]))
+        return dataclasses.replace(one, reference=against.reference, told=told)
+
+    first = next((one for one in agreements if not one.passed), None)
+    return tuple(map(said, agreements))
+
+
+def _only_decoding(agreements: Sequence[Agreement]) -> str:
+    """Say that the latents of a request agree where its image does not; nothing elsewhere."""
+    steps = [one for one in agreements if one.steps]
+    images = [one for one in agreements if one.level == IMAGE]
+    if not steps or not all(one.passed for one in steps) or all(one.passed for one in images):
+        return ""
+    return "The latents after every step agree: only decoding them differs."
+
+
+def _switched_on(runner: CaseRunner) -> str:
+    """Say what the code of a given pipeline switched on that its reference has not."""
+    found = runner.description.switched_on if isinstance(runner, GivenPipelineRunner) else ()
+    if not found:
+        return ""
+    return (
+        f"The pipeline has {', '.join(found)} switched on, and what it is compared with has not: that changes what is "
+        f"computed. Make it without to see whether anything else differs."
+    )
+
+
+def _upcasts(runner: CaseRunner) -> bool:
+    if isinstance(runner, GivenPipelineRunner):
+        return runner.description.upcasts_decoder
+    return upcasts(runner.model)

@@ -1,0 +1,74 @@
+"""Every denoising step against the same step of the reference, each with a limit of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2, relative_l2, yardstick_of
+from pytest_sdperf.core.values.outcomes import Agreement, Step
+from pytest_sdperf.core.yardsticks import REFERENCE, limit
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+
+def compare_steps(obtained: Array, reference: Array, *, plain: Array, floating: str) -> Agreement:
+    """Compare the latents after every UNet call.
+
+    Args:
+        obtained: Latents (UNet calls, N, 4, H/8, W/8).
+        reference: The same of torch in higher precision.
+        plain: The same of torch in `floating`: at every step the yardstick.
+        floating: The floating type that is tested.
+    """
+    if obtained.shape != reference.shape:
+        return agreement_of([], floating=floating, culprit=_other_shape(obtained, reference))
+    steps = []
+    for one, exact, rough in zip(obtained, reference, plain, strict=True):
+        yardstick = yardstick_of([rough], exact, floating=floating)
+        steps.append(Step(relative_l2(one, exact), yardstick, limit(yardstick)))
+    return agreement_of(steps, floating=floating)
+
+
+def agreement_of(steps: Sequence[Step], *, floating: str, level: str = "steps", culprit: str = "") -> Agreement:
+    """Return the agreement of all steps: that of the first one beyond its limit, or of the one nearest to it.
+
+    Args:
+        steps: In order; none where there is nothing to compare.
+        floating: The floating type that is tested.
+        level: `steps` or `drift`.
+        culprit: Why nothing can be compared; empty if it can.
+    """
+    number = first_beyond(steps) or _nearest(steps)
+    chosen = steps[number - 1] if number else Step(math.inf, 0.0, 0.0)
+    return Agreement(
+        level=level,
+        metric=RELATIVE_L2,
+        error=chosen.error,
+        yardstick=chosen.yardstick,
+        limit=chosen.limit,
+        floating=floating,
+        reference=REFERENCE[floating],
+        culprit=culprit or f"step {number} of {len(steps)}",
+        steps=tuple(steps),
+    )
+
+
+def first_beyond(steps: Sequence[Step]) -> int | None:
+    """Return the number of the first step beyond its limit, from 1; None where every step is within."""
+    return next((number for number, step in enumerate(steps, 1) if not step.passed), None)
+
+
+def _nearest(steps: Sequence[Step]) -> int | None:
+    numbers = range(1, len(steps) + 1)
+    return max(numbers, key=lambda number: steps[number - 1].error / steps[number - 1].limit, default=None)
+
+
+def _other_shape(obtained: Array, reference: Array) -> str:
+    if len(obtained) != len(reference):
+        return f"{len(obtained)} UNet calls were made, and {len(reference)} by the reference"
+    return f"the latents have shape {obtained.shape[1:]}, and those of the reference {reference.shape[1:]}"

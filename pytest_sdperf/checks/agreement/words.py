@@ -1,0 +1,114 @@
+"""Agreements as sentences for a person."""
+
+from __future__ import annotations
+
+import math
+
+from pytest_sdperf.checks.agreement.steps import first_beyond
+from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2
+from pytest_sdperf.checks.precision.drift import DRIFT, ROUNDING
+from pytest_sdperf.core.components import IMAGE
+from pytest_sdperf.core.values.outcomes import Agreement
+from pytest_sdperf.images.similarity import bound, spelled, value
+
+
+def sentences(agreement: Agreement) -> str:
+    """Say how far the obtained tensor is from the reference, and what was recognised."""
+    says_it_all = agreement.level == IMAGE and agreement.told and agreement.error == math.inf
+    distance = "" if says_it_all and math.isfinite(agreement.limit) else _distance(agreement)
+    return " ".join(filter(None, [distance, agreement.told]))
+
+
+def _distance(agreement: Agreement) -> str:
+    level, by = agreement.level, agreement.by
+    if agreement.level == DRIFT:
+        return _of_drift(agreement)
+    if agreement.steps:
+        return _of_steps(agreement)
+    if not math.isfinite(agreement.limit):
+        return (
+            f"The {level} has no yardstick: plain {by} {agreement.floating} is not finite on these weights and inputs, "
+            f"so nothing can be called right in this precision."
+        )
+    if agreement.error == math.inf:
+        return f"The {level} {'are' if level == 'steps' else 'is'} not comparable: {agreement.culprit}."
+    if agreement.metric != RELATIVE_L2:
+        metric, limit = agreement.metric, bound(agreement.metric, agreement.limit)
+        return (
+            f"The {level} has {spelled(metric, agreement.error)} against {by} {agreement.reference}; plain {by} "
+            f"{agreement.floating} has {value(metric, agreement.yardstick)}{_in(agreement)}, so {limit} passes."
+        )
+    where = "" if agreement.passed else f"; the worst element is {agreement.culprit}"
+    return (
+        f"The {level} has a relative L2 error {agreement.error:.2e} against {by} {agreement.reference}; plain {by} "
+        f"{agreement.floating} has {agreement.yardstick:.2e}{_in(agreement)}, so at most {agreement.limit:.2e} "
+        f"passes{where}."
+    )
+
+
+def _in(agreement: Agreement) -> str:
+    """Say in how many roundings of its initial latents plain torch was looked at; nothing where it was one."""
+    return "" if agreement.roundings == 1 else f" in the worst of {agreement.roundings} roundings"
+
+
+def _of_steps(agreement: Agreement) -> str:
+    """Say where the steps part from the reference, and how the error grew before and after."""
+    steps, by = agreement.steps, agreement.by
+    number = first_beyond(steps)
+    if number is None:
+        return (
+            f"All {len(steps)} steps are within their limits; nearest to it is {agreement.culprit} with a relative L2 "
+            f"error {agreement.error:.2e} against {by} {agreement.reference}, where at most {agreement.limit:.2e} "
+            f"passes."
+        )
+    if not math.isfinite(agreement.limit):
+        return (
+            f"From step {number} of {len(steps)} on there is no yardstick: plain {by} {agreement.floating} is not "
+            f"finite there, so nothing can be called right in this precision."
+        )
+    if agreement.error == math.inf:
+        text = f"From step {number} of {len(steps)} on the latents are not finite."
+    else:
+        text = (
+            f"The latents part from {by} {agreement.reference} at step {number} of {len(steps)}: relative L2 error "
+            f"{agreement.error:.2e}, and plain {by} {agreement.floating} has {agreement.yardstick:.2e} "
+            f"there{_in(agreement)}, so at most {agreement.limit:.2e} passes."
+        )
+    return " ".join(filter(None, [text, _growth(agreement, number)]))
+
+
+def _of_drift(agreement: Agreement) -> str:
+    """Say at which step half precision drifts too far from single precision, and how the drift grew."""
+    steps, floating = agreement.steps, agreement.floating
+    number = first_beyond(steps)
+    explained = "rounding explains" if agreement.by == ROUNDING else f"plain {agreement.by} drifts by"
+    widest = _in(agreement)
+    if number is None:
+        return (
+            f"All {len(steps)} steps in {floating} are within their limits of those in float32; nearest to it is "
+            f"{agreement.culprit} with a drift of {agreement.error:.2e}, where {explained} {agreement.yardstick:.2e}"
+            f"{widest} and at most {agreement.limit:.2e} passes."
+        )
+    if not math.isfinite(agreement.limit):
+        text = (
+            f"From step {number} of {len(steps)} on nothing says how far {floating} may drift: what {explained} is not "
+            f"finite there."
+        )
+    elif agreement.error == math.inf:
+        text = f"In {floating} the latents are not finite from step {number} of {len(steps)} on."
+    else:
+        text = (
+            f"In {floating} the latents drift from those in float32 beyond the limit at step {number} of {len(steps)}: "
+            f"by {agreement.error:.2e}, where {explained} {agreement.yardstick:.2e}{widest} and at most "
+            f"{agreement.limit:.2e} passes."
+        )
+    return " ".join(filter(None, [text, _growth(agreement, number, "drift")]))
+
+
+def _growth(agreement: Agreement, number: int, what: str = "error") -> str:
+    """Say how the error of the steps grew, at a few of them."""
+    told = {0, number - 2, number - 1, len(agreement.steps) - 1}
+    told |= {round(place * (len(agreement.steps) - 1) / 4) for place in range(5)}
+    shown = [(index + 1, agreement.steps[index].error) for index in sorted(told) if index >= 0]
+    finite = [f"{error:.2e} after step {place}" for place, error in shown if math.isfinite(error)]
+    return f"The {what} was {', '.join(finite)}." if finite else ""

@@ -1,0 +1,81 @@
+"""Which rungs of the ladder does a graph have that somebody else made? Nothing is lost there, but more may be had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pytest_sdperf.checks.fusions.target import EVERY_PLACE, half_missing, in_float32, lacking, places_of
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
+from pytest_sdperf.fusing.explain import Explanation
+
+METRIC = "fusions"
+DONE = ("yes", "has nothing to fuse")
+
+Standing = Mapping[str, str]
+Counts = Mapping[str, int]
+
+
+def judge_as_is(
+    case: Case,
+    counts: Counts,
+    rungs: Standing,
+    *,
+    expected: Counts,
+    target: Counts = MappingProxyType({}),
+    most: Counts = MappingProxyType({}),
+    float32_products: Counts = MappingProxyType({}),
+    seen: bool = False,
+    explanation: Explanation | None = None,
+    every_place: str = EVERY_PLACE,
+) -> Verdict:
+    """Judge a graph that was taken as it is.
+
+    Its counts are those of its file, whose hash is in the case: they cannot become fewer, so nothing is REGRESSED.
+
+    Args:
+        case: What was taken.
+        counts: `domain::op_type` -> nodes.
+        rungs: Rung -> how it stands.
+        expected: `domain::op_type` -> nodes that its own structure allows.
+        target: The same, that the torch module allows at the last rung; empty where no weights name one. It also tells
+            of what is written in a form in which no fusion finds a place to begin.
+        most: Operators of ONNX itself -> how many the module needs at most.
+        float32_products: Products that compute in float32, though the weights are half precision.
+        seen: Whether its counts are stored.
+        explanation: Where something could be fused: the first places become details of the verdict.
+        every_place: Where all of them are to be found: a file, or what writes one.
+
+    Returns:
+        If something could be fused that is not, or computed in half precision, GAP where that was seen before, else
+        NEW; PASSED if nothing could.
+    """
+    open_rungs = [name for name, text in rungs.items() if text not in DONE]
+    obtained, allowed = (float(sum(each.get(name, 0) for name in expected)) for each in (counts, expected))
+    what = f"The {case.component} graph of {case.model}, taken as it is,"
+    wide = in_float32(float32_products)
+    also = f"; it {wide}" if wide else ""
+    outcome, code = (Outcome.GAP, "rungs-missing") if seen else (Outcome.NEW, "rungs-missing-unknown")
+    if open_rungs:
+        listed = ", ".join(f"{name} {rungs[name]}" for name in open_rungs)
+        sentence = f"{what} could be fused further: {listed}{also}."
+        details = places_of(explanation, case, every_place=every_place) if explanation is not None else ()
+        return Verdict(outcome, code, sentence, METRIC, obtained, allowed, details=details)
+    if missing := lacking(counts, target, most):
+        lacks = f"lacks operators that its torch module allows, in a form in which no fusion begins: {missing}"
+        sentence = f"{what} {lacks}{also}."
+        return Verdict(outcome, code, sentence, METRIC, obtained, float(sum(target.values())))
+    if wide:
+        outcome, code = half_missing(seen=seen)
+        return Verdict(outcome, code, f"{what} {wide}.", METRIC, obtained, allowed)
+    sentence = f"{what} has every rung of the ladder that its structure allows."
+    return Verdict(Outcome.PASSED, "as-given", sentence, METRIC, obtained, allowed)
+
+
+def standing_lines(found: Mapping[str, Standing]) -> list[str]:
+    """Return one line per component: `rungs of unet: fp16 yes, fmha yes, nhwc-conv no (98 Conv left)`."""
+    return [
+        f"rungs of {component}: {', '.join(f'{name} {text}' for name, text in rungs.items())}"
+        for component, rungs in found.items()
+    ]

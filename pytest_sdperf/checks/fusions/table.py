@@ -1,0 +1,62 @@
+"""What fused: how many of each operator a build has, of how many there can be."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.fusing.explain import short
+
+_INDENT = "  "
+
+
+def fused_lines(reports: Iterable[CaseReport], *, width: int, every: bool = False) -> Iterator[Line]:
+    """Yield a line per component and fuser, of the rung at which most can be fused.
+
+    Args:
+        reports: Of the run.
+        width: Columns of the terminal.
+        every: Of every rung.
+    """
+    texts = fused_texts(reports, every=every)
+    if texts:
+        yield Line("fused operators", ("bold",))
+    for text in texts:
+        yield from wrapped(text, width=width, first=_INDENT, rest=_INDENT * 2)
+
+
+def fused_texts(reports: Iterable[CaseReport], *, every: bool = False) -> list[str]:
+    """Return the same as texts: `sd15 unet bias-add (native): GroupNorm[silu] 45 of 45, ...`."""
+    counted = [report for report in reports if any(report.targets.values())]
+    exporters = len({(report.case.exporter, report.case.opset, report.case.shapes) for report in counted}) > 1
+    shown: dict[str, CaseReport] = {}
+    for report in counted:
+        key = report.case.key if every else dataclasses.replace(report.case, optimization="").key
+        if key not in shown or _possible(report) >= _possible(shown[key]):
+            shown[key] = report
+    return [f"{_label(report, exporters=exporters)}: {_told(report)}" for report in shown.values()]
+
+
+def _possible(report: CaseReport) -> int:
+    return sum(report.targets.values())
+
+
+def _label(report: CaseReport, *, exporters: bool) -> str:
+    case = report.case
+    how = [case.fuser, f"from {case.exporter}, opset {case.opset}, {case.shapes} shapes" if exporters else ""]
+    told = ", ".join(filter(None, how))
+    return f"{case.model} {case.component} {case.optimization}{told and f' ({told})'}"
+
+
+def _told(report: CaseReport) -> str:
+    """List what there is of what there can be, and what should have been taken in."""
+    got, targets = report.counts, report.targets
+    there = [f"{short(name)} {min(got.get(name, 0), most)} of {most}" for name, most in sorted(targets.items()) if most]
+    more = [
+        f"{got[name] - most} {f'more {short(name)}' if most else f'{short(name)} left'}"
+        for name, most in sorted(targets.items())
+        if got.get(name, 0) > most
+    ]
+    return ", ".join(there + more)

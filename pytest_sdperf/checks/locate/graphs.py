@@ -1,0 +1,253 @@
+"""Look inside an engine that loads a graph: the graph tells its inner values, and each is compared."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_sdperf.builds.content_key import content_key
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.builds.fingerprint import source_hash
+from pytest_sdperf.builds.processes.process import run_task
+from pytest_sdperf.checks.locate import reproductions, rewriting
+from pytest_sdperf.checks.locate.question import Question, redrawn_runner, torch_device, torch_outputs
+from pytest_sdperf.checks.references import float32_graph
+from pytest_sdperf.checks.references.which import by_torch, floating_of
+from pytest_sdperf.core import ladder
+from pytest_sdperf.core.files.arrays import save_arrays
+from pytest_sdperf.core.labels import in_words
+from pytest_sdperf.core.values import Build, Case
+from pytest_sdperf.core.values.located import Located, Spot
+from pytest_sdperf.core.yardsticks import REFERENCE, exact_and_rough
+from pytest_sdperf.devices.machine import host_memory
+from pytest_sdperf.devices.machine.device_choice import worker_environment
+
+_COPIES = 8  # of every inner value: in three precisions, in other orders of axes, and while one is computed
+_OF_PIXELS = ("unet", "vae_decoder", "vae_encoder")  # what becomes smaller with the picture
+_GRID = 64  # pixels of a picture that every UNet here can halve three times
+_SHARES = (1, 8)  # every inner value is asked for, or every eighth
+_CUDA_GRAPH = "cuda_graph"
+
+
+def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
+    """Find the first node that is wrong.
+
+    Args:
+        question: A component whose engine loads a graph.
+        folder: Where files that show the fault are put.
+        real_weights: Whether they may hold the weights of the case.
+    """
+    runner, floating = question.runner, floating_of(question.runner)
+    build = runner.build(runner.case.component)
+    expected = torch_outputs(question, exact_and_rough(floating), inside=True) if by_torch(runner) else {}
+    located, answer, vanished, seen = Located(runner.case.component, "hidden"), {}, {}, {}
+    for share in _SHARES:
+        seen = _inside(question, build, share=share)
+        if too_large := _too_large(Path(seen["obtained"]), runner.case):
+            return dataclasses.replace(located, told=too_large)
+        references = _references(runner, floating)
+        answer = _compared(question, build, seen, references, expected, floating=floating)
+        located = Located.from_json(answer["located"])
+        if located.kind == "export" and expected:
+            located, answer = _by_modules(question, build, seen, expected, floating=floating, export=located)
+            references = None
+        if located.kind != "vanished":
+            break
+        vanished = {"values": seen["values"], "share": share}
+    if vanished:
+        remark = rewriting.told(question, expected, floating, **vanished)
+        fewer = "" if located.kind == "vanished" else "What follows was seen with fewer of them."
+        located = dataclasses.replace(located, told=" ".join(filter(None, [remark, fewer, located.told])))
+    files = answer["files"]
+    if (located.kind == "export" or references is not None) and not (real_weights or reproductions.seeded(runner.case)):
+        files = [*_with_random_weights(question, located, seen["recipe"], floating=floating), *files]
+    return reproductions.keep(question, located, files, folder=folder, real_weights=real_weights)
+
+
+def _too_large(obtained: Path, case: Case) -> str:
+    """Say that the values do not fit into memory together with those that they are compared with; empty if they do."""
+    needed, free = _COPIES * obtained.stat().st_size, host_memory.available_bytes()
+    if free is None or needed <= free:
+        return ""
+    told = f"Looking inside would take about {needed / 2**30:.0f} GiB of memory, and {free / 2**30:.0f} GiB are free."
+    smaller = [side // 2 // _GRID * _GRID for side in (case.width, case.height)]
+    if case.component not in _OF_PIXELS or min(smaller) < _GRID:
+        return f"{told} Look at it where more is free."
+    return (
+        f"{told} Look at a smaller picture, --sdperf-resolution={'x'.join(map(str, smaller))}, or where more is free."
+    )
+
+
+def _inside(question: Question, build: Build, *, share: int) -> dict[str, Any]:
+    """Return what the engine of a case computes inside: `obtained`, an npz file, and how many inner `values`."""
+    runner, component = question.runner, question.runner.case.component
+    told = _own_task(runner, "reveal", {"graph": str(build.path), "share": share})
+    probe = _probe(build, Path(told["path"]), share=share)
+    arguments = {**runner.arguments(question.inputs, builds={component: probe}), "inside": True}
+    part = arguments["components"][component]
+    if _CUDA_GRAPH in part["options"]:
+        part["options"] = {**part["options"], _CUDA_GRAPH: "off"}  # its outputs have fixed places
+    answer = runner.task("run", arguments)
+    return {"obtained": answer["outputs"], "recipe": answer["recipe"], "values": told["values"]}
+
+
+def _probe(build: Build, path: Path, *, share: int) -> Build:
+    """Return the build of a graph that tells its inner values: compiled, it is another one than that of the case."""
+    parts = {"build": build.key, "share": share, "code": source_hash("pytest_sdperf.tracing.section")}
+    return dataclasses.replace(build, key=f"inside-{content_key(parts)}", path=path)
+
+
+def _references(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
+    """Return a float32 graph in which nothing is fused, and the same in the type that is tested; None without one."""
+    if not by_torch(runner):
+        exact, plain = (float32_graph.build_of(runner, runner.case.component, one) for one in ("float32", floating))
+        return exact.path, plain.path
+    return _exported(runner, floating)
+
+
+def _exported(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
+    """Return the graph that the build of a case was made of, and the same in the type that is tested; None without."""
+    builder, case, component = runner.workbench.builder, runner.case, runner.case.component
+    if builder.given is not None and builder.given.folder.graph(component).floating != "float32":
+        return None
+    if builder.given is not None and case.optimization == ladder.AS_IS:
+        return None  # nothing stands before it
+
+    def unfused(optimization: str) -> Path:
+        return builder.build(
+            case.model,
+            component,
+            optimization=optimization,
+            fuser="native",
+            exporter=case.exporter,
+            opset=case.opset,
+            shapes=case.shapes,
+            workload=case.workload,
+            consumes="onnx",
+            fused=False,
+        ).path
+
+    return unfused(ladder.BASE), unfused(ladder.HALF if floating == "float16" else ladder.BASE)
+
+
+def _with_random_weights(
+    question: Question, found: Located, recipe: Mapping[str, Any], *, floating: str
+) -> list[dict[str, Any]]:
+    """Return files that show a wrong graph with random weights, if there are any."""
+    try:
+        return _redrawn(question, found, recipe, floating=floating)
+    except Exception as error:  # noqa: BLE001 - whatever it is, what was found must stand
+        lines = str(error).strip().splitlines()
+        question.runner.workbench.say(f"looking again with random weights failed: {lines[0] if lines else error}")
+        return []
+
+
+def _redrawn(question: Question, found: Located, recipe: Mapping[str, Any], *, floating: str) -> list[dict[str, Any]]:
+    """Return files that show a wrong graph with random weights; none where these do not lead to the same node.
+
+    A fuser makes a wrong graph of an export, whatever its weights are. So the export is written again with random
+    numbers, fused again, and compared again with the definitions of the export: no engine and no torch module is asked.
+    What an exporter makes wrong is exported again, of a module with random weights, and compared with that module.
+    """
+    exports = found.kind == "export"
+    if not recipe or found.kind not in ("export", "graph"):
+        return []  # nobody knows how the files would be run, or it is no fault of a graph
+    if exports and question.runner.workbench.builder.given is not None:
+        return []  # nobody can export it again
+    runner = redrawn_runner(question.runner, modules=exports)
+    runner.workbench.say(f"looking again at the {runner.case.component} with random weights")
+    again = dataclasses.replace(question, runner=runner)
+    expected = torch_outputs(again, exact_and_rough(floating), inside=True) if exports else {}
+    references = () if exports else _exported(runner, floating)
+    if references is None:
+        return []
+    build = runner.build(runner.case.component)
+    seen = {"obtained": "", "recipe": recipe}
+    answer = _find(again, build, seen, expected, floating=floating, graphs=tuple(map(str, references)))
+    spot = Located.from_json(answer["located"]).spot
+    if spot is None or found.spot is None or (spot.op, spot.path) != (found.spot.op, found.spot.path):
+        return []
+    return [{**one, "weights": "random"} for one in answer["files"]]
+
+
+def _compared(
+    question: Question,
+    build: Build,
+    seen: Mapping[str, Any],
+    references: tuple[Path, Path] | None,
+    expected: Mapping[str, Path],
+    *,
+    floating: str,
+) -> dict[str, Any]:
+    runner = question.runner
+    if references is None:
+        return {"located": {"component": runner.case.component, "kind": "export"}, "files": []}
+    return _find(question, build, seen, expected, floating=floating, graphs=tuple(map(str, references)))
+
+
+def _by_modules(
+    question: Question,
+    build: Build,
+    seen: Mapping[str, Any],
+    expected: Mapping[str, Path],
+    *,
+    floating: str,
+    export: Located,
+) -> tuple[Located, dict[str, Any]]:
+    """Compare with what torch's modules give: the graph that was exported is wrong itself, or nobody has it."""
+    answer = _find(question, build, seen, expected, floating=floating, graphs=())
+    located = Located.from_json(answer["located"])
+    if export.spot is None or located.spot is None:
+        return located, answer
+    kind = "export" if located.kind == "graph" else located.kind
+    return dataclasses.replace(located, kind=kind).saying(_wrong_export(export.spot)), answer
+
+
+def _wrong_export(spot: Spot) -> str:
+    return (
+        f"The exported graph is wrong before anything is optimized: its {spot.value} has an error {spot.error:.2e}, "
+        f"and at most {spot.limit:.2e} passes."
+    )
+
+
+def _find(
+    question: Question,
+    build: Build,
+    seen: Mapping[str, Any],
+    expected: Mapping[str, Path],
+    *,
+    floating: str,
+    graphs: tuple[str, ...],
+) -> dict[str, Any]:
+    runner = question.runner
+    outputs = {name: str(path) for name, path in expected.items()}
+    inputs = runner.workbench.new_folder("inputs") / "inputs.npz"
+    arguments = {
+        "component": runner.case.component,
+        "graph": str(build.path),
+        "graphs": list(graphs),
+        "inputs": str(save_arrays(inputs, question.inputs)),
+        "obtained": seen["obtained"],
+        "expected": outputs.get(REFERENCE[floating], ""),
+        "rough": outputs.get(floating, ""),
+        "floating": floating,
+        "device": torch_device(runner),
+        "session": seen["recipe"],
+    }
+    return _own_task(runner, "find", arguments)
+
+
+def _own_task(runner: CaseRunner, function: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a task in the interpreter of the suite: that of a profile may lack what it needs."""
+    workbench, settings = runner.workbench, runner.workbench.settings
+    with workbench.turns.alone_on_gpu(in_words(runner.case)):
+        return run_task(
+            f"pytest_sdperf.tasks.trace:{function}",
+            arguments,
+            out_dir=workbench.new_folder(function),
+            timeout_s=settings.worker_timeout_s,
+            env=worker_environment(workbench.device),
+            in_process=settings.in_process,
+        )

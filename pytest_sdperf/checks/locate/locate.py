@@ -1,0 +1,118 @@
+"""From a case that disagrees with its reference to the first place that does, and files that show it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.builds.execution.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.checks.agreement.steps import first_beyond
+from pytest_sdperf.checks.agreement.tensors import compare
+from pytest_sdperf.checks.locate import graphs, modules
+from pytest_sdperf.checks.locate.question import Question, torch_outputs
+from pytest_sdperf.checks.references.which import by_torch, floating_of
+from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.interpreter import pip
+from pytest_sdperf.core.settings import Settings
+from pytest_sdperf.core.values.located import Located
+from pytest_sdperf.core.values.outcomes import Agreement
+from pytest_sdperf.core.yardsticks import exact_and_rough
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+_OWN_PIPELINE = (
+    "A pipeline of your own is not looked into, and no files are made: what your code did to its parts cannot be "
+    "written down. Name its parts to find out more: --sdperf-model=NAME with "
+    "--sdperf-weights=FOLDER builds the same components from the same weights."
+)
+_MISSING = re.compile(r"No module named '([\w.]+)'")
+_ACCUMULATED = (
+    "Given what it was given in this request, each component agrees with its reference: what went wrong lies between "
+    "them, or adds up over the steps."
+)
+
+
+def locate(runner: CaseRunner, found: Sequence[Agreement], *, settings: Settings) -> Located:
+    """Find where a case first leaves its reference.
+
+    Args:
+        runner: The case; it was compared, and disagrees.
+        found: What the comparison said.
+        settings: Say where files that show the fault are put, and whose weights they may hold.
+
+    Returns:
+        The place. What hinders the search is told there: a search never raises what a comparison did not.
+    """
+    try:
+        return _locate(runner, found, folder=settings.reproductions, real_weights=settings.real_weights)
+    except Exception as error:  # noqa: BLE001 - whatever it is, what the comparison said must stand
+        return Located(runner.case.component, "hidden", told=_failed(error))
+
+
+def _failed(error: Exception) -> str:
+    """Say why nobody could look inside, and what to install where a package is missing."""
+    lines = str(error).strip().splitlines()
+    told = f"Looking inside failed: {lines[0] if lines else error}"
+    missing = _MISSING.search(told)
+    if missing is None:
+        return told
+    package = missing[1].partition(".")[0]
+    return f"{told}. The search computes with {package}; to have it, type: {pip()} install {package}"
+
+
+def _locate(runner: CaseRunner, found: Sequence[Agreement], *, folder: Path, real_weights: bool) -> Located:
+    if isinstance(runner, GivenPipelineRunner):
+        return Located(runner.case.component, "hidden", told=_OWN_PIPELINE)
+    if not runner.is_pipeline:
+        return _answer(Question(runner, runner.inputs()), folder=folder, real_weights=real_weights)
+    for question in _questions(runner, found):
+        if _agrees(question):
+            continue
+        return _answer(question, folder=folder, real_weights=real_weights)
+    return Located(runner.case.component, "spread", told=_ACCUMULATED)
+
+
+def _answer(question: Question, *, folder: Path, real_weights: bool) -> Located:
+    runner = question.runner
+    runner.workbench.say(f"looking where {runner.case.model} {runner.case.component} goes wrong")
+    if runner.engine.consumes == "module":
+        located = modules.search(question, folder=folder, real_weights=real_weights)
+    else:
+        located = graphs.search(question, folder=folder, real_weights=real_weights)
+    return dataclasses.replace(located, call=question.call)
+
+
+def _questions(runner: CaseRunner, found: Sequence[Agreement]) -> list[Question]:
+    """Return each component of a request with what it was given in the call where the request first goes wrong."""
+    steps = next((one.steps for one in found if one.steps), ())
+    number = first_beyond(steps) or len(steps) or int(runner.outputs()["unet_calls"])
+    # A text encoder is called for the empty prompt first.
+    calls = {name: {"unet": number, "vae_decoder": 1}.get(name, 2) for name in runner.components}
+    runner.workbench.say(f"keeping what the components of {runner.case.model} are given")
+    kept = runner.task("run", {**runner.arguments(), "keep": calls})["kept"]
+    return [
+        Question(_alone(runner, name), load_arrays(Path(kept[name])), call=f"call {calls[name]} of the {name}")
+        for name in runner.components
+    ]
+
+
+def _alone(runner: CaseRunner, component: str) -> CaseRunner:
+    case = dataclasses.replace(runner.case, component=component, steps=0, scheduler="")
+    return dataclasses.replace(runner, case=case)
+
+
+def _agrees(question: Question) -> bool:
+    """Whether a component gives what its reference gives, for these inputs."""
+    runner = question.runner
+    if not by_torch(runner):
+        return False  # whoever looks inside will see
+    floating = floating_of(runner)
+    exact, plain = map(load_arrays, torch_outputs(question, exact_and_rough(floating)).values())
+    return compare(runner.run(question.inputs), exact, plain=plain, level="component", floating=floating).passed

@@ -1,0 +1,171 @@
+"""Look inside an engine that loads a torch module: its sub-modules are asked what they read and gave."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.checks.agreement.tensors import relative_l2, yardstick_of
+from pytest_sdperf.checks.locate import reproductions
+from pytest_sdperf.checks.locate.question import Question, torch_outputs
+from pytest_sdperf.checks.references.derived import plain_runner
+from pytest_sdperf.checks.references.which import floating_of
+from pytest_sdperf.core.files.arrays import at_most_two_values, load_arrays
+from pytest_sdperf.core.values.located import Located, Spot
+from pytest_sdperf.core.yardsticks import exact_and_rough, limit
+from pytest_sdperf.tracing.insides import CALL, FILE, READ, plain_not_finite
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+_COMPILED = (
+    "Nobody can look inside what {engine} compiled as one. The same module without it, on these inputs, is the "
+    "yardstick and right: what the compiler makes of it is to blame."
+)
+_AROUND = (
+    "Each of its modules gives the right thing, the outermost one too: what is wrong is made around them, by what the "
+    "engine does with what they read or gave."
+)
+_NOT_COMPARED = (
+    "Where it goes wrong cannot be told: what its outermost module gave was compared with nothing, because plain torch "
+    "has nothing like it, or nothing finite."
+)
+_UNCUT = "No files that show it were made: {why}, so it cannot be built without the code around it."
+_OTHERS = "Its weights are not those of the reference: {names} ({count} in all)."
+_SHOWN = 3
+_UNTOLD = "No files that show it were made: the engine {engine} does not tell how it calls a module (`Runner.recipe`)."
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstWrong:
+    """What a comparison of modules found.
+
+    Attributes:
+        spot: The first module whose output is wrong; None where all of them agree.
+        calls: Paths of that module and of those around it, the innermost first, each with the number of its call.
+        inputs: What the module read.
+        last: The last module before it that agrees.
+        places: How many were compared.
+        whole: Whether what the outermost module gave was.
+    """
+
+    spot: Spot | None = None
+    calls: tuple[tuple[str, int], ...] = ()
+    inputs: tuple[Spot, ...] = ()
+    last: Spot | None = None
+    places: int = 0
+    whole: bool = True
+
+
+def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
+    """Find the first sub-module that is wrong.
+
+    Args:
+        question: A component whose engine loads a torch module.
+        folder: Where files that show the fault are put.
+        real_weights: Whether they may hold the weights of the case.
+    """
+    runner, floating = question.runner, floating_of(question.runner)
+    answer = runner.task("run", {**runner.arguments(question.inputs), "inside": True})
+    found, component = FirstWrong(), runner.case.component
+    of_torch = list(torch_outputs(question, exact_and_rough(floating), inside=True).values())
+    if (where := plain_not_finite(*of_torch)) is not None:
+        return Located(component, "plain", spot=where)
+    if answer["inside"]:
+        exact, plain = (load_arrays(path.parent / FILE) for path in of_torch)
+        found = first_wrong(load_arrays(Path(answer["inside"])), exact, plain, floating=floating)
+        located = found_in(found, component)
+        if found.spot is None:
+            return located
+    else:
+        located = Located(component, "hidden", told=_COMPILED.format(engine=runner.case.engine))
+    if not answer["recipe"]:
+        return located.saying(_UNTOLD.format(engine=runner.case.engine))
+    cut = _cut(question, found.calls, answer["recipe"], floating=floating)
+    if cut["why"]:
+        return located.saying(_UNCUT.format(why=cut["why"]))
+    if cut["others"]:
+        located = located.saying(_OTHERS.format(names=", ".join(cut["others"][:_SHOWN]), count=len(cut["others"])))
+    return reproductions.keep(question, located, cut["files"], folder=folder, real_weights=real_weights)
+
+
+def _cut(
+    question: Question, calls: Sequence[tuple[str, int]], recipe: Mapping[str, Any], *, floating: str
+) -> dict[str, Any]:
+    """Have a module cut out in a process of plain torch: the first of some that can stand by itself."""
+    runner, plain = question.runner, plain_runner(question.runner)
+    component = runner.case.component
+    arguments = {
+        **plain.arguments(question.inputs),
+        "weights": str(runner.build(component).path),
+        "right_weights": str(plain.build(component).path),
+        "floating": floating,
+        "modules": [list(one) for one in calls],
+        "recipe": dict(recipe),
+    }
+    return plain.task("run", arguments, module="cut")
+
+
+def found_in(found: FirstWrong, component: str) -> Located:
+    """Return what `first_wrong` found as it is reported."""
+    if found.spot is None:
+        return Located(component, "hidden", places=found.places, told=_AROUND if found.whole else _NOT_COMPARED)
+    return Located(component, "module", found.spot, found.inputs, found.last, places=found.places)
+
+
+def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str) -> FirstWrong:
+    """Return the first module whose output is wrong.
+
+    Where what it reads is wrong already, though no module before it gave anything wrong, the code of a module around
+    it made that: then the innermost one is returned whose inputs agree.
+
+    Args:
+        obtained: What an engine's modules read and gave, in the order in which they finished (`Runner.inside`).
+        exact: The same of torch in the reference type.
+        plain: The same of torch in the type that is tested.
+        floating: That type.
+    """
+    spots = dict(_spots(obtained, exact, plain, floating=floating))
+    given = {name: spot for name, spot in spots.items() if READ not in name}
+    last, outermost = None, next((name for name in reversed(list(obtained)) if READ not in name), "")
+    for name, spot in given.items():
+        # What is wrong inside a module is wrong in all that hold it; a small one may be unlucky alone.
+        around = {path: other for path, other in given.items() if spot.path.startswith(f"{other.path}.")}
+        if _beyond(spot) and all(map(_beyond, around.values())):
+            chain = [name, *sorted(around, key=lambda path: -len(path.partition(CALL)[0]))]
+            reads = {one: [spot for path, spot in spots.items() if path.startswith(f"{one}{READ}")] for one in chain}
+            right = [one for one in chain if reads[one] and not any(map(_beyond, reads[one]))]
+            first = right[0] if right else name
+            calls = tuple(_call(one) for one in chain[chain.index(first) :])
+            return FirstWrong(given[first], calls, tuple(reads[first]), last, len(given))
+        if not _beyond(spot):
+            last = spot
+    return FirstWrong(last=last, places=len(given), whole=outermost in given)
+
+
+def _beyond(spot: Spot) -> bool:
+    return spot.error > spot.limit
+
+
+def _call(name: str) -> tuple[str, int]:
+    path, _, number = name.partition(CALL)
+    return path, int(number or 1)
+
+
+def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str) -> Iterator[tuple[str, Spot]]:
+    for name, array in obtained.items():
+        if name not in exact or array.shape != exact[name].shape or not exact[name].any():
+            continue
+        path, _, number = name.partition(READ)
+        if number and at_most_two_values(exact[name]):
+            continue  # a mask: what stands for minus infinity differs with the type
+        largest = limit(yardstick_of([plain[name]], exact[name], floating=floating))
+        if not math.isfinite(largest):
+            continue  # plain torch is not finite there: it says nothing about others
+        value, error = f"input {number}" if number else "", relative_l2(array, exact[name])
+        yield name, Spot(value, "", "", path.partition(CALL)[0], error, largest)

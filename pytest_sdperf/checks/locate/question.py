@@ -1,0 +1,73 @@
+"""What a search is about: one component, and what it is given."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.builds.builder import Builder
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.builds.redrawn import (
+    PlantedRedrawnBuilder,
+    PlantedRedrawnGraphBuilder,
+    RedrawnBuilder,
+    RedrawnGraphBuilder,
+)
+from pytest_sdperf.checks.references import plain_torch
+from pytest_sdperf.checks.references.derived import plain_runner
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """One component that may be wrong.
+
+    Attributes:
+        runner: The component alone.
+        inputs: What it is given, by name.
+        call: Which call of a request that was; empty where there is no request.
+    """
+
+    runner: CaseRunner
+    inputs: Mapping[str, np.ndarray[Any, Any]]
+    call: str = ""
+
+
+def torch_outputs(question: Question, floatings: Sequence[str], *, inside: bool = False) -> dict[str, Path]:
+    """Return floating type -> npz file with what plain torch gives; if asked for, `inside.npz` is beside it."""
+    found = plain_torch.run(plain_runner(question.runner), floatings, question.inputs, inside=inside)
+    return {name: Path(found[name]) for name in floatings}
+
+
+def torch_device(runner: CaseRunner) -> str:
+    """Return the device on which definitions are computed."""
+    return "cpu" if runner.workbench.device.kind == "cpu" else "cuda"
+
+
+def redrawn_runner(runner: CaseRunner, *, modules: bool) -> CaseRunner:
+    """Return what executes the same case with random numbers in place of weights.
+
+    Args:
+        runner: The case.
+        modules: Whether those of the torch modules are drawn, and graphs are exported again; else those of the graphs.
+    """
+    bench, given = runner.workbench, runner.workbench.builder.given
+    plain, planted = (
+        (RedrawnBuilder, PlantedRedrawnBuilder) if modules else (RedrawnGraphBuilder, PlantedRedrawnGraphBuilder)
+    )
+
+    def builder(kind: Callable[..., Builder]) -> Builder:
+        folder = given.folder if given else None
+        return kind(bench.catalog, bench.settings, bench.cache, say=bench.say, folder=folder)
+
+    other = dataclasses.replace(
+        bench,
+        builder=builder(plain),
+        planted=builder(functools.partial(planted, runner.plant)) if bench.planted else None,
+    )
+    return dataclasses.replace(runner, workbench=other)

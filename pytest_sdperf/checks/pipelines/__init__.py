@@ -1,0 +1,1 @@
+"""Latency and memory of a component or a request."""

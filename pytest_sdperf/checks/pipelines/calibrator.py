@@ -1,0 +1,50 @@
+"""Find out what a device itself does today, in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pytest_sdperf.builds.execution.workbench import Workbench
+from pytest_sdperf.builds.processes.process import Event, run_task
+from pytest_sdperf.core.device import Device
+from pytest_sdperf.core.errors import SdperfError
+from pytest_sdperf.core.values.calibration import Calibration
+from pytest_sdperf.devices.machine.device_choice import worker_environment
+
+
+def calibrate(bench: Workbench, *, python: Path | None) -> Calibration | None:
+    """Return the rates of the device; None where nothing can measure them, which is said.
+
+    Args:
+        bench: The device, and where things are put.
+        python: Interpreter that has torch; the suite's own if None.
+    """
+
+    def tell(event: Event) -> None:
+        if event.name == "say":
+            bench.say(event.text)
+
+    try:
+        answer = run_task(
+            "pytest_sdperf.tasks.calibrate:run",
+            {"device_kind": bench.device.kind, "device_index": 0},  # the worker sees one device only
+            out_dir=bench.new_folder("calibration"),
+            timeout_s=bench.settings.worker_timeout_s,
+            python=python,
+            env={**worker_environment(bench.device), **_every_core(bench.device)},
+            in_process=bench.settings.in_process,
+            on_event=tell,
+        )
+    except SdperfError as error:
+        bench.say(f"not calibrated: {error}")
+        return None
+    return Calibration(**answer)
+
+
+def _every_core(device: Device) -> Mapping[str, str]:
+    """A processor is calibrated with all of it: fewer threads for an engine do not make a slower processor."""
+    if device.kind != "cpu":
+        return {}
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    return dict.fromkeys(names, str(device.machine.get("cores") or 1))

@@ -1,0 +1,1 @@
+"""Verdicts on each metric of a measurement."""

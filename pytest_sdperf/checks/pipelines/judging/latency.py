@@ -1,0 +1,241 @@
+"""Is it as fast as it was? Out of memory is a value here, slower than every number."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+
+from pytest_sdperf.baselines.stored import Session, StoredCase
+from pytest_sdperf.checks.judging.blame import kernel_changes
+from pytest_sdperf.checks.judging.fitness import invalid
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.words import component, opening, since
+from pytest_sdperf.checks.pipelines.judging.stages import stage_changes
+from pytest_sdperf.checks.pipelines.judging.waiting import most_waited, waiting
+from pytest_sdperf.core.stats.bounds import Interval, predict, reach
+from pytest_sdperf.core.units import above_or_below, percent, plural, seconds, share
+from pytest_sdperf.core.values import Measurement
+from pytest_sdperf.core.values.calibration import Calibration, Slowdown, others, slowdown
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
+
+METRIC = "latency"
+BASELINE_SHARED = "baseline-shared"
+# How sure it must be that more processes would not change a verdict, before it is given early.
+STILL_MOVES = 0.95
+# Whether a case became slower, which other programs explain -> what that means.
+_SHARED = {
+    True: (
+        Outcome.INVALID,
+        "processors-shared",
+        "that can explain it, and nothing can be said about the build until they are free",
+    ),
+    False: (
+        Outcome.INCONCLUSIVE,
+        BASELINE_SHARED,
+        "that can explain it: measure the baseline again where nothing else runs",
+    ),
+}
+
+
+def judge_latency(measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict:
+    """Judge the median of process medians against the sessions of the present level."""
+    what = f"{opening(measurement.case)} latency"
+    if stored is None:
+        return _new(measurement, what, policy=policy)
+    if measurement.out_of_memory or stored.last.out_of_memory:
+        return _out_of_memory(measurement, stored, what)
+    if not _has_samples(stored):
+        return _unusable(measurement)
+    return _against(measurement, stored, what=what, policy=policy)
+
+
+def expected(measurement: Measurement, stored: StoredCase, *, policy: Policy) -> tuple[Interval, Interval]:
+    """Return where a measurement is expected: what its look counts as a change, and what the last look will.
+
+    The two are equal for the last look. An earlier one may spend less of the error rate, so its interval is wider.
+    """
+    medians = [_medians(session) for session in stored.level(METRIC) if session.samples]
+    looks, new = policy.looks, measurement.medians_s
+
+    def at(count: int) -> Interval:
+        rate = policy.error_rate * looks.share(count)
+        return predict(medians, new, min_effect=policy.min_effect, confidence=1 - rate)
+
+    return at(len(new)), at(looks.last)
+
+
+def may_still_move(measurement: Measurement, stored: StoredCase) -> float:
+    """Return how far, as a log-ratio, more processes may move a measurement."""
+    medians = [_medians(session) for session in stored.level(METRIC) if session.samples]
+    return reach(medians, measurement.medians_s, confidence=STILL_MOVES)
+
+
+def _new(measurement: Measurement, what: str, *, policy: Policy) -> Verdict:
+    tail = ", and --sdperf-missing-baseline=fail asks for one" if policy.missing_baseline == "fail" else " yet"
+    if measurement.out_of_memory:
+        sentence = f"{what} is OOM (the device ran out of memory) and has no baseline{tail}."
+        return Verdict(Outcome.NEW, "no-baseline", sentence, METRIC)
+    sentence = f"{what} {seconds(measurement.latency_s)} has no baseline{tail}."
+    return Verdict(Outcome.NEW, "no-baseline", sentence, METRIC, obtained=measurement.latency_s)
+
+
+def _has_samples(stored: StoredCase) -> bool:
+    """Say whether any session of the present level was timed: one may hold nothing but the counts of its graphs."""
+    return any(session.samples for session in stored.level(METRIC))
+
+
+def _unusable(measurement: Measurement) -> Verdict:
+    what = component(measurement.case.component)
+    sentence = f"The baseline of {what} latency cannot be used: no session holds samples."
+    return invalid("baseline-unusable", sentence, metric=METRIC)
+
+
+def _out_of_memory(measurement: Measurement, stored: StoredCase, what: str) -> Verdict:
+    changes = since(stored.last, measurement.subject)
+    if measurement.out_of_memory and stored.last.out_of_memory:
+        return Verdict(Outcome.HELD, "oom-as-before", f"{what} is OOM, as in its baseline.", METRIC)
+    if measurement.out_of_memory:
+        if not _has_samples(stored):
+            return _unusable(measurement)
+        expected = _center(stored)
+        sentence = f"{what} is OOM: the device ran out of memory where its baseline took {seconds(expected)}{changes}."
+        return Verdict(Outcome.REGRESSED, "oom-instead-of-number", sentence, METRIC, expected=expected)
+    sentence = f"{what} is {seconds(measurement.latency_s)} where the device ran out of memory before{changes}."
+    return Verdict(Outcome.IMPROVED, "number-instead-of-oom", sentence, METRIC, obtained=measurement.latency_s)
+
+
+def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy: Policy) -> Verdict:
+    """Compare with an interval: first whether it allows a verdict, then on which side of it the session lies."""
+    strict, interval = expected(measurement, stored, policy=policy)
+    obtained, center = measurement.latency_s, interval.center
+    ratio, needed = obtained / center, 1 + policy.latency_effect
+    change = max(ratio, 1 / ratio)
+    compared = f"{what} {seconds(obtained)} is {above_or_below(ratio)} its baseline of {seconds(center)}"
+    end = f"up to {seconds(interval.high)}" if ratio >= 1 else f"down to {seconds(interval.low)}"
+    held = f"held up to {seconds(interval.high)} {_basis(interval, measurement, stored)}"
+    beyond = f"held {end} {_basis(interval, measurement, stored)}"
+    calibrations = [session.calibration for session in stored.level(METRIC)]
+    card = slowdown(calibrations, measurement.calibration)
+    busy = waiting(measurement, stored.level(METRIC))
+    changes = "".join(
+        (
+            since(stored.last, measurement.subject),
+            _drift(obtained, stored, policy=policy),
+            _told(card, policy=policy),
+            _not_known(calibrations, measurement.calibration, policy=policy) if ratio > needed else "",
+            busy.told,
+            policy.why_wider(ratio),
+        )
+    )
+
+    def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
+        ends = (None, None) if math.isinf(interval.ratio) else (center / max(interval.ratio, needed), interval.high)
+        return Verdict(outcome, code, sentence, METRIC, obtained, center, *ends)
+
+    if interval.basis == "nothing":
+        why = "no process was repeated, neither now nor in the baseline, so chance cannot be told from change"
+        return verdict(Outcome.INCONCLUSIVE, "latency-no-replicates", f"{compared}, but {why}.")
+    if ratio > interval.ratio and ratio > needed and _explains(card, ratio, interval, policy=policy):
+        why = "nothing can be said about the build until the card is as it was"
+        return verdict(Outcome.INVALID, "card-slower", f"{compared} ({held}){changes}; {why}.")
+    if change > interval.ratio and change > needed and busy.explains(ratio, max(interval.ratio, needed)):
+        outcome, code, why = _SHARED[ratio > 1]
+        return verdict(outcome, code, f"{compared} ({held if ratio > 1 else beyond}){changes}; {why}.")
+    if change > strict.ratio and change > needed:
+        slower = ratio > 1
+        outcome, code = (Outcome.REGRESSED, "above") if slower else (Outcome.IMPROVED, "below")
+        sentence = f"{compared} ({beyond}){changes}{policy.why_small_counts}."
+        level = stored.level(METRIC)
+        blamed = (*stage_changes(measurement, level), *kernel_changes(measurement, level))
+        return dataclasses.replace(verdict(outcome, f"latency-{code}-interval", sentence), details=blamed)
+    if change > interval.ratio and change > needed:
+        why = f"after {plural(len(measurement.samples), 'process', 'processes')} that is not certain yet"
+        return verdict(Outcome.INCONCLUSIVE, "latency-open", f"{compared} ({beyond}), but {why}{changes}.")
+    if ratio > interval.ratio:
+        why = policy.why_small_passes
+        return verdict(Outcome.INCONCLUSIVE, "latency-small-on-cpu", f"{compared} ({held}), but {why}{changes}.")
+    if interval.ratio > 1 + policy.widest:
+        code, why = _noise(interval, stored, policy=policy)
+        return verdict(Outcome.INCONCLUSIVE, code, f"{compared}, but {why}.")
+    return verdict(Outcome.HELD, "latency-inside-interval", f"{compared} ({held}){changes}.")
+
+
+def _noise(interval: Interval, stored: StoredCase, *, policy: Policy) -> tuple[str, str]:
+    """Return the code and the words for an interval that is too wide: it may be for a process that was disturbed."""
+    hidden = f"noise would hide a change of {percent(interval.ratio)}"
+    waited = max(most_waited(session.samples) for session in stored.level(METRIC))
+    if not waited:
+        return "latency-too-noisy", f"{hidden}, and at most {share(policy.widest)} is allowed"
+    return BASELINE_SHARED, (
+        f"{hidden}, and something else used the processors while the baseline was measured: the threads of a process "
+        f"waited {share(waited)} of the time. Measure the baseline again where nothing else runs"
+    )
+
+
+def _told(card: Slowdown | None, *, policy: Policy) -> str:
+    """Say how the device itself has changed; empty where it has not, or nobody knows."""
+    if card is None or max(abs(card.product - 1), abs(card.copy - 1)) <= policy.latency_effect:
+        return ""
+    product, copy = _time(card.product), _time(card.copy)
+    return f"; the {_device(policy)} itself needs {product} for a matrix product and {copy} for a copy"
+
+
+def _not_known(before: list[Calibration | None], now: Calibration | None, *, policy: Policy) -> str:
+    """Say that nobody can tell whether the device has changed, where other libraries calibrated it before."""
+    libraries = others(before, now)
+    if now is None or not libraries:
+        return ""
+    device, then = _device(policy), " and ".join(libraries)
+    return f"; whether the {device} itself has changed is not known: {then} calibrated it then, and {now.by} now"
+
+
+def _device(policy: Policy) -> str:
+    return "processor" if policy.on_cpu else "card"
+
+
+def _time(ratio: float) -> str:
+    change = percent(ratio)
+    return "as much time" if change == "0.0 %" else f"{change[1:]} {'more' if ratio > 1 else 'less'} time"
+
+
+def _explains(card: Slowdown | None, ratio: float, interval: Interval, *, policy: Policy) -> bool:
+    """Whether a slower card is the reason of a slower case: without it the case would be inside its interval.
+
+    A processor's rate changes from second to second with what else runs on it, so there it only is remarked on.
+    """
+    if card is None or policy.on_cpu or card.ratio <= 1 + policy.latency_effect:
+        return False
+    return ratio / card.ratio <= max(interval.ratio, 1 + policy.latency_effect)
+
+
+def _basis(interval: Interval, measurement: Measurement, stored: StoredCase) -> str:
+    if interval.basis == "sessions":
+        return f"by {plural(interval.sessions, 'stored session')}"
+    level = stored.level(METRIC)
+    processes = len(measurement.samples) + sum(len(session.samples) for session in level)
+    return (
+        f"by the spread of {processes} processes; {plural(interval.sessions, 'stored session')} cannot show how days "
+        f"differ"
+    )
+
+
+def _drift(obtained: float, stored: StoredCase, *, policy: Policy) -> str:
+    """Say how far the anchor is, where the sessions have moved away from it."""
+    anchor = stored.anchor
+    if not anchor.samples or anchor.date == stored.sessions[0].date:
+        return ""
+    ratio = obtained / _median(anchor)
+    return f"; {percent(ratio)} since the anchor of {anchor.date[:10]}" if abs(ratio - 1) > policy.min_effect else ""
+
+
+def _center(stored: StoredCase) -> float:
+    return statistics.geometric_mean(_median(session) for session in stored.level(METRIC) if session.samples)
+
+
+def _medians(session: Session) -> list[float]:
+    return [sample.median_s for sample in session.samples]
+
+
+def _median(session: Session) -> float:
+    return statistics.median(_medians(session))

@@ -1,0 +1,276 @@
+"""Measure a case in fresh processes, with the state and the memory of its device beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pytest_sdperf.baselines.facts import check_facts
+from pytest_sdperf.builds.execution.runner import CaseRunner, Run
+from pytest_sdperf.builds.processes.process import Event
+from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
+from pytest_sdperf.checks.pipelines.watches import MemoryWatch, StateWatch, state_of
+from pytest_sdperf.core.device import Health
+from pytest_sdperf.core.errors import OutOfMemoryError, SdperfError, WorkerError
+from pytest_sdperf.core.units import plural
+from pytest_sdperf.core.values import Build, Failure, Measurement, Sample, finite, to_json
+from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.devices.machine import health
+from pytest_sdperf.tasks.sampling.timing import TimingPlan
+
+# Processes that have imported everything and wait for their turn; each holds the code of its libraries in memory.
+MOST_WAITING = 4
+# Processes of one case that others may take the place of, because something else used the processors meanwhile. On a
+# machine that is never quiet more of them would only take more time.
+MOST_REPLACED = 2
+# A request of many UNet calls averages over them; a component needs more calls for a stable median.
+COMPONENT_PLAN = TimingPlan()
+PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=1.0, warmup_s=0.001)
+# On a CPU nothing is left to warm up after two whole requests.
+CPU_PIPELINE_PLAN = dataclasses.replace(PIPELINE_PLAN, warmup_s=0.0)
+
+
+class Watched(ABC):
+    """Processes of one case, one after the other: the state of their device beside them, and how one of them failed.
+
+    Args:
+        runner: The case.
+    """
+
+    def __init__(self, runner: CaseRunner) -> None:
+        self.runner = runner
+        self._probe, self._device = runner.workbench.probe, runner.workbench.device
+        self._state = StateWatch(self._probe, self._device)
+        self._before: Health | None = None
+        self.failure: Failure | None = None
+
+    @contextlib.contextmanager
+    def until_failure(self) -> Iterator[None]:
+        """Turn what goes wrong inside into a failure; what was measured before stays."""
+        try:
+            yield
+        except OutOfMemoryError as error:
+            self.failure = Failure("oom", str(error))
+        except WorkerError as error:
+            self.failure = Failure(error.reason, str(error), error.tail)
+        except SdperfError as error:
+            self.failure = Failure("refused", str(error))
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Build and compile what the processes load.
+
+        Raises:
+            SdperfError: It cannot be built.
+        """
+
+    def begin(self) -> None:
+        """Read the state of the device while none of the processes uses it."""
+        self._before = state_of(self._probe, self._device)
+
+    def ask(self, worker: Run, *watches: MemoryWatch) -> dict[str, Any]:
+        """Let one process work and return its answer; nothing is read any more when it is there.
+
+        Raises:
+            SdperfError: It gave none.
+        """
+        beside: tuple[MemoryWatch | StateWatch, ...] = (*watches, self._state)
+
+        def on_event(event: Event) -> None:
+            for watch in beside:
+                watch.on_event(event)
+
+        try:
+            return worker(on_event=on_event)
+        finally:
+            for watch in beside:
+                watch.close()
+
+    def states(self) -> tuple[Health, Health | None, Health]:
+        """Return the state of the device before, during and now."""
+        now = state_of(self._probe, self._device)
+        return self._before or now, self._state.seen, now
+
+
+def ready(*sides: Watched) -> None:
+    """Build and compile what all of them load, and only then read the state of their device.
+
+    A compiler keeps the device busy for minutes: what it slows down meanwhile slows no measurement down.
+    """
+    for side in sides:
+        with side.until_failure():
+            side.prepare()
+    for side in sides:
+        side.begin()
+
+
+class Recording(Watched):
+    """What the processes of one case told until now.
+
+    Args:
+        runner: The case.
+        builds: What they load instead of the case's own builds.
+    """
+
+    def __init__(self, runner: CaseRunner, builds: Mapping[str, Build] | None = None) -> None:
+        super().__init__(runner)
+        self._builds = builds
+        self.samples: list[Sample] = []
+        self.replaced: list[Sample] = []
+        self._artifacts: dict[str, Artifact] = {}
+
+    def prepare(self) -> None:
+        """Build and compile what the processes load."""
+        _ = self.arguments
+
+    @functools.cached_property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of the workers' task.
+
+        Raises:
+            SdperfError: A component cannot be built.
+        """
+        self._builds = self.runner.builds() if self._builds is None else self._builds
+        arguments = self.runner.arguments(builds=self._builds)
+        self._artifacts = _artifacts(self._builds, arguments)
+        return {**arguments, "plan": to_json(plan_of(self.runner))}
+
+    def take(self, worker: Run) -> None:
+        """Let one process measure.
+
+        Raises:
+            SdperfError: It gave no sample, or timed fewer calls than it was asked for.
+        """
+        memory = MemoryWatch(self._probe, self._device)
+        sample = Sample.from_json(self.ask(worker, memory)["sample"])
+        asked, timed = plan_of(self.runner).min_iterations, len(sample.iterations_s)
+        if timed < asked:
+            raise WorkerError(
+                f"the worker timed {plural(timed, 'call')} where at least {asked} were asked for.", reason="protocol"
+            )
+        sample = dataclasses.replace(sample, facts=finite(sample.facts))
+        try:
+            check_facts([sample], "$")
+        except ValueError as error:
+            raise WorkerError(f"the engine tells a fact of another type: {error}.", reason="protocol") from error
+        self.samples.append(memory.add_to(sample))
+
+    def missing(self, total: int) -> int:
+        """Return how many processes are to be started: for those that are not there, and for those that waited."""
+        taken = [*self.samples, *self.replaced]
+        quiet = sum(not disturbed_share(sample) for sample in taken)
+        return max(total - len(taken), min(total - quiet, total + MOST_REPLACED - len(taken)), 0)
+
+    def keep_quietest(self, total: int) -> None:
+        """Keep so many samples, those first that nothing else disturbed; what is left over has been replaced."""
+        quietest = sorted([*self.samples, *self.replaced], key=disturbed_share)
+        self.samples, self.replaced = quietest[:total], quietest[total:]
+
+    def measured(self) -> Measurement:
+        """Return all of it, with the state of the machine before and now."""
+        before, during, after = self.states()
+        return Measurement(
+            case=self.runner.case,
+            samples=tuple(self.samples),
+            replaced=tuple(self.replaced),
+            failure=self.failure,
+            subject=subject(self.samples[-1]) if self.samples else {},
+            artifacts=self._artifacts,
+            health=health.unfit(before, after, self._device, during=during),
+            remarks=health.remarks(before, after, self._device, during=during),
+            readings=health.readings(before=before, during=during, after=after),
+            **_graphs(self._builds or {}),
+        )
+
+
+def measure(
+    runner: CaseRunner,
+    *,
+    processes: int,
+    say: Callable[[str], None],
+    more: Callable[[Measurement], int] = lambda measurement: 0,
+) -> Measurement:
+    """Take one sample in each of `processes` fresh processes, one after the other.
+
+    A process whose threads waited for processors that something else used is replaced by another one, as far as
+    `MOST_REPLACED` allows: not for its time, but for what the kernel counted. What cannot be built or loaded, runs out
+    of memory, crashes or hangs ends the measurement with a `Failure`.
+
+    Args:
+        runner: The case.
+        processes: How many to begin with.
+        say: Prints one line of progress.
+        more: Says how many more to start, of what was measured until now; 0 ends the measurement.
+    """
+    recording = Recording(runner)
+    ready(recording)
+    what = f"{runner.case.model} {runner.case.component}"
+    while True:
+        if recording.failure is None:
+            with recording.until_failure():
+                _take(recording, runner, total=len(recording.samples) + processes, say=say)
+        measured = recording.measured()
+        processes = more(measured) if recording.failure is None else 0
+        if not processes:
+            return measured
+        say(f"{what} is not certain yet: {plural(processes, 'process', 'processes')} more")
+
+
+def _take(recording: Recording, runner: CaseRunner, *, total: int, say: Callable[[str], None]) -> None:
+    """Take samples until there are `total`, and some more in place of those that something else disturbed."""
+    what = f"{runner.case.model} {runner.case.component}"
+    while missing := recording.missing(total):
+        count, there = min(MOST_WAITING, missing), len(recording.samples)
+        instead = there >= total
+        where = " in place of what waited for processors that something else used" if instead else ""
+        first, last = (1, count) if instead else (there + 1, total)
+        arguments = recording.arguments
+        say(f"starting {plural(count, 'process', 'processes')} for {what}{where}")
+        with runner.workers("measure", arguments, count=count) as workers:
+            for number, worker in enumerate(workers, first):
+                say(f"measuring {what}: process {number} of {last}")
+                recording.take(worker)
+        recording.keep_quietest(total)
+
+
+def plan_of(runner: CaseRunner) -> TimingPlan:
+    """Return how many calls each process of a case takes."""
+    return timing_plan(whole=runner.is_pipeline, device_kind=runner.workbench.device.kind)
+
+
+def timing_plan(*, whole: bool, device_kind: str) -> TimingPlan:
+    """Return how many calls each process takes of a whole request or of a component, on a kind of device."""
+    if not whole:
+        return COMPONENT_PLAN
+    return CPU_PIPELINE_PLAN if device_kind == "cpu" else PIPELINE_PLAN
+
+
+def _graphs(builds: Mapping[str, Build]) -> dict[str, Any]:
+    graphs = {name: build for name, build in builds.items() if build.kind == "onnx"}
+    return {
+        "graph_hashes": {name: build.graph_hash for name, build in graphs.items()},
+        "counts": {name: dict(build.counts) for name, build in graphs.items()},
+    }
+
+
+def _artifacts(builds: Mapping[str, Build], arguments: Mapping[str, Any]) -> dict[str, Artifact]:
+    """Return what a task loads: component -> sizes, and what building it took."""
+    found = {}
+    for component, build in builds.items():
+        part = arguments["components"][component]
+        compiling = [Step(**part["compilation"])] if part["compiled"] else []
+        found[component] = Artifact(build.size_bytes, part.get("compiled_bytes"), (*build.steps, *compiling))
+    return found
+
+
+def subject(sample: Sample) -> dict[str, str]:
+    """Return versions and settings of what was tested, as the worker saw them."""
+    told = {**sample.facts.get("versions", {}), **sample.facts.get("settings", {})}
+    facts = {name: str(value) for name, value in told.items()}
+    if "threads" in sample.facts:
+        facts["threads"] = str(sample.facts["threads"])
+    return dict(sorted(facts.items()))

@@ -1,0 +1,1 @@
+"""How far the steps of a request drift from the reference."""

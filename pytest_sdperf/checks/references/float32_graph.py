@@ -1,0 +1,212 @@
+"""What given graphs are compared with where no torch module stands for them: a float32 export of the same pipeline.
+
+The reference is that export in ONNX Runtime, every optimization off. The yardstick is the error of the same export in
+the build's own floating type: converted to float16, nothing fused; for float32, with every optimization on, which
+computes the same in another order. What that moves beyond the rounding of float32 is no yardstick (`as_rounding`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.builds.execution.calls import Call, by_call, call_arguments
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE
+from pytest_sdperf.checks.agreement.tensors import relative_l2
+from pytest_sdperf.checks.references.derived import graph_runner
+from pytest_sdperf.checks.references.keys import TORCH
+from pytest_sdperf.checks.references.stored import Stored
+from pytest_sdperf.core.components import IMAGE, LATENTS
+from pytest_sdperf.core.errors import NoReferenceError
+from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.values import Build, to_json
+from pytest_sdperf.core.yardsticks import MOST_ROUNDING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+    Arrays = Mapping[str, Array]
+
+BY = "onnxruntime"
+REFERENCE = "float32"
+
+
+def outputs(runner: CaseRunner, floating: str, *, rounding: int = 0) -> tuple[Arrays, Arrays, str]:
+    """Return the outputs of the reference and of the yardstick; from the cache if they are there.
+
+    Args:
+        runner: A case of a given graph.
+        floating: In which it is compared: `float32` or `float16`.
+        rounding: Number of a rounding of the initial latents of a request, in the yardstick (`values.roundings`).
+
+    Returns:
+        Both, and what is to be said of the yardstick where the limit is beyond it, as a sentence; mostly empty.
+
+    Raises:
+        NoReferenceError: There is no reference either.
+        SdperfError: The reference could not be built or run.
+    """
+    check_reference(runner)
+    exact, own = _outputs(runner, REFERENCE, {}, optimizations="off"), _own_floatings(runner)
+    if floating != REFERENCE:
+        return exact, _outputs(runner, floating, own, optimizations="off", rounding=rounding), ""
+    # The build is mostly run with the same optimizations: what is wrong with these must not excuse itself.
+    rough = _outputs(runner, floating, own, optimizations="all", rounding=rounding)
+    return exact, *as_rounding(rough, exact, names=(LATENTS, IMAGE) if runner.is_pipeline else tuple(exact))
+
+
+def check_reference(runner: CaseRunner) -> None:
+    """Check that there is an export to compare a given graph with.
+
+    Raises:
+        NoReferenceError: There is none.
+    """
+    if runner.workbench.builder.reference is None:
+        raise NoReferenceError(
+            f"nothing to compare the {runner.case.component} with: --sdperf-onnx-dir holds graphs alone. Type "
+            f"--sdperf-weights=FOLDER with the torch weights that they were exported from, or {ONNX_REFERENCE}=FOLDER "
+            f"with a float32 export of them."
+        )
+
+
+def answers(
+    runner: CaseRunner, floating: str, calls: Sequence[Call], *, numbers: Sequence[int]
+) -> tuple[Sequence[Arrays], list[Sequence[Arrays]]]:
+    """Return what the reference answers to calls, and what the yardstick does; from the cache if it is there.
+
+    Args:
+        runner: A case of a given graph.
+        floating: As for `outputs`.
+        calls: What is asked, one after the other.
+        numbers: Of the roundings of the initial latents in the yardstick, which answers in each of them.
+
+    Raises:
+        NoReferenceError: There is no reference.
+        SdperfError: It could not be built or run.
+    """
+    check_reference(runner)
+    own = _own_floatings(runner)
+
+    def answer(floating: str, own: Mapping[str, str], optimizations: str, rounding: int = 0) -> Sequence[Arrays]:
+        found = _outputs(runner, floating, own, optimizations=optimizations, rounding=rounding, calls=calls)
+        return by_call(found, len(calls))
+
+    exact = answer(REFERENCE, {}, "off")
+    if floating != REFERENCE:
+        return exact, [answer(floating, own, "off", number) for number in numbers]
+    rough = [answer(floating, own, "all", number) for number in numbers]
+    return exact, [
+        [as_rounding(one, other, names=tuple(other))[0] for one, other in zip(answered, exact, strict=True)]
+        for answered in rough
+    ]
+
+
+def _own_floatings(runner: CaseRunner) -> dict[str, str]:
+    """Return the floating type of each component: one may be wider than the others, and as it is has its own."""
+    given = runner.workbench.builder.given
+    assert given is not None
+    return {name: given.floating(runner.model, name, runner.case.optimization) for name in runner.components}
+
+
+def answers_to(runner: CaseRunner, floating: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
+    """Return what the reference and the yardstick of a component give for other inputs; computed now.
+
+    Args:
+        runner: A component of a given graph.
+        floating: As of `outputs`.
+        inputs: By name.
+    """
+
+    def answer(own: str, optimizations: str) -> Arrays:
+        plain = graph_runner(runner, optimizations=optimizations)
+        builds = {name: build_of(runner, name, own) for name in runner.components}
+        return load_arrays(Path(plain.task("run", plain.arguments(inputs, builds=builds))["outputs"]))
+
+    exact = answer(REFERENCE, "off")
+    if floating != REFERENCE:
+        return exact, answer(floating, "off")
+    return exact, as_rounding(answer(floating, "all"), exact, names=tuple(exact))[0]
+
+
+def build_of(runner: CaseRunner, component: str, floating: str) -> Build:
+    """Return a component of the export in a floating type, nothing fused."""
+    reference = runner.workbench.builder.reference
+    assert reference is not None
+    return reference.unfused(runner.model, component, runner.case.workload, floating=floating)
+
+
+def as_rounding(rough: Arrays, exact: Arrays, *, names: Sequence[str]) -> tuple[Arrays, str]:
+    """Return a float32 yardstick with no larger errors than rounding can have, and what is to be said of it.
+
+    Args:
+        rough: Outputs of the float32 graph with every optimization on.
+        exact: The same with every optimization off.
+        names: Outputs that are compared; of the latents every step has an error of its own.
+    """
+    import numpy as np
+
+    nearer, farthest = dict(rough), 0.0
+    for name in names:
+        steps = name == LATENTS
+        if name not in rough or name not in exact or rough[name].shape != exact[name].shape:
+            continue
+        pairs = zip(rough[name], exact[name], strict=True) if steps else [(rough[name], exact[name])]
+        found = [(one, other, relative_l2(one, other)) for one, other in pairs]
+        far = [distance for _, _, distance in found if MOST_ROUNDING < distance < math.inf]
+        if far:
+            farthest = max(farthest, *far)
+            moved = [_moved(one, other, distance) for one, other, distance in found]
+            nearer[name] = np.stack(moved) if steps else moved[0]
+    told = (
+        f"{BY} itself moves the float32 reference by up to {farthest:.2e} when it optimizes its graph. That is no "
+        f"rounding of float32: no more than {MOST_ROUNDING:.2e} of it counts."
+    )
+    return nearer, told if farthest else ""
+
+
+def _moved(one: Array, other: Array, distance: float) -> Array:
+    """Return an array as far from another one as rounding may take it, in the direction in which it is farther."""
+    if not MOST_ROUNDING < distance < math.inf:
+        return one
+    moved: Array = other + (one.astype("float64") - other) * (MOST_ROUNDING / distance)
+    return moved.astype(one.dtype)
+
+
+def _outputs(
+    runner: CaseRunner,
+    floating: str,
+    own: Mapping[str, str],
+    *,
+    optimizations: str,
+    rounding: int = 0,
+    calls: Sequence[Call] = (),
+) -> Arrays:
+    """Return what the export puts out for the inputs of the case, or for those of calls (`NUMBER.OUTPUT`)."""
+    plain = graph_runner(runner, optimizations=optimizations)
+    builds = {name: build_of(runner, name, own.get(name, floating)) for name in runner.components}
+
+    def compute(names: Sequence[str]) -> dict[str, Any]:
+        case = plain.case
+        runner.workbench.say(f"computing the {floating} reference of {case.model} {case.component} from its graph")
+        arguments = call_arguments(plain, calls, builds=builds) if calls else plain.arguments(builds=builds)
+        if runner.is_pipeline:
+            arguments |= {"floating": floating, "rounding": rounding}
+        return {name: plain.task("run", arguments, module="replay" if calls else "")["outputs"] for name in names}
+
+    asked = {"calls": [to_json(call) for call in calls]} if calls else {}
+    stored = Stored.of(
+        plain,
+        {floating: {"floating": floating, "rounding": rounding, **asked}},
+        compute,
+        code=(
+            f"pytest_sdperf.tasks.{'replay' if calls else 'reference'}",
+            f"pytest_sdperf.engines.{plain.case.engine.replace('-', '_')}",
+        ),
+        libraries=("onnxruntime", *TORCH),
+        builds=builds,
+    )
+    return stored.read()[floating]

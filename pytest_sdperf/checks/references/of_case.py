@@ -1,0 +1,129 @@
+"""What one case is compared with, whatever computes it; from the cache if it is there.
+
+What is not there yet is computed in one process, because most of its time is the import of torch and diffusers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.builds.execution.calls import Call, by_call
+from pytest_sdperf.builds.execution.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.checks.references import float32_graph, plain_pipeline, plain_torch
+from pytest_sdperf.checks.references.kinds import why_random
+from pytest_sdperf.checks.references.stored import Stored
+from pytest_sdperf.checks.references.which import by_torch, floating_of
+from pytest_sdperf.core.errors import BuildError, NoReferenceError, SdperfError, WorkerError
+from pytest_sdperf.core.values import roundings
+from pytest_sdperf.core.yardsticks import exact_and_rough
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """What the outputs of a case are compared with.
+
+    Attributes:
+        floating: Floating type that is tested.
+        exact: Outputs of the reference.
+        rough: Outputs in the floating type that is tested: the yardstick.
+        by: What computed both.
+        reference: Floating type of the reference.
+        remark: What is to be known of the yardstick where the limit is beyond it, as a sentence; mostly empty.
+    """
+
+    floating: str
+    exact: Arrays
+    rough: Arrays
+    by: str
+    reference: str
+    remark: str = ""
+
+
+def reference_of(runner: CaseRunner) -> Reference:
+    """Return what the outputs of a case are compared with.
+
+    Raises:
+        NoReferenceError: There is nothing.
+        SdperfError: It could not be computed.
+    """
+    floating = floating_of(runner)
+    if why := why_random(runner):
+        raise NoReferenceError(why)
+    if not by_torch(runner):
+        exact, rough, remark = float32_graph.outputs(runner, floating)
+        return Reference(floating, exact, rough, float32_graph.BY, float32_graph.REFERENCE, remark)
+    higher, _ = both = exact_and_rough(floating)
+    try:
+        found = references(runner, both)
+    except NoReferenceError:
+        raise
+    except SdperfError as error:
+        text = f"torch could not compute the {higher} reference: {error}"
+        if isinstance(error, WorkerError):
+            raise WorkerError(text, reason=error.reason, tail=error.tail) from error
+        raise BuildError(text) from error
+    return Reference(floating, found[higher], found[floating], "torch", higher)
+
+
+def other_roundings(runner: CaseRunner, floating: str) -> list[Arrays]:
+    """Return what the yardstick of a request computes when its initial latents are rounded otherwise.
+
+    Raises:
+        SdperfError: It could not run.
+    """
+    if by_torch(runner):
+        return list(references(runner, roundings.labels(floating)).values())
+    numbers = range(1, roundings.OTHERS + 1)
+    return [float32_graph.outputs(runner, floating, rounding=number)[1] for number in numbers]
+
+
+def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays]:
+    """Return what torch computes for the same weights and inputs, by floating type.
+
+    A floating type may carry the number of a rounding (`roundings.labels`).
+    """
+    return _outputs(runner, floatings).read()
+
+
+def missing_references(runner: CaseRunner, floatings: Sequence[str]) -> tuple[str, ...]:
+    """Return the floating types in which torch has yet to compute a reference; none where it computes none."""
+    return _outputs(runner, floatings).missing() if by_torch(runner) else ()
+
+
+def _outputs(runner: CaseRunner, floatings: Sequence[str]) -> Stored:
+    if isinstance(runner, GivenPipelineRunner):
+        return plain_pipeline.outputs(runner, floatings)
+    return plain_torch.outputs(runner, floatings)
+
+
+def answers(
+    runner: CaseRunner, groups: Sequence[Sequence[Call]], floatings: Sequence[str]
+) -> list[dict[str, Sequence[Arrays]]]:
+    """Return what torch answers to groups of calls: of each group, by floating type, the outputs of each call.
+
+    Args:
+        runner: Of the case whose weights are taken.
+        groups: Calls that belong together.
+        floatings: Floating types in which torch answers, each with the number of a rounding where it has one.
+
+    Raises:
+        SdperfError: Torch could not run.
+    """
+    asked = {f"{number}-{floating}": (group, floating) for number, group in enumerate(groups) for floating in floatings}
+    if isinstance(runner, GivenPipelineRunner):
+        stored = plain_pipeline.answers(runner, asked)
+    else:
+        stored = plain_torch.answers(runner, asked)
+    found = stored.read()
+    return [
+        {floating: by_call(found[f"{number}-{floating}"], len(group)) for floating in floatings}
+        for number, group in enumerate(groups)
+    ]

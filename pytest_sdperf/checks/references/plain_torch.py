@@ -1,0 +1,91 @@
+"""References that plain torch computes: the module of a component, or those of a request, and no engine's options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.builds.execution.calls import Call, call_arguments
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.checks.references.derived import plain_runner
+from pytest_sdperf.checks.references.stored import Stored
+from pytest_sdperf.core.values import roundings, to_json
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+PICTURE_BATCH = 10
+"""Of pictures, whatever the batch size of a case is."""
+_IMAGES = "images"
+_TORCH = "pytest_sdperf.engines.torch_eager"
+
+
+def outputs(runner: CaseRunner, floatings: Sequence[str]) -> Stored:
+    """Return what the case itself puts out, by floating type."""
+    plain, case = plain_runner(runner), runner.case
+
+    def compute(missing: Sequence[str]) -> Mapping[str, Any]:
+        runner.workbench.say(f"computing references of {case.model} {case.component}: {roundings.in_words(missing)}")
+        return run(plain, missing)
+
+    return Stored.of(
+        plain,
+        {floating: {"floating": floating} for floating in floatings},
+        compute,
+        code=("pytest_sdperf.tasks.reference", _TORCH),
+    )
+
+
+def run(
+    plain: CaseRunner, floatings: Sequence[str], inputs: Arrays | None = None, *, inside: bool = False
+) -> Mapping[str, str]:
+    """Return floating type -> npz file with the outputs; they are computed now, in one process.
+
+    Args:
+        plain: Of `plain_runner`.
+        floatings: Floating types.
+        inputs: Of the component; the seeded ones if None.
+        inside: Whether `inside.npz` is beside each, with what the modules inside gave.
+    """
+    return plain.task(
+        "run", {**plain.arguments(inputs), "floatings": list(floatings), "inside": inside}, module="reference"
+    )
+
+
+def answers(runner: CaseRunner, asked: Mapping[str, tuple[Sequence[Call], str]]) -> Stored:
+    """Return the answers to calls, by the name under which calls and a floating type are asked."""
+    plain = plain_runner(runner)
+
+    def compute(missing: Sequence[str]) -> Mapping[str, Any]:
+        runner.workbench.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
+        jobs = {}
+        for name in missing:
+            group, floating = asked[name]
+            arguments = call_arguments(plain, group)
+            jobs[name] = {"floating": floating, "calls": arguments.pop("calls")}
+        return plain.task("reference", {**arguments, "jobs": jobs}, module="replay")
+
+    variants = {
+        name: {"floating": floating, "calls": [to_json(call) for call in group]}
+        for name, (group, floating) in asked.items()
+    }
+    return Stored.of(plain, variants, compute, code=("pytest_sdperf.tasks.replay", _TORCH))
+
+
+def pictures(runner: CaseRunner, prompts: Sequence[str]) -> Any:
+    """Return the pictures of prompts in float32 (prompts, 3, H, W).
+
+    Raises:
+        SdperfError: Torch could not draw.
+    """
+    plain = plain_runner(runner, batch_size=min(PICTURE_BATCH, len(prompts)))
+
+    def compute(_: Sequence[str]) -> Mapping[str, Any]:
+        runner.workbench.say(f"drawing {len(prompts)} prompts with torch in float32, for comparison")
+        return {_IMAGES: plain.task("draw", {**plain.arguments(), "prompts": prompts})["outputs"]}
+
+    return Stored.of(
+        plain, {_IMAGES: {"prompts": prompts}}, compute, code=("pytest_sdperf.tasks.pipeline", _TORCH)
+    ).read()[_IMAGES][_IMAGES]

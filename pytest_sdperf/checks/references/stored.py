@@ -1,0 +1,63 @@
+"""References in the cache, under a name each: they are computed once."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.checks.references.keys import reference_keys
+from pytest_sdperf.core.files.arrays import load_arrays
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = Mapping[str, np.ndarray[Any, Any]]
+
+Compute = Callable[[Sequence[str]], Mapping[str, Any]]  # names -> path of an npz file by name
+
+_FILE = "outputs.npz"
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """References, whether they are there already or not.
+
+    Attributes:
+        cache: Where they are kept.
+        keys: Name -> key in the cache.
+        compute: Computes those of some names, and returns their files, which are taken away.
+    """
+
+    cache: Cache
+    keys: Mapping[str, str]
+    compute: Compute
+
+    @classmethod
+    def of(
+        cls, runner: CaseRunner, variants: Mapping[str, Mapping[str, Any]], compute: Compute, **computing: Any
+    ) -> Self:
+        """Return what a runner computes for others to be compared with; the arguments are those of `reference_keys`."""
+        return cls(runner.workbench.cache, reference_keys(runner, variants, **computing), compute)
+
+    def missing(self) -> tuple[str, ...]:
+        """Return the names of those that have yet to be computed."""
+        return tuple(name for name, key in self.keys.items() if not self.cache.has(key))
+
+    def read(self) -> dict[str, Arrays]:
+        """Return arrays by output name, under each name; what is not there yet is computed at once."""
+        missing = self.missing()
+        made = self.compute(missing) if missing else {}
+        return {name: load_arrays(self._entry(name, made) / _FILE) for name in self.keys}
+
+    def _entry(self, name: str, made: Mapping[str, Any]) -> Path:
+        def make(folder: Path) -> dict[str, Any]:
+            # What was there may have been removed since: another process prunes the same cache.
+            shutil.move(made.get(name) or self.compute([name])[name], folder / _FILE)
+            return {}
+
+        return self.cache.get_or_make(self.keys[name], make).path

@@ -1,0 +1,108 @@
+"""Answers beside each other and beside torch's."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.checks.agreement.tensors import compare, relative_l2, share_of_limit, yardstick_of
+from pytest_sdperf.core.files.arrays import not_finite
+from pytest_sdperf.core.values.replays import Answer, Spread
+from pytest_sdperf.core.yardsticks import limit
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+    Arrays = Mapping[str, Array]
+
+NEARER = 10
+"""How many times its limit the answer to other inputs must be away: else nobody could tell it from a wrong one."""
+
+
+def limits_of(exact: Arrays, rough: Sequence[Arrays], *, floating: str) -> dict[str, float]:
+    """Return output -> largest distance that passes: twice that of plain torch from its reference.
+
+    Args:
+        exact: What torch answers in higher precision.
+        rough: What it answers in `floating`, in one rounding or several: the largest distance counts.
+        floating: The floating type that is tested.
+    """
+    return {
+        name: limit(yardstick_of([one[name] for one in rough], array, floating=floating))
+        for name, array in exact.items()
+    }
+
+
+def spread_of(of: str, answers: Sequence[Arrays], limits: Mapping[str, float]) -> Spread:
+    """Compare answers with the first of them; the output nearest to its limit decides.
+
+    Args:
+        of: What gave them.
+        answers: Arrays by output name, two or more.
+        limits: Output -> largest distance that passes.
+    """
+    first, *others = answers
+    found = [
+        (max(_distance(other.get(name), first[name]) for other in others), limit, name)
+        for name, limit in limits.items()
+    ]
+    largest, limit, output = max(found, key=lambda one: _share(one[0], one[1]))
+    equal = all(_same(other.get(name), first[name]) for other in others for name in limits)
+    return Spread(of, largest, limit, equal, output)
+
+
+def answer_of(call: str, obtained: Arrays, exact: Arrays, rough: Sequence[Arrays], *, floating: str) -> Answer:
+    """Compare one answer with torch's, as `limits_of` does; the output nearest to its limit decides."""
+    alone = [
+        max(
+            (
+                compare(
+                    {name: obtained[name]} if name in obtained else {},
+                    {name: array},
+                    plain=plain,
+                    level="answer",
+                    floating=floating,
+                )
+                for plain in ({name: one[name]} for one in rough)
+            ),
+            key=lambda found: found.limit,
+        )
+        for name, array in exact.items()
+    ]
+    found = max(alone, key=share_of_limit)
+    return Answer(call, found.error, found.yardstick, found.limit, found.culprit)
+
+
+def is_indistinct(one: Arrays, other: Arrays, limits: Mapping[str, float]) -> bool:
+    """Whether two answers of torch are so near to each other that neither could be told from the other."""
+    finite = all(map(math.isfinite, limits.values()))  # else nothing is known of it
+    return finite and all(_distance(other[name], one[name]) <= NEARER * limit for name, limit in limits.items())
+
+
+def with_stale(answer: Answer, obtained: Arrays, earlier: Arrays, limits: Mapping[str, float], *, call: str) -> Answer:
+    """Return a wrong answer that says so where it is the one to an earlier call."""
+    if answer.passed or not all(map(math.isfinite, limits.values())):
+        return answer
+    if any(_distance(obtained.get(name), earlier[name]) > limit for name, limit in limits.items()):
+        return answer
+    return dataclasses.replace(answer, stale=call)
+
+
+def _distance(obtained: Array | None, first: Array) -> float:
+    if obtained is None or obtained.shape != first.shape:
+        return math.inf
+    if _same(obtained, first) and not not_finite(first):
+        return 0.0
+    return relative_l2(obtained, first)
+
+
+def _same(obtained: Array | None, first: Array) -> bool:
+    return obtained is not None and obtained.shape == first.shape and obtained.tobytes() == first.tobytes()
+
+
+def _share(distance: float, limit: float) -> float:
+    share = distance / limit if limit else math.inf
+    return share if math.isfinite(share) else math.inf

@@ -1,0 +1,1 @@
+"""Does the picture show what the prompt asks for?"""

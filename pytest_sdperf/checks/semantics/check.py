@@ -1,0 +1,99 @@
+"""Do the pictures of a case show what their prompts say, as often and as clearly as those of plain torch?"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.builds.fingerprint import library_versions
+from pytest_sdperf.checks.references.plain_torch import pictures
+from pytest_sdperf.checks.references.which import check_by_torch
+from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.values.outcomes import ReferenceScores, Semantics, Window
+from pytest_sdperf.images.shapes.expected import Expected, Request, expected_of
+from pytest_sdperf.images.shapes.scenes import Scene, prompt_scenes
+from pytest_sdperf.images.shapes.scoring import Score, score, shift
+from pytest_sdperf.images.shapes.windows import SHIFT_LIMIT, mean_window, share_window
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Images = np.ndarray[Any, Any]
+
+DEFAULT_PROMPTS: Mapping[str, int] = {"cpu": 8, "cuda": 100, "rocm": 100}
+
+
+def look(runner: CaseRunner, *, prompts: int) -> Semantics:
+    """Draw the first fixed prompts with a case and with plain torch in float32, and compare what is seen.
+
+    Raises:
+        NoReferenceError: No torch module stands for what is drawn.
+        SdperfError: The engine, or torch, could not draw.
+    """
+    scenes = prompt_scenes(prompts)
+    check_by_torch(runner, "pictures")
+    captions = [scene.caption for scene in scenes]
+    wanted = [score(scene, image) for scene, image in zip(scenes, pictures(runner, captions), strict=True)]
+    found = [score(scene, image) for scene, image in zip(scenes, _draw(runner, captions), strict=True)]
+    case = runner.case
+    stored = expected_of(Request(case.weights, case.steps, case.scheduler))
+    return compare(scenes, found, wanted, reference=compare_reference(wanted, stored) if stored else None)
+
+
+def compare(
+    scenes: Sequence[Scene],
+    found: Sequence[Score],
+    wanted: Sequence[Score],
+    *,
+    reference: ReferenceScores | None = None,
+) -> Semantics:
+    """Compare the scores of an engine with those of the reference."""
+    right, clearness, moved = _windows(found, wanted)
+    return Semantics(
+        prompts=len(scenes),
+        right=right,
+        clearness=clearness,
+        shift=moved,
+        reference=reference,
+        wrong=dict(Counter(attribute for one in found for attribute in one.wrong)),
+        lost=tuple(
+            scene.caption
+            for scene, mine, theirs in zip(scenes, found, wanted, strict=True)
+            if theirs.right and not mine.right
+        ),
+    )
+
+
+def compare_reference(wanted: Sequence[Score], stored: Expected) -> ReferenceScores:
+    """Compare the scores of the reference with those that the same weights had when they were stored."""
+    right, clearness, moved = _windows(wanted, stored.scores[: len(wanted)])
+    return ReferenceScores(
+        right,
+        clearness,
+        moved,
+        versions=library_versions(*stored.versions),
+        stored_versions=stored.versions,
+    )
+
+
+def _windows(found: Sequence[Score], wanted: Sequence[Score]) -> tuple[Window, Window, Window]:
+    """Return share, clearness and shift of pictures in the windows that follow from those of others."""
+    clear = [one.clearness for one in wanted]
+    return (
+        Window(
+            statistics.fmean(one.right for one in found),
+            statistics.fmean(one.right for one in wanted),
+            *share_window(sum(one.right for one in wanted), len(wanted)),
+        ),
+        Window(statistics.fmean(one.clearness for one in found), statistics.fmean(clear), *mean_window(clear)),
+        Window(shift(found, wanted), 0.0, 0.0, SHIFT_LIMIT),
+    )
+
+
+def _draw(runner: CaseRunner, captions: Sequence[str]) -> Images:
+    arguments = {**runner.arguments(), "prompts": captions}
+    return load_arrays(Path(runner.task("draw", arguments)["outputs"]))["images"]

@@ -1,0 +1,1 @@
+"""Values, contracts and small tools. Standard library only where a worker imports them."""

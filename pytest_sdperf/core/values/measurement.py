@@ -1,0 +1,158 @@
+"""What was measured of a case: a sample of each fresh process, and what was seen beside them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_sdperf.core.values.artifact import Artifact
+from pytest_sdperf.core.values.calibration import Calibration
+from pytest_sdperf.core.values.case import Case
+from pytest_sdperf.core.values.floor import Floor
+from pytest_sdperf.core.values.turn import Turn
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """What one fresh worker process measured.
+
+    Attributes:
+        iterations_s: Device seconds of each timed, synchronized call after warm-up.
+        load_s: Seconds to create the session or module.
+        first_run_s, second_run_s: Seconds of the two runs before warm-up (compilation, algorithm search).
+        first_run_bytes, second_run_bytes: Peak memory of those runs; None where the machine cannot tell.
+        memory_source: What the peaks are: `host` (VmHWM), `device` (whole GPU, NVML or amdsmi), empty if None.
+        peaks_bytes: Peak memory in every way that could tell it, way -> `first_run` or `second_run` -> bytes: `device`,
+            `allocator` (what the engine's own allocator handed out) and `host`.
+        warmup_runs: Calls made until the time was steady.
+        unet_calls: UNet calls of one request; 0 for a single component.
+        facts: What really ran: providers, threads, library versions.
+    """
+
+    iterations_s: tuple[float, ...]
+    load_s: float = 0.0
+    first_run_s: float = 0.0
+    second_run_s: float = 0.0
+    first_run_bytes: int | None = None
+    second_run_bytes: int | None = None
+    memory_source: str = ""
+    peaks_bytes: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    warmup_runs: int = 0
+    unet_calls: int = 0
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def median_s(self) -> float:
+        """Median of the timed calls: the one number that a process contributes."""
+        return statistics.median(self.iterations_s)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Sample:
+        """Rebuild a sample from JSON data."""
+        return cls(**{**data, "iterations_s": tuple(float(value) for value in data["iterations_s"])})
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """Why a worker gave no sample.
+
+    Attributes:
+        reason: `oom`, `crash`, `killed`, `timeout`, `stuck`, `protocol` or `error`; `refused` where the message says it
+            all (something is missing or cannot be built), and there are no last words.
+        message: One sentence.
+        tail: The last lines of the worker's stderr.
+    """
+
+    reason: str
+    message: str
+    tail: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """Raw samples of one case and how they were taken.
+
+    Attributes:
+        case: What was measured.
+        samples: One per fresh process.
+        replaced: Samples of processes that others took the place of, because something else used the processors.
+        failure: Set when a process ended without a sample; `reason == "oom"` is a value of its own.
+        subject: Versions and settings of what is tested (onnxruntime, torch, threads, ...).
+        graph_hashes: Component -> hash of the graph that ran.
+        counts: Component -> `domain::op_type` -> nodes.
+        artifacts: Component -> what was loaded: sizes, and what building took.
+        health: Why the machine was not fit to be measured; empty when it was.
+        remarks: What else is worth knowing about the machine (it ran at its power limit, ...).
+        readings: State of the device `before`, `during` (while a first run kept it busy) and `after`: clocks,
+            temperature, power, ...
+        floor: How fast the device could do it at most; None where that is not known.
+        calibration: What the device itself did in the same session; None if nobody measured it.
+        turn: When it had its device to itself.
+        taken_over: When an interrupted run measured it, in UTC to the minute; empty if this run did.
+        answer: Digest of what a process answered that this run executed for a comparison; empty where there was none.
+            What each timed process answered is in its facts.
+    """
+
+    case: Case
+    samples: tuple[Sample, ...]
+    failure: Failure | None = None
+    subject: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    graph_hashes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    counts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    artifacts: Mapping[str, Artifact] = dataclasses.field(default_factory=dict)
+    health: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    readings: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    floor: Floor | None = None
+    calibration: Calibration | None = None
+    turn: Turn | None = None
+    taken_over: str = ""
+    replaced: tuple[Sample, ...] = ()
+    answer: str = ""
+
+    @property
+    def out_of_memory(self) -> bool:
+        """Whether the device ran out of memory."""
+        return self.failure is not None and self.failure.reason == "oom"
+
+    @property
+    def medians_s(self) -> tuple[float, ...]:
+        """One median per process: the replicates of every statistic."""
+        return tuple(sample.median_s for sample in self.samples)
+
+    @property
+    def latency_s(self) -> float:
+        """Median of the process medians."""
+        return statistics.median(self.medians_s)
+
+    @property
+    def known_latency_s(self) -> float | None:
+        """The same; None where a process timed nothing, or what no run can take."""
+        times = [time for sample in self.samples for time in sample.iterations_s or (0.0,)]
+        return self.latency_s if times and all(math.isfinite(time) and time > 0 for time in times) else None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Measurement:
+        """Rebuild a measurement from JSON data."""
+        failure, floor, calibration, turn = (data.get(name) for name in ("failure", "floor", "calibration", "turn"))
+        return cls(
+            case=Case.from_json(data["case"]),
+            samples=tuple(Sample.from_json(sample) for sample in data["samples"]),
+            failure=Failure(**failure) if failure else None,
+            subject=data.get("subject", {}),
+            graph_hashes=data.get("graph_hashes", {}),
+            counts=data.get("counts", {}),
+            artifacts={name: Artifact.from_json(one) for name, one in data.get("artifacts", {}).items()},
+            health=tuple(data.get("health", ())),
+            remarks=tuple(data.get("remarks", ())),
+            readings=data.get("readings", {}),
+            floor=Floor(**floor) if floor else None,
+            calibration=Calibration(**calibration) if calibration else None,
+            turn=Turn(**turn) if turn else None,
+            taken_over=data.get("taken_over", ""),
+            answer=data.get("answer", ""),
+            replaced=tuple(Sample.from_json(sample) for sample in data.get("replaced", ())),
+        )

@@ -1,0 +1,148 @@
+"""What a loaded case answers when it is called again and again: beside its own answers, and beside those of torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pytest_sdperf.core.values import Failure
+
+Check = Literal["repeats", "batch", "resolutions"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """Answers that have to be the same one.
+
+    Attributes:
+        of: What gave them: `3 equal calls`, `image 2 alone`, `640x448 again`.
+        largest: Largest relative L2 distance of one of them from the first, of the output nearest to its limit;
+            infinite where they cannot be compared.
+        limit: Largest distance that passes.
+        equal: Whether they are equal bit for bit.
+        output: Name of that output.
+    """
+
+    of: str
+    largest: float
+    limit: float
+    equal: bool
+    output: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the distance is within a finite limit."""
+        return math.isfinite(self.limit) and self.largest <= self.limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """One answer of a loaded case, beside that of torch to the same inputs.
+
+    Attributes:
+        call: What was asked: `another prompt and seed`, `image 2 of 4`, `640x448`.
+        error, yardstick, limit: As of an `Agreement`.
+        culprit: Where the error is largest.
+        stale: The earlier call whose answer this is instead; empty for none.
+    """
+
+    call: str
+    error: float
+    yardstick: float
+    limit: float
+    culprit: str = ""
+    stale: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the error is within a finite limit."""
+        return math.isfinite(self.limit) and self.error <= self.limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Replay:
+    """What became of a case that was loaded once and called with different inputs.
+
+    Attributes:
+        check: What was looked at.
+        floating: Floating type that was tested.
+        reference: That of `by`, which the answers are compared with.
+        exact: Whether the engine promises equal bits for equal calls.
+        spreads: Answers beside each other.
+        answers: Answers beside torch's.
+        processes: In how many processes the same call was made; 0 where it was one.
+        kinds: The different answers of these to it, each beside torch's (`call` says how many gave it); empty where all
+            are equal bit for bit.
+        overwritten: Outputs that a later call changed after they had been returned.
+        indistinct: Whether torch itself gives the same answer to different inputs, so that nothing is proven.
+        prepared: Graphs that the engine compiled: at the `first` call of each size, and at `later` ones; empty where it
+            cannot tell.
+        by: What answered what they are compared with: `torch`, or `onnxruntime` with an export of its own.
+        peaks_bytes: Peak memory of each round through the resolutions, by what told it (`allocator`, `host`).
+    """
+
+    check: Check
+    floating: str
+    reference: str
+    exact: bool
+    spreads: tuple[Spread, ...]
+    answers: tuple[Answer, ...]
+    processes: int = 0
+    kinds: tuple[Answer, ...] = ()
+    overwritten: tuple[str, ...] = ()
+    indistinct: bool = False
+    prepared: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    peaks_bytes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    by: str = "torch"
+
+    @property
+    def beyond(self) -> bool:
+        """Whether anything is beyond a limit that a wider one could change."""
+        answers = (*self.answers, *self.kinds)
+        pairs = [(one.error, one) for one in answers] + [(one.largest, one) for one in self.spreads]
+        return any(math.isfinite(far) and math.isfinite(one.limit) and not one.passed for far, one in pairs)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Replay:
+        """Rebuild it from JSON data."""
+        spreads = tuple(Spread(**spread) for spread in data["spreads"])
+        answers, kinds = (tuple(Answer(**answer) for answer in data.get(name, ())) for name in ("answers", "kinds"))
+        peaks = {way: tuple(rounds) for way, rounds in data.get("peaks_bytes", {}).items()}
+        overwritten = tuple(data.get("overwritten", ()))
+        read = {"spreads": spreads, "answers": answers, "kinds": kinds, "peaks_bytes": peaks}
+        return cls(**{**data, **read, "overwritten": overwritten})
+
+
+@dataclasses.dataclass(frozen=True)
+class Interleaving:
+    """The times of one loaded case whose resolutions take turns, beside those of each resolution alone.
+
+    Attributes:
+        alone_s: Resolution -> a median per process that was loaded for it and ran nothing else.
+        turns_s: Resolution -> a median per process in which the resolutions took turns; the processes are pairs.
+        prepared: As of a `Replay`, of the processes in which they took turns, together.
+        health: Why the machine was not fit to be measured; empty when it was.
+        failure: Why a process gave no times; None if all of them did.
+    """
+
+    alone_s: Mapping[str, tuple[float, ...]]
+    turns_s: Mapping[str, tuple[float, ...]]
+    prepared: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    health: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs."""
+        return min((len(times) for times in (*self.alone_s.values(), *self.turns_s.values())), default=0)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Interleaving:
+        """Rebuild it from JSON data."""
+        times = {
+            side: {name: tuple(medians) for name, medians in data[side].items()} for side in ("alone_s", "turns_s")
+        }
+        failure = Failure(**data["failure"]) if data.get("failure") else None
+        return cls(**{**data, **times, "health": tuple(data.get("health", ())), "failure": failure})

@@ -1,1 +1,0 @@
-"""What pytest calls: each module implements the hooks of one kind of run, or of one other plug-in."""

@@ -1,0 +1,89 @@
+"""The command line, the configuration and the plug-ins become a run; what cannot be had at all is refused here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_sdperf.builds.onnx_folder import ONNX_DIR
+from pytest_sdperf.cases.given import no_module
+from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answers import read_answers
+from pytest_sdperf.cases.options.engine_requests import check_profiles
+from pytest_sdperf.cases.options.pipeline_factory import alone
+from pytest_sdperf.cases.options.profiles import read_project
+from pytest_sdperf.cases.options.reading import Reader
+from pytest_sdperf.cases.options.tolerances import read_rules
+from pytest_sdperf.cases.registration import fill_catalog
+from pytest_sdperf.core.components import PIPELINE
+from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.settings import Selection
+from pytest_sdperf.devices.machine.device_choice import asked_kind
+from pytest_sdperf.engines.given_pipeline import GivenPipelineEngine
+from pytest_sdperf.models.given_pipeline import given_model
+from pytest_sdperf.plugin.engine_fit import check_engines_fit
+from pytest_sdperf.plugin.run import CHOSEN, TOKEN, Run
+
+
+def compose(config: pytest.Config) -> Run:
+    """Read the command line, the configuration and the plug-ins.
+
+    Raises:
+        SdperfError: Anything that the user has to correct.
+    """
+    catalog = fill_catalog(config.pluginmanager)
+    project = read_project(config.rootpath)
+    check_profiles(catalog, project.profiles)
+    answers = alone(read_answers(config, project.options))
+    handed = getattr(config, "workerinput", {})
+    chosen = handed.get(CHOSEN, "")
+    if chosen:
+        answers["gpu"] = Answer(chosen, "--sdperf-gpu")
+    gpu = answers["gpu"].text.strip() if "gpu" in answers else ""
+    kind, found = asked_kind(gpu, catalog)
+    reader = Reader(
+        answers=answers,
+        catalog=catalog,
+        profiles=project.profiles,
+        device_kind=kind,
+        started_in=Path(config.invocation_params.dir),
+        root=config.rootpath,
+    )
+    settings = reader.settings()
+    if settings.selection.pipeline is not None:
+        catalog.add_model(given_model(settings.selection.pipeline.label, on_cpu=kind == "cpu"))
+        catalog.add_engine(GivenPipelineEngine())
+    rules = read_rules(project.tolerances, reader)
+    run = Run(settings, catalog, project.profiles, kind, found, rules=rules, root=config.rootpath)
+    run.token = handed.get(TOKEN, run.token)
+    _check_given(run)
+    check_engines_fit(run)
+    return run
+
+
+def _check_given(run: Run) -> None:
+    """Refuse a folder of graphs that cannot serve what was named.
+
+    Raises:
+        OnnxFolderError: It holds no graphs, or lacks a component.
+        OptionError: Something was named that given graphs do not have: an export, or torch modules.
+    """
+    selection, given = run.settings.selection, run.selector.given
+    if given is None:
+        return
+    usual = Selection()
+    for name in ("exporter", "opset", "shapes"):
+        if getattr(selection, name) != getattr(usual, name):
+            raise OptionError(
+                f"--sdperf-{name}={getattr(selection, name)} is about an export, and {ONNX_DIR} gives graphs that were "
+                f"exported already. Leave one of the two out."
+            )
+    _ = given.folder.components  # raises where there are none
+    for name in selection.components:
+        if name != PIPELINE:
+            given.folder.graph(name)
+    for request in selection.engines:
+        engine = run.catalog.engines.get(request.engine)
+        if request.by_name and engine.consumes != "onnx" and not selection.has_module:
+            raise OptionError(f"{no_module(engine.name, given.folder)}, or leave the engine out.")

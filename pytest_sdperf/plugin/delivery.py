@@ -1,0 +1,286 @@
+"""A verdict is delivered at its test: what the fixtures recorded, and how it passes, skips or fails.
+
+That is when the test ends: what it asserts by itself comes first, and one fixture takes nothing away from another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_sdperf.cases.purposes import purpose_of
+from pytest_sdperf.checks.agreement.where import sentence
+from pytest_sdperf.checks.agreement.words import sentences
+from pytest_sdperf.checks.judging.fitness import ended, no_memory
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import delivery
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.errors import (
+    BuildError,
+    NoReferenceError,
+    OutOfMemoryError,
+    SdperfError,
+    UnsupportedGraphError,
+    UnsupportedOptionError,
+    WorkerError,
+)
+from pytest_sdperf.core.stats.pairs import Pairs
+from pytest_sdperf.core.tolerances import Override
+from pytest_sdperf.core.values import Case, Failure, Measurement
+from pytest_sdperf.core.values.located import Located
+from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Semantics, Verdict
+from pytest_sdperf.core.values.replays import Interleaving, Replay
+from pytest_sdperf.fusing.explain import Explanation
+
+TWICE = "this test measured twice; give each measurement a test of its own"
+_REPORT = pytest.StashKey[CaseReport]()
+_DUE = pytest.StashKey[list["_Due"]]()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Due:
+    """What a test has to say when it ends."""
+
+    fails: bool
+    text: str
+
+
+class VerdictFailed(pytest.fail.Exception):  # type: ignore[misc, name-defined]  # an attribute of a function
+    """A test failed because of what was measured: its verdict says it all, and has an exit status of its own."""
+
+
+class DisagreementFailed(pytest.fail.Exception):  # type: ignore[misc, name-defined]  # the same
+    """A test failed because outputs are too far from their reference."""
+
+
+class Recorder:
+    """Collects what one test found out, on the test's own stash."""
+
+    def __init__(self, item: pytest.Item, case: Case) -> None:
+        self._item = item
+        if _REPORT not in item.stash:
+            item.stash[_REPORT] = CaseReport(item.nodeid, case)
+
+    def measurement(self, measurement: Measurement, verdicts: Sequence[Verdict], *, policy: Policy) -> None:
+        """Record a measurement and what it means; a second one of the same test is refused.
+
+        Raises:
+            pytest.fail.Exception: The test has measured before: one test has one verdict.
+        """
+        self._measured(verdicts, measurement=measurement, policy=policy)
+
+    def pairs(self, pairs: Pairs, verdicts: Sequence[Verdict]) -> None:
+        """Record an A/B and what it means; a second one of the same test is refused.
+
+        Raises:
+            pytest.fail.Exception: The test has measured before.
+        """
+        self._measured(verdicts, pairs=pairs)
+
+    def _measured(self, verdicts: Sequence[Verdict], **found: Any) -> None:
+        if self._item.stash[_REPORT].measured:
+            pytest.fail(TWICE, pytrace=False)
+        self._note(**found)
+        self.verdicts(verdicts)
+
+    def _note(self, **found: Any) -> None:
+        self._item.stash[_REPORT] = dataclasses.replace(self._item.stash[_REPORT], **found)
+
+    def tolerances(self, overrides: tuple[Override, ...]) -> None:
+        """Record what the case is judged by that differs from all others, before it is measured."""
+        self._note(overrides=overrides)
+
+    def counts(
+        self,
+        counts: Mapping[str, int],
+        verdict: Verdict,
+        *,
+        targets: Mapping[str, int],
+        explanation: Explanation | None = None,
+    ) -> None:
+        """Record how many of the expected operators a graph has, what that means, and why some are missing."""
+        self._note(counts=dict(counts), targets=dict(targets), explanation=explanation)
+        self.verdicts([verdict])
+
+    def rungs(self, rungs: Mapping[str, Mapping[str, str]]) -> None:
+        """Record which rungs of the ladder the given graphs of a case have: component -> rung -> how it stands."""
+        self._note(rungs=rungs)
+
+    def agreements(self, agreements: Sequence[Agreement]) -> None:
+        """Record comparisons with a reference."""
+        self._note(agreements=(*self._item.stash[_REPORT].agreements, *agreements))
+
+    def other_side(self, other: Case) -> None:
+        """Record what side B of an A/B is, whose outputs are compared with a reference."""
+        self._note(other=other)
+
+    def located(self, located: Located) -> Located:
+        """Record where a disagreement begins, and return it."""
+        self._note(located=located)
+        return located
+
+    def semantics(self, semantics: Semantics, verdict: Verdict) -> None:
+        """Record what the pictures of the fixed prompts show, and what that means."""
+        self._note(semantics=semantics)
+        self.verdicts([verdict])
+
+    def replay(self, replay: Replay, verdict: Verdict) -> None:
+        """Record what a loaded case answered when it was called again and again, and what that means."""
+        self._note(replays=(*self._item.stash[_REPORT].replays, replay))
+        self.verdicts([verdict])
+
+    def interleaving(self, interleaving: Interleaving, verdict: Verdict) -> None:
+        """Record the times of a case while its resolutions took turns, and what they mean."""
+        self._note(interleaving=interleaving)
+        self.verdicts([verdict])
+
+    def verdicts(self, verdicts: Sequence[Verdict]) -> None:
+        """Record what something means."""
+        self._note(verdicts=(*self._item.stash[_REPORT].verdicts, *verdicts))
+
+    def deliver(self, verdicts: Sequence[Verdict], policy: Policy) -> None:
+        """Let the test skip or fail when it ends, if its verdicts say so, with their sentences."""
+        how = delivery(verdicts, policy=policy)
+        if how != "pass":
+            self._due(_text(verdicts), fails=how == "fail")
+
+    def ended(self, verdict: Verdict, text: str) -> None:
+        """Record what an error means that ended the test, and let it fail with a text."""
+        self.verdicts([verdict])
+        self._due(text, fails=True)
+
+    def leave_out(self, look: str, why: str) -> None:
+        """Skip the test because it cannot look at something; where it looks at something else, too, when it ends.
+
+        Args:
+            look: Of `selection.purposes.LOOKS`.
+            why: The reason.
+
+        Raises:
+            pytest.skip.Exception: It looks at nothing else.
+        """
+        self._note(left_out={**self._item.stash[_REPORT].left_out, look: why})
+        self._due(why)
+        self.nothing_came_of(look)
+
+    def nothing_came_of(self, look: str) -> None:
+        """End the test where it looks at nothing else, so that nothing is handed to it that is not there.
+
+        Raises:
+            pytest.skip.Exception, VerdictFailed: What is due.
+        """
+        if purpose_of(self._item).looks <= {look}:
+            self.end()
+
+    def end(self) -> None:
+        """End the test with what is due.
+
+        Raises:
+            pytest.skip.Exception, VerdictFailed: What is due.
+        """
+        deliver_due(self._item)
+
+    def _due(self, text: str, *, fails: bool = False) -> None:
+        self._item.stash.setdefault(_DUE, []).append(_Due(fails, text))
+
+
+def deliver_due(item: pytest.Item, *, skipped: bool = False) -> None:
+    """Let a test that ends skip or fail as it has to, without a traceback; nothing where it passes.
+
+    Args:
+        item: The test.
+        skipped: Whether it is skipped already, so that only what fails has something to say.
+
+    Raises:
+        pytest.skip.Exception, VerdictFailed: It skips, or fails.
+    """
+    fails = any(one.fails for one in item.stash.get(_DUE, []))
+    text = take_due(item) if fails or not skipped else ""
+    if fails:
+        raise VerdictFailed(text, pytrace=False) from None  # it says it all
+    if text:
+        pytest.skip(text)
+
+
+def take_due(item: pytest.Item) -> str:
+    """Return what a test has to say at its end, a line for each; from then on it has been said."""
+    due = item.stash.get(_DUE, [])
+    item.stash[_DUE] = []
+    return "\n".join(one.text for one in due)
+
+
+def recorded(item: pytest.Item) -> CaseReport | None:
+    """Return what the fixtures recorded for a test; None if it used none of them."""
+    return item.stash.get(_REPORT, None)
+
+
+def _text(verdicts: Sequence[Verdict]) -> str:
+    harmless = (Outcome.PASSED, Outcome.HELD, Outcome.IMPROVED)
+    return "\n".join(f"{v.outcome.value}: {v.text}" for v in verdicts if v.outcome not in harmless)
+
+
+@contextlib.contextmanager
+def comparing(recorder: Recorder, policy: Policy, *, metric: str, look: str) -> Iterator[None]:
+    """Go on without a comparison where there is nothing to compare with, or no memory to compare in.
+
+    What fits into memory is judged where it is measured; here it is said, and recorded. A test that looks at nothing
+    else is skipped at once.
+
+    Args:
+        recorder: Of the test.
+        policy: Says whether INCONCLUSIVE fails.
+        metric: Of the verdict.
+        look: Of `selection.purposes.LOOKS`.
+    """
+    try:
+        yield
+    except NoReferenceError as error:
+        recorder.leave_out(look, str(error))
+    except OutOfMemoryError as error:
+        verdicts = [no_memory(str(error), metric=metric)]
+        recorder.verdicts(verdicts)
+        recorder.deliver(verdicts, policy)
+        recorder.nothing_came_of(look)
+
+
+def deliver_agreements(agreements: Sequence[Agreement], located: Located | None = None) -> None:
+    """Let the running test fail where one of them is beyond its limit: a sentence for each that is, then where."""
+    lines = [f"{one.side and f'Side {one.side}: '}{sentences(one)}" for one in agreements if not one.passed]
+    if lines:
+        where = sentence(located) if located is not None else ""
+        raise DisagreementFailed("\n".join(filter(None, [*lines, where])), pytrace=False)
+
+
+def verdict_of(error: SdperfError) -> Verdict | None:
+    """Return the verdict that an error means wherever a test meets it; None where it says nothing of its case.
+
+    A measurement says so by itself. Of a process that took too long, also one that only builds, the machine may have
+    been busy or the time too short: nothing about the case was found out.
+    """
+    if isinstance(error, WorkerError) and error.reason == "timeout":
+        return ended(Failure(error.reason, str(error), error.tail), metric="run")
+    if isinstance(error, BuildError | UnsupportedGraphError | UnsupportedOptionError):
+        return ended(Failure("refused", str(error)), metric="run")
+    return None
+
+
+def attach(report: pytest.TestReport, found: CaseReport | None, error: BaseException | None) -> None:
+    """Attach what a test recorded to its report, and why it failed where no verdict says it.
+
+    Args:
+        report: Of the test.
+        found: What it recorded; None where it has no case.
+        error: What ended it.
+    """
+    if found is None:
+        return
+    by_verdict = isinstance(error, VerdictFailed)
+    if report.failed and not by_verdict and not isinstance(error, DisagreementFailed):
+        lines = str(error).strip().splitlines() if error is not None else []
+        found = dataclasses.replace(found, problem=lines[0] if lines else "the test failed")
+    # pytest sends extra attributes of a report through xdist.
+    report.sdperf = {"report": found.to_json(), "by_verdict": by_verdict}  # type: ignore[attr-defined]

@@ -1,0 +1,147 @@
+"""The steps that build what a case loads: which of them the cache holds, and what the others will cost."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_sdperf.builds.builder import Builder
+from pytest_sdperf.builds.cache import Entry
+from pytest_sdperf.builds.execution.runner import build_of, rungs_of
+from pytest_sdperf.builds.inventory import Inventory, NotBuiltError
+from pytest_sdperf.builds.weights_identity import NONE, OWN, RANDOM
+from pytest_sdperf.core import ladder
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.components import component_floating, parts_of
+from pytest_sdperf.core.contracts import Engine
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.plugin.plan.estimates import step_bytes, step_seconds
+from pytest_sdperf.plugin.plan.figures import Figure, estimate
+from pytest_sdperf.plugin.session import Session
+
+RECORDED = "measured here"
+Place = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a build.
+
+    Attributes:
+        kind: `weights`, `export`, `adopt`, `fuse-native`, `fuse-ort`, `lower` or `expect`.
+        place: Equal for equal steps: several cases share one.
+        entry: What the cache holds; None where it has to be made.
+        seconds, size: What making it costs; None where nobody can tell.
+    """
+
+    kind: str
+    place: Place
+    entry: Entry | None
+    seconds: Figure | None
+    size: Figure | None
+
+
+def builds_of_run(session: Session) -> Builds:
+    """Return what finds the steps of the cases of a run; nothing is built."""
+    run = session.run
+    settings, weights = run.settings, run.settings.selection.weights
+    inventory = Inventory(settings.cache_dir, size_bytes=settings.cache_size_bytes)
+    builder = session.new_builder(inventory, say=lambda text: None)
+    blind = weights not in {OWN, RANDOM, NONE} and not Path(weights).is_dir()
+    return Builds(builder, inventory, run.catalog, blind=blind)
+
+
+@dataclass(frozen=True)
+class Builds:
+    """Finds the steps of cases.
+
+    Attributes:
+        builder: Looks, and builds nothing: its cache is `inventory`.
+        inventory: What the cache holds.
+        catalog: What is registered.
+        blind: Whether nothing is looked up: weights of a hub would be fetched to know what belongs to them.
+    """
+
+    builder: Builder
+    inventory: Inventory
+    catalog: Catalog
+    blind: bool = False
+    _took_s: dict[Place, float] = field(default_factory=dict)
+
+    def of(self, case: Case, engine: Engine | None) -> tuple[Step, ...]:
+        """Return every step of a case, in the order in which they are made.
+
+        Args:
+            case: The case.
+            engine: What will load it; None for a graph that is only looked at.
+
+        Raises:
+            SdperfError: It cannot be built at all.
+        """
+        model = self.catalog.models.get(case.model)
+        names = parts_of(model, case.component)
+        return tuple(step for name in filter(None, names) for step in self._component(case, name, engine))
+
+    def expectation(self, case: Case) -> Step:
+        """Return the step that derives how many operators a build should hold."""
+        self.inventory.seen.clear()
+        found: Iterable[Entry] = ()
+        with contextlib.suppress(NotBuiltError):
+            self._look()
+            self.builder.expected_counts(case.model, case.component, case.optimization)
+            found = self.inventory.seen.values()
+        return self._step("expect", ("expect", case.model), next(iter(found), None))
+
+    def _component(self, case: Case, name: str, engine: Engine | None) -> list[Step]:
+        rungs = rungs_of(self.builder, case, self.catalog)
+        chain = self._chain(case, engine, rungs)
+        self.inventory.seen.clear()
+        with contextlib.suppress(NotBuiltError):
+            self._look()
+            build_of(self.builder, case, name, engine=engine, rungs=rungs)
+            chain = [kind for kind in chain if kind in self.inventory.seen]
+        return [self._of_component(kind, case, name) for kind in chain]
+
+    def _look(self) -> None:
+        if self.blind:
+            raise NotBuiltError("anything")
+
+    def _chain(self, case: Case, engine: Engine | None, rungs: tuple[str, ...]) -> list[str]:
+        """Return the kinds of steps that may be needed; a lowered graph only if some operator has no kernel."""
+        if engine is not None and engine.consumes == "module":
+            return ["weights"]
+        chain = ["adopt"] if self.builder.given else ["export"] if case.weights == NONE else ["weights", "export"]
+        if ladder.rungs(case.optimization, self.catalog.ladder) not in ((), (ladder.BASE,)):
+            chain.append(f"fuse-{case.fuser}")
+        if engine is not None and any(engine.lowers(rung) for rung in rungs):
+            chain.append("lower")
+        return chain
+
+    def _of_component(self, kind: str, case: Case, name: str) -> Step:
+        place: Place = (kind, case.model, name, case.weights)
+        if kind != "weights":
+            fixed = (case.batch_size, case.height, case.width) if case.shapes == "static" else ()
+            place = (*place, case.exporter, case.opset, case.shapes, *fixed)
+        if kind.startswith(("fuse-", "lower")):
+            place = (*place, case.optimization, case.fuser)
+        model = self.catalog.models.get(case.model)
+        asked = ladder.floating(case.optimization, self.catalog.ladder)
+        floating = component_floating(model, name, asked)
+        parameters = 0 if case.weights == NONE else model.parameters(name)
+        return self._step(kind, place, self.inventory.seen.get(kind), parameters, floating)
+
+    def _step(
+        self, kind: str, place: Place, entry: Entry | None, parameters: int | None = 0, floating: str = "float32"
+    ) -> Step:
+        like = (kind, *place[1:3])
+        if entry is not None:
+            self._took_s[like] = entry.metadata.get("seconds", 0.0)
+            return Step(kind, place, entry, Figure(), Figure(entry.size_bytes, (RECORDED,)))
+        if parameters is None:
+            return Step(kind, place, None, None, None)
+        seconds = estimate(step_seconds(kind, parameters))
+        if like in self._took_s:  # the same step of another rung or shape
+            seconds = Figure(self._took_s[like], (RECORDED,))
+        return Step(kind, place, None, seconds, estimate(step_bytes(kind, parameters, floating)))

@@ -1,0 +1,299 @@
+"""What the cases of a run cost: what earlier sessions measured, and where there is nothing, estimates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from pytest_sdperf.builds.execution.runner import CaseRunner, rungs_of
+from pytest_sdperf.builds.execution.workbench import Workbench
+from pytest_sdperf.cases.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, PICTURES, REPLAY, RUN, SPEED, TURNS
+from pytest_sdperf.checks.agreement.check import processes_of
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.pipelines.measure import MOST_WAITING, timing_plan
+from pytest_sdperf.checks.references.of_case import missing_references
+from pytest_sdperf.checks.references.plain_torch import PICTURE_BATCH
+from pytest_sdperf.checks.references.which import subject_of
+from pytest_sdperf.checks.replay import resolutions
+from pytest_sdperf.checks.semantics import check as semantics
+from pytest_sdperf.core import ladder
+from pytest_sdperf.core.components import PIPELINE, component_floating
+from pytest_sdperf.core.contracts import Engine, Model
+from pytest_sdperf.core.device import Device
+from pytest_sdperf.core.errors import DeviceMissingError, SdperfError
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.yardsticks import exact_and_rough
+from pytest_sdperf.plugin.plan import estimates
+from pytest_sdperf.plugin.plan.builds import Place, Step, builds_of_run
+from pytest_sdperf.plugin.plan.cost import Cost
+from pytest_sdperf.plugin.plan.estimates import Speed, start_seconds
+from pytest_sdperf.plugin.plan.figures import Figure, all_of, estimate
+from pytest_sdperf.plugin.plan.known import Known
+from pytest_sdperf.plugin.plan.repeated import Repeated
+from pytest_sdperf.plugin.plan.wanted import Wanted
+from pytest_sdperf.plugin.session import Session
+
+
+class Estimator:
+    """Tells what cases cost. Nothing is built and no worker is started.
+
+    Attributes:
+        session: What the run is about.
+        device: The device, if it is in this machine.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.device = _found(session)
+        self._claimed: set[Place] = set()
+        run = session.run
+        settings, self._builds = run.settings, builds_of_run(session)
+        self._builder = self._builds.builder
+        slug = self.device.slug if self.device else settings.gpu
+        self._speed = Speed.of(run.device_kind, slug, cores=session.cores)
+        stored = session.sources.baseline if self.device else None
+        self._known = Known.of(stored, settings, slug=slug) if self.device else Known()
+
+    @property
+    def memory_bytes(self) -> float | None:
+        """Memory of the GPU, on its data sheet where it is not in this machine; None if nobody can tell."""
+        settings = self.session.run.settings
+        if not settings.on_gpu:
+            return None
+        if self.device is not None:
+            found = self.device.machine.get("memory_bytes")
+            return float(found) if isinstance(found, (int, float)) else None
+        facts = estimates.card(settings.gpu)
+        return facts.memory_gb * 1e9 if facts is not None else None
+
+    def cost(self, wanted: Wanted) -> Cost:
+        """Return what one case costs beyond what was asked for before."""
+        case = wanted.case
+        engine = self._engine(case)
+        try:
+            steps = list(self._builds.of(case, engine)) if case.component else []
+            if COUNTS in wanted.tests:
+                steps.append(self._builds.expectation(case))
+        except SdperfError as error:
+            return Cost(wanted, problem=str(error))
+        mine = [step for step in steps if step.place not in self._claimed]
+        self._claimed.update(step.place for step in mine)
+        missing = [step for step in mine if step.entry is None]
+        taken_over = SPEED in wanted.tests and self._is_taken_over(case)
+        left = replace(wanted, tests=tuple(test for test in wanted.tests if test != SPEED)) if taken_over else wanted
+        return Cost(
+            wanted,
+            to_make=tuple(step.kind for step in missing),
+            cached=sum(step.entry is not None for step in steps),
+            build=all_of(step.seconds for step in missing),
+            run=self._run(left, engine, steps),
+            disk=all_of(step.size for step in missing),
+            memory=self._memory(case, engine),
+            out_of_memory=self._known.ran_out_of_memory(case),
+            taken_over=taken_over,
+        )
+
+    def within(self, wanted: Iterable[Wanted], seconds: float) -> tuple[tuple[Cost, bool], ...]:
+        """Return what the cases cost, and which of them fit one after the other; one that does not is passed over."""
+        found = []
+        for one in wanted:
+            before = set(self._claimed)
+            cost = self.cost(one)
+            needed = cost.seconds.value if cost.seconds is not None else 0.0
+            fits = needed <= seconds
+            found.append((cost, fits))
+            seconds -= needed if fits else 0.0
+            self._claimed = self._claimed if fits else before
+        return tuple(found)
+
+    def _engine(self, case: Case) -> Engine | None:
+        run = self.session.run
+        return run.catalog.engines.get(run.request_of(case).engine) if case.engine else None
+
+    def _model(self, case: Case) -> Model:
+        return self.session.run.catalog.models.get(case.model)
+
+    def _floating(self, case: Case, engine: Engine) -> str:
+        given = self._builder.given
+        if given is not None and engine.consumes == "onnx":
+            return given.floating(self._model(case), case.component, case.optimization)
+        return ladder.floating(case.optimization, self.session.run.catalog.ladder)
+
+    def _run(self, wanted: Wanted, engine: Engine | None, steps: Sequence[Step]) -> Figure | None:
+        if engine is None:
+            return Figure()
+        parts = {
+            SPEED: lambda: self._measuring(wanted.case, engine),
+            AGREEMENT: lambda: self._comparing(wanted.case, engine, steps),
+            DRIFT: lambda: self._drifting(wanted.case, engine, steps),
+            REPLAY: lambda: self._replaying(wanted.case, engine, steps),
+            PICTURES: lambda: self._drawing(wanted.case, engine),
+            TURNS: lambda: self._taking_turns(wanted.case, engine),
+            RUN: lambda: self._calling(wanted.case, engine),
+        }
+        found = [parts[test]() for test in wanted.tests if test not in {COUNTS, BUILD}]
+        return all_of([*found, self._compiling(wanted.case, engine)]) if found else Figure()
+
+    def _compiling(self, case: Case, engine: Engine) -> Figure | None:
+        """Return what a compiler takes, which works once for each case, and not where the cache has what it made."""
+        place = ("compile", case)
+        if not engine.compiles or place in self._claimed or self.session.has_outputs(case) or self._is_compiled(case):
+            return Figure()
+        self._claimed.add(place)
+        size = estimates.weights_bytes(case, self._model(case), floating=self._floating(case, engine))
+        return None if size is None else estimate(estimates.compile_seconds(size))
+
+    def _is_compiled(self, case: Case) -> bool:
+        """Whether the cache has all that the engine compiles for a case, by whichever versions of its libraries."""
+        runner = self._runner(case)
+        try:
+            keys = runner.compilation_keys() if runner is not None else ()
+        except SdperfError:  # not built yet
+            return False
+        return bool(keys) and all(map(self._builds.inventory.begins, keys))
+
+    def _measuring(self, case: Case, engine: Engine) -> Figure | None:
+        settings = self.session.run.settings
+        plan = timing_plan(whole=case.component == PIPELINE, device_kind=self._speed.kind)
+        seconds = partial(estimates.process_seconds, plan)
+        one = self._known.process_seconds(case) or self._estimated(seconds, case, engine)
+        if one is None:
+            return None
+        # They start side by side, as many as may wait.
+        starts = math.ceil(settings.processes / MOST_WAITING) * start_seconds(case, engine)
+        return replace(one, value=one.value * settings.processes + starts)
+
+    def _calling(self, case: Case, engine: Engine) -> Figure | None:
+        one = self._known.first_seconds(case) or self._estimated(estimates.first_seconds, case, engine)
+        return None if one is None else replace(one, value=one.value + start_seconds(case, engine))
+
+    def _estimated(self, seconds: Callable[..., float], case: Case, engine: Engine) -> Figure | None:
+        floating, model = self._floating(case, engine), self._model(case)
+        call_s = estimates.request_seconds(case, model, self._speed, floating=floating)
+        size = estimates.weights_bytes(case, model, floating=floating)
+        if call_s is None or size is None:
+            return None
+        return estimate(seconds(call_s, weights_bytes=size, speed=self._speed))
+
+    def _comparing(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+        """Return what the processes of an agreement cost, and the references."""
+        processes = processes_of(engine, self._speed.kind, whole=case.component == PIPELINE)
+        return all_of((*self._executing(case, engine, processes), self._references(case, engine, steps)))
+
+    def _drifting(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+        """Return what a request in half precision costs, one in single precision, and the references."""
+        single = self._calling(case, engine)
+        return all_of((*self._executing(case, engine, 1), single, self._references(case, engine, steps)))
+
+    def _executing(self, case: Case, engine: Engine, processes: int) -> list[Figure | None]:
+        """Return what each process costs that executes a case once; one of them may have done so before its test."""
+        return [self._calling(case, engine)] * (processes - self.session.has_outputs(case))
+
+    def _replaying(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+        """Return what repeated calls cost, and torch's answers; the other checks of a replay make fewer of them."""
+        seconds = self._repeated(case, engine).replay_seconds(self.session.run.settings.repeats)
+        answers = self._references(case, engine, steps)
+        return None if seconds is None else all_of((estimate(seconds), answers))
+
+    def _taking_turns(self, case: Case, engine: Engine) -> Figure | None:
+        settings, kind = self.session.run.settings, self._speed.kind
+        if case.component == PIPELINE or (kind == "cpu" and not settings.max_processes):
+            return Figure()  # skipped; its text says why
+        sizes = settings.resolutions or resolutions.usual_of(self._model(case).height or case.height)
+        pairs = Policy.of(settings, device_kind=kind).pair_looks.counts[0]
+        seconds = self._repeated(case, engine).turns_seconds(sizes, pairs=pairs)
+        return None if seconds is None else estimate(seconds)
+
+    def _repeated(self, case: Case, engine: Engine) -> Repeated:
+        floating = self._floating(case, engine)
+        return Repeated(case, self._model(case), self._speed, floating, start_seconds(case, engine))
+
+    def _drawing(self, case: Case, engine: Engine) -> Figure | None:
+        """Return what the pictures of a case cost, and those of plain torch once for every engine."""
+        prompts = self.session.run.settings.prompts or semantics.DEFAULT_PROMPTS[self._speed.kind]
+        plain = replace(case, batch_size=min(prompts, PICTURE_BATCH))
+        place = ("pictures", *subject_of(plain))
+        sides = [(case, self._floating(case, engine), start_seconds(case, engine))]
+        if place not in self._claimed:
+            sides.append((plain, "float32", estimates.TORCH_START_S))
+        self._claimed.add(place)
+        seconds = 0.0
+        for side, floating, start_s in sides:
+            call_s = estimates.request_seconds(side, self._model(side), self._speed, floating=floating)
+            if call_s is None:
+                return None
+            seconds += start_s + call_s * math.ceil(prompts / side.batch_size)
+        return estimate(seconds)
+
+    def _references(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+        """Return what the references of a case cost that are not there yet; one process computes them."""
+        model, floating = self._model(case), self._floating(case, engine)
+        floating = floating if case.component == PIPELINE else component_floating(model, case.component, floating)
+        names = exact_and_rough(floating)
+        whole = ("reference", *subject_of(case))
+        missing = [name for name in self._missing(case, names, steps) if (*whole, name) not in self._claimed]
+        self._claimed.update((*whole, name) for name in missing)
+        call_s = estimates.request_seconds(case, model, self._speed, floating="float32")
+        if call_s is None or not missing:
+            return Figure() if call_s is not None else None
+        # float64 is half as fast as float32 on a CPU.
+        return estimate(estimates.TORCH_START_S + sum(call_s * (2 if name == "float64" else 1) for name in missing))
+
+    def _missing(self, case: Case, names: tuple[str, str], steps: Sequence[Step]) -> tuple[str, ...]:
+        runner = self._runner(case)
+        if runner is None or any(step.entry is None for step in steps if step.kind == "weights"):
+            return names
+        try:
+            return missing_references(runner, names)
+        except SdperfError:
+            return names
+
+    def _is_taken_over(self, case: Case) -> bool:
+        """Whether an interrupted run measured the case, and this run takes that."""
+        runner = self._runner(case) if self.session.run.settings.resume else None
+        if runner is None:
+            return False
+        try:
+            conditions = self.session.conditions(case, runner.builds())
+        except SdperfError:
+            return False
+        return self.session.unfinished.find(case, conditions)[0] is not None
+
+    def _runner(self, case: Case) -> CaseRunner | None:
+        """Return a runner that is only asked; None where the device is not here."""
+        run = self.session.run
+        if self.device is None:
+            return None
+        bench = Workbench(
+            settings=run.settings,
+            catalog=run.catalog,
+            device=self.device,
+            probe=run.probe(),
+            builder=self._builder,
+            cache=self._builds.inventory,
+            folder=Path(),
+            say=lambda text: None,
+        )
+        return CaseRunner(case, run.request_of(case), bench)
+
+    def _memory(self, case: Case, engine: Engine | None) -> Figure | None:
+        if engine is None:
+            return None
+        known = self._known.peak_bytes(case)
+        if known is not None or self._speed.kind == "cpu":
+            return known
+        rungs = rungs_of(self._builder, case, self.session.run.catalog)
+        fused = engine.consumes == "module" or "fmha" in rungs
+        floating = self._floating(case, engine)
+        needed = estimates.gpu_bytes(case, self._model(case), floating=floating, fused=fused)
+        return None if needed is None else estimate(needed)
+
+
+def _found(session: Session) -> Device | None:
+    try:
+        return session.run.device()
+    except DeviceMissingError:
+        return None

@@ -1,0 +1,219 @@
+"""Builds and references of a run, made before its first test: side by side, where measuring must be one by one.
+
+What fails here fails again, with its whole text, at the test that needs it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+from dataclasses import dataclass
+
+import psutil
+
+from pytest_sdperf.builds.execution.calls import Call
+from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.builds.steps import shapes_only
+from pytest_sdperf.builds.weights_identity import NONE
+from pytest_sdperf.cases.purposes import AGREEMENT, COUNTS, DRIFT, REPLAY, SPEED
+from pytest_sdperf.checks.precision import check as precision
+from pytest_sdperf.checks.references import of_case, which
+from pytest_sdperf.checks.replay import ahead
+from pytest_sdperf.core.components import PIPELINE, parts_of
+from pytest_sdperf.core.errors import SdperfError
+from pytest_sdperf.core.labels import in_words
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.yardsticks import exact_and_rough
+from pytest_sdperf.plugin.session import Session
+
+# An export of a full-size model holds weights and graph several times over.
+BYTES_PER_LANE = 24 * 2**30
+THIN_BYTES_PER_LANE = 4 * 2**30
+MOST_LANES = 4
+
+_LONG = ("unet", PIPELINE)
+
+Step = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the tests of one case need.
+
+    Attributes:
+        case: The case.
+        looks: What they find out: see `pytest_sdperf.cases.purposes`.
+    """
+
+    case: Case
+    looks: frozenset[str] = frozenset()
+
+
+def lanes(session: Session, needs: Sequence[Needs]) -> int:
+    """Return how many heavy steps may run at once on this machine."""
+    models = {need.case.model for need in needs}
+    thin = all(session.run.catalog.models.get(name).thin for name in models)
+    thin = thin or session.run.settings.selection.weights == NONE
+    room = psutil.virtual_memory().available // (THIN_BYTES_PER_LANE if thin else BYTES_PER_LANE)
+    return max(1, min(session.cores, room, MOST_LANES))
+
+
+def prepare(session: Session, needs: Sequence[Needs], *, going_on: Callable[[], bool] = lambda: True) -> None:
+    """Build what the cases need and compute their references, several components at once.
+
+    Args:
+        session: The session.
+        needs: What the tests need.
+        going_on: Asked before each step whether there is time for it.
+    """
+    if session.run.settings.in_process or not needs:
+        return
+    if session.run.settings.other is not None:  # these look at side B, whose floating type may be another one
+        needs = [Needs(need.case, need.looks - {DRIFT, REPLAY}) for need in needs]
+    count = lanes(session, needs)
+    builds, references = _builds(session, needs), _references(session, needs)
+    beside = [*builds.items(), *_works(session, needs).items()]
+    if session.run.device_kind == "cpu":
+        beside += [*references.items(), *_answers(session, needs).items()]
+    # What takes longest comes first, so that no lane is left alone with it at the end.
+    beside.sort(key=lambda entry: entry[0][1] not in _LONG)
+    run = functools.partial(_run_step, going_on=going_on)
+    with ThreadPoolExecutor(count, thread_name_prefix="sdperf-prepare") as pool:
+        with session.sharing_cores(count):
+            _side_by_side(pool, run, [steps for _, steps in beside])
+        if session.run.device_kind == "cpu":
+            list(pool.map(run, _runs(session, needs)))  # with every core, as the measurement has them
+        else:
+            # One after the other: two at once may not fit on a GPU where each of them does.
+            list(map(run, itertools.chain.from_iterable(references.values())))
+
+
+def _run_step(step: Step, *, going_on: Callable[[], bool]) -> None:
+    if going_on():
+        with contextlib.suppress(Exception):  # whatever it is, the test that needs this meets it again
+            step()
+
+
+def _side_by_side(pool: ThreadPoolExecutor, run: Callable[[Step], None], chains: Iterable[Sequence[Step]]) -> None:
+    """Run the first step of each chain, and once it is done the others of that chain."""
+
+    def begin(steps: Sequence[Step]) -> Sequence[Step]:
+        run(steps[0])
+        return steps[1:]
+
+    begun = [pool.submit(begin, steps) for steps in chains]
+    wait([pool.submit(run, step) for first in as_completed(begun) for step in first.result()])
+
+
+def _builds(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
+    """Return the steps of each component: the first one exports the graph which the others optimize."""
+    found: dict[tuple[str, ...], dict[object, Step]] = {}
+    for need in needs:
+        case, model = need.case, session.run.catalog.models.get(need.case.model)
+        names = parts_of(model, case.component)
+        for name in filter(None, names):
+            export = (case.exporter, str(case.opset), case.shapes, str(shapes_only(case.workload)))
+            key = (case.optimization, case.fuser)
+            found.setdefault((case.model, name, *export), {}).setdefault(key, _build(session, case, name))
+        if COUNTS in need.looks:
+            found.setdefault((case.model, "counts"), {})["counts"] = _counts(session, case)
+    return {place: list(steps.values()) for place, steps in found.items()}
+
+
+def _build(session: Session, case: Case, component: str) -> Step:
+    def step() -> None:
+        with session.holds.about(case):
+            session.build(case, component)
+
+    return step
+
+
+def _counts(session: Session, case: Case) -> Step:
+    return lambda: session.builder.expected_counts(case.model, case.component, case.optimization)
+
+
+def _works(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
+    """Return the steps that count the operations of what is measured on a GPU: after a measurement it would wait."""
+    if session.run.device_kind == "cpu" or not session.run.settings.selection.has_module:
+        return {}  # what has no floor needs no count
+    found: dict[tuple[str, ...], list[Step]] = {}
+    for need in filter(lambda need: SPEED in need.looks, needs):
+        case, model = need.case, session.run.catalog.models.get(need.case.model)
+        for name in filter(None, parts_of(model, case.component)):
+            place = (case.model, "work", name, str(shapes_only(case.workload)))
+            found.setdefault(place, [_work(session, case, name)])
+    return found
+
+
+def _work(session: Session, case: Case, component: str) -> Step:
+    return lambda: session.builder.work.of(case.model, component, case.workload)
+
+
+def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
+    """Return one step per component and workload: it computes every floating type that some case needs."""
+    wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, None]]] = {}
+    for need in needs:
+        case = need.case
+        try:
+            runner = session.runner(case)
+            names = _floatings(need, runner)
+        except SdperfError:
+            continue  # its test says why
+        if not names or not which.by_torch(runner):
+            continue  # one float32 graph, run when it is needed
+        _, floatings = wanted.setdefault(which.subject_of(case), (runner, {}))
+        floatings.update(dict.fromkeys(names))
+    steps: dict[tuple[str, ...], list[Step]] = {}
+    for runner, floatings in wanted.values():
+        place = (runner.case.model, runner.case.component)
+        steps.setdefault(place, []).append(_reference(runner, tuple(floatings)))
+    return steps
+
+
+def _answers(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
+    """Return one step per component: it computes what torch answers to the calls of the tests that replay a case."""
+    wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, Sequence[Call]], dict[str, None]]] = {}
+    for need in filter(lambda need: REPLAY in need.looks, needs):
+        case = need.case
+        with contextlib.suppress(SdperfError):  # its test says why
+            runner = session.runner(case)
+            names = exact_and_rough(which.floating_of(runner))
+            _, asked, floatings = wanted.setdefault(which.subject_of(case), (runner, {}, {}))
+            asked.update(ahead.calls_of(runner, session.run.settings.resolutions))
+            floatings.update(dict.fromkeys(names))
+    steps: dict[tuple[str, ...], list[Step]] = {}
+    for runner, asked, floatings in wanted.values():
+        place = (runner.case.model, runner.case.component, "replay")
+        steps.setdefault(place, []).append(functools.partial(ahead.answer, runner, asked, tuple(floatings)))
+    return steps
+
+
+def _floatings(need: Needs, runner: CaseRunner) -> tuple[str, ...]:
+    """Return the floating types in which torch runs for the tests of one case."""
+    drifting = precision.floatings_of(runner) if DRIFT in need.looks else ()
+    if AGREEMENT not in need.looks:
+        return drifting
+    return (*exact_and_rough(which.floating_of(runner)), *drifting)
+
+
+def _runs(session: Session, needs: Sequence[Needs]) -> list[Step]:
+    """Return the one run that each comparison with a reference needs."""
+    return [_run(session, need.case) for need in needs if AGREEMENT in need.looks]
+
+
+def _run(session: Session, case: Case) -> Step:
+    def step() -> None:
+        if not which.is_comparable(session.runner(case)):
+            return
+        session.say(f"running {in_words(case)}")
+        with session.holds.about(case):
+            session.runner(case).run_ahead()
+
+    return step
+
+
+def _reference(runner: CaseRunner, floatings: tuple[str, ...]) -> Step:
+    return lambda: of_case.references(runner, floatings)

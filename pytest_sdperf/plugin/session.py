@@ -1,0 +1,300 @@
+"""The one stateful object of a run: its workbench, its baseline, and what became of every case."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_sdperf.baselines import fusions, published
+from pytest_sdperf.baselines import stored as baselines
+from pytest_sdperf.baselines.shipped import shipped_folder
+from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.builds.builder import Builder
+from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.builds.execution.given_pipeline import GivenPipeline
+from pytest_sdperf.builds.execution.runner import CaseRunner, build_of, rungs_of
+from pytest_sdperf.builds.execution.workbench import Workbench
+from pytest_sdperf.builds.fingerprint import library_versions
+from pytest_sdperf.builds.holds import Holds
+from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
+from pytest_sdperf.builds.planted import PlantedBuilder
+from pytest_sdperf.builds.processes.process import environment
+from pytest_sdperf.cases.other_case import OtherCase
+from pytest_sdperf.checks.judging.escalation import more_processes
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
+from pytest_sdperf.checks.pipelines.calibrator import calibrate
+from pytest_sdperf.checks.pipelines.measure import timing_plan
+from pytest_sdperf.core import ladder
+from pytest_sdperf.core.components import PIPELINE
+from pytest_sdperf.core.settings import EngineRequest
+from pytest_sdperf.core.tolerances import Override
+from pytest_sdperf.core.values import Build, Case, Measurement
+from pytest_sdperf.core.values.calibration import Calibration
+from pytest_sdperf.core.values.outcomes import Verdict
+from pytest_sdperf.faults import planting
+from pytest_sdperf.plugin.run import Run
+from pytest_sdperf.plugin.unfinished import Conditions, Unfinished, conditions_of
+from pytest_sdperf.selftest.limits import by_self_tests
+from pytest_sdperf.selftest.records import Archive, SelfTests
+
+NAME = "sdperf-session"
+
+
+def session_of(config: pytest.Config) -> Session:
+    """Return the session that this config belongs to."""
+    session = config.pluginmanager.get_plugin(NAME)
+    assert isinstance(session, Session)
+    return session
+
+
+class Session:
+    """What the fixtures of one run share. Everything expensive is made when it is first asked for.
+
+    Attributes:
+        run: What was asked, what is registered, and the device.
+        cases: Number of tests that will measure: of many verdicts each may be wrong less often.
+        collected: Cases of the tests that these options collect to measure, before anything is deselected.
+        holds: What the tests to come need of the cache.
+        wrong_sides: Cases that are side A of an A/B and disagree with their reference, as far as this process knows.
+    """
+
+    def __init__(self, run: Run, *, say: Callable[[str], None]) -> None:
+        self.run = run
+        self.say = say
+        self.cases = 1
+        self.collected: tuple[Case, ...] = ()
+        self.holds = Holds(run.catalog)
+        self.wrong_sides: list[Case] = []
+        self._runners: dict[Case, CaseRunner] = {}
+        self._calibrated: list[Calibration | None] = []
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    @functools.cached_property
+    def cache(self) -> Cache:
+        """Artifacts and references."""
+        settings, built, note = self.run.settings, self.run.built, self.holds.note
+        return Cache(settings.cache_dir, size_bytes=settings.cache_size_bytes, say=self.say, built=built, note=note)
+
+    @functools.cached_property
+    def builder(self) -> Builder:
+        """Builds components through the cache; needs no device."""
+        return self.new_builder(self.cache, say=self.say)
+
+    @functools.cached_property
+    def planted(self) -> Builder | None:
+        """What builds the components of cases with a fault in them; None where none is planted there."""
+        kind = functools.partial(PlantedBuilder, self.run.settings.plant)
+        return self.new_builder(self.cache, say=self.say, kind=kind) if planting.builds(kind.args[0]) else None
+
+    def new_builder(
+        self, cache: Cache, *, say: Callable[[str], None], kind: Callable[..., Builder] = Builder
+    ) -> Builder:
+        """Return a builder of this run's models that works through some cache."""
+        given, reference = self.run.selector.given, self.run.settings.selection.onnx_reference
+        return kind(
+            self.run.catalog,
+            self.run.settings,
+            cache,
+            say=say,
+            folder=given.folder if given else None,
+            reference=OnnxFolder(reference, option=ONNX_REFERENCE) if reference else None,
+        )
+
+    @property
+    def cores(self) -> int:
+        """Cores that this process may use."""
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+    @contextlib.contextmanager
+    def sharing_cores(self, processes: int) -> Iterator[None]:
+        """Give each of `processes` processes its share of the cores: thread pools that overlap spin on each other."""
+        before, share = os.environ.get("OMP_NUM_THREADS", ""), max(1, self.cores // processes)
+        threads = min(share, int(before)) if before.isdigit() else share
+        with environment({"OMP_NUM_THREADS": str(threads)} if processes > 1 else {}):
+            yield
+
+    def build(self, case: Case, component: str) -> Build:
+        """Return the build of one component of a case, from the cache if it is there; needs no device."""
+        engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
+        builder = self.planted or self.builder
+        return build_of(builder, case, component, engine=engine, rungs=rungs_of(builder, case, self.run.catalog))
+
+    @functools.cached_property
+    def workbench(self) -> Workbench:
+        """What every case of this run shares."""
+        device = self.run.device()
+        self._scratch = tempfile.TemporaryDirectory(prefix="sdperf-")
+        return Workbench(
+            settings=self.run.settings,
+            catalog=self.run.catalog,
+            device=device,
+            probe=self.run.probe(),
+            builder=self.builder,
+            cache=self.cache,
+            folder=Path(self._scratch.name),
+            say=self.say,
+            run=self.run.token,
+            planted=self.planted,
+        )
+
+    def calibration(self, case: Case) -> Calibration | None:
+        """Return what the device itself does, measured once; None where nothing can measure it, which is said once.
+
+        Args:
+            case: The interpreter of its engine is asked where the suite's own has no torch.
+        """
+        if not self._calibrated:
+            python = None if importlib.util.find_spec("torch") else self.run.request_of(case).python
+            self._calibrated.append(calibrate(self.workbench, python=python))
+        return self._calibrated[0]
+
+    @functools.cached_property
+    def given_pipeline(self) -> GivenPipeline | None:
+        """What `--pipeline` named; None where pipelines are built from models."""
+        factory = self.run.settings.selection.pipeline
+        return GivenPipeline(factory, self.workbench) if factory else None
+
+    def completed(self, case: Case) -> Case:
+        """Return a case with what only the user's own pipeline can say; it is made for that, once.
+
+        Raises:
+            SdperfError: It cannot be made, or is not supported.
+        """
+        return self.given_pipeline.completed(case) if self.given_pipeline else case
+
+    def runner(self, case: Case) -> CaseRunner:
+        """Return the runner of a case; the same one for the same case."""
+        case = self.completed(case)
+        if case not in self._runners:
+            self._runners[case] = self._new_runner(case, self.run.request_of(case))
+        return self._runners[case]
+
+    def other_runner(self, other: OtherCase) -> CaseRunner:
+        """Return what executes the second side of an A/B."""
+        return self._new_runner(other.case, other.request)
+
+    def _new_runner(self, case: Case, request: EngineRequest) -> CaseRunner:
+        given, plant = self.given_pipeline, self.run.settings.plant
+        return given.runner(case, request) if given else CaseRunner(case, request, self.workbench, plant)
+
+    def has_outputs(self, case: Case) -> bool:
+        """Whether a case was executed ahead, for the test that compares it."""
+        return case in self._runners and self._runners[case].has_outputs
+
+    @functools.cached_property
+    def sources(self) -> Sources:
+        """What judges the cases of this device: the project's own file, then those of registered folders.
+
+        Raises:
+            BaselineError: A file is there but cannot be trusted.
+        """
+        settings, registered = self.run.settings, self.run.catalog.baseline_folders
+        reader = functools.partial(planting.read_baseline, settings.plant, read=baselines.read)
+        slug = self.run.device().slug
+        return Sources.of_device(settings.baselines, registered, slug=slug, machine=self.machine, reader=reader)
+
+    def standing(self, case: Case) -> Mapping[str, Mapping[str, str]]:
+        """Return component -> rung -> how it stands, of graphs that are taken as they are; empty for other cases."""
+        if self.builder.given is None or case.optimization != ladder.AS_IS:
+            return {}
+        return self.builder.given.standing(self.run.catalog.models.get(case.model), case.component)
+
+    def known_counts(self, case: Case) -> fusions.Known | None:
+        """Return what is known of a build by a foreign optimizer, or of a graph of somebody else; None of other ones.
+
+        Of one release the project's own file counts before what is shipped with the suite.
+
+        Raises:
+            BaselineError: A file is there but not valid.
+        """
+        if not fusions.is_stored(case):
+            return None
+        return fusions.known((self.fusions_file.parent, shipped_folder("fusions")), self._onnxruntime, case)
+
+    @property
+    def fusions_file(self) -> Path:
+        """The project's file of known operator counts for the installed onnxruntime."""
+        return fusions.file_of(self.run.settings.baselines / "fusions", self._onnxruntime)
+
+    @functools.cached_property
+    def _onnxruntime(self) -> str:
+        return library_versions("onnxruntime")["onnxruntime"]
+
+    def check_files(self) -> None:
+        """Read what this run will be judged by or shown beside: a damaged file ends it before its first test.
+
+        Raises:
+            BaselineError: A file is there but cannot be trusted.
+        """
+        _ = self.sources
+        _ = self._self_tested
+        for path in fusions.files_for(self.fusions_file.parent, self._onnxruntime).values():
+            fusions.read(path)
+        published.beside_baselines(self.run.settings.baselines)
+
+    @functools.cached_property
+    def unfinished(self) -> Unfinished:
+        """What this run has measured so far, and what an interrupted one left."""
+        return Unfinished(self.run.settings.state_dir / "unfinished" / self.run.device().slug)
+
+    def conditions(self, case: Case, builds: Mapping[str, Build]) -> Conditions:
+        """Return what has to be equal for an earlier measurement of a case to stand for a new one."""
+        request, catalog = self.run.request_of(case), self.run.catalog
+        return conditions_of(
+            request,
+            builds,
+            engine=catalog.engines.get(request.engine),
+            model=catalog.models.get(case.model),
+            machine=self.machine,
+            plan=timing_plan(whole=case.component == PIPELINE, device_kind=self.run.device().kind),
+            settings=self.run.settings,
+        )
+
+    @property
+    def machine(self) -> Mapping[str, Any]:
+        """Machine keys of a baseline that is recorded now."""
+        return {**self.run.device().machine, "pool": self.run.settings.pool}
+
+    def judge(self, measurement: Measurement, *, policy: Policy) -> tuple[Verdict, ...]:
+        """Judge a measurement against this device's baseline."""
+        stored, differences = self.sources.stored(measurement.case, self.machine)
+        return judge(measurement, stored, policy=policy, differences=differences)
+
+    def more_processes(self, measurement: Measurement, *, policy: Policy) -> int:
+        """Return how many more processes a measurement needs, while its verdict is open; 0 when it is settled."""
+        stored, differences = self.sources.stored(measurement.case, self.machine)
+        return more_processes(measurement, stored, policy=policy, differences=differences)
+
+    def policy(self, case: Case, overrides: Iterable[Override] = (), *, pairs: bool = False) -> Policy:
+        """Return how strictly this run judges a case, with tolerances of its own; `pairs` where it is timed in turns.
+
+        Self-tests of the machine may allow a lower limit on a CPU, and ask for a higher one on a GPU.
+        """
+        run, kind = self.run, self.run.device().kind
+        policy = Policy.of(run.settings, device_kind=kind, overrides=overrides, cases=self.cases)
+        pairs = pairs or run.settings.other is not None
+        return by_self_tests(policy, case, self._self_tested.values(), pairs=pairs)
+
+    @functools.cached_property
+    def _self_tested(self) -> Mapping[str, SelfTests]:
+        """What they were when this run began: read once, and not for every case."""
+        return self.self_tests.cases()
+
+    @functools.cached_property
+    def self_tests(self) -> Archive:
+        """What self-tests of this machine measured."""
+        return Archive(self.run.settings, slug=self.run.device().slug, machine=self.machine)
+
+    def close(self) -> None:
+        """Remove the scratch folder."""
+        if self._scratch is not None:
+            self._scratch.cleanup()

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny_model import make_catalog
+
+from pytest_sdperf import builtins
+from pytest_sdperf.builds.builder import Builder
+from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.core.catalog import Catalog, Registrar
+from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError, WeightsError
+from pytest_sdperf.core.settings import Selection, Settings
+from pytest_sdperf.core.values import Workload
+from pytest_sdperf.models import sd15
+
+# The exporter of torch warns about its own future.
+pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
+WORKLOAD = Workload(1, 128, 128, 4, "pndm")
+
+
+def _builder(folder: Path, *, weights="random", in_process=True, catalog: Catalog | None = None):
+    said: list[str] = []
+    settings = Settings(
+        cache_dir=folder, in_process=in_process, build_timeout_s=300, selection=Selection(weights=weights)
+    )
+    cache = Cache(folder, size_bytes=10**9, say=said.append)
+    return Builder(catalog or make_catalog(), settings, cache, say=said.append), said
+
+
+def _build(builder, optimization="fp16", **changes):
+    options = {
+        "fuser": "ort", "exporter": "dynamo", "opset": 18, "shapes": "static", "workload": WORKLOAD, "consumes": "onnx"
+    }  # fmt: skip
+    return builder.build("tiny", "unet", optimization=optimization, **{**options, **changes})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def built(folder):
+    builder, said = _builder(folder)
+    return _build(builder, "fp32"), _build(builder, "fp16"), said
+
+
+def test_rungs_share_weights_and_export(folder, built):
+    raw, half, said = built
+    assert said == [
+        "drawing the weights of tiny unet",
+        "exporting tiny unet to ONNX (dynamo, opset 18)",
+        "checking the graph of tiny unet",
+        "optimizing unet with the fuser ort (fp32+fp16)",
+        "checking the optimized graph of unet",
+    ]
+    assert (raw.kind, raw.floating, half.kind, half.floating) == ("onnx", "float32", "onnx", "float16")
+    assert raw.path.name == half.path.name == "model.onnx"
+    assert raw.path.is_file()
+    assert raw.graph_hash != half.graph_hash
+    assert 0 < half.size_bytes < raw.size_bytes
+    assert [(step.name, step.now) for step in half.steps] == [
+        ("weights", False),
+        ("export", False),
+        ("fuse-ort", False),
+    ]  # nobody named the run
+    assert raw.steps == half.steps[:2]
+    assert all(step.seconds > 0 for step in half.steps)
+    # The kernel counts processor time in hundredths of a second, and drawing so few weights takes less.
+    assert all(step.cpu_seconds > 0 for step in half.steps[1:])
+    assert raw.counts["::LayerNormalization"] == 6
+    assert not list(folder.rglob("stderr.txt"))
+
+
+def test_real_build_holds_what_the_module_lets_expect(folder, built):
+    builder, _ = _builder(folder)
+    expected = builder.expected_counts("tiny", "unet", "fp16")
+    assert expected == {"::LayerNormalization": 1, "com.microsoft::SkipLayerNormalization": 5}
+    assert {op: built[1].counts[op] for op in expected} == expected
+    assert builder.expected_counts("tiny", "unet", "fp32") == {}
+
+
+def test_what_the_model_declares_as_float32_stays_so_in_half_precision(built):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(built[1].path), providers=["CPUExecutionProvider"])
+    kinds = {value.name: value.type for value in (*session.get_inputs(), *session.get_outputs())}
+    assert kinds == {
+        "sample": "tensor(float16)", "timestep": "tensor(float)", "out_sample": "tensor(float16)"
+    }  # fmt: skip
+
+
+def test_second_run_builds_nothing(folder, built):
+    builder, said = _builder(folder)
+    assert (_build(builder, "fp32"), _build(builder, "fp16")) == built[:2]
+    assert said == []
+
+
+def test_steps_scheduler_and_batch_size_of_other_builds_do_not_matter(folder, built):
+    builder, said = _builder(folder)
+    other = dataclasses.replace(WORKLOAD, steps=50, scheduler="euler")
+    assert _build(builder, "fp16", workload=other) == built[1]
+    assert said == []
+
+
+def test_a_tampered_artifact_is_built_again(folder, built):
+    data = built[1].path.with_name("model.onnx.data")
+    content = bytearray(data.read_bytes())
+    content[0] ^= 1
+    data.write_bytes(content)
+    builder, said = _builder(folder)
+    assert dataclasses.replace(_build(builder, "fp16"), steps=()) == dataclasses.replace(built[1], steps=())
+    assert said == [
+        f"cache entry {built[1].key} is damaged (model.onnx.data has another hash than recorded); it is built again",
+        "optimizing unet with the fuser ort (fp32+fp16)",
+        "checking the optimized graph of unet",
+    ]
+
+
+def test_one_dynamic_build_serves_every_batch_size(folder):
+    builder, said = _builder(folder)
+    one = _build(builder, "fp32", shapes="dynamic")
+    del said[:]
+    assert _build(builder, "fp32", shapes="dynamic", workload=Workload(8, 512, 512)) == one
+    assert said == []
+
+
+def test_an_engine_that_loads_modules_gets_weights_only(tmp_path):
+    builder, said = _builder(tmp_path)
+    build = _build(builder, "fp16", consumes="module")
+    assert said == ["drawing the weights of tiny unet"]
+    assert (build.kind, build.floating, build.path) == ("module", "float16", builder.weights("tiny", "unet"))
+    assert (build.counts, build.graph_hash) == ({}, "")
+
+
+def test_weights_of_a_folder(tmp_path):
+    (tmp_path / "w").mkdir()
+    builder, _ = _builder(tmp_path / "c", weights=str(tmp_path / "w"))
+    with pytest.raises(WeightsError, match="holds no unet"):
+        builder.weights("tiny", "unet")
+    drawn = _builder(tmp_path / "c")[0].weights("tiny", "unet")
+    (tmp_path / "w" / "unet").mkdir()
+    (tmp_path / "w" / "unet" / "diffusion_pytorch_model.safetensors").write_bytes(drawn.read_bytes())
+    assert builder.weights("tiny", "unet").read_bytes() == drawn.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"fuser": "orr"}, "unknown fuser 'orr'. Did you mean 'ort'? Known: native, ort."),
+        ({"exporter": "torch"}, "unknown exporter 'torch'. Did you mean 'torchscript'? Known: dynamo, torchscript."),
+        ({"shapes": "any"}, "shapes 'any' are not known. Choose one of: static, dynamic."),
+    ],
+)
+def test_unknown_choices(folder, built, changes, message):
+    with pytest.raises((UnknownNameError, OptionError)) as raised:
+        _build(_builder(folder)[0], **changes)
+    assert str(raised.value) == message
+
+
+def test_what_failed_is_not_tried_again_in_the_same_run(tmp_path):
+    (tmp_path / "source").mkdir()
+    builder, said = _builder(tmp_path / "cache", weights=str(tmp_path / "source"))
+    for _ in range(2):
+        with pytest.raises(WeightsError) as caught:
+            _build(builder)
+        assert str(caught.value) == f"{tmp_path / 'source'} holds no unet"
+    assert said == ["reading the weights of tiny unet"]
+
+
+def test_component_that_the_model_lacks(folder):
+    with pytest.raises(UnknownNameError) as raised:
+        _builder(folder)[0].expected_counts("tiny", "unnet", "fp16")
+    assert str(raised.value) == "unknown component of tiny 'unnet'. Did you mean 'unet'? Known: unet."
+
+
+def test_builds_in_a_process_of_its_own(tmp_path):
+    builder, said = _builder(tmp_path, in_process=False)
+    assert builder.weights("tiny", "unet").is_file()
+    assert said == ["drawing the weights of tiny unet"]
+    assert not list(tmp_path.rglob("stderr.txt"))
+
+
+def test_importing_the_builder_imports_no_heavy_library():
+    heavy = "{'torch', 'onnx', 'onnxruntime', 'diffusers', 'transformers', 'numpy', 'safetensors'}"
+    program = f"import sys, pytest_sdperf.builds.builder; print(sorted({heavy} & set(sys.modules)))"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_counts_of_the_real_topology_are_derived_and_reached(tmp_path):
+    catalog = make_catalog()
+    with catalog.owned_by(Registrar("thin_models", Path(__file__).parents[1] / "thin_models.py")):
+        for model in sd15.MODELS:
+            catalog.add_model(model)
+    builder, _ = _builder(tmp_path, in_process=False, catalog=catalog)
+    for component, expected in {
+        "text_encoder": {
+            "::LayerNormalization": 1,
+            "com.microsoft::QuickGelu": 12,
+            "com.microsoft::SkipLayerNormalization": 24,
+        },
+        "vae_decoder": {},
+        "unet": {"::LayerNormalization": 16, "com.microsoft::SkipLayerNormalization": 32, "com.microsoft::Gelu": 16},
+    }.items():
+        build = builder.build(
+            "sd15-thin", component, optimization="fp16", fuser="ort", exporter="dynamo", opset=18, shapes="static",
+            workload=WORKLOAD, consumes="onnx",
+        )  # fmt: skip
+        assert builder.expected_counts("sd15-thin", component, "fp16") == expected
+        # This optimizer does not know the form in which the exporter writes the Gelu of a GEGLU at opset 18.
+        reached = {op: nodes for op, nodes in expected.items() if op != "com.microsoft::Gelu"}
+        assert {op: build.counts[op] for op in reached} == reached
+        assert build.counts.get("com.microsoft::Gelu", 0) == 0
+
+
+def test_without_weights_graphs_are_built_and_nothing_else(tmp_path, built):
+    builder, said = _builder(tmp_path, weights="none")
+    build = _build(builder, "fp16", fuser="native")
+    assert said == [
+        "exporting tiny unet to ONNX (dynamo, opset 18)",
+        "checking the graph of tiny unet",
+        "optimizing unet with the fuser native (fp32+fp16)",
+        "checking the optimized graph of unet",
+    ]
+    assert {path.name.partition("-")[0] for path in (tmp_path / "entries").iterdir()} == {"export", "fuse"}
+    assert not list(tmp_path.rglob("*.data"))
+    assert build.size_bytes < 100_000
+    assert _build(builder, "fp32").graph_hash == built[0].graph_hash
+    expected = builder.expected_counts("tiny", "unet", "fp16")
+    assert {op: build.counts.get(op, 0) for op in expected} == expected
+
+
+def test_a_graph_without_weights_is_not_taken_for_one_with_weights(folder, built):
+    builder, said = _builder(folder, weights="none")
+    assert _build(builder, "fp32").key != built[0].key
+    assert said == ["exporting tiny unet to ONNX (dynamo, opset 18)", "checking the graph of tiny unet"]
+    assert _build(_builder(folder)[0], "fp32") == built[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"consumes": "module"},
+            (
+                "--sdperf-weights=none builds graphs without weights, and weights were asked for. Leave "
+                "--sdperf-weights out, or only look at graphs."
+            ),
+        ),
+        (
+            {"fuser": "ort"},
+            (
+                "the optimizer of onnxruntime reads weights, and --sdperf-weights=none builds graphs without. Choose "
+                "the fuser native, or leave --sdperf-weights out."
+            ),
+        ),
+        (
+            {"exporter": "torchscript"},
+            "the exporter torchscript executes the module, which needs weights. Use the exporter dynamo.",
+        ),
+    ],
+)
+def test_what_needs_weights(tmp_path, changes, message):
+    with pytest.raises(SdperfError) as raised:
+        _build(_builder(tmp_path, weights="none")[0], **changes)
+    assert str(raised.value) == message
+
+
+@pytest.mark.slow
+def test_released_sizes_are_counted_without_weights(tmp_path):
+    catalog = Catalog()
+    with catalog.owned_by(Registrar("pytest_sdperf.builtins", Path(builtins.__file__))):
+        builtins.pytest_sdperf_register(catalog)
+    builder, _ = _builder(tmp_path, weights="none", in_process=False, catalog=catalog)
+    model = catalog.models.get("sd15")
+    for component in model.components:
+        for optimization in ("fp16", "nhwc-conv", catalog.ladder[-1]):
+            build = builder.build(
+                "sd15", component, optimization=optimization, fuser="native", exporter="dynamo", opset=18,
+                shapes="static", workload=Workload(1, 512, 512), consumes="onnx",
+            )  # fmt: skip
+            expected = builder.expected_counts("sd15", component, optimization)
+            assert {op: build.counts.get(op, 0) for op in expected} == expected
+            assert build.limits == ()
+            assert build.size_bytes < 5e6
+    assert not list(tmp_path.rglob("*.data"))

@@ -1,0 +1,63 @@
+"""What fixtures say about a test: one table that everything reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_sdperf.cases.axes import Axes
+from pytest_sdperf.cases.purposes import LOOKS, PURPOSES, of_fixtures
+from pytest_sdperf.plugin import fixtures
+
+PACKAGE = Path(fixtures.__file__).parents[2]
+names = st.frozensets(st.sampled_from(sorted(PURPOSES)))
+
+
+def test_every_fixture_has_one_purpose_and_nothing_else_has():
+    assert set(PURPOSES) == set(fixtures.__all__)
+
+
+def test_no_other_module_looks_at_the_names_of_fixtures():
+    """A second table would disagree with the first one some day."""
+    readers = {path.name for path in PACKAGE.rglob("*.py") if "fixtures_of" in path.read_text(encoding="utf-8")}
+    assert readers == {"items.py", "purposes.py"}
+
+
+@pytest.mark.parametrize(
+    ("used", "told", "timed", "measures"),
+    [
+        ({"sdperf_case", "sdperf_runner", "sdperf_bench"}, ("speed",), True, True),
+        ({"sdperf_case", "sdperf_runner", "sdperf_interleave"}, ("turns",), True, False),
+        ({"sdperf_case", "sdperf_runner", "sdperf_replay"}, ("replay",), False, False),
+        ({"sdperf_case", "sdperf_runner", "sdperf_drift"}, ("drift",), False, False),
+        ({"sdperf_case", "sdperf_runner", "sdperf_agree", "sdperf_bench"}, ("agreement", "speed"), True, True),
+        ({"sdperf_case", "sdperf_build", "sdperf_expected_counts", "sdperf_fused"}, ("counts",), False, False),
+        ({"sdperf_case", "sdperf_runner"}, ("run",), False, False),
+        ({"sdperf_case", "sdperf_build"}, ("build",), False, False),
+        ({"sdperf_case", "somebody_elses"}, ("build",), False, False),
+    ],
+)
+def test_a_test_is_for_what_its_fixtures_are_for(used, told, timed, measures):
+    purpose = of_fixtures(used)
+    assert (purpose.told, purpose.timed, purpose.measures) == (told, timed, measures)
+
+
+@given(names, names)
+def test_more_fixtures_are_never_for_less(some, others):
+    whole, parts = of_fixtures(some | others), (of_fixtures(some), of_fixtures(others))
+    assert whole == parts[0] | parts[1]
+    order = [None, *Axes]
+    assert order.index(whole.axes) == max(order.index(part.axes) for part in parts)
+    assert whole.looks == parts[0].looks | parts[1].looks
+    for field in ("builds", "executes", "needs_device", "timed"):
+        assert getattr(whole, field) == any(getattr(part, field) for part in parts)
+
+
+@pytest.mark.parametrize("purpose", PURPOSES.values())
+def test_what_runs_needs_its_device_and_what_is_timed_runs(purpose):
+    assert purpose.needs_device or not purpose.executes
+    assert purpose.executes or not purpose.timed
+    assert purpose.looks <= set(LOOKS)

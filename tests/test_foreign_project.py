@@ -154,8 +154,8 @@ def test_a_test_is_the_same_thing_by_either_spelling_of_its_fixtures(pytester, g
     pytester.makeconftest(
         SHORT
         + dedent("""
-        from pytest_sdperf.selection.items import case_of, uses_our_device
-        from pytest_sdperf.selection.purposes import measures, purpose_of
+        from pytest_sdperf.cases.items import case_of, uses_our_device
+        from pytest_sdperf.cases.purposes import measures, purpose_of
 
         def pytest_collection_finish(session):
             for item in session.items:

@@ -14,7 +14,7 @@ from pytest_sdperf.plugin.fixtures.measurements import BESIDE_OTHERS
 XDIST = ["xdist.plugin"]
 GPU = """
     from door_toys import ToyProbe
-    from pytest_sdperf.device import Device
+    from pytest_sdperf.core.device import Device
 
     def pytest_sdperf_register(catalog):
         catalog.add_device_probe(ToyProbe(Device("cuda", "NVIDIA A100-SXM4-40GB", "a100-sxm4-40gb", uuid="GPU-1")))
@@ -35,7 +35,7 @@ BARE = """
 TWO_CARDS = """
     import os
     from door_toys import ToyProbe
-    from pytest_sdperf.device import Device, Health
+    from pytest_sdperf.core.device import Device, Health
 
     class Probe(ToyProbe):
         def __init__(self, name, uuid, *, worker):
@@ -67,8 +67,8 @@ MEASURED = """
     import pytest
     from sample_values import measurement
 
-    from pytest_sdperf.fixtures import measurements
-    from pytest_sdperf.running.session import Session
+    from pytest_sdperf.plugin.fixtures import measurements
+    from pytest_sdperf.plugin.session import Session
 
     def tell(moment):
         with open("log", "a") as log:
@@ -358,7 +358,7 @@ def test_a_profile_of_the_project_is_an_engine(pytester, sdperf):
     )
     pytester.makepyfile(
         """
-        from pytest_sdperf.running.run import run_of
+        from pytest_sdperf.plugin.run import run_of
 
         def test_step(bench, request):
             asked = run_of(request.config).request_of(bench)
@@ -520,7 +520,7 @@ def test_the_cpu_may_be_named_in_any_case(pytester, sdperf, gpu):
     pytester.makeconftest(
         BARE
         + """
-    from pytest_sdperf.running.run import run_of
+    from pytest_sdperf.plugin.run import run_of
 
     def pytest_report_header(config):
         run = run_of(config)
@@ -537,7 +537,7 @@ def test_a_worker_of_xdist_uses_the_device_that_the_first_process_chose(pytester
     pytester.makeconftest(BARE + TWO_CARDS)
     pytester.makepyfile(
         """
-        from pytest_sdperf.running.session import session_of
+        from pytest_sdperf.plugin.session import session_of
 
         def test_step(bench, request):
             bench = session_of(request.config).workbench

@@ -235,7 +235,7 @@ def another_process(tmp_path):
     program = f"""
 import pathlib, sys, time
 sys.path[:] = {sys.path!r}
-from pytest_sdperf.building.cache import Cache
+from pytest_sdperf.builds.cache import Cache
 cache = Cache(pathlib.Path({str(tmp_path)!r}), size_bytes=10**6)
 cache.get_or_make("used", lambda folder: {{}})
 def build(folder):

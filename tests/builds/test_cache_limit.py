@@ -19,8 +19,8 @@ TESTS = """
 WITNESS = """
     from pathlib import Path
 
-    from pytest_sdperf.building.cache import Cache
-    from pytest_sdperf.files.disk import folder_bytes
+    from pytest_sdperf.builds.cache import Cache
+    from pytest_sdperf.core.files.disk import folder_bytes
 
     build, sizes, made = Cache._build, [], []
 

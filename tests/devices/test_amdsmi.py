@@ -257,7 +257,7 @@ LIBRARY_MISSING = (
 )
 ASK_IN_A_FRESH_PROCESS = """
 from pytest_sdperf.devices.amdsmi import AmdsmiProbe
-from pytest_sdperf.errors import DeviceMissingError
+from pytest_sdperf.core.errors import DeviceMissingError
 try:
     print(AmdsmiProbe().find())
 except DeviceMissingError as error:

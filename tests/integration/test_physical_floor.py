@@ -10,8 +10,8 @@ CONFTEST = '''
 
     import numpy as np
 
-    from pytest_sdperf.contracts import Engine, Runner
-    from pytest_sdperf.device import Device, DeviceProbe, Health
+    from pytest_sdperf.core.contracts import Engine, Runner
+    from pytest_sdperf.core.device import Device, DeviceProbe, Health
 
     MB = 2**20
 

@@ -14,7 +14,7 @@ XDIST = ["xdist.plugin"]
 # Device time without a device: the samples are given, what pytest-benchmark makes of them is tested.
 CONFTEST = """
     import pytest
-    from pytest_sdperf.hooks import benchmark_bridge
+    from pytest_sdperf.plugin import benchmark_bridge
 
     @pytest.fixture
     def sdperf_bench(sdperf_case, request):
@@ -24,7 +24,7 @@ CONFTEST = """
 """
 GPU = """
     from door_toys import ToyProbe
-    from pytest_sdperf.device import Device
+    from pytest_sdperf.core.device import Device
 
     def pytest_sdperf_register(catalog):
         device = Device("cuda", "NVIDIA {name}", "{slug}", uuid="GPU-1", machine={{"driver": "1"}})

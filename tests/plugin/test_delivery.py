@@ -17,12 +17,14 @@ PLAYED = """
     import pytest
     from sample_values import measurement
 
-    from pytest_sdperf.checking import agreement, precision, semantics
-    from pytest_sdperf.errors import NoReferenceError, OutOfMemoryError
-    from pytest_sdperf.fixtures import measurements
-    from pytest_sdperf.replay import repeats
-    from pytest_sdperf.running.session import Session
-    from pytest_sdperf.values.outcomes import Outcome, Verdict
+    from pytest_sdperf.checks.agreement import check as agreement
+    from pytest_sdperf.checks.precision import check as precision
+    from pytest_sdperf.checks.semantics import check as semantics
+    from pytest_sdperf.core.errors import NoReferenceError, OutOfMemoryError
+    from pytest_sdperf.plugin.fixtures import measurements
+    from pytest_sdperf.checks.replay import repeats
+    from pytest_sdperf.plugin.session import Session
+    from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
     def measure(runner, **_):
         none = {"first": None, "second": None, "source": ""}

@@ -49,9 +49,9 @@ MEASURED = """
     import pytest
     from sample_values import measurement
 
-    from pytest_sdperf.fixtures import measurements
-    from pytest_sdperf.machine.device_choice import worker_environment
-    from pytest_sdperf.running.session import Session, session_of
+    from pytest_sdperf.plugin.fixtures import measurements
+    from pytest_sdperf.devices.machine.device_choice import worker_environment
+    from pytest_sdperf.plugin.session import Session, session_of
 
     def measure(runner, *, processes, say, more):
         card = worker_environment(runner.workbench.device)["CUDA_VISIBLE_DEVICES"]
@@ -159,7 +159,7 @@ def test_what_another_worker_built_was_built_by_this_run(pytester, machine):
 
     import pytest
 
-    from pytest_sdperf.running.session import session_of
+    from pytest_sdperf.plugin.session import session_of
 
     @pytest.mark.parametrize("number", range(4))
     def test_build(request, number):

@@ -7,8 +7,8 @@ import pytest
 GPUS = """
     from door_toys import ToyEngine, ToyProbe
 
-    from pytest_sdperf.device import Device, DeviceProbe, Health
-    from pytest_sdperf.errors import DeviceMissingError
+    from pytest_sdperf.core.device import Device, DeviceProbe, Health
+    from pytest_sdperf.core.errors import DeviceMissingError
 
     CARDS = {"cuda": Device("cuda", "NVIDIA H200", "h200"), "rocm": Device("rocm", "AMD Instinct MI300X OAM", "mi300x")}
 

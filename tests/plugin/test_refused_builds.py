@@ -13,10 +13,10 @@ REFUSED = """
 
     import pytest
 
-    from pytest_sdperf import errors
-    from pytest_sdperf.building.builder import Builder
-    from pytest_sdperf.checking import agreement
-    from pytest_sdperf.running.session import Session
+    from pytest_sdperf.core import errors
+    from pytest_sdperf.builds.builder import Builder
+    from pytest_sdperf.checks.agreement import check as agreement
+    from pytest_sdperf.plugin.session import Session
 
     def refuse(self, *args, **_):
         kind = getattr(errors, os.environ["KIND"])
@@ -117,7 +117,7 @@ def test_what_the_test_expects_is_its_own(run, pytester):
         test_it="""
         import pytest
 
-        from pytest_sdperf.errors import BuildError
+        from pytest_sdperf.core.errors import BuildError
 
         def test_is_refused(runner):
             with pytest.raises(BuildError, match="group_norm"):

@@ -37,7 +37,7 @@ def test_every_plug_in_owns_what_it_registers(pytester, sdperf):
     pytester.makeconftest(
         """
         from door_toys import ToyEngine
-        from pytest_sdperf.running.run import run_of
+        from pytest_sdperf.plugin.run import run_of
 
         def pytest_sdperf_register(catalog):
             catalog.add_engine(ToyEngine("acme"))

@@ -250,7 +250,7 @@ def test_processes_of_one_device_are_not_spread(run):
 
 CARD = """
     from door_toys import ToyProbe
-    from pytest_sdperf.device import Device
+    from pytest_sdperf.core.device import Device
 
     def pytest_sdperf_register(catalog):
         catalog.add_device_probe(ToyProbe(Device("cuda", "Toy GPU", "toy-gpu")))
@@ -316,8 +316,8 @@ def test_resolutions_in_turns_are_judged_by_what_was_shown_of_pairs(sdperf, pyte
         from types import SimpleNamespace
 
         import pytest
-        from pytest_sdperf.fixtures import replays
-        from pytest_sdperf.values.replays import Interleaving
+        from pytest_sdperf.plugin.fixtures import replays
+        from pytest_sdperf.core.values.replays import Interleaving
 
         TIMES = (0.1, 0.1, 0.1, 0.1)
 

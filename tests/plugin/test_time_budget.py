@@ -20,13 +20,13 @@ PLAYED = """
     import pytest
     from sample_values import measurement
 
-    from pytest_sdperf import clock
-    from pytest_sdperf.hooks import time_budget
-    from pytest_sdperf.fixtures import measurements
-    from pytest_sdperf.planning.cost import Cost
-    from pytest_sdperf.planning.estimator import Estimator
-    from pytest_sdperf.planning.figures import Figure, estimate
-    from pytest_sdperf.running.session import Session
+    from pytest_sdperf.core import clock
+    from pytest_sdperf.plugin import time_budget
+    from pytest_sdperf.plugin.fixtures import measurements
+    from pytest_sdperf.plugin.plan.cost import Cost
+    from pytest_sdperf.plugin.plan.estimator import Estimator
+    from pytest_sdperf.plugin.plan.figures import Figure, estimate
+    from pytest_sdperf.plugin.session import Session
 
     def cost(self, wanted):
         costs = eval(os.environ["COSTS"])

@@ -32,8 +32,8 @@ PLAYED = """
     import pytest
     from sample_values import measurement
 
-    from pytest_sdperf.fixtures import measurements
-    from pytest_sdperf.running.session import Session
+    from pytest_sdperf.plugin.fixtures import measurements
+    from pytest_sdperf.plugin.session import Session
 
     def measure(runner, *, processes, say, more):
         name = f"{runner.case.optimization}-{runner.case.batch_size}"

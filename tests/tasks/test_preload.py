@@ -19,8 +19,8 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from pytest_sdperf import builtins
-from pytest_sdperf.catalog import Catalog
-from pytest_sdperf.sampling.phases import Silent
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.tasks.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, preload
 
 catalog = Catalog()

@@ -8,7 +8,7 @@ from pytest_sdperf.cases.options.command_line import add_options
 from pytest_sdperf.cases.options.flags import OPTIONS
 
 SHOW_BATCH_SIZES = """
-    from pytest_sdperf.running.run import run_of
+    from pytest_sdperf.plugin.run import run_of
 
     def pytest_report_header(config):
         settings = run_of(config).settings
@@ -113,7 +113,7 @@ def answered(pytester, sdperf):
         import pytest
 
         def pytest_configure(config):
-            from pytest_sdperf.options.answers import read_answers
+            from pytest_sdperf.cases.options.answers import read_answers
 
             told = {name: (answer.spelling, answer.text) for name, answer in read_answers(config, {}).items()}
             pytest.exit(json.dumps(told), returncode=7)

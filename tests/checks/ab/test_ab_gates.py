@@ -14,12 +14,12 @@ CONFTEST = """
     from door_toys import ToyProbe
     from sample_values import measurement
 
-    from pytest_sdperf.values.calibration import Calibration
-    from pytest_sdperf.device import Device
-    from pytest_sdperf.values.floor import Floor
-    from pytest_sdperf.fixtures import measurements
-    from pytest_sdperf.stats.pairs import Pairs
-    from pytest_sdperf.running.session import Session, session_of
+    from pytest_sdperf.core.values.calibration import Calibration
+    from pytest_sdperf.core.device import Device
+    from pytest_sdperf.core.values.floor import Floor
+    from pytest_sdperf.plugin.fixtures import measurements
+    from pytest_sdperf.core.stats.pairs import Pairs
+    from pytest_sdperf.plugin.session import Session, session_of
 
     GRAPH = {{"cuda_graph": {{"requested": True, "replayed": {replayed}}}}}
 

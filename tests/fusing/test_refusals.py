@@ -32,7 +32,7 @@ def test_no_name_stands_for_two_graphs():
 def reasons_in_the_code():
     """Every reason in a RefusalError, as a pattern: what is filled in can be anything."""
     package = Path(pytest_sdperf.__file__).parent
-    for path in [*package.glob("fusing/*.py"), *package.glob("optimizations/fusions/*.py")]:
+    for path in [*package.glob("fusing/*.py"), *package.glob("fusing/optimizations/fusions/*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "RefusalError":
                 text = node.args[0]

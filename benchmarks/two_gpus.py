@@ -88,9 +88,10 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("two-gpus"))
     parser.add_argument("arguments", nargs="*", default=list(USUAL))
     chosen = parser.parse_args()
-    chosen.folder.mkdir(parents=True, exist_ok=True)
     state = f"--sdperf-state-dir={chosen.folder.resolve() / 'state'}"
-    usual = [*(chosen.arguments or USUAL), state, f"--sdperf-baselines={chosen.folder.resolve() / 'baselines'}"]
+    baselines = chosen.folder.resolve() / "baselines"
+    baselines.mkdir(parents=True, exist_ok=True)
+    usual = [*(chosen.arguments or USUAL), state, f"--sdperf-baselines={baselines}"]
     alone = [
         measured(chosen.folder / f"alone-{place}.json", [*usual, f"--sdperf-gpu={place if chosen.gpus else 'cpu'}"])
         for place in range(max(chosen.gpus, 1))

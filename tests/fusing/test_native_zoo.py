@@ -369,9 +369,8 @@ QUICK_LAST = (
     ("torch-2.13/sd15-thin-text_encoder-dynamo-18-static-float16", "float16", 0),
     ("torch-2.13/sd21-thin-text_encoder-dynamo-18-static", "float16", 0),
 )
-# One graph of every family is compared in both types and at every size, those of sd15 at every rung; the others once,
-# at the last rung in float32, where less rounding hides what is wrong.
-EVERY_TYPE = {family(name): name for name in sorted(NAMES, key=lambda name: ("dynamic" in name, "dynamo-18" in name))}
+# One graph of every family is compared in both types, the others in float32, where less rounding hides what is wrong.
+BOTH_TYPES = {family(name): name for name in sorted(NAMES, key=lambda name: ("dynamic" in name, "dynamo-18" in name))}
 # Rungs that find nothing in a family add nothing.
 MATTERS = {
     "text": ("fp32", "fp16", "fmha", LAST),
@@ -381,15 +380,11 @@ MATTERS = {
 
 
 def slow_cases(name):
-    """Return (type, rung, size) of what is compared of a graph in the slow tests."""
+    """Return (type, rung, size) of what is compared of a whole graph in the slow tests."""
     if name.endswith("float16"):
         return [("float16", LAST, 0)]
-    if name not in EVERY_TYPE.values():
-        return [("float32", LAST, 0)]
-    rungs = next(rungs for part, rungs in MATTERS.items() if part in family(name))
-    each = [("float32", rung, 0) for rung in rungs] if "sd15" in name else [("float32", LAST, 0)]
-    sizes = range(1 if "static" in name else 2)
-    return [*each, *(("float16", LAST, size) for size in sizes)]
+    both = [("float16", LAST, 0 if "static" in name else 1)] if name in BOTH_TYPES.values() else []
+    return [("float32", LAST, 0), *both]
 
 
 def agreement_cases():

@@ -99,7 +99,5 @@ def test_memory_that_ran_out_while_building_is_no_value_of_the_engine(acme):
     model.write_text(model.read_text().replace("drawn = {}", "raise MemoryError"))
     result = acme.run()
     result.assert_outcomes(failed=1)
-    assert result.ret == 1
-    assert acme.failures() == [
-        "memory ran out while building (weights): MemoryError",
-    ]
+    assert result.ret == 10
+    assert acme.failures() == ["INVALID: Memory ran out while building (weights): MemoryError. [refused]"]

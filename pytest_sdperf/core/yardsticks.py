@@ -1,6 +1,6 @@
 """How far an optimized build may be from its reference, in errors of plain torch: the rule behind every limit.
 
-Plain numbers: `comparing.tensors` measures distances of numpy arrays by it, and `tracing.distances` those of tensors.
+Plain numbers: `agreement.tensors` measures distances of numpy arrays by it, and `tracing.distances` those of tensors.
 """
 
 from __future__ import annotations

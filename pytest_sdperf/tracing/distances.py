@@ -1,4 +1,4 @@
-"""Tensors against tensors, wherever they are: `comparing.tensors` for torch."""
+"""Tensors against tensors, wherever they are: `agreement.tensors` for torch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Correct before fast: what an engine computes against torch in higher precision.
 
 The tolerance is derived. Plain torch in the same floating type, against the same reference, is the yardstick; an
-optimized build may be at most `FACTOR` times as far away (`comparing`). Every tensor is first checked finite.
+optimized build may be at most `FACTOR` times as far away (`tensors`, `steps`, `picture`). Every tensor is first checked
+finite.
 """
 
 from __future__ import annotations

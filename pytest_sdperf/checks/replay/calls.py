@@ -110,7 +110,7 @@ def make_calls(runner: CaseRunner, calls: Sequence[Call]) -> Answers:
 
 
 def judged(runner: CaseRunner, calls: Sequence[Call], torch: Wanted, make: Callable[[Wanted], Replay]) -> Replay:
-    """Compare with torch: where a request is beyond a limit of one rounding, with several (`comparing.roundings`).
+    """Compare with torch: where a request is beyond a limit of one rounding, with several (`precision.roundings`).
 
     Args:
         runner: The case.

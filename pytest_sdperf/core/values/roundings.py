@@ -1,4 +1,4 @@
-"""What other roundings of a request's initial latents are called (`comparing.roundings` says what they are for)."""
+"""What other roundings of a request's initial latents are called (`precision.roundings` says what they are for)."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ import numpy as np
 import pytest
 
 from pytest_sdperf.core.labels import in_words
+from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.units import above_or_below, share
-from pytest_sdperf.devices.machine.device_choice import worker_environment
 from pytest_sdperf.engines.ort_cuda import provider_options
 
 HERE = Path(__file__).parent / "bare"

@@ -30,7 +30,7 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.pipelines.judging.latency import judge_latency
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.selftest.rates import Rate
+from pytest_sdperf.plugin.selftest.rates import Rate
 
 SLOWDOWNS = (0.0, 0.02, 0.03, 0.05, 0.10, 0.30)
 

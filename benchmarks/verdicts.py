@@ -16,9 +16,9 @@ import argparse
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.selftest.comparisons import PAIRS, Rule
-from pytest_sdperf.selftest.noise import ModelNoise
-from pytest_sdperf.selftest.power import Simulation
+from pytest_sdperf.plugin.selftest.comparisons import PAIRS, Rule
+from pytest_sdperf.plugin.selftest.noise import ModelNoise
+from pytest_sdperf.plugin.selftest.power import Simulation
 
 EFFECTS = (0.0, 0.02, 0.03, 0.05, 0.10)
 CASE = Case("sd15", "unet", "ort-cuda", "fp16")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_sdperf.images.shapes.scenes import Scene
+from pytest_sdperf.core.scenes import Scene
 
 TRAINING = Path(__file__).parent.parent / "training"
 if str(TRAINING) not in sys.path:

@@ -7,10 +7,10 @@ import math
 import random
 
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.selftest.noise import ModelNoise
-from pytest_sdperf.selftest.records import SelfTestRun, SelfTests, key_of
-from pytest_sdperf.selftest.rows import rows_of
-from pytest_sdperf.selftest.schedule import slowdowns
+from pytest_sdperf.plugin.selftest.noise import ModelNoise
+from pytest_sdperf.plugin.selftest.records import SelfTestRun, SelfTests, key_of
+from pytest_sdperf.plugin.selftest.rows import rows_of
+from pytest_sdperf.plugin.selftest.schedule import slowdowns
 
 GPU_CASE = Case("sd15", "unet", "ort-cuda", "bias-add")
 CPU_CASE = Case("sd15-thin", "unet", "ort-cpu", "fp16", height=128, width=128)

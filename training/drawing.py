@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pytest_sdperf.images.shapes.scenes import BACKGROUNDS, COLOURS, CROSS_ARM, IMAGE_SIZE, RADII, SHAPES, Scene
+from pytest_sdperf.core.scenes import BACKGROUNDS, COLOURS, CROSS_ARM, IMAGE_SIZE, RADII, SHAPES, Scene
 
 # Distance of the two centres from that of the image, and how far each may be off.
 _APART = 33.0

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from pytest_sdperf.core.scenes import PROMPT_COUNT, Scene, prompt_scenes
 from pytest_sdperf.core.values import Workload
-from pytest_sdperf.images.shapes.scenes import PROMPT_COUNT, Scene, prompt_scenes
 from pytest_sdperf.models.shapes import SHAPES
 from pytest_sdperf.tasks.request.text_to_image import TextToImage, draw_noise
 
@@ -82,7 +82,7 @@ def _call(module: torch.nn.Module, component: str) -> Any:
 
 def examine(scenes: Sequence[Scene], images: Images) -> dict[str, Any]:
     """Return the share of images that are right, their mean clearness and what is wrong how often."""
-    from pytest_sdperf.images.shapes.scoring import score
+    from pytest_sdperf.checks.semantics.scoring import score
 
     scores = [score(scene, image) for scene, image in zip(scenes, images, strict=True)]
     return {

@@ -16,9 +16,9 @@ from diffusers import StableDiffusionPipeline
 
 from pytest_sdperf.builds.fingerprint import library_versions
 from pytest_sdperf.builds.weights_identity import weights_identity
-from pytest_sdperf.images.shapes.expected import FILE
-from pytest_sdperf.images.shapes.scenes import PROMPT_COUNT, prompt_scenes
-from pytest_sdperf.images.shapes.scoring import Score, score
+from pytest_sdperf.checks.semantics.expected import FILE
+from pytest_sdperf.checks.semantics.scoring import Score, score
+from pytest_sdperf.core.scenes import PROMPT_COUNT, prompt_scenes
 from pytest_sdperf.models.shapes import SHAPES
 from pytest_sdperf.tasks.request.text_to_image import draw_noise
 

@@ -52,7 +52,7 @@ class Training:
         from drawing import SceneTable
         from exporting import Modules, read_folder
 
-        from pytest_sdperf.images.shapes.scenes import all_scenes, prompt_scenes
+        from pytest_sdperf.core.scenes import all_scenes, prompt_scenes
 
         torch.manual_seed(chosen.seed)
         torch.set_float32_matmul_precision("high")
@@ -108,7 +108,7 @@ class Training:
         from drawing import SceneTable, draw
         from examining import write_sheet
 
-        from pytest_sdperf.images.shapes.scenes import prompt_scenes
+        from pytest_sdperf.core.scenes import prompt_scenes
 
         scenes = prompt_scenes(self.options.prompts)
         drawn = draw(SceneTable.of(scenes, self.options.device))
@@ -165,7 +165,7 @@ class Training:
         import numpy as np
         from examining import draw_prompts, pixels, write_sheet
 
-        from pytest_sdperf.images.shapes.scenes import prompt_scenes
+        from pytest_sdperf.core.scenes import prompt_scenes
 
         count, on_gpu = self.options.prompts, self.options.device != "cpu"
         for scale in _GUIDANCE_SCALES:

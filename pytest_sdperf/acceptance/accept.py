@@ -20,8 +20,8 @@ from pytest_sdperf.checks.pipelines.tables.stored import change, told
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.doubts import doubt
 from pytest_sdperf.checks.reporting.gates import LEVELS
+from pytest_sdperf.core.machine.health import differing_keys
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.devices.machine.health import differing_keys
 
 
 @dataclass(frozen=True)

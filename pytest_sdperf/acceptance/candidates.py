@@ -17,8 +17,8 @@ from pytest_sdperf.baselines.files import rounded, update
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of, read
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.gates import concerns, failed_gates
+from pytest_sdperf.core.machine.health import differing_keys
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.devices.machine.health import differing_keys
 
 
 @dataclass(frozen=True)

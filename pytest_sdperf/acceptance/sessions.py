@@ -12,9 +12,9 @@ from pytest_sdperf.baselines.stored import DRIVER, Machine, Session, StoredCase
 from pytest_sdperf.checks.pipelines.judging.latency import BASELINE_SHARED
 from pytest_sdperf.checks.pipelines.judging.memory import DRAWN
 from pytest_sdperf.checks.reporting.gates import LEVELS
+from pytest_sdperf.core.machine.health import clocks_locked
 from pytest_sdperf.core.values import Case, Failure, Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
-from pytest_sdperf.devices.machine.health import clocks_locked
 
 CHANGING = frozenset({Outcome.IMPROVED, Outcome.REGRESSED})
 Driver = str | int | float | None

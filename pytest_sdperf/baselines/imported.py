@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_sdperf.baselines.published import SCHEMA, Cell, Document, Published, Row, Table
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
-from pytest_sdperf.devices.machine.gpu_facts import load_gpus
+from pytest_sdperf.core.machine.gpu_facts import load_gpus
 
 # What onnxruntime's benchmark.py calls the models of this suite.
 ORT_MODELS = {"stable-diffusion-v1-5": "sd15", "stable-diffusion-2-1": "sd21", "stable-diffusion-xl": "sdxl"}

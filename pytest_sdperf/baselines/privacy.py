@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_sdperf.core.errors import SdperfError
-from pytest_sdperf.devices.machine.gpu_facts import load_gpus
+from pytest_sdperf.core.machine.gpu_facts import load_gpus
 
 UUID = re.compile(r"(?i)(?:GPU-|MIG-)?\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 # Where a path begins: after nothing that belongs to one; after the letter of a flag (`-I/home/me`), or a scheme.

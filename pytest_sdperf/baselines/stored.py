@@ -13,10 +13,10 @@ import msgspec
 from pytest_sdperf.baselines.facts import check_facts
 from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.files import strict_json
+from pytest_sdperf.core.machine.health import differing_keys
 from pytest_sdperf.core.values import Case, Sample
 from pytest_sdperf.core.values.artifact import Artifact, Step
 from pytest_sdperf.core.values.calibration import Calibration
-from pytest_sdperf.devices.machine.health import differing_keys
 
 SCHEMA = 1
 SESSIONS_KEPT = 10

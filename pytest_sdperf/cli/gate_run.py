@@ -17,8 +17,8 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.gates import JUDGED_ALONE
 from pytest_sdperf.checks.reporting.line import Line
 from pytest_sdperf.core.errors import ResultsError
+from pytest_sdperf.core.machine.gpu_facts import load_gpus
 from pytest_sdperf.core.settings import FAIL_ON
-from pytest_sdperf.devices.machine.gpu_facts import load_gpus
 from pytest_sdperf.report.judged import why_nothing
 from pytest_sdperf.report.markdown import markdown_text
 from pytest_sdperf.report.results import SavedResults

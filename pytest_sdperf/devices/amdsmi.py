@@ -15,10 +15,10 @@ from typing import Any
 
 from pytest_sdperf.core.device import ClockCommands, Device, DeviceProbe, Health
 from pytest_sdperf.core.errors import DeviceMissingError
+from pytest_sdperf.core.machine.gpu_facts import GpuTable, load_gpus, to_slug
 from pytest_sdperf.devices._amdsmi_queries import COMPUTE_FILE, AmdsmiQueries
 from pytest_sdperf.devices._sharing import foreign_memory
 from pytest_sdperf.devices._visible import visible
-from pytest_sdperf.devices.machine.gpu_facts import GpuTable, load_gpus, to_slug
 
 _RECORDED = ("package power limit",)
 _START_ERRORS = {

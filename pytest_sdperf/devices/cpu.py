@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_sdperf.core.device import Device, DeviceProbe, Health
 from pytest_sdperf.core.errors import DeviceMissingError
-from pytest_sdperf.devices.machine.gpu_facts import to_slug
+from pytest_sdperf.core.machine.gpu_facts import to_slug
 
 _NOISE = re.compile(
     r"\((r|tm)\)|@.*$|\b\d+(st|nd|rd|th) gen\b|\bw(ith|/) radeon.*$|\b\S+-core\b|\b(cpu|processor|genuine)\b",

@@ -14,10 +14,10 @@ from typing import Any
 
 from pytest_sdperf.core.device import ClockCommands, Device, DeviceProbe, Health
 from pytest_sdperf.core.errors import DeviceMissingError
+from pytest_sdperf.core.machine.gpu_facts import GpuTable, load_gpus, to_slug
 from pytest_sdperf.devices._nvml_queries import COMPUTE_FILE, NvmlQueries
 from pytest_sdperf.devices._sharing import foreign_memory
 from pytest_sdperf.devices._visible import names_positions, visible
-from pytest_sdperf.devices.machine.gpu_facts import GpuTable, load_gpus, to_slug
 
 _UNFIT = {
     0x08: "hardware slowdown",

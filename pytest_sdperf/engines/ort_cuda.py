@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Runner
+from pytest_sdperf.core.cuda_kernels import without_kernels
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.interpreter import pip
 from pytest_sdperf.core.model import Model
 from pytest_sdperf.engines import _ort, _ort_install, _ort_memory, _ort_nvidia
-from pytest_sdperf.fusing.cuda_kernels import without_kernels
 
 # Value of the option -> bits of onnxruntime::contrib::attention::AttentionBackend
 # (contrib_ops/cpu/bert/attention_common.h). 0 is ONNX Runtime's own choice; where a bit cannot serve, it takes math.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import onnx_ir as ir
 
-from pytest_sdperf.fusing.cuda_kernels import HEAD_MULTIPLE, LARGEST_HEAD, SPLIT_GELU_HALVES
+from pytest_sdperf.core.cuda_kernels import HEAD_MULTIPLE, LARGEST_HEAD, SPLIT_GELU_HALVES
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_sdperf.images.shapes.scenes import IMAGE_SIZE, WORDS
+from pytest_sdperf.core.scenes import IMAGE_SIZE, WORDS
 from pytest_sdperf.models._components import TextEncoder, UNet, vae_halves
 from pytest_sdperf.models._released import CLIP_L, NARROW_VAE, SCHEDULER_V, UNET, VAE
 from pytest_sdperf.models._stable_diffusion import StableDiffusion
@@ -48,7 +48,7 @@ SHAPES = StableDiffusion(
     scheduler="ddim",
     guidance_scale=3.0,
     thin=True,
-    trained=Path(__file__).parent.parent / "images" / "shapes" / "trained",
+    trained=Path(__file__).parent / "shapes_trained",
 )
 
 MODELS = (SHAPES,)

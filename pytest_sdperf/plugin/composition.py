@@ -18,8 +18,8 @@ from pytest_sdperf.cases.options.tolerances import read_rules
 from pytest_sdperf.cases.registration import fill_catalog
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.machine.device_choice import asked_kind
 from pytest_sdperf.core.settings import Selection
-from pytest_sdperf.devices.machine.device_choice import asked_kind
 from pytest_sdperf.engines.given_pipeline import GivenPipelineEngine
 from pytest_sdperf.models.given_pipeline import given_model
 from pytest_sdperf.plugin.engine_fit import check_engines_fit

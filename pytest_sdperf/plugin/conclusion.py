@@ -19,8 +19,8 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.errors import BaselineError
+from pytest_sdperf.core.machine.gpu_facts import load_gpus
 from pytest_sdperf.core.tolerances import idle
-from pytest_sdperf.devices.machine.gpu_facts import load_gpus
 from pytest_sdperf.faults import known
 from pytest_sdperf.plugin.run_results import Results
 from pytest_sdperf.plugin.session import Session

@@ -13,8 +13,8 @@ from pytest_sdperf.builds.processes.signs_of_life import EVERY_S, SIGN
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.machine.device_choice import peers
 from pytest_sdperf.core.units import plural
-from pytest_sdperf.devices.machine.device_choice import peers
 from pytest_sdperf.plugin.run import CHOSEN, TOKEN, Run
 
 _CARDS, _LEFT_OUT, _DIST, _ELSEWHERE = "sdperf_gpus", "sdperf_left_out", "sdperf_dist", "sdperf_elsewhere"

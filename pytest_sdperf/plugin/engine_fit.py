@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.machine.device_choice import named_kind, survey
+from pytest_sdperf.core.machine.gpu_facts import VENDOR_NAMES
 from pytest_sdperf.core.settings import EngineRequest
-from pytest_sdperf.devices.machine.device_choice import named_kind, survey
-from pytest_sdperf.devices.machine.gpu_facts import VENDOR_NAMES
 from pytest_sdperf.plugin.run import Run
 
 

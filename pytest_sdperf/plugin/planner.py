@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_sdperf.core.errors import SdperfError
-from pytest_sdperf.devices.machine.device_choice import describe
+from pytest_sdperf.core.machine.device_choice import describe
 from pytest_sdperf.plugin.plan.estimator import Estimator
 from pytest_sdperf.plugin.plan.lines import Outlook, plan_lines
 from pytest_sdperf.plugin.plan.wanted import merged, reason_of_skip, wanted_of

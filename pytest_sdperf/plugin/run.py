@@ -22,12 +22,12 @@ from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.core.errors import DeviceMissingError, EngineMissingError, OptionError, SdperfError, WorkerError
 from pytest_sdperf.core.interpreter import pip
+from pytest_sdperf.core.machine.device_choice import Found, describe, find_device
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.tolerances import Rule
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.artifact import Built
-from pytest_sdperf.devices.machine.device_choice import Found, describe, find_device
 from pytest_sdperf.faults import known, planting
 from pytest_sdperf.plugin.commits import commit_of
 

@@ -17,17 +17,17 @@ from pytest_sdperf.checks.reporting.line import Line
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.errors import OptionError, SdperfError
 from pytest_sdperf.core.labels import in_words
+from pytest_sdperf.core.machine.device_choice import describe
 from pytest_sdperf.core.units import duration, plural
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.devices.machine.device_choice import describe
+from pytest_sdperf.plugin.selftest.findings import shortfalls
+from pytest_sdperf.plugin.selftest.limits import InForce, shown_for, with_limit
+from pytest_sdperf.plugin.selftest.measuring import Measured, measure_selftest
+from pytest_sdperf.plugin.selftest.records import Archive, SelfTestRun, SelfTests, with_run
+from pytest_sdperf.plugin.selftest.rows import rows_of
+from pytest_sdperf.plugin.selftest.schedule import GROUP
+from pytest_sdperf.plugin.selftest.table import selftest_lines
 from pytest_sdperf.plugin.session import Session, session_of
-from pytest_sdperf.selftest.findings import shortfalls
-from pytest_sdperf.selftest.limits import InForce, shown_for, with_limit
-from pytest_sdperf.selftest.measuring import Measured, measure_selftest
-from pytest_sdperf.selftest.records import Archive, SelfTestRun, SelfTests, with_run
-from pytest_sdperf.selftest.rows import rows_of
-from pytest_sdperf.selftest.schedule import GROUP
-from pytest_sdperf.selftest.table import selftest_lines
 
 NAME = "sdperf-selftester"
 # Without a time budget. On a GPU they take a few seconds each.

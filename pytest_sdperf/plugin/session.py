@@ -42,9 +42,9 @@ from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.outcomes import Verdict
 from pytest_sdperf.faults import planting
 from pytest_sdperf.plugin.run import Run
+from pytest_sdperf.plugin.selftest.limits import by_self_tests
+from pytest_sdperf.plugin.selftest.records import Archive, SelfTests
 from pytest_sdperf.plugin.unfinished import Conditions, Unfinished, conditions_of
-from pytest_sdperf.selftest.limits import by_self_tests
-from pytest_sdperf.selftest.records import Archive, SelfTests
 
 NAME = "sdperf-session"
 

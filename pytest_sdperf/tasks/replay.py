@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.core.components import IMAGE, PIPELINE
 from pytest_sdperf.core.contracts import Runner
 from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
+from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.values import Workload
 from pytest_sdperf.core.values.roundings import parse
-from pytest_sdperf.devices.machine import host_memory
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._kept import Held, on_host
 from pytest_sdperf.tasks._loading import loaded_component

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_sdperf.baselines import published
 from pytest_sdperf.core.errors import BaselineError
-from pytest_sdperf.devices.machine.gpu_facts import load_gpus
+from pytest_sdperf.core.machine.gpu_facts import load_gpus
 
 SEEDS = Path("/work/shared/seeds")
 FILES = published.load(published.folder())

@@ -18,10 +18,10 @@ from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.judging.memory import DRAWN
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.labels import engine_label
+from pytest_sdperf.core.machine.health import differing_keys
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Measurement, to_json
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.devices.machine.health import differing_keys
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
 

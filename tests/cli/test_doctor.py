@@ -15,7 +15,7 @@ from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.contracts import Requirement
 from pytest_sdperf.core.device import ClockCommands, Device, DeviceProbe
 from pytest_sdperf.core.errors import DeviceMissingError
-from pytest_sdperf.devices.machine.gpu_facts import load_gpus, to_slug
+from pytest_sdperf.core.machine.gpu_facts import load_gpus, to_slug
 from pytest_sdperf.fusing.optimizations import LADDER
 
 MANUAL = Path(__file__).parents[2] / "docs" / "engines.md"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from pytest_sdperf.core.device import Health
 from pytest_sdperf.core.errors import DeviceMissingError
+from pytest_sdperf.core.machine.health import readings, remarks, unfit
 from pytest_sdperf.devices.amdsmi import AmdsmiProbe
-from pytest_sdperf.devices.machine.health import readings, remarks, unfit
 from pytest_sdperf.devices.nvml import NvmlProbe
 from tests.devices import fake_amdsmi, fake_pynvml
 from tests.devices.fake_amdsmi import FakeAmdsmi

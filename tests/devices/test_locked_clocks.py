@@ -13,7 +13,7 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.watches import StateWatch
 from pytest_sdperf.core.device import Health
-from pytest_sdperf.devices.machine import health
+from pytest_sdperf.core.machine import health
 from tests.devices.fake_pynvml import Card
 
 BUSY, IDLE, LOCKED, CAPPED = 0x0, 0x1, 0x2, 0x4

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_sdperf.core.device import ClockCommands, Health
 from pytest_sdperf.core.errors import DeviceMissingError
-from pytest_sdperf.devices.machine.gpu_facts import GpuTable, load_gpus
+from pytest_sdperf.core.machine.gpu_facts import GpuTable, load_gpus
 from tests.devices.fake_pynvml import MIB, Card, Mig
 
 A = "GPU-aaaa1111-0000-0000-0000-000000000000"

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from pytest_sdperf.core.errors import DeviceMissingError
-from pytest_sdperf.devices.machine.gpu_facts import load_gpus
+from pytest_sdperf.core.machine.gpu_facts import load_gpus
 from pytest_sdperf.devices.nvml import NvmlProbe
 
 MIB = 2**20

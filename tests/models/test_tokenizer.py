@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from model_files import MODELS
 from transformers import CLIPTokenizer
 
-from pytest_sdperf.images.shapes.scenes import all_scenes
+from pytest_sdperf.core.scenes import all_scenes
 
 PROMPT = "a photo of an Astronaut riding a horse on mars, 4k"
 

@@ -50,7 +50,7 @@ MEASURED = """
     from sample_values import measurement
 
     from pytest_sdperf.plugin.fixtures import measurements
-    from pytest_sdperf.devices.machine.device_choice import worker_environment
+    from pytest_sdperf.core.machine.device_choice import worker_environment
     from pytest_sdperf.plugin.session import Session, session_of
 
     def measure(runner, *, processes, say, more):

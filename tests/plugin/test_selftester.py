@@ -15,10 +15,10 @@ from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Build, Failure, Measurement
 from pytest_sdperf.plugin import selftester
-from pytest_sdperf.selftest.measuring import Measured
-from pytest_sdperf.selftest.noise import ModelNoise
-from pytest_sdperf.selftest.power import Simulation
-from pytest_sdperf.selftest.records import Archive, Row, SelfTests, file_of, read
+from pytest_sdperf.plugin.selftest.measuring import Measured
+from pytest_sdperf.plugin.selftest.noise import ModelNoise
+from pytest_sdperf.plugin.selftest.power import Simulation
+from pytest_sdperf.plugin.selftest.records import Archive, Row, SelfTests, file_of, read
 
 FILES = ["--sdperf-cache-dir=cache", "--sdperf-state-dir=state"]
 TESTS = "def test_fast(runner, bench): raise AssertionError\ndef test_right(runner, agree): raise AssertionError"

@@ -212,7 +212,7 @@ def test_position_ids_and_masks_are_real(tmp_path):
 def test_a_unet_of_released_size_needs_no_memory_for_weights(tmp_path):
     program = (
         "import sys; from pathlib import Path\n"
-        "from pytest_sdperf import builtins; from pytest_sdperf.devices.machine import host_memory\n"
+        "from pytest_sdperf import builtins; from pytest_sdperf.core.machine import host_memory\n"
         "from pytest_sdperf.core.catalog import Catalog\n"
         "from pytest_sdperf.tasks import export; from pytest_sdperf.core.values import Workload\n"
         "catalog = Catalog(); builtins.pytest_sdperf_register(catalog)\n"

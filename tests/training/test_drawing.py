@@ -5,7 +5,7 @@ import pytest
 import torch
 from drawings import drawn, some_scenes
 
-from pytest_sdperf.images.shapes.scenes import BACKGROUNDS, COLOURS, RADII, SIZES, all_scenes
+from pytest_sdperf.core.scenes import BACKGROUNDS, COLOURS, RADII, SIZES, all_scenes
 
 SCENES = all_scenes()
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from drawings import TRAINING, drawn, some_scenes
 
-from pytest_sdperf.images.shapes.scenes import all_scenes
+from pytest_sdperf.core.scenes import all_scenes
 
 
 def train(folder: Path, *options: str) -> str:

@@ -19,9 +19,9 @@ from pytest_sdperf.core.contracts import Engine, Model
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.files.arrays import digest_of, load_arrays, save_arrays
 from pytest_sdperf.core.labels import in_words
+from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.settings import EngineRequest
 from pytest_sdperf.core.values import Build, Case, to_json
-from pytest_sdperf.devices.machine.device_choice import worker_environment
 from pytest_sdperf.faults import planting
 
 if TYPE_CHECKING:

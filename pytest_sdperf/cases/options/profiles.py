@@ -23,7 +23,7 @@ from typing import Any
 from pytest_sdperf.cases.options.flags import BY_NAME
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.core.files import strict_json
-from pytest_sdperf.devices.machine.gpu_facts import VISIBILITY_VARIABLES
+from pytest_sdperf.core.machine.gpu_facts import VISIBILITY_VARIABLES
 
 ENGINES = "engines"
 TOLERANCES = "tool.sdperf.tolerances"

@@ -22,9 +22,9 @@ from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.ladder import parse_optimizations, unnamed
+from pytest_sdperf.core.scenes import PROMPT_COUNT
 from pytest_sdperf.core.schedulers import SCHEDULERS
 from pytest_sdperf.core.settings import FAIL_ON, MORE, EngineRequest, OtherSide, Selection, Settings
-from pytest_sdperf.images.shapes.scenes import PROMPT_COUNT
 
 FUSERS = ("native", "ort")
 EXPORTERS = ("dynamo", "torchscript")

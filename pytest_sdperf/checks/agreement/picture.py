@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.checks.agreement.tensors import compare
+from pytest_sdperf.checks.images.defects import find_defect, levels
+from pytest_sdperf.checks.images.similarity import errors
 from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.files.arrays import not_finite
 from pytest_sdperf.core.values.outcomes import Agreement
 from pytest_sdperf.core.yardsticks import FACTOR
-from pytest_sdperf.images.defects import find_defect, levels
-from pytest_sdperf.images.similarity import errors
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2
+from pytest_sdperf.checks.images.similarity import FLIP, SSIM, bound, spelled
 from pytest_sdperf.checks.precision.drift import DRIFT, ROUNDING
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.columns import INDENT, Row, batches_differ, case_label, column_lines
@@ -14,7 +15,6 @@ from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.interpreter import install_command
 from pytest_sdperf.core.units import share
 from pytest_sdperf.core.values.outcomes import Agreement
-from pytest_sdperf.images.similarity import FLIP, SSIM, bound, spelled
 
 _COLUMNS = ("error", "limit", "of limit")
 _PACKAGES = ("flip-evaluator", "pillow", "scikit-image")

@@ -6,10 +6,10 @@ import math
 
 from pytest_sdperf.checks.agreement.steps import first_beyond
 from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2
+from pytest_sdperf.checks.images.similarity import bound, spelled, value
 from pytest_sdperf.checks.precision.drift import DRIFT, ROUNDING
 from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.values.outcomes import Agreement
-from pytest_sdperf.images.similarity import bound, spelled, value
 
 
 def sentences(agreement: Agreement) -> str:

@@ -10,10 +10,10 @@ from pytest_sdperf.baselines.stored import DRIVER, StoredCase
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.words import capital, component, opening
 from pytest_sdperf.core.components import PIPELINE
+from pytest_sdperf.core.machine.health import clocks_locked
 from pytest_sdperf.core.units import digits, plural, seconds
 from pytest_sdperf.core.values import Failure, Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
-from pytest_sdperf.devices.machine.health import clocks_locked
 
 Differences = Mapping[str, tuple[Any, Any]]
 

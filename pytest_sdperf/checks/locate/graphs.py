@@ -18,11 +18,11 @@ from pytest_sdperf.checks.references.which import by_torch, floating_of
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.labels import in_words
+from pytest_sdperf.core.machine import host_memory
+from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values import Build, Case
 from pytest_sdperf.core.values.located import Located, Spot
 from pytest_sdperf.core.yardsticks import REFERENCE, exact_and_rough
-from pytest_sdperf.devices.machine import host_memory
-from pytest_sdperf.devices.machine.device_choice import worker_environment
 
 _COPIES = 8  # of every inner value: in three precisions, in other orders of axes, and while one is computed
 _OF_PIXELS = ("unet", "vae_decoder", "vae_encoder")  # what becomes smaller with the picture

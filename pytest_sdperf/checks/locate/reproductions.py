@@ -16,9 +16,9 @@ from typing import Any
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.checks.agreement.where import sentence
 from pytest_sdperf.checks.locate.question import Question
+from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.located import Located, Reproduction
-from pytest_sdperf.devices.machine.device_choice import worker_environment
 
 SCRIPT = "reproduce.py"
 SHOWN, GONE = 1, 0

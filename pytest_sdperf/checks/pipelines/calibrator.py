@@ -9,8 +9,8 @@ from pytest_sdperf.builds.execution.workbench import Workbench
 from pytest_sdperf.builds.processes.process import Event, run_task
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import SdperfError
+from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values.calibration import Calibration
-from pytest_sdperf.devices.machine.device_choice import worker_environment
 
 
 def calibrate(bench: Workbench, *, python: Path | None) -> Calibration | None:

@@ -16,10 +16,10 @@ from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
 from pytest_sdperf.checks.pipelines.watches import MemoryWatch, StateWatch, state_of
 from pytest_sdperf.core.device import Health
 from pytest_sdperf.core.errors import OutOfMemoryError, SdperfError, WorkerError
+from pytest_sdperf.core.machine import health
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Build, Failure, Measurement, Sample, finite, to_json
 from pytest_sdperf.core.values.artifact import Artifact, Step
-from pytest_sdperf.devices.machine import health
 from pytest_sdperf.tasks.sampling.timing import TimingPlan
 
 # Processes that have imported everything and wait for their turn; each holds the code of its libraries in memory.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pytest_sdperf.core.device import Device
+from pytest_sdperf.core.machine.gpu_facts import GpuTable, load_gpus
 from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.floor import MEASURED, SHEET, Floor, Part, Peaks, floor_of
-from pytest_sdperf.devices.machine.gpu_facts import GpuTable, load_gpus
 
 
 def sheet_of(device: Device, *, gpus: GpuTable | None = None) -> Peaks | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.checks.images.strips import Pair, save
 from pytest_sdperf.checks.precision.drift import drift_of_engine, drift_of_torch
 from pytest_sdperf.checks.precision.roundings import judged_by_several
 from pytest_sdperf.checks.references.derived import plain_runner
@@ -19,7 +20,6 @@ from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
 from pytest_sdperf.core.ladder import AS_IS
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Agreement
-from pytest_sdperf.images.strips import Pair, save
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.checks.agreement.ranges import origin_of, story
 from pytest_sdperf.checks.agreement.steps import agreement_of
 from pytest_sdperf.checks.agreement.tensors import yardstick_of
+from pytest_sdperf.checks.images.similarity import errors
 from pytest_sdperf.core.components import IMAGE, LATENTS
 from pytest_sdperf.core.files.arrays import not_finite
 from pytest_sdperf.core.values.outcomes import Agreement, Step
 from pytest_sdperf.core.yardsticks import HALF_UNIT, limit
-from pytest_sdperf.images.similarity import errors
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,9 +12,9 @@ from pytest_sdperf.checks.ab.measuring import Side, take_pairs
 from pytest_sdperf.checks.pipelines.measure import Watched, ready
 from pytest_sdperf.checks.replay.resolutions import calls_of
 from pytest_sdperf.core.components import PIPELINE
+from pytest_sdperf.core.machine import health
 from pytest_sdperf.core.values import Workload
 from pytest_sdperf.core.values.replays import Interleaving
-from pytest_sdperf.devices.machine import health
 
 TITLES = {"alone": "alone", "turns": "in turns"}
 SIDES = tuple(TITLES)

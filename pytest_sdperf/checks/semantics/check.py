@@ -12,12 +12,12 @@ from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions
 from pytest_sdperf.checks.references.plain_torch import pictures
 from pytest_sdperf.checks.references.which import check_by_torch
+from pytest_sdperf.checks.semantics.expected import Expected, Request, expected_of
+from pytest_sdperf.checks.semantics.scoring import Score, score, shift
+from pytest_sdperf.checks.semantics.windows import SHIFT_LIMIT, mean_window, share_window
 from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.scenes import Scene, prompt_scenes
 from pytest_sdperf.core.values.outcomes import ReferenceScores, Semantics, Window
-from pytest_sdperf.images.shapes.expected import Expected, Request, expected_of
-from pytest_sdperf.images.shapes.scenes import Scene, prompt_scenes
-from pytest_sdperf.images.shapes.scoring import Score, score, shift
-from pytest_sdperf.images.shapes.windows import SHIFT_LIMIT, mean_window, share_window
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pytest_sdperf.core.components import PIPELINE, component_floating, parts_of
 from pytest_sdperf.core.contracts import Engine, Model
 from pytest_sdperf.core.device import DeviceKind
+from pytest_sdperf.core.machine.gpu_facts import GpuFacts, load_gpus, to_slug
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.devices.machine.gpu_facts import GpuFacts, load_gpus, to_slug
 from pytest_sdperf.tasks.sampling.timing import TimingPlan
 
 BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}

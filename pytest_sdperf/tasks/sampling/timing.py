@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pytest_sdperf.core.clock import Clock, monotonic_s
+from pytest_sdperf.core.machine import host_memory
+from pytest_sdperf.core.machine.host_processor import watch_waiting
 from pytest_sdperf.core.values import Sample
-from pytest_sdperf.devices.machine import host_memory
-from pytest_sdperf.devices.machine.host_processor import watch_waiting
 from pytest_sdperf.tasks.sampling.instruments import instruments_of_worker
 from pytest_sdperf.tasks.sampling.phases import PhaseListener
 

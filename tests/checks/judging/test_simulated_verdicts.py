@@ -6,9 +6,9 @@ import pytest
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.selftest.comparisons import PAIRS, Rule
-from pytest_sdperf.selftest.noise import ModelNoise
-from pytest_sdperf.selftest.power import Simulation
+from pytest_sdperf.plugin.selftest.comparisons import PAIRS, Rule
+from pytest_sdperf.plugin.selftest.noise import ModelNoise
+from pytest_sdperf.plugin.selftest.power import Simulation
 
 # The noise that docs/verdicts.md states, and that of an H200.
 USUAL, QUIET = (0.01, 0.008, 0.02, 0.0), (0.002, 0.0028, 0.003, 0.0)

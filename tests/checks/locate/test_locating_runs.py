@@ -33,16 +33,16 @@ from pytest_sdperf.checks.agreement.check import agree
 from pytest_sdperf.checks.agreement.where import sentence
 from pytest_sdperf.checks.locate.locate import locate
 from pytest_sdperf.core.device import Device
+from pytest_sdperf.core.scenes import IMAGE_SIZE
 from pytest_sdperf.core.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.devices.cpu import CpuProbe
 from pytest_sdperf.faults import known
-from pytest_sdperf.images import shapes
-from pytest_sdperf.images.shapes.scenes import IMAGE_SIZE
+from pytest_sdperf.models.shapes import SHAPES
 
 pytestmark = pytest.mark.slow
 
-TRAINED = Path(shapes.__file__).parent / "trained"
+TRAINED = SHAPES.trained
 TEXT = Case(
     "shapes", "text_encoder", "ort-cpu", "fp32", fuser="native", exporter="dynamo", opset=18, shapes="static",
     weights="folder-0123", height=IMAGE_SIZE, width=IMAGE_SIZE,

@@ -13,10 +13,10 @@ from pytest_sdperf.builds.execution.given_pipeline import GivenPipelineRunner
 from pytest_sdperf.checks.locate import graphs, locate, rewriting
 from pytest_sdperf.checks.locate.question import Question
 from pytest_sdperf.core.errors import WorkerError
+from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import Build
 from pytest_sdperf.core.values.located import Located, Spot
-from pytest_sdperf.devices.machine import host_memory
 
 
 def found_of(runner, settings=None):

@@ -10,12 +10,12 @@ from drawings import drawn
 from scipy import ndimage
 
 from pytest_sdperf.checks.semantics.check import compare, compare_reference
+from pytest_sdperf.checks.semantics.expected import Expected, Request
 from pytest_sdperf.checks.semantics.judging import judge_semantics
+from pytest_sdperf.checks.semantics.scoring import score
+from pytest_sdperf.core.scenes import prompt_scenes
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.outcomes import Outcome, ReferenceScores, Semantics, Window
-from pytest_sdperf.images.shapes.expected import Expected, Request
-from pytest_sdperf.images.shapes.scenes import prompt_scenes
-from pytest_sdperf.images.shapes.scoring import score
 
 SCENES = prompt_scenes(24)
 GOOD = drawn(SCENES)

@@ -10,9 +10,9 @@ from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCas
 from pytest_sdperf.checks.pipelines.tables.stored import latency_s
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.labels import engine_label
+from pytest_sdperf.core.machine.gpu_facts import load_gpus
 from pytest_sdperf.core.units import MEGABYTE, plural
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.devices.machine.gpu_facts import load_gpus
 
 # What says that two cases do the same work; engine and optimization are what a reader compares.
 _SAME_WORK = ("model", "component", "batch_size", "height", "width", "steps", "scheduler")

@@ -1,1 +1,0 @@
-"""Scenes of two plain shapes: their captions, and what an image shows of them."""

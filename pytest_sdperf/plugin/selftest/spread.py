@@ -1,0 +1,85 @@
+"""How far a build is from itself on a GPU: no change that is smaller can mean anything there."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core.stats.pairs import compare
+from pytest_sdperf.core.units import plural
+from pytest_sdperf.plugin.selftest.records import SelfTestRun, SelfTests
+from pytest_sdperf.plugin.selftest.schedule import GROUP
+
+# One comparison in so many may be further apart.
+ONE_IN = 20
+# Of fewer comparisons nobody can tell what one in twenty is.
+FEWEST = 10
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far apart measurements of one build are.
+
+    Attributes:
+        effect: The relative change that one comparison in twenty exceeds.
+        text: What that rests on.
+    """
+
+    effect: float
+    text: str
+
+
+def spread_by(tested: SelfTests, *, processes: int, pairs: bool) -> Spread | None:
+    """Return how far the self-tests of one case found a build to be from itself; None if there were too few.
+
+    Sessions, or pairs, of as many processes as the first look at a verdict has.
+
+    Args:
+        tested: Of one machine.
+        processes: Of a session.
+        pairs: Whether processes that take turns are compared, and not sessions.
+    """
+    found = list(_pairs(tested.runs) if pairs else _sessions(tested.runs, processes))
+    if len(found) < FEWEST:
+        return None
+    effect = math.expm1(statistics.quantiles(found, n=ONE_IN, method="inclusive")[-1])
+    date, count = tested.runs[-1].date[:10], plural(len(found), "comparison")
+    return Spread(
+        effect, f"in its self-test of {date}, one in {ONE_IN} of {count} of one build with itself differed more"
+    )
+
+
+def with_spread(policy: Policy, found: Iterable[Spread | None]) -> Policy:
+    """Return a policy whose smallest effect is never under the widest spread that was measured."""
+    widest = max(filter(None, found), key=lambda one: one.effect, default=None)
+    return policy if widest is None else policy.never_under(widest.effect, because=widest.text)
+
+
+def _pairs(runs: Sequence[SelfTestRun]) -> Iterator[float]:
+    """Yield log-ratios of two pairs each: A B B A."""
+    for run in runs:
+        for a, b, other_b, other_a in _groups(run, GROUP):
+            yield abs(compare((a, other_a), (b, other_b)).log)
+
+
+def _sessions(runs: Sequence[SelfTestRun], processes: int) -> Iterator[float]:
+    """Yield log-ratios of sessions: of following runs of one build, whose days differ, or else of one run."""
+    medians = [[statistics.median(group) for group in _groups(run, processes)] for run in runs]
+    following = [
+        zip(medians[number], medians[number + 1], strict=False)
+        for number, (one, other) in enumerate(itertools.pairwise(runs))
+        if (one.subject, one.builds) == (other.subject, other.builds)
+    ]
+    inside = [zip(of_run[::2], of_run[1::2], strict=False) for of_run in medians]
+    for one, other in itertools.chain.from_iterable(following or inside):
+        yield abs(math.log(other / one))
+
+
+def _groups(run: SelfTestRun, count: int) -> Iterator[Sequence[float]]:
+    """Yield whole groups of processes in their order; none serves twice."""
+    times = run.plain_s
+    return (times[start : start + count] for start in range(0, len(times) - count + 1, count))

@@ -21,7 +21,7 @@ def failed(error: Exception, rungs: Mapping[str, Sequence[str]]) -> BuildError:
     fusion = _fusion(error)
     where = f" in its fusion {fusion}" if fusion else ""
     what = f"the optimizer of onnxruntime {onnxruntime.__version__} failed{where}: {type(error).__name__}: {error}"
-    return BuildError(f"{what.rstrip('.')}. {_advice(fusion, rungs)}")
+    return BuildError(f"{what.rstrip('. ')}. {_advice(fusion, rungs)}")
 
 
 def invalid(error: BuildError) -> BuildError:

@@ -387,11 +387,16 @@ def test_a_fusion_of_onnxruntime_that_fails_is_named_with_the_way_round_it(tmp_p
         warnings.simplefilter("ignore", ResourceWarning)
         del raised
         gc.collect()
-    assert text == (
-        f"the optimizer of onnxruntime {onnxruntime.__version__} failed in its fusion group_norm: ValueError: Raw data "
-        "size does not match tensor's size. Expected 256 bytes, but got 128 bytes. That is a fault of onnxruntime, not "
-        "of pytest_sdperf. Fuse the graph with --fuser=native, or leave that fusion out with "
-        "--optimization=all-group-norm."
+    what, said, advice = text.partition(". That is a fault of ")
+    # onnx's own sentence about 128 bytes for 256 is another one in 1.18, which ends in a full stop and a space.
+    upstream = what.removeprefix(
+        f"the optimizer of onnxruntime {onnxruntime.__version__} failed in its fusion group_norm: ValueError: "
+    )
+    assert "does not match tensor's size" in upstream
+    assert upstream == upstream.rstrip(". ") != what
+    assert f"{said}{advice}" == (
+        ". That is a fault of onnxruntime, not of pytest_sdperf. Fuse the graph with --fuser=native, or leave that "
+        "fusion out with --optimization=all-group-norm."
     )
 
 

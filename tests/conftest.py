@@ -6,10 +6,8 @@ from pathlib import Path
 from typing import Any
 
 # A run inside the process of a test must not be the first to load these: they load once, and a second time end the
-# process (onnx), damage its memory (ml_dtypes 0.5.4, which crashes some tests later), or raise errors of a class that
-# nobody catches (msgspec 0.19).
+# process (onnx) or damage its memory (ml_dtypes 0.5.4, which crashes some tests later).
 import ml_dtypes  # noqa: F401 - as above
-import msgspec  # noqa: F401 - as above
 import numpy  # noqa: F401, ICN001 - as above
 import onnx  # noqa: F401 - as above
 import pytest

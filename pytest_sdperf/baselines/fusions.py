@@ -124,7 +124,7 @@ def read(path: Path) -> dict[str, dict[str, int]]:
         return {}
     except OSError as error:
         raise BaselineError(f"cannot read file of fusion counts {path}: {error.strerror}. Make it readable.") from error
-    except ValueError as error:
+    except (ValueError, msgspec.ValidationError) as error:  # of older releases it is no ValueError
         raise BaselineError(
             f"file of fusion counts {path} is not valid: {error}. Nothing was written to it. Restore it from version "
             f"control, or move it away and record it again with --sdperf-update-baselines."

@@ -188,7 +188,7 @@ def read(path: Path) -> Published:
         published = msgspec.convert(strict_json.read(path), Published, strict=True)
     except OSError as error:
         raise BaselineError(f"cannot read published table {path}: {error.strerror}. Make it readable.") from error
-    except ValueError as error:
+    except (ValueError, msgspec.ValidationError) as error:  # of older releases it is no ValueError
         problem = str(error)
     else:
         problem = _problem(published)

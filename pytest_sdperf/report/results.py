@@ -107,7 +107,7 @@ def read_results(path: Path) -> SavedResults:
             for side, measurement in {"measurement": report.measurement, **pairs}.items():
                 place = f"$.reports[{number}].{side if side == 'measurement' else f'pairs.{side.lower()}'}.samples"
                 check_facts(measurement.samples if measurement is not None else (), place)
-    except ValueError as error:  # as what msgspec raises is
+    except (ValueError, msgspec.ValidationError) as error:  # of older releases it is no ValueError
         raise ResultsError(f"results {path} are not complete: {error}. {_WRITE_THEM}") from error
     return saved
 

@@ -128,7 +128,7 @@ def read(path: Path) -> SelfTestFile | None:
         found = msgspec.convert(strict_json.read(path), SelfTestFile, strict=True)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:  # what msgspec raises is a ValueError
+    except (OSError, ValueError, msgspec.ValidationError) as error:  # of older releases it is no ValueError
         raise BaselineError(
             f"file of self-tests {path} is not valid: {error}. Nothing was written to it. Restore it from version "
             f"control, or move it away and type --sdperf-selftest again."

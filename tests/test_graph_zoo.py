@@ -19,14 +19,13 @@ from pytest_sdperf.fusing.weightless import is_weightless
 
 SCRIPT = Path(__file__).parent / "regenerate_graphs.py"
 MODULE = re.compile(r"(down_blocks|up_blocks|layers)\.\d")
-# The others take their turn in the slow tests.
-QUICK = {
+# Every graph is computed in tests/fusing/test_native_zoo.py, too.
+RUN = {
     "torch-2.13/sd15-thin-text_encoder-dynamo-18-dynamic",
     "torch-2.13/sd15-thin-text_encoder-dynamo-18-static-float16",
     "torch-2.13/sd15-thin-unet-dynamo-18-dynamic",
     "torch-2.13/sd15-thin-vae_decoder-dynamo-23-static",
 }
-RUNS = [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in graph_zoo.NAMES]
 
 
 def missing(model):
@@ -104,7 +103,7 @@ def run(model, seed):
     return session.run(None, inputs)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", sorted(RUN))
 def test_graphs_run_with_drawn_weights(name):
     outputs = run(graph_zoo.load(name), 0)
     for array in outputs:
@@ -113,7 +112,7 @@ def test_graphs_run_with_drawn_weights(name):
         assert array.std() > 1e-3
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(QUICK) if "unet" not in name])
+@pytest.mark.parametrize("name", [name for name in sorted(RUN) if "unet" not in name])
 def test_equal_seeds_give_equal_models(name):
     model = graph_zoo.load(name)
     assert not is_weightless(model)

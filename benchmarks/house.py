@@ -1,4 +1,4 @@
-"""Count the house: rooms, floors and arrows of the package, its lines, and what a sample of modules imports.
+"""Count the house: rooms, floors and arrows of the package, and its lines.
 
     python benchmarks/house.py             # this tree
     python benchmarks/house.py --arrows    # and every pair of rooms that import each other, with the count

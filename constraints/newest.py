@@ -1,7 +1,7 @@
 """Run tests with the newest releases and say what broke, and which package did it. It never fails.
 
     .venv/bin/tox -e newest                        # every quick test, in another order and with other examples
-    .venv/bin/tox -e newest -- tests/plugin         # some of them
+    .venv/bin/tox -e newest -- tests/plugin        # some of them
 
 Where tests fail, each package that differs from `cpu.txt` is put back to the version there, one at a time, and what
 failed is run again: the package with which it passes is named.

@@ -10,6 +10,7 @@ from typing import Annotated, TypedDict
 
 import msgspec
 
+from pytest_sdperf.core.files import strict_json
 from pytest_sdperf.core.values import Sample
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -116,7 +117,7 @@ def check_facts(samples: Iterable[Sample], place: str) -> None:
     """
     for number, sample in enumerate(samples):
         try:
-            msgspec.convert(dict(sample.facts), Known, strict=True)
-        except msgspec.ValidationError as error:
+            strict_json.convert(dict(sample.facts), Known)
+        except ValueError as error:
             what, _, where = str(error).partition(" - at `$")
             raise ValueError(f"{what} - at `{place}[{number}].facts{where or '`'}") from None

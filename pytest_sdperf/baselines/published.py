@@ -185,10 +185,10 @@ def read(path: Path) -> Published:
         BaselineError: It is not valid, or cannot be read.
     """
     try:
-        published = msgspec.convert(strict_json.read(path), Published, strict=True)
+        published = strict_json.convert(strict_json.read(path), Published)
     except OSError as error:
         raise BaselineError(f"cannot read published table {path}: {error.strerror}. Make it readable.") from error
-    except (ValueError, msgspec.ValidationError) as error:  # of older releases it is no ValueError
+    except ValueError as error:
         problem = str(error)
     else:
         problem = _problem(published)

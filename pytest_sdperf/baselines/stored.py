@@ -209,8 +209,8 @@ def _check_samples(path: Path, place: str, session: Session) -> None:
 
 def _convert(path: Path, place: str, data: Any, kind: Any) -> Any:
     try:
-        return msgspec.convert(data, kind, strict=True)
-    except msgspec.ValidationError as error:
+        return strict_json.convert(data, kind)
+    except ValueError as error:
         what, _, where = str(error).partition(" - at `$")
         _refuse(path, f"is not a baseline: {what} - at `{place}{where or '`'}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 _DEEPEST = 64
 # A product of three such whole numbers is still less than the largest float.
@@ -13,6 +13,8 @@ _DIGITS = 100
 _SHOWN = 20
 _LARGE = re.compile(rf"[eE]\+?\d{{3}}|\d{{{_DIGITS + 1}}}")
 _PLAIN = (float, int, type(None))
+
+T = TypeVar("T")
 
 
 def text_of(path: Path) -> str:
@@ -121,3 +123,22 @@ def _step(name: str | int) -> str:
     if isinstance(name, int):
         return f"[{name}]"
     return f".{name}" if name.isidentifier() and name.isascii() else f"[{json.dumps(name)}]"
+
+
+def convert(data: Any, kind: type[T], *, strict: bool = True) -> T:
+    """Return what was read as a value of a type.
+
+    Args:
+        data: Of JSON.
+        kind: Such as a dataclass.
+        strict: Whether a text that spells a number is no number.
+
+    Raises:
+        ValueError: It is no such value; the message says what is wrong, and where.
+    """
+    import msgspec
+
+    try:
+        return msgspec.convert(data, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error  # which that of older releases is not

@@ -125,10 +125,10 @@ def read(path: Path) -> SelfTestFile | None:
         BaselineError: It cannot be read, or is not such a file.
     """
     try:
-        found = msgspec.convert(strict_json.read(path), SelfTestFile, strict=True)
+        found = strict_json.convert(strict_json.read(path), SelfTestFile)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, msgspec.ValidationError) as error:  # of older releases it is no ValueError
+    except (OSError, ValueError) as error:
         raise BaselineError(
             f"file of self-tests {path} is not valid: {error}. Nothing was written to it. Restore it from version "
             f"control, or move it away and type --sdperf-selftest again."

@@ -36,6 +36,7 @@ def project() -> dict[str, object]:
 
 
 @pytest.mark.skipif("TOX_ENV_NAME" not in os.environ, reason="this environment was not made by tox")
+@pytest.mark.skipif(os.environ.get("TOX_ENV_NAME") == "newest", reason="what is newest is what nobody pinned")
 def test_every_package_that_is_installed_is_pinned() -> None:
     pinned = pins(FOLDER / os.environ.get("SDPERF_TEST_CONSTRAINTS", "cpu.txt"))
     found = moved(pinned)

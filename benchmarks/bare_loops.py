@@ -7,7 +7,8 @@
 The loops (`bare/`) know nothing of this project: they are what a user of onnxruntime or diffusers would type. One runs
 before and one after our measurement, each in a process of its own, on the same file and the same inputs. Use enough
 work per call: on a GPU, torch at batch size 1 waits for the host, and two such loops do not agree with each other.
-Where the two differ by more than 2 % they are no yardstick, and the test is skipped; otherwise ours may be 5 % off.
+Where the two differ by more than 2 % nothing can be compared with them, and the test is skipped; otherwise ours may be
+5 % off.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ def command_of(runner, folder):
         config = folder / "config.json"
         config.write_text(json.dumps(runner.model.config("unet")), encoding="utf-8")
         place = "cpu" if on_cpu else "cuda"
-        command = [HERE / "torch_loop.py", config, build.path, inputs, build.floating, place]
+        command = [HERE / "torch_loop.py", config, build.path, inputs, build.dtype, place]
     else:
         given = engine.all_options(dict(runner.request.options))
-        options = provider_options(given, 0, floating=build.floating) if engine.name == "ort-cuda" else {}
+        options = provider_options(given, 0, dtype=build.dtype) if engine.name == "ort-cuda" else {}
         command = [HERE / "onnxruntime_loop.py", build.path, inputs, PROVIDERS[engine.name], json.dumps(options)]
     return [str(word) for word in (python, *command)]
 
@@ -101,7 +102,7 @@ def judge_by_loops(ours_ms, before_ms, after_ms, *, allowed):
     )
     if apart > AGREE:
         pytest.skip(
-            f"no yardstick: the bare loops before and after took {both}, {share(apart)} apart; ours {ours_ms:.3f} ms"
+            f"no comparison: the bare loops before and after took {both}, {share(apart)} apart; ours {ours_ms:.3f} ms"
         )
     if abs(ratio - 1) > allowed:
         pytest.fail(

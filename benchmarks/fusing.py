@@ -95,7 +95,7 @@ def compare(name: str, fusers: list[str], source: Path) -> None:
 
 
 def fuse_native(source: Path) -> dict[str, float]:
-    """Fuse with every rung of the ladder and save."""
+    """Fuse with every optimization of the ladder and save."""
     import onnx_ir as ir
 
     from pytest_sdperf.fusing.native import fuse
@@ -105,7 +105,12 @@ def fuse_native(source: Path) -> dict[str, float]:
     model = ir.load(source)
     before = len(model.graph)
     loaded, cpu = time.perf_counter(), time.process_time()
-    fuse(model, [fusion for rung in LADDER for fusion in rung.fusions()], to_float16=True, float32=["timestep"])
+    fuse(
+        model,
+        [fusion for optimization in LADDER for fusion in optimization.fusions()],
+        to_float16=True,
+        float32=["timestep"],
+    )
     done, cpu = time.perf_counter(), time.process_time() - cpu
     with tempfile.TemporaryDirectory(dir=source.parent.parent) as folder:
         ir.save(model, Path(folder) / "model.onnx", external_data="model.onnx.data")
@@ -125,7 +130,7 @@ def fuse_with_ort(source: Path) -> dict[str, float]:
     model = onnx.load(source)
     before = len(model.graph.node)
     loaded, cpu = time.perf_counter(), time.process_time()
-    options = fuse_ort.fusion_options("unet", [name for rung in LADDER for name in rung.ort_options])
+    options = fuse_ort.fusion_options("unet", [name for optimization in LADDER for name in optimization.ort_options])
     optimizer = UnetOnnxModel(model)
     optimizer.optimize(options)
     optimizer.convert_float_to_float16(keep_io_types=["timestep"])

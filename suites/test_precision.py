@@ -9,9 +9,9 @@ import pytest
 
 
 @pytest.mark.sdperf(components="pipeline", engines="torch", optimizations="fp32")
-@pytest.mark.parametrize("floating", ["float16", "bfloat16"])
-def test_torch_drifts_no_further_than_rounding_explains(runner, floating, drift):
-    drift(runner, floating)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_torch_drifts_no_further_than_rounding_explains(runner, dtype, drift):
+    drift(runner, dtype)
 
 
 @pytest.mark.sdperf(components="pipeline")

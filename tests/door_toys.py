@@ -1,4 +1,4 @@
-"""A third party's plug-ins: engines, models, rungs and a device without any vendor library behind them.
+"""A third party's plug-ins: engines, models, optimizations and a device without any vendor library behind them.
 
 Named as the built-ins are, so that the defaults of the command line apply. Loaded with `-p door_toys`.
 PYTEST_DONT_REWRITE: tests import it before that.
@@ -42,7 +42,7 @@ class ToyModel(Model):
     def example(self, component: str, workload: Workload, *, seed: int = 0) -> dict[str, Any]:
         return {}
 
-    def module(self, component: str, *, weights: Path | None, floating: str = "float32", device: str = "cpu") -> Any:
+    def module(self, component: str, *, weights: Path | None, dtype: str = "float32", device: str = "cpu") -> Any:
         raise NotImplementedError
 
     def draw_weights(self, component: str, path: Path, *, seed: int = 0) -> None:

@@ -83,7 +83,7 @@ class HalfEngine(TorchEngine):
 
     @contextlib.contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
-        build = dataclasses.replace(request.build, floating="float16")
+        build = dataclasses.replace(request.build, dtype="float16")
         with super().load(dataclasses.replace(request, build=build)) as runner:
             yield runner
 

@@ -50,12 +50,12 @@ class Entry:
     exporter: str
     opset: int
     shapes: str
-    floating: str = "float32"
+    dtype: str = "float32"
 
     @property
     def name(self) -> str:
         parts = [self.model, self.component, self.exporter, str(self.opset), self.shapes]
-        return "-".join(parts if self.floating == "float32" else [*parts, self.floating])
+        return "-".join(parts if self.dtype == "float32" else [*parts, self.dtype])
 
     @property
     def workload(self) -> Workload:
@@ -89,8 +89,8 @@ ENTRIES = (
     Entry("sd21-thin", "unet", "dynamo", 18, "dynamic"),
     Entry("sd21-thin", "text_encoder", "dynamo", 18, "static"),
     Entry("sdxl-refiner-thin", "unet", "dynamo", 18, "static"),
-    Entry("sd15-thin", "unet", "dynamo", 18, "static", floating="float16"),
-    Entry("sd15-thin", "text_encoder", "dynamo", 18, "static", floating="float16"),
+    Entry("sd15-thin", "unet", "dynamo", 18, "static", dtype="float16"),
+    Entry("sd15-thin", "text_encoder", "dynamo", 18, "static", dtype="float16"),
 )
 
 
@@ -117,9 +117,9 @@ class Half(Model):
         }
 
     def module(
-        self, component: str, *, weights: Path | None, floating: str = "float16", device: str = "cpu"
+        self, component: str, *, weights: Path | None, dtype: str = "float16", device: str = "cpu"
     ) -> torch.nn.Module:
-        return self.model.module(component, weights=weights, floating="float16", device=device)
+        return self.model.module(component, weights=weights, dtype="float16", device=device)
 
     def draw_weights(self, component: str, path: Path, *, seed: int = 0) -> None:
         self.model.draw_weights(component, path, seed=seed)
@@ -204,7 +204,7 @@ def _export(entry: Entry, folder: Path) -> Path:
 def _context(entry: Entry, out_dir: Path) -> TaskContext:
     catalog = Catalog()
     builtins.pytest_sdperf_register(catalog)
-    if entry.floating == "float16":
+    if entry.dtype == "float16":
         half = Catalog()
         half.add_model(Half(catalog.models.get(entry.model)))
         catalog = half

@@ -92,7 +92,7 @@ def test_the_third_command_of_the_readme_runs_its_example_in_an_empty_folder(sdp
     assert len(example.splitlines()) <= 10
     command, file, *options = shlex.split(blocks_of_the_readme("bash")[2])
     assert (command, file) == ("pytest", "test_mine.py")
-    ids = [f"at-{rung}{batch}" for rung in ("fp32", "fp16") for batch in ("", "-batch-2")]
+    ids = [f"at-{optimization}{batch}" for optimization in ("fp32", "fp16") for batch in ("", "-batch-2")]
     test = f"{file}::test_unet_is_right_and_fast"
     expected = [f"{test}[sd15-thin-unet-on-ort-cpu-{name}]" for name in ids]
     pytester.path.joinpath(file).write_text(example, encoding="utf-8")

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from given_folders import make_unet, write
+from external_folders import make_unet, write
 from onnx import TensorProto, helper
 
 from pytest_sdperf.builds.onnx_folder import OnnxFolder

@@ -97,9 +97,9 @@ def run(model, seed):
     inputs = {}
     for given in session.get_inputs():
         shape = [size if isinstance(size, int) else 2 if "batch" in size else 8 for size in given.shape]
-        floating = np.float16 if given.type == "tensor(float16)" else np.float32
+        dtype = np.float16 if given.type == "tensor(float16)" else np.float32
         integral = given.type == "tensor(int64)"
-        inputs[given.name] = rng.integers(1, 99, shape) if integral else rng.standard_normal(shape).astype(floating)
+        inputs[given.name] = rng.integers(1, 99, shape) if integral else rng.standard_normal(shape).astype(dtype)
     return session.run(None, inputs)
 
 

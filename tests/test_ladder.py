@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
-from pytest_sdperf.core.ladder import ends, floating, parse_optimizations, rungs, unnamed, without
+from pytest_sdperf.core.ladder import dtype_of, ends, optimizations, parse_optimizations, unnamed, without
 from pytest_sdperf.fusing.optimizations import LADDER as OPTIMIZATIONS
 
-LADDER = tuple(rung.name for rung in OPTIMIZATIONS)
-GRAMMAR = "A comma separates builds, a plus joins the rungs of one build, all-NAME leaves one rung out."
+LADDER = tuple(optimization.name for optimization in OPTIMIZATIONS)
+GRAMMAR = "A comma separates builds, a plus joins the optimizations of one build, all-NAME leaves one out."
 WITH_WORDS = "all, bias-add, bias-split-gelu, fmha, fp16, fp32, group-norm, ladder, nhwc-conv, packed-qkv"
 NAMES = "bias-add, bias-split-gelu, fmha, fp16, fp32, group-norm, nhwc-conv, packed-qkv"
 
@@ -18,7 +18,9 @@ def test_the_ladder_is_the_one_of_the_manual():
     assert LADDER == (
         "fp32", "fp16", "fmha", "nhwc-conv", "group-norm", "bias-split-gelu", "packed-qkv", "bias-add",
     )  # fmt: skip
-    assert [rung.position for rung in OPTIMIZATIONS] == sorted({rung.position for rung in OPTIMIZATIONS})
+    assert [optimization.position for optimization in OPTIMIZATIONS] == sorted(
+        {optimization.position for optimization in OPTIMIZATIONS}
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,9 +58,9 @@ def test_grammar(text, selections):
         ("bias-add", LADDER, "float16"),
     ],
 )
-def test_rungs_and_floating_type(selection, expected, dtype):
-    assert rungs(selection, LADDER) == expected
-    assert floating(selection, LADDER) == dtype
+def test_optimizations_and_dtype(selection, expected, dtype):
+    assert optimizations(selection, LADDER) == expected
+    assert dtype_of(selection, LADDER) == dtype
 
 
 @pytest.mark.parametrize(
@@ -91,17 +93,20 @@ def test_empty_names(text):
     )
 
 
-def test_a_rung_named_twice():
+def test_a_optimization_named_twice():
     with pytest.raises(OptionError) as raised:
         parse_optimizations("fp16+fmha+fp16", LADDER)
-    assert str(raised.value) == f"--optimization=fp16+fmha+fp16 names the rung 'fp16' twice in one build. {GRAMMAR}"
+    assert (
+        str(raised.value)
+        == f"--optimization=fp16+fmha+fp16 names the optimization 'fp16' twice in one build. {GRAMMAR}"
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("fp32,fmha", ()), ("ladder", LADDER), ("ladder, fmha ,all-fmha", tuple(r for r in LADDER if r != "fmha"))],
 )
-def test_rungs_that_nobody_named_are_there_because_of_the_ladder(text, expected):
+def test_optimizations_that_nobody_named_are_there_because_of_the_ladder(text, expected):
     assert unnamed(text, LADDER) == expected
 
 
@@ -134,13 +139,13 @@ def test_of_a_ladder_the_ends_that_fit_are_left_and_what_was_named(text, highest
         ("as-is", {"fmha"}, "as-is"),
     ],
 )
-def test_a_selection_without_some_rungs(selection, left_out, expected):
+def test_a_selection_without_some_optimizations(selection, left_out, expected):
     assert without(selection, left_out, LADDER) == expected
 
 
 def test_selection_from_another_ladder():
     with pytest.raises(UnknownNameError):
-        rungs("fmha", ("fp32", "fp16"))
+        optimizations("fmha", ("fp32", "fp16"))
 
 
 names = st.sampled_from(LADDER)
@@ -157,24 +162,26 @@ def test_canonical_form_is_a_fixed_point_without_repetition(text):
 
 
 @given(exact, st.randoms())
-def test_order_of_exact_rungs_does_not_matter(text, random):
+def test_order_of_exact_optimizations_does_not_matter(text, random):
     shuffled = text.split("+")
     random.shuffle(shuffled)
     assert parse_optimizations("+".join(shuffled), LADDER) == parse_optimizations(text, LADDER)
 
 
 @given(exact)
-def test_canonical_form_builds_the_rungs_that_were_named(text):
+def test_canonical_form_builds_the_optimizations_that_were_named(text):
     (selection,) = parse_optimizations(text, LADDER)
-    # The raw export adds nothing to a build of other rungs.
-    assert set(rungs(selection, LADDER)) - {"fp32"} == set(text.split("+")) - {"fp32"}
+    # The raw export adds nothing to a build of other optimizations.
+    assert set(optimizations(selection, LADDER)) - {"fp32"} == set(text.split("+")) - {"fp32"}
 
 
 @given(texts, st.sets(names))
 def test_what_is_left_out_is_all_that_is_left_out(text, left_out):
     for selection in parse_optimizations(text, LADDER):
         rest = without(selection, left_out, LADDER)
-        assert set(rungs(rest, LADDER)) - {"fp32"} == set(rungs(selection, LADDER)) - left_out - {"fp32"}
+        assert set(optimizations(rest, LADDER)) - {"fp32"} == set(optimizations(selection, LADDER)) - left_out - {
+            "fp32"
+        }
         assert parse_optimizations(rest, LADDER) == (rest,)
 
 
@@ -184,12 +191,12 @@ def test_any_text_is_understood_or_refused_with_a_message(text):
         selections = parse_optimizations(text, LADDER)
     except (OptionError, UnknownNameError):
         return
-    assert all(rungs(selection, LADDER) for selection in selections)
+    assert all(optimizations(selection, LADDER) for selection in selections)
 
 
-def test_a_graph_that_is_taken_as_it_is_has_no_rungs():
+def test_a_graph_that_is_taken_as_it_is_has_no_optimizations():
     assert parse_optimizations("as-is,fp16,as-is", LADDER, as_is=True) == ("as-is", "fp16")
-    assert rungs("as-is", LADDER) == ()
+    assert optimizations("as-is", LADDER) == ()
 
 
 def test_as_is_needs_a_graph_that_was_given():
@@ -197,6 +204,6 @@ def test_as_is_needs_a_graph_that_was_given():
         parse_optimizations("fp16,as-is", LADDER)
     assert str(raised.value) == (
         "--optimization=fp16,as-is: as-is takes a graph that was made elsewhere unchanged, and none is given. Name its "
-        "folder with --onnx-dir=FOLDER, or name rungs: fp32, fp16, fmha, nhwc-conv, group-norm, bias-split-gelu, "
-        "packed-qkv, bias-add, all, ladder."
+        "folder with --onnx-dir=FOLDER, or name optimizations: fp32, fp16, fmha, nhwc-conv, group-norm, "
+        "bias-split-gelu, packed-qkv, bias-add, all, ladder."
     )

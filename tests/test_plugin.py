@@ -6,7 +6,7 @@ import shlex
 import sys
 
 import pytest
-from given_folders import make_unet, write
+from external_folders import make_unet, write
 
 from pytest_sdperf import cli
 from pytest_sdperf.plugin.fixtures.measurements import BESIDE_OTHERS

@@ -55,7 +55,7 @@ class Broken(OrtCpuEngine):
             "ort-cpu: default_optimizations('cpu') is empty; nothing would run",
         ),
         (
-            {"supports": lambda rung: "it has no kernel"},
+            {"supports": lambda optimization: "it has no kernel"},
             "ort-cpu: 'fp32' is a default optimization, but supports() refuses it: it has no kernel",
         ),
         (

@@ -42,7 +42,7 @@ class TinyModel(Model):
         drawn = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
         return {"sample": drawn, "timestep": np.array(980.6, dtype=np.float32)}
 
-    def module(self, component: str, *, weights: Path | None, floating: str = "float32", device: str = "cpu") -> Any:
+    def module(self, component: str, *, weights: Path | None, dtype: str = "float32", device: str = "cpu") -> Any:
         import torch
 
         with torch.device("meta"):
@@ -51,7 +51,7 @@ class TinyModel(Model):
             from safetensors.torch import load_file
 
             module.load_state_dict(load_file(weights), assign=True)
-            module = module.to(device=device, dtype=getattr(torch, floating))
+            module = module.to(device=device, dtype=getattr(torch, dtype))
         return module
 
     def make(self) -> Any:
@@ -114,8 +114,8 @@ def make_module() -> Any:
 
 def pytest_sdperf_register(catalog: Catalog) -> None:
     catalog.add_model(TinyModel())
-    for rung in LADDER:
-        catalog.add_optimization(rung)
+    for optimization in LADDER:
+        catalog.add_optimization(optimization)
 
 
 def make_catalog() -> Catalog:

@@ -42,8 +42,8 @@ def pytest_sdperf_register(catalog: Catalog) -> None:
     catalog.add_engine(WrongOptimizer())
     for name in ("tiny-text", HIT):
         catalog.add_model(TinyText(name))
-    for rung in LADDER:
-        catalog.add_optimization(rung)
+    for optimization in LADDER:
+        catalog.add_optimization(optimization)
 
 
 def make_catalog() -> Catalog:

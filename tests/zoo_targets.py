@@ -16,26 +16,26 @@ from pytest_sdperf.fusing.expected.sites import remove_unused
 from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.models import sd15, sd21, sdxl
 
-RUNGS = {rung.name: rung for rung in LADDER}
+OPTIMIZATIONS = {optimization.name: optimization for optimization in LADDER}
 MODELS = {model.name: model for model in (*sd15.MODELS, *sd21.MODELS, *sdxl.MODELS)}
 WORKLOAD = Workload(2, 128, 192, 4, "pndm")
 
 
 def expected(name: str, selection: str) -> tuple[Any, Any]:
-    """Return what a selection of rungs must make of a graph: nodes by operator, and module paths by operator."""
-    module, rungs = _module_of(name), _rungs(selection)
-    counts = total_counts([(rung.expected(module), rung.takes_in) for rung in rungs])
-    return counts, total_sites([(rung.sites(module), rung.takes_in) for rung in rungs])
+    """Return what a selection must make of a graph: nodes by operator, and module paths by operator."""
+    module, optimizations = _module_of(name), _optimizations(selection)
+    counts = total_counts([(optimization.expected(module), optimization.takes_in) for optimization in optimizations])
+    return counts, total_sites([(optimization.sites(module), optimization.takes_in) for optimization in optimizations])
 
 
 def budgets(name: str, selection: str) -> dict[str, int]:
-    """Return how many operators of ONNX a selection of rungs may leave at most: nodes by operator."""
+    """Return how many operators of ONNX a selection of optimizations may leave at most: nodes by operator."""
     module = _module_of(name)
-    return total_budgets((rung.leaves(module), {}) for rung in _rungs(selection))
+    return total_budgets((optimization.leaves(module), {}) for optimization in _optimizations(selection))
 
 
-def _rungs(selection: str) -> list[Any]:
-    return [RUNGS[rung] for rung in ladder.rungs(selection, tuple(RUNGS))]
+def _optimizations(selection: str) -> list[Any]:
+    return [OPTIMIZATIONS[optimization] for optimization in ladder.optimizations(selection, tuple(OPTIMIZATIONS))]
 
 
 def _module_of(name: str) -> Any:

@@ -64,7 +64,7 @@ def _pipeline(folder: Path, written: Path, device: str) -> TextToImage:
         SHAPES.import_weights(name, folder, path)
         calls[name] = _call(SHAPES.module(name, weights=path, device=device), name)
     SHAPES.write_tokenizers(written, weights=folder)
-    return TextToImage(SHAPES, calls, tokenizers=written, floating="float32", device=device)
+    return TextToImage(SHAPES, calls, tokenizers=written, dtype="float32", device=device)
 
 
 def _call(module: torch.nn.Module, component: str) -> Any:

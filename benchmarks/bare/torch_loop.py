@@ -20,13 +20,13 @@ from safetensors.torch import load_file
 WARM_UP, TIMED = 4, 20
 
 config, weights, inputs, dtype, device = sys.argv[1:]
-floating = getattr(torch, dtype)
+dtype = getattr(torch, dtype)
 torch.backends.cudnn.allow_tf32 = False
 module = UNet2DConditionModel.from_config(json.loads(Path(config).read_text(encoding="utf-8")))
 module.load_state_dict(load_file(weights))
-module = module.to(device, floating).eval()
+module = module.to(device, dtype).eval()
 tensors = {name: torch.from_numpy(array).to(device) for name, array in np.load(inputs).items()}
-tensors = {name: tensor.to(floating) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
+tensors = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}
 sample, timestep, states = (tensors.pop(name) for name in ("sample", "timestep", "encoder_hidden_states"))
 
 

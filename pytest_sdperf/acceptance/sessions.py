@@ -72,7 +72,7 @@ def session_of(
         changed = set(LEVELS)
     samples = msgspec.convert(privacy.redact(msgspec.to_builtins(measurement.samples), who), tuple[Sample, ...])
     return Session(
-        date=measurement.taken_over or origin.date,
+        date=measurement.resumed or origin.date,
         commit=origin.commit,
         subject=privacy.redact(dict(measurement.subject), who),
         samples=() if measurement.out_of_memory else samples,

@@ -100,7 +100,7 @@ class Known(_OfComponent, total=False):
     gpu_busy_without_tensor_cores_s: Amount | None
     stages_s: dict[str, list[Amount]]
     stages_not_available: str
-    vae_floating: str
+    vae_dtype: str
     caching: str
     waited: Amount
 

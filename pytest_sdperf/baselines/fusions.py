@@ -14,8 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from pytest_sdperf.baselines.earlier import current_key
 from pytest_sdperf.baselines.files import locked, pretty, write_checked
-from pytest_sdperf.builds.onnx_folder import GIVEN
+from pytest_sdperf.builds.onnx_folder import EXTERNAL
 from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.files import strict_json
 from pytest_sdperf.core.values import Case
@@ -49,7 +50,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 def is_stored(case: Case) -> bool:
     """Whether the counts of a build are stored: our own optimizer on our own export is judged by its target alone."""
-    return case.fuser == "ort" or case.exporter == GIVEN
+    return case.fuser == "ort" or case.exporter == EXTERNAL
 
 
 def fusion_key(case: Case) -> str:
@@ -63,7 +64,7 @@ def fusion_key(case: Case) -> str:
         engine="",
         engine_options=(),
         fp32_ops="",
-        weights=case.weights if case.exporter == GIVEN else "",
+        weights=case.weights if case.exporter == EXTERNAL else "",
         batch_size=0,
         height=0,
         width=0,
@@ -134,7 +135,7 @@ def read(path: Path) -> dict[str, dict[str, int]]:
             f"file of fusion counts {path} has schema {found.schema}; this version of pytest-sdperf reads schema "
             f"{SCHEMA}. Install the version that wrote it, or record it again with --sdperf-update-baselines."
         )
-    return found.cases
+    return {current_key(key): counts for key, counts in found.cases.items()}
 
 
 def record(path: Path, counts: Mapping[str, Counts], *, lock_dir: Path) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from pytest_sdperf.baselines.earlier import from_schema_1
 from pytest_sdperf.baselines.facts import check_facts
 from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.files import strict_json
@@ -18,7 +19,7 @@ from pytest_sdperf.core.values import Case, Sample
 from pytest_sdperf.core.values.artifact import Artifact, Step
 from pytest_sdperf.core.values.calibration import Calibration
 
-SCHEMA = 1
+SCHEMA = 2
 SESSIONS_KEPT = 10
 DRIVER = "driver"
 
@@ -143,17 +144,17 @@ def read(path: Path) -> Baseline | None:
 
 
 def _of_schema(path: Path, data: Any) -> dict[str, Any]:
-    """Return the content of a file without its schema, which has to be the one of this version."""
+    """Return the content of a file without its schema, under the names of the present one."""
     if not isinstance(data, dict):
         _refuse(path, "does not hold a JSON object")
     schema = data.pop("schema", None)
-    if schema != SCHEMA or isinstance(schema, bool):
+    if schema not in (1, SCHEMA) or isinstance(schema, bool):
         raise BaselineError(
-            f"baseline file {path} has schema {json.dumps(schema)}; this version of pytest-sdperf reads schema "
+            f"baseline file {path} has schema {json.dumps(schema)}; this version of pytest-sdperf reads schema 1 and "
             f"{SCHEMA}. Install the version that wrote it, or move the file away and record it again with "
             f"--sdperf-update-baselines."
         )
-    return data
+    return from_schema_1(data) if schema == 1 else data
 
 
 def _structure(path: Path, data: dict[str, Any]) -> Baseline:

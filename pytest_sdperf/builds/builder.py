@@ -12,8 +12,8 @@ from pytest_sdperf.builds import steps
 from pytest_sdperf.builds.cache import Cache, Entry
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.expectations import total_budgets, total_counts, total_sites
+from pytest_sdperf.builds.external import ExternalGraphs
 from pytest_sdperf.builds.fingerprint import library_versions, modules_of, source_hash
-from pytest_sdperf.builds.given import Given
 from pytest_sdperf.builds.onnx_folder import OnnxFolder
 from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.builds.processes.signs_of_life import signs_of_life
@@ -22,7 +22,7 @@ from pytest_sdperf.builds.weights_source import Drawn, Folder, Nothing, find_sou
 from pytest_sdperf.builds.work import WorkCounter
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.catalog import Catalog, Registrar
-from pytest_sdperf.core.components import component_floating
+from pytest_sdperf.core.components import component_dtype
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError
 from pytest_sdperf.core.settings import Settings
@@ -54,8 +54,8 @@ class Builder:
         self._cache = cache
         self._say = say
         # Graphs that are taken instead of exporting any, and graphs that they are compared with.
-        self.given = Given(folder, catalog, self._make, self._fuse) if folder else None
-        self.reference = Given(reference, catalog, self._make, self._fuse) if reference else None
+        self.external = ExternalGraphs(folder, catalog, self._make, self._fuse) if folder else None
+        self.reference = ExternalGraphs(reference, catalog, self._make, self._fuse) if reference else None
         self.work = WorkCounter(catalog, self._make)
         self._find_source = functools.cache(find_source)
         # What failed is not tried again in this run: builds are made ahead, and each test asks for its own again.
@@ -92,7 +92,7 @@ class Builder:
         Args:
             model_name: Catalog name.
             component: One of the model's components.
-            optimization: A canonical selection of rungs.
+            optimization: A canonical selection of optimizations.
             fuser: What optimizes the graph; the raw export (`fp32`) needs none.
             exporter: `dynamo` or `torchscript`.
             opset: ONNX opset of the export.
@@ -103,33 +103,33 @@ class Builder:
             fused: Whether operators are fused; without, a graph is only brought to the precision of the selection.
 
         Raises:
-            UnknownNameError: A model, rung, fuser or exporter that does not exist.
+            UnknownNameError: A model, optimization, fuser or exporter that does not exist.
             BuildError: The component could not be exported, optimized or checked.
             WorkerError: The process that builds crashed or took longer than `--build-timeout`.
             CacheError: The cache folder cannot be written, or the disk is full.
         """
         model = self._catalog.models.get(model_name)
-        asked = component_floating(model, component, ladder.floating(optimization, self._catalog.ladder))
-        floating = self.given.floating(model, component, optimization) if self.given else asked
+        asked = component_dtype(model, component, ladder.dtype_of(optimization, self._catalog.ladder))
+        dtype = self.external.dtype(model, component, optimization) if self.external else asked
         if consumes == "module":
-            return steps.module_build(self.reached(Place.WEIGHTS, self._weights(model, component), component), floating)
+            return steps.module_build(self.reached(Place.WEIGHTS, self._weights(model, component), component), dtype)
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
-        if self.given is not None:
-            made = [self.given.adopt(model, component, workload, floating=floating)]
+        if self.external is not None:
+            made = [self.external.adopt(model, component, workload, dtype=dtype)]
         else:
             made = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
         for place in (Place.WEIGHTS, Place.EXPORT):
             made[-1] = self.reached(place, made[-1], component)
-        rungs = ladder.rungs(optimization, self._catalog.ladder)
-        if rungs not in ((), (ladder.BASE,)):
+        optimizations = ladder.optimizations(optimization, self._catalog.ladder)
+        if optimizations not in ((), (ladder.BASE,)):
             exact = steps.exact_names(model, component, workload)
-            put_in = rungs if fused else ()
-            made.append(self._fuse(made[-1], component, rungs=put_in, floating=floating, float32=exact, fuser=fuser))
+            put_in = optimizations if fused else ()
+            made.append(self._fuse(made[-1], component, optimizations=put_in, dtype=dtype, float32=exact, fuser=fuser))
         made[-1] = self.reached(Place.GRAPH, made[-1], component)
         if lowered and made[-1].metadata["without_cpu_kernel"]:
             made.append(self._lower(made[-1], component))
-        return steps.onnx_build(*made, floating=floating)
+        return steps.onnx_build(*made, dtype=dtype)
 
     def reached(self, place: Place, entry: Entry, component: str) -> Entry:
         """Return what a build goes on with at a place where a fault may be planted."""
@@ -144,10 +144,10 @@ class Builder:
         model = self._catalog.models.get(model_name)
         parts = {
             "encoders": [steps.identity(model, one) for one in model.components if one.startswith("text_encoder")],
-            "source": self.given.tokenizers() if self.given else self._source(model).parts(),
+            "source": self.external.tokenizers() if self.external else self._source(model).parts(),
             "code": source_hash("pytest_sdperf.tasks.tokenizers"),
         }
-        folder = str(self.given.folder.path) if self.given else self._source(model).arguments()["folder"]
+        folder = str(self.external.folder.path) if self.external else self._source(model).arguments()["folder"]
         arguments = {"model": model.name, "folder": folder}
         owners = [self._catalog.models.owner(model.name)]
         return self._make("tokenizers", parts, "pytest_sdperf.tasks.tokenizers:run", arguments, owners).path
@@ -155,8 +155,8 @@ class Builder:
     def expected_counts(self, model_name: str, component: str, optimization: str) -> Mapping[str, int]:
         """Return `domain::op_type` -> nodes that a fully optimized graph of this selection holds.
 
-        Only ops that a rung speaks of are listed; 0 means that none may be left. They are derived from the torch
-        module, and where none stands for a given graph, from that graph.
+        Only ops that an optimization speaks of are listed; 0 means that none may be left. They are derived from the
+        torch module, and where none stands for an external graph, from that graph.
         """
         counts: dict[str, int] = self._expected("counts", total_counts, model_name, component, optimization)
         return counts
@@ -172,16 +172,18 @@ class Builder:
         return sites
 
     def _expected(self, what: str, total: Callable[[Any], Any], *build: str) -> Any:
-        """Return what the structure of a given graph tells where no torch module does, else the total of the rungs."""
+        """Return what the structure of an external graph tells where no torch module does, else the total of the
+        optimizations.
+        """
         model_name, component, optimization = build
         has_module = self._settings.selection.has_module
-        if self.given is not None and self.given.is_alone(component, optimization, has_module=has_module):
-            return dict(self.given.survey(component, optimization).get(what, {}))
+        if self.external is not None and self.external.is_alone(component, optimization, has_module=has_module):
+            return dict(self.external.survey(component, optimization).get(what, {}))
         found = self._expectations(self._catalog.models.get(model_name)).metadata[what]
         if component not in found:
             raise UnknownNameError(f"component of {model_name}", component, found)
-        rungs = ladder.rungs(optimization, self._catalog.ladder)
-        return total((found[component][rung], self._catalog.optimizations.get(rung).takes_in) for rung in rungs)
+        names = ladder.optimizations(optimization, self._catalog.ladder)
+        return total((found[component][name], self._catalog.optimizations.get(name).takes_in) for name in names)
 
     def _weights(self, model: Model, component: str) -> Entry:
         parts = {
@@ -222,7 +224,14 @@ class Builder:
         return [drawn, made] if drawn else [made]
 
     def _fuse(
-        self, exported: Entry, component: str, *, rungs: tuple[str, ...], floating: str, float32: list[str], fuser: str
+        self,
+        exported: Entry,
+        component: str,
+        *,
+        optimizations: tuple[str, ...],
+        dtype: str,
+        float32: list[str],
+        fuser: str,
     ) -> Entry:
         if fuser not in FUSERS:
             raise UnknownNameError("fuser", fuser, FUSERS)
@@ -231,17 +240,17 @@ class Builder:
                 f"the optimizer of onnxruntime reads weights, and --sdperf-weights={NONE} builds graphs without. "
                 f"Choose the fuser native, or leave --sdperf-weights out."
             )
-        arguments: dict[str, Any] = {"component": component, "rungs": list(rungs), "floating": floating}
-        arguments |= {"float32": float32, "float32_ops": steps.kept_ops(self._settings.selection, component, floating)}
+        arguments: dict[str, Any] = {"component": component, "optimizations": list(optimizations), "dtype": dtype}
+        arguments |= {"float32": float32, "float32_ops": steps.kept_ops(self._settings.selection, component, dtype)}
         parts = {
             **arguments,
             "export": exported.digest,
-            "options": list(fuse_ort.ort_options(rungs, self._catalog)) if fuser == "ort" else [],
-            "code": source_hash(FUSERS[fuser], *modules_of(*map(self._catalog.optimizations.get, rungs))),
+            "options": list(fuse_ort.ort_options(optimizations, self._catalog)) if fuser == "ort" else [],
+            "code": source_hash(FUSERS[fuser], *modules_of(*map(self._catalog.optimizations.get, optimizations))),
             "versions": library_versions(*steps.FUSE_LIBRARIES[fuser]),
         }
         arguments["source"] = str(exported.path / export.FILE)
-        owners = [self._catalog.optimizations.owner(rung) for rung in rungs]
+        owners = [self._catalog.optimizations.owner(optimization) for optimization in optimizations]
         return self._make(f"fuse-{fuser}", parts, f"{FUSERS[fuser]}:run", arguments, owners)
 
     def _lower(self, fused: Entry, component: str) -> Entry:
@@ -254,14 +263,14 @@ class Builder:
         return self._make("lower", parts, f"{lower.__name__}:run", arguments, [])
 
     def _expectations(self, model: Model) -> Entry:
-        rungs = self._catalog.optimizations
+        optimizations = self._catalog.optimizations
         parts = {
             "components": {component: steps.identity(model, component) for component in model.components},
-            "code": source_hash("pytest_sdperf.tasks.expect", *modules_of(*rungs.items().values())),
-            "rungs": list(rungs.names),
+            "code": source_hash("pytest_sdperf.tasks.expect", *modules_of(*optimizations.items().values())),
+            "optimizations": list(optimizations.names),
             "versions": library_versions(*steps.MODULE_LIBRARIES),
         }
-        owners = [self._catalog.models.owner(model.name), *(rungs.owner(name) for name in rungs.names)]
+        owners = [self._catalog.models.owner(model.name), *(optimizations.owner(name) for name in optimizations.names)]
         arguments = {"model": model.name, "workload": dataclasses.asdict(steps.open_shapes(model))}
         return self._make("expect", parts, "pytest_sdperf.tasks.expect:run", arguments, owners)
 

@@ -1,4 +1,4 @@
-"""What a build should hold, from what each rung adds and takes in, and why it does not."""
+"""What a build should hold, from what each optimization adds and takes in, and why it does not."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Paths = Mapping[str, Sequence[str]]
 TakesIn = Mapping[str, str]
 
 
-def total_counts(rungs: Iterable[tuple[Counts, TakesIn]]) -> dict[str, int]:
+def total_counts(optimizations: Iterable[tuple[Counts, TakesIn]]) -> dict[str, int]:
     """Return `domain::op_type` -> nodes of a build; 0 means that none may be left.
 
     Args:
-        rungs: What each rung of the build adds and what its operators take in, lowest first.
+        optimizations: What each optimization of the build adds and what its operators take in, lowest first.
     """
     total: Counter[str] = Counter()
-    for counts, takes_in in rungs:
+    for counts, takes_in in optimizations:
         total.update(counts)
         for op, plain in takes_in.items():
             if op != plain and op.partition("[")[0] == plain and total[plain] < 0:
@@ -34,34 +34,36 @@ def total_counts(rungs: Iterable[tuple[Counts, TakesIn]]) -> dict[str, int]:
                 missing = min(total[op], -total[plain])
                 total[op] -= missing
                 total[plain] += missing
-    # Of other operators a rung takes in what a lower one made; without the lower one there is nothing to take in.
+    # Of other operators an optimization takes in what a lower one made; without the lower one there is nothing to take
+    # in.
     return {op: max(nodes, 0) for op, nodes in sorted(total.items())}
 
 
-def total_budgets(rungs: Iterable[tuple[Counts, TakesIn]]) -> dict[str, int]:
+def total_budgets(optimizations: Iterable[tuple[Counts, TakesIn]]) -> dict[str, int]:
     """Return `domain::op_type` -> nodes of a build that may be left at most.
 
     Args:
-        rungs: What each rung of the build leaves (`Optimization.leaves`); what it takes in does not matter.
+        optimizations: What each optimization of the build leaves (`Optimization.leaves`); what it takes in does not
+            matter.
     """
     total: Counter[str] = Counter()
     needed: set[str] = set()
-    for counts, _ in rungs:
+    for counts, _ in optimizations:
         total.update(counts)
         needed.update(op for op, nodes in counts.items() if nodes > 0)
     return {op: max(total[op], 0) for op in sorted(needed)}
 
 
-def total_sites(rungs: Iterable[tuple[Paths, TakesIn]]) -> dict[str, list[str]]:
+def total_sites(optimizations: Iterable[tuple[Paths, TakesIn]]) -> dict[str, list[str]]:
     """Return `domain::op_type` -> module paths where a build should hold it; operators without any are left out.
 
     They stand in the order of the ladder, a form of an operator where the plain one stands.
 
     Args:
-        rungs: What each rung of the build adds where, and what its operators take in, lowest first.
+        optimizations: What each optimization of the build adds where, and what its operators take in, lowest first.
     """
     total: dict[str, list[str]] = {}
-    for added, takes_in in rungs:
+    for added, takes_in in optimizations:
         for op, paths in sorted(added.items()):
             lower = total.get(takes_in.get(op, ""), [])
             taken = assign(paths, lower, neighbours=False)

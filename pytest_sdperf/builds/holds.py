@@ -13,16 +13,17 @@ from pytest_sdperf.core.components import parts_of
 from pytest_sdperf.core.values import Case
 
 Place = tuple[object, ...]
-# Kind of an entry -> which cases share it: those of equal weights, of an equal graph, of an equal rung of that graph,
-# of an equal engine of that rung. What is not listed is small, or expensive to make again, and stays until the end.
+# Kind of an entry -> which cases share it: those of equal weights, of an equal graph, of an equal optimization of that
+# graph, of an equal engine of that optimization. What is not listed is small, or expensive to make again, and stays
+# until the end.
 _LEVEL: Mapping[str, str] = MappingProxyType(
     {
         "weights": "weights",
         "export": "graph",
         "adopt": "graph",
-        "fuse-native": "rung",
-        "fuse-ort": "rung",
-        "lower": "rung",
+        "fuse-native": "optimization",
+        "fuse-ort": "optimization",
+        "lower": "optimization",
         "compile": "engine",
     }
 )
@@ -81,8 +82,13 @@ class Holds:
         """Return level -> what cases have in common that share entries of it, one for each component."""
         fixed = (case.batch_size, case.height, case.width)
         graph = (case.exporter, case.opset, case.shapes, *(fixed if case.shapes == "static" else ()))
-        rung = (*graph, case.optimization, case.fuser, case.fp32_ops)
-        own = {"weights": (), "graph": graph, "rung": rung, "engine": (*rung, case.engine, case.engine_options, *fixed)}
+        optimization = (*graph, case.optimization, case.fuser, case.fp32_ops)
+        own = {
+            "weights": (),
+            "graph": graph,
+            "optimization": optimization,
+            "engine": (*optimization, case.engine, case.engine_options, *fixed),
+        }
         names = parts_of(self._catalog.models.get(case.model), case.component)
         parts = tuple(filter(None, names))
         return {

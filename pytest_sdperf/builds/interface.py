@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pytest_sdperf.builds.given_graph import GivenGraph, GivenTensor
+from pytest_sdperf.builds.external_graph import ExternalGraph, ExternalTensor
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.values import TensorSpec, Workload
@@ -48,7 +48,9 @@ class Interface:
     outputs: tuple[Port, ...]
 
 
-def fit(graph: GivenGraph, model: Model, component: str, workload: Workload, *, others: Iterable[Model]) -> Interface:
+def fit(
+    graph: ExternalGraph, model: Model, component: str, workload: Workload, *, others: Iterable[Model]
+) -> Interface:
     """Match the inputs and outputs of a graph with those of a model.
 
     Args:
@@ -76,7 +78,7 @@ def fit(graph: GivenGraph, model: Model, component: str, workload: Workload, *, 
 
 
 def _match(
-    graph: GivenGraph, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
+    graph: ExternalGraph, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> tuple[Interface, list[str]]:
     problems: list[str] = []
     taken = _paired(graph.inputs, inputs)
@@ -103,8 +105,8 @@ def _match(
 
 
 def _paired(
-    tensors: Sequence[GivenTensor], specs: Sequence[TensorSpec], *, aliases: Mapping[str, str] | None = None
-) -> dict[str, GivenTensor]:
+    tensors: Sequence[ExternalTensor], specs: Sequence[TensorSpec], *, aliases: Mapping[str, str] | None = None
+) -> dict[str, ExternalTensor]:
     """Return name in the model -> tensor. Where there is one of each, its name does not matter."""
     by_name = {tensor.name: tensor for tensor in tensors}
     if len(tensors) == len(specs) == 1:
@@ -113,14 +115,14 @@ def _paired(
     return {name: by_name[given] for name, given in names.items() if given in by_name}
 
 
-def _penultimate(outputs: Sequence[GivenTensor]) -> dict[str, str]:
+def _penultimate(outputs: Sequence[ExternalTensor]) -> dict[str, str]:
     """Find the hidden state before the last among those that optimum numbers."""
     numbers = sorted(int(found.group(1)) for tensor in outputs if (found := _HIDDEN.fullmatch(tensor.name)))
     named = any(tensor.name == _PENULTIMATE for tensor in outputs)
     return {_PENULTIMATE: f"hidden_states.{numbers[-2]}"} if len(numbers) > 1 and not named else {}
 
 
-def _differences(tensor: GivenTensor, spec: TensorSpec) -> list[str]:
+def _differences(tensor: ExternalTensor, spec: TensorSpec) -> list[str]:
     found = []
     allowed = _KINDS.get(spec.dtype, (spec.dtype,))
     if tensor.dtype not in allowed:
@@ -135,7 +137,7 @@ def _differences(tensor: GivenTensor, spec: TensorSpec) -> list[str]:
     return found
 
 
-def _port(tensor: GivenTensor, spec: TensorSpec) -> Port:
+def _port(tensor: ExternalTensor, spec: TensorSpec) -> Port:
     wanted = tuple(size if isinstance(size, int) else 1 for size in tensor.dims)
     if math.prod(spec.shape) == 1 and len(tensor.dims) <= 1 and wanted != spec.shape:
         return Port(tensor.name, spec.name, spec.shape, wanted)
@@ -146,7 +148,7 @@ def _described(spec: TensorSpec) -> str:
     return f"{spec.name} {spec.dtype} [{', '.join(map(str, spec.shape))}]"
 
 
-def _advice(graph: GivenGraph, model: Model, component: str, workload: Workload, others: Iterable[Model]) -> str:
+def _advice(graph: ExternalGraph, model: Model, component: str, workload: Workload, others: Iterable[Model]) -> str:
     flags = _sizes(graph, model, component, workload)
     if flags:
         return f"Type {' '.join(flags)}, or export it for these sizes or with dynamic axes."
@@ -156,7 +158,7 @@ def _advice(graph: GivenGraph, model: Model, component: str, workload: Workload,
     return "No model that is registered takes these; register one in a conftest.py, or export it with these names."
 
 
-def _could_be(graph: GivenGraph, other: Model, component: str) -> bool:
+def _could_be(graph: ExternalGraph, other: Model, component: str) -> bool:
     usual = Workload(height=other.height, width=other.width)
     if component not in other.components:
         return False
@@ -164,7 +166,7 @@ def _could_be(graph: GivenGraph, other: Model, component: str) -> bool:
     return fitting or bool(_sizes(graph, other, component, usual))
 
 
-def _sizes(graph: GivenGraph, model: Model, component: str, workload: Workload) -> list[str]:
+def _sizes(graph: ExternalGraph, model: Model, component: str, workload: Workload) -> list[str]:
     """Return the options that ask for the sizes that the graph fixes; none if others would not help."""
     tensors = _paired(graph.inputs, model.inputs(component, workload))
     sizes: dict[str, Any] = {"batch": workload.batch_size, "height": workload.height, "width": workload.width}

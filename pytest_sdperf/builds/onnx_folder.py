@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pytest_sdperf.builds.given_graph import GivenGraph, external_tensors, given_graph, parse
+from pytest_sdperf.builds.external_graph import ExternalGraph, external_graph, external_tensors, parse
 from pytest_sdperf.core.errors import OnnxFolderError
 
 if TYPE_CHECKING:
     import onnx
 
 FILE = "model.onnx"
-GIVEN = "given"
+EXTERNAL = "external"
 ONNX_DIR = "--sdperf-onnx-dir"
 ONNX_REFERENCE = "--sdperf-onnx-reference"
 # Folders of the Stable Diffusion demo of ONNX Runtime and TensorRT -> the components that they hold.
@@ -38,7 +38,7 @@ class OnnxFolder:
         """
         self.path = path
         self.option = option
-        self._graphs: dict[str, GivenGraph] = {}
+        self._graphs: dict[str, ExternalGraph] = {}
 
     @property
     def components(self) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class OnnxFolder:
                 found[DEMO_NAMES[name]] = found.pop(name)
         return found
 
-    def graph(self, component: str) -> GivenGraph:
+    def graph(self, component: str) -> ExternalGraph:
         """Return one component; its file is parsed once.
 
         Raises:
@@ -75,7 +75,7 @@ class OnnxFolder:
                 )
             path = self.path / self._folders[component] / FILE
             proto = parse(path)
-            self._graphs[component] = given_graph(path, proto, self._data(path, proto))
+            self._graphs[component] = external_graph(path, proto, self._data(path, proto))
         return self._graphs[component]
 
     def identity(self, components: Iterable[str]) -> str:

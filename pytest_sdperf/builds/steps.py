@@ -90,9 +90,9 @@ def _dotted(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def kept_ops(selection: Selection, component: str, floating: str) -> list[str]:
+def kept_ops(selection: Selection, component: str, dtype: str) -> list[str]:
     """Return the operators of a component that stay float32 in a build of a narrower type."""
-    named = selection.fp32_ops_of(component) if floating != "float32" else ()
+    named = selection.fp32_ops_of(component) if dtype != "float32" else ()
     return [op.partition(":")[2] for op in named]
 
 
@@ -125,19 +125,19 @@ def step_of(entry: Entry) -> Step:
     )
 
 
-def module_build(entry: Entry, floating: str) -> Build:
+def module_build(entry: Entry, dtype: str) -> Build:
     """Return what the cache entry of weights holds, for an engine that loads a torch module."""
     return Build(
         entry.key,
         "module",
         entry.path / weights.FILE,
-        floating,
+        dtype,
         size_bytes=entry.size_bytes,
         steps=(step_of(entry),),
     )
 
 
-def onnx_build(*entries: Entry, floating: str) -> Build:
+def onnx_build(*entries: Entry, dtype: str) -> Build:
     """Return what the cache entry of a graph holds: the last one of those that led to it."""
     entry = entries[-1]
     notes = tuple(entry.metadata.get("notes", ()))
@@ -148,7 +148,7 @@ def onnx_build(*entries: Entry, floating: str) -> Build:
         entry.key,
         "onnx",
         entry.path / export.FILE,
-        floating,
+        dtype,
         counts=entry.metadata["counts"],
         float32_products=entry.metadata["float32_products"],
         graph_hash=entry.metadata["graph_hash"],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from pytest_sdperf.builds import steps
+from pytest_sdperf.builds.external import Make
 from pytest_sdperf.builds.fingerprint import library_versions, source_hash
-from pytest_sdperf.builds.given import Make
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.core.values.floor import Work

@@ -57,7 +57,7 @@ def other_case(
     if other.optimization:
         found = selector.optimized(found, other.optimization)
     graph = ("optimization", "fuser", "exporter", "opset", "shapes", "weights")
-    # An engine that fuses for itself gets another graph of the same rung.
+    # An engine that fuses for itself gets another graph of the same optimization.
     one_graph = second.fuses == first.fuses and all(getattr(found, name) == getattr(case, name) for name in graph)
     same = found == case and (asked.python, asked.env) == (request.python, request.env)
     choice = selector.choice(found, asked, timed=timed)

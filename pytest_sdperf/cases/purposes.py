@@ -15,7 +15,7 @@ COUNTS, AGREEMENT, DRIFT, REPLAY, PICTURES = "counts", "agreement", "drift", "re
 SPEED, TURNS = "speed", "turns"
 RUN, BUILD = "run", "build"
 # In the order in which a plan names them.
-LOOKS = (COUNTS, AGREEMENT, DRIFT, REPLAY, PICTURES, SPEED, TURNS)
+CHECKS = (COUNTS, AGREEMENT, DRIFT, REPLAY, PICTURES, SPEED, TURNS)
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Purpose:
 
     Attributes:
         axes: The axes of its cases; None where it has none of its own.
-        looks: What it finds out, of `LOOKS`.
+        checks: What it finds out, of `CHECKS`.
         builds: Whether a build is looked at.
         executes: Whether something runs on the device.
         needs_device: Whether the device, or its engine, has to be here.
@@ -32,7 +32,7 @@ class Purpose:
     """
 
     axes: Axes | None = None
-    looks: frozenset[str] = frozenset()
+    checks: frozenset[str] = frozenset()
     builds: bool = False
     executes: bool = False
     needs_device: bool = False
@@ -46,24 +46,24 @@ class Purpose:
     @property
     def measures(self) -> bool:
         """Whether a baseline is held against it."""
-        return SPEED in self.looks
+        return SPEED in self.checks
 
     @property
     def two_sided(self) -> bool:
         """Whether it looks at side B of an A/B, beside side A or alone."""
-        return bool(self.looks - {COUNTS})
+        return bool(self.checks - {COUNTS})
 
     @property
     def told(self) -> tuple[str, ...]:
         """What a plan says that it does: what it finds out, else that it runs, else that it looks at a build."""
-        return tuple(look for look in LOOKS if look in self.looks) or ((RUN,) if self.executes else (BUILD,))
+        return tuple(check for check in CHECKS if check in self.checks) or ((RUN,) if self.executes else (BUILD,))
 
     def __or__(self, other: Purpose) -> Purpose:
         """Return what both are for: the axes of the one that has more of them."""
         axes = [one for one in Axes if one in {self.axes, other.axes}]
         return Purpose(
             axes=axes[-1] if axes else None,
-            looks=self.looks | other.looks,
+            checks=self.checks | other.checks,
             builds=self.builds or other.builds,
             executes=self.executes or other.executes,
             needs_device=self.needs_device or other.needs_device,
@@ -71,9 +71,9 @@ class Purpose:
         )
 
 
-def _runs(look: str = "", *, timed: bool = False) -> Purpose:
-    looks = frozenset({look} if look else ())
-    return Purpose(Axes.ENGINE, looks, executes=True, needs_device=True, timed=timed)
+def _runs(check: str = "", *, timed: bool = False) -> Purpose:
+    checks = frozenset({check} if check else ())
+    return Purpose(Axes.ENGINE, checks, executes=True, needs_device=True, timed=timed)
 
 
 PURPOSES: Mapping[str, Purpose] = MappingProxyType(
@@ -85,7 +85,7 @@ PURPOSES: Mapping[str, Purpose] = MappingProxyType(
         "sdperf_device": Purpose(needs_device=True),
         "sdperf_drift": _runs(DRIFT),
         "sdperf_engine": Purpose(Axes.ENGINE, needs_device=True),
-        "sdperf_expected_counts": Purpose(looks=frozenset({COUNTS})),
+        "sdperf_expected_counts": Purpose(checks=frozenset({COUNTS})),
         "sdperf_fused": Purpose(),
         "sdperf_interleave": _runs(TURNS, timed=True),
         "sdperf_model": Purpose(Axes.MODEL),

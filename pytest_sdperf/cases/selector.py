@@ -11,7 +11,7 @@ from pytest_sdperf.builds.onnx_folder import OnnxFolder
 from pytest_sdperf.builds.weights_identity import NONE, weights_identity
 from pytest_sdperf.cases.axes import Axes
 from pytest_sdperf.cases.case_ids import case_id
-from pytest_sdperf.cases.given import GivenCases
+from pytest_sdperf.cases.external import ExternalCases
 from pytest_sdperf.cases.narrowing import NothingLeftError, narrow, nothing_left
 from pytest_sdperf.cases.options.engine_requests import parse_engines
 from pytest_sdperf.cases.options.marks import Marks
@@ -97,11 +97,13 @@ class Selector:
                     yield self.choice(case, request, timed=timed)
 
     def _builds(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, None]]:
-        # The last rung holds what every other one adds: `--optimization=ladder` says where it was lost.
-        rungs = self._optimizations(marks, self.catalog.ladder[-1:])
-        for rung, fuser, batch_size in itertools.product(rungs, self._fusers(BUILD_FUSERS), self._batch_sizes(marks)):
+        # The last optimization holds what every other one adds: `--optimization=ladder` says where it was lost.
+        optimizations = self._optimizations(marks, self.catalog.ladder[-1:])
+        for optimization, fuser, batch_size in itertools.product(
+            optimizations, self._fusers(BUILD_FUSERS), self._batch_sizes(marks)
+        ):
             graph = self.graph(blank, fuser, shapes=self._shapes(marks))
-            yield self.optimized(replace(graph, batch_size=batch_size), rung), None
+            yield self.optimized(replace(graph, batch_size=batch_size), optimization), None
 
     def _runs(self, marks: Marks, blank: Case) -> Iterator[tuple[Case, EngineRequest]]:
         for request in self._engines(marks):
@@ -110,11 +112,11 @@ class Selector:
             fusers = self._fusers((DEFAULT_FUSER,)) if engine.consumes == "onnx" else ()
             shapes = self._shapes(marks)
             graphs = [self.graph(case, fuser, shapes=shapes) for fuser in fusers] or [case]
-            rungs = self._optimizations(marks, self._usual(engine, blank))
+            optimizations = self._optimizations(marks, self._usual(engine, blank))
             if blank.component == PIPELINE:
-                rungs = self._ends(rungs, marks, engine)
-            for rung, graph, batch_size in itertools.product(rungs, graphs, self._batch_sizes(marks)):
-                yield self.optimized(replace(graph, batch_size=batch_size), rung), request
+                optimizations = self._ends(optimizations, marks, engine)
+            for optimization, graph, batch_size in itertools.product(optimizations, graphs, self._batch_sizes(marks)):
+                yield self.optimized(replace(graph, batch_size=batch_size), optimization), request
 
     def _blank(self, model: Model, component: str) -> Case:
         asked = self.selection
@@ -132,7 +134,7 @@ class Selector:
         )
 
     def _weights(self, selection: Selection, model: Model) -> str:
-        """Return the identity of the weights of a model; of a given pipeline it shows later."""
+        """Return the identity of the weights of a model; of an external pipeline it shows later."""
         return self._identity(selection.weights_of(model)) if self.selection.pipeline is None else ""
 
     @functools.cached_property
@@ -143,24 +145,24 @@ class Selector:
     def graph(self, case: Case, fuser: str, *, shapes: str = "") -> Case:
         """Return a case with the graph that the command line asks for, fused by `fuser`; `shapes` are a test's own."""
         asked = self.selection
-        if self.given is not None:
-            return self.given.described(case, fuser)
+        if self.external is not None:
+            return self.external.described(case, fuser)
         shapes = shapes or asked.shapes or DEFAULT_SHAPES
         return replace(case, fuser=fuser, exporter=asked.exporter, opset=asked.opset, shapes=shapes)
 
     def optimized(self, case: Case, optimization: str) -> Case:
         """Return a case at another optimization."""
-        if self.given is not None:
-            case = self.given.optimized(case, optimization)
-        half = case.exporter and ladder.floating(optimization, self.catalog.ladder) != "float32"
+        if self.external is not None:
+            case = self.external.optimized(case, optimization)
+        half = case.exporter and ladder.dtype_of(optimization, self.catalog.ladder) != "float32"
         kept = self.selection.fp32_ops_of(case.component) if half else ()
         return replace(case, optimization=optimization, fp32_ops=",".join(kept))
 
     @functools.cached_property
-    def given(self) -> GivenCases | None:
+    def external(self) -> ExternalCases | None:
         """What `--onnx-dir` gives; None where models are exported."""
         folder = self.selection.onnx_dir
-        return None if folder is None else GivenCases(OnnxFolder(folder), self.selection, self.catalog)
+        return None if folder is None else ExternalCases(OnnxFolder(folder), self.selection, self.catalog)
 
     def choice(self, case: Case, request: EngineRequest | None, *, timed: bool) -> Choice:
         """Return a case as a test's parameter, with why it cannot run here."""
@@ -191,13 +193,13 @@ class Selector:
                 "not applicable: the optimizer of onnxruntime reads weights, and here are none (--sdperf-weights=none)"
             )
         engine = self.catalog.engines.get(request.engine) if request else None
-        refused = self.given.why_not(case, engine, timed=timed) if self.given and case.component else ""
+        refused = self.external.why_not(case, engine, timed=timed) if self.external and case.component else ""
         if refused or request is None or engine is None:
             return refused
         if self.device_kind not in engine.device_kinds:
             return f"{engine.name} runs on {' and '.join(engine.device_kinds)}, not on {self.device_kind}"
-        for rung in ladder.rungs(case.optimization, self.catalog.ladder):
-            refusal = engine.refuses(rung, timed=timed)
+        for optimization in ladder.optimizations(case.optimization, self.catalog.ladder):
+            refusal = engine.refuses(optimization, timed=timed)
             if refusal is not None:
                 return f"not applicable: {refusal}"
         return "" if request.by_name else missing_here(engine, request, self.device_kind) or ""
@@ -241,29 +243,41 @@ class Selector:
 
     def _optimizations(self, marks: Marks, default: Sequence[str]) -> Sequence[str]:
         marked = (
-            ladder.parse_optimizations(",".join(marks.optimizations), self.catalog.ladder, as_is=self.given is not None)
+            ladder.parse_optimizations(
+                ",".join(marks.optimizations), self.catalog.ladder, as_is=self.external is not None
+            )
             if marks.optimizations
             else None
         )
         return narrow("optimization", self.selection.optimizations, marked, default)
 
     def _usual(self, engine: Engine, blank: Case) -> Sequence[str]:
-        """Return the rungs that an engine is run at unless others are named; what it has no kernels for is left out."""
-        rungs = engine.default_optimizations(self.device_kind)
-        if blank.component not in ("unet", PIPELINE) or self.given is not None or self.selection.pipeline is not None:
-            return rungs
+        """Return the optimizations that an engine is run at unless others are named; what it has no kernels for is left
+        out.
+        """
+        optimizations = engine.default_optimizations(self.device_kind)
+        if (
+            blank.component not in ("unet", PIPELINE)
+            or self.external is not None
+            or self.selection.pipeline is not None
+        ):
+            return optimizations
         missing = engine.without_kernels(self.catalog.models.get(blank.model))
-        return tuple(ladder.without(rung, missing, self.catalog.ladder) for rung in rungs)
+        return tuple(ladder.without(optimization, missing, self.catalog.ladder) for optimization in optimizations)
 
-    def _ends(self, rungs: Sequence[str], marks: Marks, engine: Engine) -> Sequence[str]:
-        """Return the rungs of whole requests: of a ladder its first and its last, unless somebody named `pipeline`."""
+    def _ends(self, optimizations: Sequence[str], marks: Marks, engine: Engine) -> Sequence[str]:
+        """Return the optimizations of whole requests: of a ladder its first and its last, unless somebody named
+        `pipeline`.
+        """
         if PIPELINE in (*self.selection.components, *(marks.components or ())) or marks.optimizations:
-            return rungs
+            return optimizations
         steps = self.catalog.ladder
         return ladder.ends(
-            rungs,
-            self.selection.unnamed_rungs,
-            fits=lambda rung: all(engine.supports(step) is None for step in ladder.rungs(rung, steps)),
+            optimizations,
+            self.selection.unnamed_optimizations,
+            fits=lambda optimization: all(
+                engine.supports(step) is None for step in ladder.optimizations(optimization, steps)
+            ),
         )
 
     def _batch_sizes(self, marks: Marks) -> Sequence[int]:

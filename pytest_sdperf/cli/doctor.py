@@ -63,7 +63,7 @@ def doctor(_: argparse.Namespace) -> Iterator[str]:
     yield "engines"
     for name, engine in catalog.engines.items().items():
         yield f"  {name}: {_state(engine, kinds)}"
-        yield from (f"    {line}" for line in rung_lines(engine, catalog.ladder))
+        yield from (f"    {line}" for line in optimization_lines(engine, catalog.ladder))
         yield from (f"    last run  {run}" for run in runs.get(name, ()) or [NEVER])
     yield "devices"
     for name, devices in found.items():
@@ -90,19 +90,19 @@ def read_runs(path: Path = RUNS) -> dict[str, tuple[EngineRun, ...]]:
     return {engine: tuple(run for run in newest_first if run.engine == engine) for engine in {r.engine for r in runs}}
 
 
-def rung_lines(engine: Engine, ladder: Sequence[str]) -> Iterator[str]:
-    """Yield which rungs an engine supports, and then why not the others: one line per reason."""
+def optimization_lines(engine: Engine, ladder: Sequence[str]) -> Iterator[str]:
+    """Yield which optimizations an engine supports, and then why not the others: one line per reason."""
     refused: dict[str, list[tuple[str, str]]] = {}
-    for rung in ladder:
-        reason = engine.supports(rung)
+    for optimization in ladder:
+        reason = engine.supports(optimization)
         if reason is not None:
-            refused.setdefault(reason.replace(rung, ""), []).append((rung, reason))
-    names = {rung for same in refused.values() for rung, _ in same}
-    yield f"rungs     {', '.join(rung for rung in ladder if rung not in names)}"
+            refused.setdefault(reason.replace(optimization, ""), []).append((optimization, reason))
+    names = {optimization for same in refused.values() for optimization, _ in same}
+    yield f"ladder    {', '.join(optimization for optimization in ladder if optimization not in names)}"
     for same in refused.values():
         first, reason = same[0]
         told = reason.replace(first, "each") if len(same) > 1 else reason
-        yield f"not       {', '.join(rung for rung, _ in same)}: {told}"
+        yield f"not       {', '.join(optimization for optimization, _ in same)}: {told}"
 
 
 def _state(engine: Engine, here: Collection[DeviceKind]) -> str:

@@ -118,7 +118,7 @@ class Catalog:
         self.models.add(model.name, model, self._owner)
 
     def add_optimization(self, optimization: Optimization) -> None:
-        """Register a rung of the ladder."""
+        """Register an optimization of the ladder."""
         self.optimizations.add(optimization.name, optimization, self._owner)
 
     def add_device_probe(self, probe: DeviceProbe) -> None:
@@ -148,5 +148,5 @@ class Catalog:
 
     @property
     def ladder(self) -> tuple[str, ...]:
-        """Names of the rungs, lowest first."""
+        """Names of the optimizations, lowest first."""
         return tuple(sorted(self.optimizations.names, key=lambda name: self.optimizations.get(name).position))

@@ -21,14 +21,14 @@ def parts_of(model: Model, component: str) -> tuple[str, ...]:
     return needed_components(model) if component == PIPELINE else (component,)
 
 
-def component_floating(model: Model, component: str, floating: str) -> str:
-    """Return the floating type of one component of a `floating` pipeline.
+def component_dtype(model: Model, component: str, dtype: str) -> str:
+    """Return the dtype of one component of a `dtype` pipeline.
 
     An autoencoder whose configuration says `force_upcast` overflows in float16 and runs in float32, as in diffusers;
     bfloat16 has the range.
     """
     upcast = component.startswith("vae_") and upcasts(model, component)
-    return "float32" if upcast and floating == "float16" else floating
+    return "float32" if upcast and dtype == "float16" else dtype
 
 
 def upcasts(model: Model, component: str = "vae_decoder") -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-_PRECISIONS = ("fp32", "fp16")  # rungs that need no operator beside those of ONNX
+_PRECISIONS = ("fp32", "fp16")  # optimizations that need no operator beside those of ONNX
 
 
 @dataclass(frozen=True)
@@ -181,8 +181,8 @@ class Engine(ABC):
         requirements: Packages it needs in its worker.
         extra: The extra of this project that brings them (`cpu`, `cuda`, `rocm`); empty stands for the one that is
             named as the device kind.
-        fuses: Whether its compiler fuses for itself: then a graph comes in the precision of its rung, with operators of
-            ONNX alone, and the rungs of fused operators do not apply.
+        fuses: Whether its compiler fuses for itself: then a graph comes in the precision of its optimization, with
+            operators of ONNX alone, and the optimizations of fused operators do not apply.
         compiles: Whether `load` and a first call leave files in `work_dir` that spare the next process the compiling.
             It is done once per case, within `--build-timeout`, and every process begins with a copy of the files.
         resizes: Whether a loaded component serves other sizes too (`Runner.resize`); a graph only if it was exported
@@ -239,34 +239,34 @@ class Engine(ABC):
         return install_command(self.extra or device_kind, *names)
 
     def lowers(self, optimization: str) -> bool:
-        """Say whether a rung that is not supported can be proven here on a graph lowered to primitives."""
+        """Say whether an optimization that is not supported can be proven here on a graph lowered to primitives."""
         return False
 
     def supports(self, optimization: str) -> str | None:
-        """Say why a rung is not applicable to this engine; None if it is supported.
+        """Say why an optimization is not applicable to this engine; None if it is supported.
 
         Args:
-            optimization: Name of one rung; a build is asked for rung by rung.
+            optimization: Name of one optimization; a build is asked for optimization by optimization.
         """
         if self.fuses and optimization not in _PRECISIONS:
             return f"{self.name} fuses for itself; the operators of {optimization} are onnxruntime's own"
         return None
 
     def refuses(self, optimization: str, *, timed: bool) -> str | None:
-        """Say why a rung cannot be tested on this engine; None if it can.
+        """Say why an optimization cannot be tested on this engine; None if it can.
 
         Args:
-            optimization: Name of one rung.
+            optimization: Name of one optimization.
             timed: Whether it is measured: what only a lowered graph can show is no speed of the engine.
         """
         return self.supports(optimization) if timed or not self.lowers(optimization) else None
 
     @abstractmethod
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
-        """Return the rungs that are run when `--optimization` is not given."""
+        """Return the optimizations that are run when `--optimization` is not given."""
 
     def without_kernels(self, model: Model) -> frozenset[str]:
-        """Return the rungs that cannot run at the widths of a model's UNet; the default leaves them out."""
+        """Return the optimizations that cannot run at the widths of a model's UNet; the default leaves them out."""
         return frozenset()
 
     def preload(self, model: Model, component: str) -> None:

@@ -14,7 +14,7 @@ _WIDENING = 4
 
 
 def without_kernels(model: Model) -> frozenset[str]:
-    """Return the rungs whose operators have no CUDA kernel at the widths of a model's UNet."""
+    """Return the optimizations whose operators have no CUDA kernel at the widths of a model's UNet."""
     widths = model.config("unet").get("block_out_channels", ()) if "unet" in model.components else ()
     fits = all(_WIDENING * width in SPLIT_GELU_HALVES for width in widths)
     return frozenset() if fits else frozenset({"bias-split-gelu"})

@@ -79,7 +79,7 @@ class UnsupportedGraphError(SdperfError):
     def __init__(self, component: str, limits: Iterable[str]) -> None:
         super().__init__(
             f"the {component} graph cannot run on a CUDA GPU: {'; '.join(limits)}. Choose a model of released width "
-            "(--model=sd15), or leave that rung out (--optimization=all-RUNG)."
+            "(--model=sd15), or leave that optimization out (--optimization=all-NAME)."
         )
 
 

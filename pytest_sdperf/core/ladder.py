@@ -1,8 +1,8 @@
-"""The grammar of `--optimization`: text -> canonical selections -> rungs.
+"""The grammar of `--optimization`: text -> canonical selections -> optimizations.
 
-A selection is one build. `fmha` is that rung with all below it; `fp16+fmha` is exactly these; `all-fmha` is every
-rung but one; `all` is the last rung; `ladder` is one build per rung. `as-is` is no rung: it is a graph that somebody
-else made, unchanged.
+A selection is one build. `fmha` is that optimization with all below it; `fp16+fmha` is exactly these; `all-fmha` is
+every optimization but one; `all` is the last optimization; `ladder` is one build per optimization. `as-is` is no
+optimization: it is a graph that somebody else made, unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LADDER = "ladder"
 AS_IS = "as-is"
 BASE = "fp32"
 HALF = "fp16"
-_GRAMMAR = "A comma separates builds, a plus joins the rungs of one build, all-NAME leaves one rung out."
+_GRAMMAR = "A comma separates builds, a plus joins the optimizations of one build, all-NAME leaves one out."
 
 
 def parse_optimizations(text: str, ladder: Sequence[str], *, as_is: bool = False) -> tuple[str, ...]:
@@ -25,14 +25,14 @@ def parse_optimizations(text: str, ladder: Sequence[str], *, as_is: bool = False
 
     Args:
         text: Such as `fp16,fmha`, `fp16+fmha`, `all-fmha`, `all` or `ladder`.
-        ladder: Names of the rungs, lowest first.
+        ladder: Names of the optimizations, lowest first.
         as_is: Whether there is a graph of somebody else, which `as-is` takes unchanged.
 
     Returns:
-        Selections: `as-is`, a rung's name, names joined by `+` in the order of the ladder, or `all-NAME`.
+        Selections: `as-is`, an optimization's name, names joined by `+` in the order of the ladder, or `all-NAME`.
 
     Raises:
-        OptionError: An empty piece, or a rung named twice in one build.
+        OptionError: An empty piece, or an optimization named twice in one build.
         UnknownNameError: With the nearest name and the list.
     """
     selections: list[str] = []
@@ -44,34 +44,40 @@ def parse_optimizations(text: str, ladder: Sequence[str], *, as_is: bool = False
         else:
             raise OptionError(
                 f"--optimization={text}: {AS_IS} takes a graph that was made elsewhere unchanged, and none is given. "
-                f"Name its folder with --onnx-dir=FOLDER, or name rungs: {_list(ladder)}."
+                f"Name its folder with --onnx-dir=FOLDER, or name optimizations: {_list(ladder)}."
             )
     return tuple(dict.fromkeys(selections))
 
 
 def unnamed(text: str, ladder: Sequence[str]) -> tuple[str, ...]:
-    """Return the rungs of the option's text that nobody named: `ladder` alone stands for them."""
+    """Return the optimizations of the option's text that nobody named: `ladder` alone stands for them."""
     pieces = [piece.strip() for piece in text.split(",")]
-    return tuple(rung for rung in ladder if LADDER in pieces and rung not in pieces)
+    return tuple(optimization for optimization in ladder if LADDER in pieces and optimization not in pieces)
 
 
 def ends(selections: Sequence[str], between: Sequence[str], *, fits: Callable[[str], bool]) -> tuple[str, ...]:
-    """Leave out rungs between the first and the last one that fits, for what is too long to be run at each.
+    """Leave out optimizations between the first and the last one that fits, for what is too long to be run at each.
 
     Args:
         selections: What would be run.
         between: Those of them that may be left out.
         fits: Whether one can be run at all. Where none can, the last stays, so that the reason is told.
     """
-    fitting = [rung for rung in selections if rung in between and fits(rung)] or list(selections[-1:])
-    return tuple(rung for rung in selections if rung not in between or rung in (fitting[0], fitting[-1]))
+    fitting = [optimization for optimization in selections if optimization in between and fits(optimization)] or list(
+        selections[-1:]
+    )
+    return tuple(
+        optimization
+        for optimization in selections
+        if optimization not in between or optimization in (fitting[0], fitting[-1])
+    )
 
 
-def rungs(selection: str, ladder: Sequence[str]) -> tuple[str, ...]:
-    """Return the rungs that one canonical selection applies, lowest first; none for `as-is`.
+def optimizations(selection: str, ladder: Sequence[str]) -> tuple[str, ...]:
+    """Return the optimizations that one canonical selection applies, lowest first; none for `as-is`.
 
     Raises:
-        UnknownNameError: The selection names a rung that the ladder does not hold.
+        UnknownNameError: The selection names an optimization that the ladder does not hold.
     """
     if selection == AS_IS:
         return ()
@@ -86,8 +92,10 @@ def rungs(selection: str, ladder: Sequence[str]) -> tuple[str, ...]:
 
 
 def without(selection: str, left_out: Collection[str], ladder: Sequence[str]) -> str:
-    """Return the selection of what one selection applies but for some rungs; itself where it applies none of them."""
-    names = rungs(selection, ladder)
+    """Return the selection of what one selection applies but for some optimizations; itself where it applies none of
+    them.
+    """
+    names = optimizations(selection, ladder)
     rest = [name for name in names if name not in left_out]
     if len(rest) == len(names):
         return selection
@@ -97,13 +105,13 @@ def without(selection: str, left_out: Collection[str], ladder: Sequence[str]) ->
     return _joined(text, text, ladder) if set(rest) - {BASE} else BASE
 
 
-def floating(selection: str, ladder: Sequence[str]) -> Literal["float32", "float16"]:
-    """Return the floating type that a selection computes in; that of `as-is` is the given graph's own.
+def dtype_of(selection: str, ladder: Sequence[str]) -> Literal["float32", "float16"]:
+    """Return the dtype that a selection computes in; that of `as-is` is the external graph's own.
 
     Raises:
-        UnknownNameError: The selection names a rung that the ladder does not hold.
+        UnknownNameError: The selection names an optimization that the ladder does not hold.
     """
-    return "float16" if HALF in rungs(selection, ladder) else "float32"
+    return "float16" if HALF in optimizations(selection, ladder) else "float32"
 
 
 def _canonical(piece: str, text: str, ladder: Sequence[str]) -> tuple[str, ...]:
@@ -129,12 +137,12 @@ def _joined(piece: str, text: str, ladder: Sequence[str]) -> str:
     for name in names:
         _known(name, ladder)
         if names.count(name) > 1:
-            raise OptionError(f"--optimization={text} names the rung {name!r} twice in one build. {_GRAMMAR}")
+            raise OptionError(f"--optimization={text} names the optimization {name!r} twice in one build. {_GRAMMAR}")
     ordered = _in_order(names, ladder)
-    # The raw export adds nothing, so it is named only where a single rung would otherwise read as cumulative.
+    # The raw export adds nothing, so it is named only where a single optimization would otherwise read as cumulative.
     real = tuple(name for name in ordered if name != BASE)
     if len(real) == 1:
-        return real[0] if rungs(real[0], ladder) in ((real[0],), (BASE, real[0])) else f"{BASE}+{real[0]}"
+        return real[0] if optimizations(real[0], ladder) in ((real[0],), (BASE, real[0])) else f"{BASE}+{real[0]}"
     return "+".join(real)
 
 

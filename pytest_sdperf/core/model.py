@@ -75,7 +75,7 @@ class Model(ABC):
 
     @abstractmethod
     def module(
-        self, component: str, *, weights: Path | None, floating: str = "float32", device: str = "cpu"
+        self, component: str, *, weights: Path | None, dtype: str = "float32", device: str = "cpu"
     ) -> torch.nn.Module:
         """Return the component as a module whose `forward` takes `inputs` in order and returns a tuple of `outputs`.
 
@@ -83,7 +83,7 @@ class Model(ABC):
             component: One of `components`.
             weights: A safetensors file with float32 weights; None leaves the parameters on the meta device, and gives
                 buffers that no such file stores their values, on the CPU.
-            floating: torch dtype name of parameters and inputs.
+            dtype: torch dtype name of parameters and inputs.
             device: torch device of the loaded module.
         """
 

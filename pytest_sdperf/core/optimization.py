@@ -1,4 +1,4 @@
-"""What one rung of the ladder promises.
+"""What one optimization of the ladder promises.
 
 Standard library only at import time: workers import this under foreign interpreters.
 """
@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 
 
 class Optimization(ABC):
-    """One rung of the ladder.
+    """One optimization of the ladder.
 
     Attributes:
         name: Name on the command line.
-        position: Place on the ladder; a cumulative build holds every rung up to this one.
+        position: Place on the ladder; a cumulative build holds every optimization up to this one.
         title: Row title as in the seeds' tables.
-        ort_options: Attributes of `onnxruntime.transformers.fusion_options.FusionOptions` that this rung switches on.
-        takes_in: Operator of this rung -> operator of a lower rung, of which each takes in one. `domain::op[form]` is
-            a form of `domain::op`: it cannot come to be where no lower rung makes the latter.
-        forms: Operator of this rung -> `domain::op[form]`: what it is counted as instead where it has taken in more.
-        replaces: Operators of which this rung leaves none, where it makes any of its own.
+        ort_options: Attributes of `onnxruntime.transformers.fusion_options.FusionOptions` that this optimization
+            switches on.
+        takes_in: Operator of this optimization -> operator of a lower optimization, of which each takes in one.
+            `domain::op[form]` is a form of `domain::op`: it cannot come to be where no lower optimization makes the
+            latter.
+        forms: Operator of this optimization -> `domain::op[form]`: what it is counted as instead where it has taken in
+            more.
+        replaces: Operators of which this optimization leaves none, where it makes any of its own.
     """
 
     name: str
@@ -43,14 +46,14 @@ class Optimization(ABC):
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The operators by which this rung is known in a graph: forms of one instead of the plain one."""
+        """The operators by which this optimization is known in a graph: forms of one instead of the plain one."""
         forms = [op for op in self.takes_in if "[" in op]
         made = [op for fusion in self.fusions() for op in (fusion.op, *self.forms.get(fusion.op, ()))]
         plain = [op for op in made if not any(form.startswith(f"{op}[") for form in forms)]
         return tuple(dict.fromkeys([*forms, *plain]))
 
     def sites(self, module: torch.nn.Module) -> Mapping[str, Sequence[str]]:
-        """Derive `domain::op_type` -> paths of the sub-modules where this rung makes that operator; none by default.
+        """Derive `domain::op_type` -> paths of the sub-modules where this one makes that operator; none by default.
 
         Args:
             module: A component, as `Model.module` returns it; it may be on the meta device.
@@ -58,15 +61,15 @@ class Optimization(ABC):
         return {}
 
     def leaves(self, module: torch.nn.Module) -> Mapping[str, int]:
-        """Derive `domain::op_type` of ONNX -> how many this rung needs at most in the graph of `module`.
+        """Derive `domain::op_type` of ONNX -> how many this optimization needs at most in the graph of `module`.
 
-        A negative number is of those that a lower rung needs, and this one does without. Where no rung of a build needs
-        any of an operator, it is not counted; by default none does.
+        A negative number is of those that a lower optimization needs, and this one does without. Where no optimization
+        of a build needs any of an operator, it is not counted; by default none does.
         """
         return {}
 
     def expected(self, module: torch.nn.Module) -> Mapping[str, int]:
-        """Derive `domain::op_type` -> nodes that this rung adds to the graph of `module` (which may be on meta).
+        """Derive `domain::op_type` -> nodes that this one adds to the graph of `module` (which may be on meta).
 
         By default as many as there are `sites`, less what they take in, and 0 of what they replace.
         """

@@ -84,7 +84,8 @@ class Selection:
         models, components, batch_sizes: Values of their axes.
         engines: Engines asked for.
         optimizations: Canonical selections (`fp16`, `fp16+fmha`, `all-fmha`, `as-is`); `ladder` is already expanded.
-        unnamed_rungs: Those of `optimizations` that nobody named: they are there because `ladder` is every rung.
+        unnamed_optimizations: Those of `optimizations` that nobody named: they are there because `ladder` is every
+            optimization.
         fusers: `native`, `ort`.
         exporter: `dynamo` or `torchscript`.
         opset: Opset of the export.
@@ -102,7 +103,7 @@ class Selection:
     components: tuple[str, ...] = ()
     engines: tuple[EngineRequest, ...] = ()
     optimizations: tuple[str, ...] = ()
-    unnamed_rungs: tuple[str, ...] = ()
+    unnamed_optimizations: tuple[str, ...] = ()
     batch_sizes: tuple[int, ...] = ()
     fusers: tuple[str, ...] = ()
     exporter: str = "dynamo"
@@ -124,7 +125,7 @@ class Selection:
 
     @property
     def has_module(self) -> bool:
-        """Whether torch modules stand for what is built; for given graphs only those that `--weights` names do."""
+        """Whether torch modules stand for what is built; for external graphs only those that `--weights` names do."""
         return self.pipeline is None and (self.onnx_dir is None or self.weights not in {"", "random", "none"})
 
     def weights_of(self, model: Model) -> str:

@@ -32,7 +32,7 @@ class NvidiaOrtEngine(Engine):
         return _ort.versions()
 
 
-def needs_tf32(floating: str) -> bool:
+def needs_tf32(dtype: str) -> bool:
     """Whether the CUDA provider has to be allowed TF32 to compute a build as it is meant to be.
 
     `use_tf32=0` takes every kernel with tensor cores from cuDNN's choice, whatever the type of the convolution
@@ -40,9 +40,9 @@ def needs_tf32(floating: str) -> bool:
     slowly, as measured on an H200. The price: operators that such a build keeps in float32 may use TF32.
 
     Args:
-        floating: dtype name of the build.
+        dtype: dtype name of the build.
     """
-    return floating in ("float16", "bfloat16")
+    return dtype in ("float16", "bfloat16")
 
 
 def import_libraries() -> None:

@@ -41,7 +41,7 @@ class ModuleEngine(Engine):
         return super().missing(device_kind)
 
     def supports(self, optimization: str) -> str | None:
-        """Refuse the rungs that rewrite an ONNX graph."""
+        """Refuse the optimizations that rewrite an ONNX graph."""
         if optimization in ("fp32", "fp16"):
             return None
         return f"{self.name} runs the torch module; {optimization} rewrites an ONNX graph"
@@ -77,7 +77,7 @@ def load_module(request: LoadRequest) -> torch.nn.Module:
     module = request.model.module(
         request.component,
         weights=request.build.path,
-        floating=request.build.floating,
+        dtype=request.build.dtype,
         device=torch_device(request),
     )
     if request.options["channels_last"] == "on":
@@ -101,11 +101,11 @@ def accumulation(request: LoadRequest) -> dict[str, str]:
     """Return in which type torch accumulates products, as a fact; of halves on a CPU it does not say it."""
     import torch
 
-    if request.build.floating == "float32":
+    if request.build.dtype == "float32":
         return {"accumulation": "float32"}
     if request.device_kind != "cuda":
         return {}
-    half = request.build.floating == "float16" and getattr(torch.backends.cuda.matmul, "allow_fp16_accumulation", False)
+    half = request.build.dtype == "float16" and getattr(torch.backends.cuda.matmul, "allow_fp16_accumulation", False)
     return {"accumulation": "float16" if half else "float32"}
 
 
@@ -150,7 +150,7 @@ class TorchRunner(Runner):
         self._module, self._request = module, request
         self._device = torch_device(request)
         self._dtypes = {
-            spec.name: getattr(torch, request.build.floating if spec.dtype == "float" else spec.dtype)
+            spec.name: getattr(torch, request.build.dtype if spec.dtype == "float" else spec.dtype)
             for spec in request.model.inputs(request.component, request.workload)
         }
         self._output_names = [spec.name for spec in request.model.outputs(request.component, request.workload)]

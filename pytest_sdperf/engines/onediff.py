@@ -131,7 +131,7 @@ def _load_module(request: LoadRequest) -> torch.nn.Module:
     return request.model.module(
         request.component,
         weights=request.build.path,
-        floating=request.build.floating,
+        dtype=request.build.dtype,
         device=_torch.torch_device(request),
     ).eval()
 

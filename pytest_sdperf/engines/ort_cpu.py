@@ -44,16 +44,16 @@ class OrtCpuEngine(Engine):
         return _ort_install.missing_build("CPUExecutionProvider", self.install_command(device_kind))
 
     def supports(self, optimization: str) -> str | None:
-        """Refuse the rungs whose operators onnxruntime has for GPUs only."""
+        """Refuse the optimizations whose operators onnxruntime has for GPUs only."""
         operators = _WITHOUT_CPU_KERNEL.get(optimization)
         return operators and f"onnxruntime has no CPU kernel for {operators}, which {optimization} needs"
 
     def lowers(self, optimization: str) -> bool:
-        """Prove these rungs on primitives: weights, wiring and attributes of the rewrite are the same."""
+        """Prove these optimizations on primitives: weights, wiring and attributes of the rewrite are the same."""
         return optimization in _WITHOUT_CPU_KERNEL
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
-        """Return both precisions, the rungs that every builder can make."""
+        """Return both precisions, the optimizations that every builder can make."""
         return ("fp32", "fp16")
 
     def versions(self) -> dict[str, str]:
@@ -73,6 +73,6 @@ class OrtCpuEngine(Engine):
             options.intra_op_num_threads = int(asked)
         session = _ort.create_session(request, options=options, providers=["CPUExecutionProvider"])
         facts = {"threads": asked or "one per core"}
-        if request.build.floating == "float32":  # of halves onnxruntime does not say where it computes them as floats
+        if request.build.dtype == "float32":  # of halves onnxruntime does not say where it computes them as floats
             facts["accumulation"] = "float32"
         yield _ort.OrtRunner(session, request, memory=_ort_memory.OrtMemory("cpu"), facts=facts)

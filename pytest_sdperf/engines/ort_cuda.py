@@ -68,7 +68,7 @@ class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
         return None
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
-        """Return the last rung."""
+        """Return the last optimization."""
         return ("bias-add",)
 
     def without_kernels(self, model: Model) -> frozenset[str]:
@@ -78,7 +78,7 @@ class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Create a session on the GPU, with the CPU provider behind it for what has no CUDA kernel."""
-        provider = provider_options(request.options, request.device_index, floating=request.build.floating)
+        provider = provider_options(request.options, request.device_index, dtype=request.build.dtype)
         memory = _ort_memory.cuda_memory(request.device_index)
         if request.options["stream"] == "torch":
             memory = _ort_memory.shared_stream_memory(request.device_index)
@@ -92,7 +92,7 @@ class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
 
 def accumulation(request: LoadRequest) -> dict[str, str]:
     """Return in which type cuBLAS accumulates products for onnxruntime, as a fact: float32 but by its variable."""
-    half = request.build.floating == "float16" and _number(os.environ.get(GEMM_OPTIONS, "0")) & 1
+    half = request.build.dtype == "float16" and _number(os.environ.get(GEMM_OPTIONS, "0")) & 1
     return {"accumulation": "float16" if half else "float32"}
 
 
@@ -101,7 +101,7 @@ def _number(text: str) -> int:
     return int(text) if text.strip().isdecimal() else 0
 
 
-def provider_options(options: Mapping[str, str], device_index: int, *, floating: str) -> dict[str, str]:
+def provider_options(options: Mapping[str, str], device_index: int, *, dtype: str) -> dict[str, str]:
     """Return the options of the CUDA provider, under the names that it has for them.
 
     What is at ONNX Runtime's own default is left out where an older one does not know the name: it refuses those.
@@ -109,9 +109,9 @@ def provider_options(options: Mapping[str, str], device_index: int, *, floating:
     Args:
         options: The value of every option of the engine.
         device_index: The GPU.
-        floating: dtype name of the build.
+        dtype: dtype name of the build.
     """
-    tf32 = options["tf32"] == "on" or (options["tf32"] == "auto" and _ort_nvidia.needs_tf32(floating))
+    tf32 = options["tf32"] == "on" or (options["tf32"] == "auto" and _ort_nvidia.needs_tf32(dtype))
     found = {
         "device_id": str(device_index),
         "enable_cuda_graph": "1" if options["cuda_graph"] == "on" else "0",

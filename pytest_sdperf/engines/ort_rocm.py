@@ -17,7 +17,7 @@ _PACKAGE = "onnxruntime-rocm<1.23"
 
 
 class OrtRocmEngine(_rocm.RocmEngine):
-    """The ROCm execution provider, which has kernels of its own for the operators of every rung.
+    """The ROCm execution provider, which has kernels of its own for the operators of every optimization.
 
     Tuning is always on: without it some operators have no kernel that runs. What it found is kept, so that only one
     process pays for it.
@@ -39,7 +39,9 @@ class OrtRocmEngine(_rocm.RocmEngine):
         return _rocm.missing_provider(PROVIDER, _PACKAGE)
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
-        """Return the last rung; the published ladder for an MI250X has no packed attention, as `all-packed-qkv`."""
+        """Return the last optimization; the published ladder for an MI250X has no packed attention, as
+        `all-packed-qkv`.
+        """
         return ("bias-add",)
 
     @contextmanager

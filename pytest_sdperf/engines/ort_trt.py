@@ -72,8 +72,8 @@ class OrtTrtEngine(_ort_nvidia.NvidiaOrtEngine):
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         """Create a session whose engines come from the folder of the request, or are built into it."""
         tf32 = request.options["tf32"] == "on"
-        # The CUDA provider runs what TensorRT leaves, which may be attention in a given graph.
-        allowed = tf32 or _ort_nvidia.needs_tf32(request.build.floating)
+        # The CUDA provider runs what TensorRT leaves, which may be attention in an external graph.
+        allowed = tf32 or _ort_nvidia.needs_tf32(request.build.dtype)
         options = {"device_id": str(request.device_index), "use_tf32": "1" if allowed else "0"}
         providers = (PROVIDER, provider_options(request)), ("CUDAExecutionProvider", options)
         # This provider has no such option, and TensorRT uses TF32 unless it is forbidden in this way. The libraries
@@ -91,7 +91,7 @@ def provider_options(request: LoadRequest) -> dict[str, str]:
     folder = str(request.work_dir)
     options = {
         "device_id": str(request.device_index),
-        "trt_fp16_enable": "1" if request.build.floating == "float16" else "0",
+        "trt_fp16_enable": "1" if request.build.dtype == "float16" else "0",
         "trt_cuda_graph_enable": "1" if request.options["cuda_graph"] == "on" else "0",
         "trt_builder_optimization_level": request.options["builder_level"],
         "trt_engine_cache_enable": "1",

@@ -141,7 +141,7 @@ class _AttentionRunner(_torch.TorchRunner):
         why = " ".join(reasons) or _why(str(error).splitlines())
         text = (
             f"attention={request.options['attention']} cannot serve the {request.component} of {request.model.name} in "
-            f"{request.build.floating} on {_DEVICES[request.device_kind]}: {why.rstrip('.')}. "
+            f"{request.build.dtype} on {_DEVICES[request.device_kind]}: {why.rstrip('.')}. "
             f"Type torch:attention=math, which serves everything, or torch, which chooses for itself"
         )
         alone = "" if request.component == "unet" else "; or run the UNet alone: --sdperf-component=unet"

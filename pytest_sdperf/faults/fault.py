@@ -33,7 +33,7 @@ class Place(Enum):
 
 
 class NowhereError(Exception):
-    """There is nothing here that the fault could change: the graph of another component, of a lower rung, ..."""
+    """There is nothing here that the fault could change: the graph of another component, one less optimized, ..."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pytest_sdperf.faults.fault import FAILED, Found
 
 _ORT = "--model=shapes --engine=ort-cpu"
-# Every rung, in half precision as on a GPU; without fp16 the same graph is float32, which sees smaller faults.
+# Every optimization, in half precision as on a GPU; without fp16 the same graph is float32, which sees smaller faults.
 UNET_HALF = f"{_ORT} --component=unet --optimization=bias-add"
 UNET_SINGLE = f"{_ORT} --component=unet --optimization=all-fp16"
 DECODER_HALF = f"{_ORT} --component=vae_decoder --optimization=bias-add"
@@ -34,10 +34,10 @@ _OUTPUTS = {UNET: "out_sample", TEXT_ENCODER: "last_hidden_state", DECODER: "sam
 _WIDER = {"float16": "float32", "float32": "float64"}
 
 
-def too_far(component: str, floating: str) -> Found:
+def too_far(component: str, dtype: str) -> Found:
     """Return how a component is found whose outputs are finite and too far from the reference."""
     words = (
-        f"The component has a relative L2 error # against torch {_WIDER[floating]}; plain torch {floating} has #, so "
+        f"The component has a relative L2 error # against torch {_WIDER[dtype]}; plain torch {dtype} has #, so "
         f"at most # passes; the worst element is {_OUTPUTS[component]}[...]."
     )
     return Found("agreement", FAILED, words, "component")

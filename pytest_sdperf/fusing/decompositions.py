@@ -40,7 +40,7 @@ def _group_normalization(node: ir.Node, graph: FusionGraph) -> None:
     if shapes is None:
         raise BuildError(f"the shape of what GroupNormalization {node.name} normalises is not known.")
     groups = node.attributes["num_groups"].as_int()
-    dtype = _floating(image)
+    dtype = _dtype(image)
     shape = graph.constant(np.array([0, groups, -1], dtype=np.int64), "shape")
     split = graph.add("Reshape", [image, shape], before=node).outputs[0]
     ones, zeros = (graph.constant(np.full(groups, number, dtype=dtype), "groups") for number in (1, 0))
@@ -71,7 +71,7 @@ def _attention(node: ir.Node, graph: FusionGraph) -> None:
     """Q, K, V (B, N, S, H) -> softmax(Q K' x scale + mask) V, the scale split as the exporter splits it."""
     query, key, value = _operands(node, graph)
     mask = node.inputs[3] if len(node.inputs) > 3 else None
-    dtype = _floating(query)
+    dtype = _dtype(query)
     root = graph.constant(np.array(math.sqrt(_scale(node, query, graph)), dtype=dtype), "scale")
     left = graph.add("Mul", [query, root], before=node).outputs[0]
     turned = graph.add("Transpose", [key], {"perm": (0, 1, 3, 2)}, before=node).outputs[0]
@@ -122,19 +122,19 @@ def _additive(mask: ir.Value, query: ir.Value, graph: FusionGraph, *, before: ir
     """Return a mask that is added: 0 where a boolean one lets through, minus infinity elsewhere."""
     if mask.dtype != ir.DataType.BOOL:
         return mask
-    zero, hidden = (graph.constant(np.array(number, dtype=_floating(query)), "mask") for number in (0, -np.inf))
+    zero, hidden = (graph.constant(np.array(number, dtype=_dtype(query)), "mask") for number in (0, -np.inf))
     return graph.add("Where", [mask, zero, hidden], before=before).outputs[0]
 
 
 def _causal(scores: ir.Value, graph: FusionGraph, *, before: ir.Node) -> ir.Value:
     shape = graph.add("Shape", [scores], {"start": -2}, before=before).outputs[0]
-    hidden = graph.constant(np.array(-np.inf, dtype=_floating(scores)), "mask")
+    hidden = graph.constant(np.array(-np.inf, dtype=_dtype(scores)), "mask")
     square = graph.add("Expand", [hidden, shape], before=before).outputs[0]
     one = graph.constant(np.array(1, dtype=np.int64), "one")
     return graph.add("Trilu", [square, one], {"upper": 1}, before=before).outputs[0]
 
 
-def _floating(value: ir.Value) -> np.dtype[np.generic]:
+def _dtype(value: ir.Value) -> np.dtype[np.generic]:
     return (value.dtype or ir.DataType.FLOAT).numpy()
 
 

@@ -53,10 +53,10 @@ def tensor_array(tensor: ir.TensorProtocol) -> Array | None:
     sizes = tensor.shape.numpy()
     if is_missing(tensor) or tensor.dtype == ir.DataType.STRING:
         return None
-    floating = tensor.dtype.is_floating_point()
-    if math.prod(sizes) <= (_SMALL if floating else _LARGEST):
+    dtype = tensor.dtype.is_floating_point()
+    if math.prod(sizes) <= (_SMALL if dtype else _LARGEST):
         return tensor.numpy()
-    return _mask(tensor.numpy()) if floating and len(sizes) >= 2 else None
+    return _mask(tensor.numpy()) if dtype and len(sizes) >= 2 else None
 
 
 def _mask(array: Array) -> Array | None:

@@ -1,4 +1,4 @@
-"""Attentions of a given graph whose number of heads does not fit: they load, and their kernels throw when they run."""
+"""Attentions whose number of heads does not fit: such a graph loads, and its kernels throw when it runs."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def find_leftovers(source: ir.Model, fused: ir.Model, fusions: Sequence[Fusion])
     Args:
         source: The exported graph; it is changed, but its weights are not read.
         fused: The same graph after the other optimizer.
-        fusions: Of the same rungs, in the order of the ladder.
+        fusions: Of the same optimizations, in the order of the ladder.
 
     Raises:
         BuildError: The source needs an opset for which there are no kernels.

@@ -39,7 +39,7 @@ class Place:
     Attributes:
         op: `domain::op_type[form]` that the fusion makes there.
         path: Path of the torch module, as far as the exporter said it.
-        origin: The node of the given graph that it began with, at the first fusion that touched it.
+        origin: The node of the external graph that it began with, at the first fusion that touched it.
         node: Name under which it is counted.
         fused: Whether it was applied.
         reason: Why it was not; empty where it was.
@@ -59,7 +59,7 @@ class Survey:
 
     Attributes:
         present: `domain::op_type` -> nodes before anything was fused.
-        places: Rung -> places that its fusions looked at, lowest rung first.
+        places: Optimization -> places that its fusions looked at, lowest optimization first.
         final: `domain::op_type` -> module paths of the nodes after every fusion was applied, and transposes cancelled.
         cancel: How many transposes of the graph cancel as it is, before anything is fused.
     """
@@ -70,12 +70,12 @@ class Survey:
     final: dict[str, list[str]] = field(default_factory=dict)
 
 
-def survey(model: ir.Model, rungs: Mapping[str, Optimization]) -> Survey:
-    """Apply the fusions of some rungs to a model, in place, and return every place that they looked at.
+def survey(model: ir.Model, optimizations: Mapping[str, Optimization]) -> Survey:
+    """Apply the fusions of some optimizations to a model, in place, and return every place that they looked at.
 
     Args:
         model: Its weights are not read.
-        rungs: By name, lowest first.
+        optimizations: By name, lowest first.
 
     Raises:
         BuildError: The model holds an operator in a form that no exporter emits.
@@ -84,25 +84,25 @@ def survey(model: ir.Model, rungs: Mapping[str, Optimization]) -> Survey:
     found = Survey(Counter(map(counted, model.graph.all_nodes())), cancel=_cancelling(model.clone()))
     graph = ready(model)
     origins: dict[ir.Node, ir.Node] = {}
-    for name, rung in rungs.items():
-        found.places[name] = [place for fusion in rung.fusions() for place in _look(fusion, graph, origins)]
+    for name, optimization in optimizations.items():
+        found.places[name] = [place for fusion in optimization.fusions() for place in _look(fusion, graph, origins)]
     layout.settle(graph)
     for node in model.graph.all_nodes():
         found.final.setdefault(counted(node), []).append(path_of(node))
     return found
 
 
-def expected_sites(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str, list[str]]:
-    """Return `domain::op_type` -> module paths where a graph should hold it after these rungs; empty means nowhere.
+def expected_sites(found: Survey, optimizations: Mapping[str, Optimization]) -> dict[str, list[str]]:
+    """Return `domain::op_type` -> module paths where a graph should hold it after these; empty means nowhere.
 
     Args:
-        found: From `survey`, with the same rungs.
-        rungs: By name, lowest first.
+        found: From `survey`, with the same optimizations.
+        optimizations: By name, lowest first.
     """
     wanted: dict[str, list[str]] = {}
-    for rung in rungs.values():
-        made = [op for fusion in rung.fusions() for op in (fusion.op, *rung.forms.get(fusion.op, ()))]
-        ops = [*made, *rung.takes_in, *rung.takes_in.values()]
+    for optimization in optimizations.values():
+        made = [op for fusion in optimization.fusions() for op in (fusion.op, *optimization.forms.get(fusion.op, ()))]
+        ops = [*made, *optimization.takes_in, *optimization.takes_in.values()]
         wanted.update({op: list(found.final.get(op, ())) for op in ops})
     for op in found.present:
         if not op.startswith("::"):
@@ -111,38 +111,42 @@ def expected_sites(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str
     if _SKIP_LAYER_NORM in wanted:
         wanted[LAYER_NORM] = list(found.final.get(LAYER_NORM, ()))
     _add_missing(wanted, found)
-    for rung in rungs.values():
-        if any(wanted.get(fusion.op) for fusion in rung.fusions()):
-            wanted.update({op: [] for op in rung.replaces})
+    for optimization in optimizations.values():
+        if any(wanted.get(fusion.op) for fusion in optimization.fusions()):
+            wanted.update({op: [] for op in optimization.replaces})
     # What was never there and cannot be is not worth a line, unless another one has to take it in.
-    taken = {op for rung in rungs.values() for op in (*rung.takes_in.values(), *rung.replaces)}
-    return {op: paths for op, paths in wanted.items() if paths or (op in taken and _made(op, wanted, rungs))}
+    taken = {
+        op
+        for optimization in optimizations.values()
+        for op in (*optimization.takes_in.values(), *optimization.replaces)
+    }
+    return {op: paths for op, paths in wanted.items() if paths or (op in taken and _made(op, wanted, optimizations))}
 
 
 def budgets(found: Survey) -> dict[str, int]:
-    """Return `domain::op_type` of ONNX -> how many a graph may hold at most after the rungs of a survey.
+    """Return `domain::op_type` of ONNX -> how many a graph may hold at most after the optimizations of a survey.
 
     Only where convolutions are in channels-last layout: without them a transpose is what an exporter made of a module.
     """
     return {TRANSPOSE: len(found.final.get(TRANSPOSE, ()))} if found.final.get(_NHWC_CONV) else {}
 
 
-def standing(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str, dict[str, Any]]:
-    """Return rung -> `present`: fused nodes that the graph had; `left`: type of node -> where more could be fused.
+def standing(found: Survey, optimizations: Mapping[str, Optimization]) -> dict[str, dict[str, Any]]:
+    """Return name -> `present`: fused nodes that the graph had; `left`: type of node -> where more could be fused.
 
-    A rung that fuses nothing by itself is left out.
+    An optimization that fuses nothing by itself is left out.
 
     Args:
-        found: From `survey` of every rung.
-        rungs: Every rung by name, lowest first.
+        found: From `survey` of every optimization.
+        optimizations: Every optimization by name, lowest first.
     """
     takers: dict[str, list[str]] = {}
-    for rung in rungs.values():
-        for op, taken in rung.takes_in.items():
+    for optimization in optimizations.values():
+        for op, taken in optimization.takes_in.items():
             takers.setdefault(taken, []).append(op)
     result = {}
-    for name, rung in rungs.items():
-        made = set(rung.operators)
+    for name, optimization in optimizations.items():
+        made = set(optimization.operators)
         taking = [taker for op in made for taker in takers.get(op, ()) if taker not in made]
         left = Counter({place.origin: place.origin.op_type for place in found.places[name]}.values())
         if found.cancel and found.present.get(_NHWC_CONV) and _NHWC_CONV in made:
@@ -150,7 +154,7 @@ def standing(found: Survey, rungs: Mapping[str, Optimization]) -> dict[str, dict
             left["Transpose"] = found.cancel
         # An operator of ONNX itself comes from the exporter, and says nothing about what was fused.
         present = sum(found.present.get(op, 0) for op in (*made, *taking) if not op.startswith("::"))
-        if rung.operators:
+        if optimization.operators:
             result[name] = {"present": present, "left": dict(sorted(left.items()))}
     return result
 
@@ -178,10 +182,17 @@ def _add_missing(wanted: dict[str, list[str]], found: Survey) -> None:
             wanted[place.node].remove(place.path)
 
 
-def _made(op: str, wanted: Mapping[str, Sequence[str]], rungs: Mapping[str, Optimization]) -> bool:
+def _made(op: str, wanted: Mapping[str, Sequence[str]], optimizations: Mapping[str, Optimization]) -> bool:
     """Say whether something is expected that takes in an operator, or that replaces it."""
-    takers = [one for rung in rungs.values() for one, taken in rung.takes_in.items() if taken == op]
-    replacers = [fusion.op for rung in rungs.values() if op in rung.replaces for fusion in rung.fusions()]
+    takers = [
+        one for optimization in optimizations.values() for one, taken in optimization.takes_in.items() if taken == op
+    ]
+    replacers = [
+        fusion.op
+        for optimization in optimizations.values()
+        if op in optimization.replaces
+        for fusion in optimization.fusions()
+    ]
     return any(wanted.get(one) for one in (*takers, *replacers))
 
 

@@ -107,7 +107,7 @@ class StableDiffusion(Model):
         return self.part(component).example(workload, np.random.default_rng(seed))
 
     def module(
-        self, component: str, *, weights: Path | None, floating: str = "float32", device: str = "cpu"
+        self, component: str, *, weights: Path | None, dtype: str = "float32", device: str = "cpu"
     ) -> torch.nn.Module:
         """Build the component on the meta device and, given a file, put its weights in without a second copy."""
         part = self.part(component)
@@ -115,7 +115,7 @@ class StableDiffusion(Model):
         if weights is None:
             part.restore_buffers(module, "cpu")
         else:
-            _weights.load(part, module, weights, floating=floating, device=device)
+            _weights.load(part, module, weights, dtype=dtype, device=device)
         return module
 
     def draw_weights(self, component: str, path: Path, *, seed: int = 0) -> None:

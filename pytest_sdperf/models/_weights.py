@@ -28,7 +28,7 @@ def skeleton(part: Component) -> torch.nn.Module:
     return module.eval().requires_grad_(requires_grad=False)
 
 
-def load(part: Component, module: torch.nn.Module, path: Path, *, floating: str, device: str) -> None:
+def load(part: Component, module: torch.nn.Module, path: Path, *, dtype: str, device: str) -> None:
     """Put the weights of `path` into a module on the meta device, one tensor at a time.
 
     Raises:
@@ -37,7 +37,7 @@ def load(part: Component, module: torch.nn.Module, path: Path, *, floating: str,
     import torch
     from safetensors import safe_open
 
-    dtype: torch.dtype = getattr(torch, floating)
+    torch_dtype: torch.dtype = getattr(torch, dtype)
     state = {}
     with safe_open(path, framework="pt", device="cpu") as file:
         stored = set(file.keys())
@@ -48,7 +48,7 @@ def load(part: Component, module: torch.nn.Module, path: Path, *, floating: str,
             tensor = file.get_tensor(source)
             if tensor.shape != parameter.shape:
                 raise WeightsError(misfit(path, source, found=tensor.shape, expected=parameter.shape))
-            state[name] = tensor.to(device=device, dtype=dtype)
+            state[name] = tensor.to(device=device, dtype=torch_dtype)
     module.load_state_dict(state, assign=True)
     module.requires_grad_(requires_grad=False)
     part.restore_buffers(module, device)

@@ -37,7 +37,7 @@ from pytest_sdperf.plugin import (
     time_budget,
 )
 from pytest_sdperf.plugin import session as sdperf_session
-from pytest_sdperf.plugin.given_fit import check_given
+from pytest_sdperf.plugin.external_fit import check_external
 from pytest_sdperf.report.output_files import check_baselines, check_cache, check_outputs
 from pytest_sdperf.report.unused import asked_axes
 
@@ -151,7 +151,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         distribution.check_forked(session.config, ours)
         check_outputs(shared.run.settings)
         check_baselines(shared.run.settings, typed("sdperf_baselines", session.config))
-        check_given(shared, ours)
+        check_external(shared, ours)
         if needy:
             check_cache(shared.run.settings.cache_dir)
         this.check_weights([item.nodeid for item in needy if purpose_of(item).executes])

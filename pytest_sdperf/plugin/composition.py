@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_sdperf.builds.onnx_folder import ONNX_DIR
-from pytest_sdperf.cases.given import no_module
+from pytest_sdperf.cases.external import no_module
 from pytest_sdperf.cases.options.answer import Answer
 from pytest_sdperf.cases.options.answers import read_answers
 from pytest_sdperf.cases.options.engine_requests import check_profiles
@@ -20,8 +20,8 @@ from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.machine.device_choice import asked_kind
 from pytest_sdperf.core.settings import Selection
-from pytest_sdperf.engines.given_pipeline import GivenPipelineEngine
-from pytest_sdperf.models.given_pipeline import given_model
+from pytest_sdperf.engines.external_pipeline import ExternalPipelineEngine
+from pytest_sdperf.models.external_pipeline import external_model
 from pytest_sdperf.plugin.engine_fit import check_engines_fit
 from pytest_sdperf.plugin.run import CHOSEN, TOKEN, Run
 
@@ -52,25 +52,25 @@ def compose(config: pytest.Config) -> Run:
     )
     settings = reader.settings()
     if settings.selection.pipeline is not None:
-        catalog.add_model(given_model(settings.selection.pipeline.label, on_cpu=kind == "cpu"))
-        catalog.add_engine(GivenPipelineEngine())
+        catalog.add_model(external_model(settings.selection.pipeline.label, on_cpu=kind == "cpu"))
+        catalog.add_engine(ExternalPipelineEngine())
     rules = read_rules(project.tolerances, reader)
     run = Run(settings, catalog, project.profiles, kind, found, rules=rules, root=config.rootpath)
     run.token = handed.get(TOKEN, run.token)
-    _check_given(run)
+    _check_external(run)
     check_engines_fit(run)
     return run
 
 
-def _check_given(run: Run) -> None:
+def _check_external(run: Run) -> None:
     """Refuse a folder of graphs that cannot serve what was named.
 
     Raises:
         OnnxFolderError: It holds no graphs, or lacks a component.
-        OptionError: Something was named that given graphs do not have: an export, or torch modules.
+        OptionError: Something was named that external graphs do not have: an export, or torch modules.
     """
-    selection, given = run.settings.selection, run.selector.given
-    if given is None:
+    selection, external = run.settings.selection, run.selector.external
+    if external is None:
         return
     usual = Selection()
     for name in ("exporter", "opset", "shapes"):
@@ -79,11 +79,11 @@ def _check_given(run: Run) -> None:
                 f"--sdperf-{name}={getattr(selection, name)} is about an export, and {ONNX_DIR} gives graphs that were "
                 f"exported already. Leave one of the two out."
             )
-    _ = given.folder.components  # raises where there are none
+    _ = external.folder.components  # raises where there are none
     for name in selection.components:
         if name != PIPELINE:
-            given.folder.graph(name)
+            external.folder.graph(name)
     for request in selection.engines:
         engine = run.catalog.engines.get(request.engine)
         if request.by_name and engine.consumes != "onnx" and not selection.has_module:
-            raise OptionError(f"{no_module(engine.name, given.folder)}, or leave the engine out.")
+            raise OptionError(f"{no_module(engine.name, external.folder)}, or leave the engine out.")

@@ -106,9 +106,9 @@ class Recorder:
         self._note(counts=dict(counts), targets=dict(targets), explanation=explanation)
         self.verdicts([verdict])
 
-    def rungs(self, rungs: Mapping[str, Mapping[str, str]]) -> None:
-        """Record which rungs of the ladder the given graphs of a case have: component -> rung -> how it stands."""
-        self._note(rungs=rungs)
+    def optimizations(self, optimizations: Mapping[str, Mapping[str, str]]) -> None:
+        """Record component -> optimization -> how it stands in the external graph of the case."""
+        self._note(optimizations=optimizations)
 
     def agreements(self, agreements: Sequence[Agreement]) -> None:
         """Record comparisons with a reference."""
@@ -153,27 +153,27 @@ class Recorder:
         self.verdicts([verdict])
         self._due(text, fails=True)
 
-    def leave_out(self, look: str, why: str) -> None:
+    def leave_out(self, check: str, why: str) -> None:
         """Skip the test because it cannot look at something; where it looks at something else, too, when it ends.
 
         Args:
-            look: Of `selection.purposes.LOOKS`.
+            check: Of `selection.purposes.CHECKS`.
             why: The reason.
 
         Raises:
             pytest.skip.Exception: It looks at nothing else.
         """
-        self._note(left_out={**self._item.stash[_REPORT].left_out, look: why})
+        self._note(left_out={**self._item.stash[_REPORT].left_out, check: why})
         self._due(why)
-        self.nothing_came_of(look)
+        self.nothing_came_of(check)
 
-    def nothing_came_of(self, look: str) -> None:
+    def nothing_came_of(self, check: str) -> None:
         """End the test where it looks at nothing else, so that nothing is handed to it that is not there.
 
         Raises:
             pytest.skip.Exception, VerdictFailed: What is due.
         """
-        if purpose_of(self._item).looks <= {look}:
+        if purpose_of(self._item).checks <= {check}:
             self.end()
 
     def end(self) -> None:
@@ -224,7 +224,7 @@ def _text(verdicts: Sequence[Verdict]) -> str:
 
 
 @contextlib.contextmanager
-def comparing(recorder: Recorder, policy: Policy, *, metric: str, look: str) -> Iterator[None]:
+def comparing(recorder: Recorder, policy: Policy, *, metric: str, check: str) -> Iterator[None]:
     """Go on without a comparison where there is nothing to compare with, or no memory to compare in.
 
     What fits into memory is judged where it is measured; here it is said, and recorded. A test that looks at nothing
@@ -234,17 +234,17 @@ def comparing(recorder: Recorder, policy: Policy, *, metric: str, look: str) -> 
         recorder: Of the test.
         policy: Says whether INCONCLUSIVE fails.
         metric: Of the verdict.
-        look: Of `selection.purposes.LOOKS`.
+        check: Of `selection.purposes.CHECKS`.
     """
     try:
         yield
     except NoReferenceError as error:
-        recorder.leave_out(look, str(error))
+        recorder.leave_out(check, str(error))
     except OutOfMemoryError as error:
         verdicts = [no_memory(str(error), metric=metric)]
         recorder.verdicts(verdicts)
         recorder.deliver(verdicts, policy)
-        recorder.nothing_came_of(look)
+        recorder.nothing_came_of(check)
 
 
 def deliver_agreements(agreements: Sequence[Agreement], located: Located | None = None) -> None:

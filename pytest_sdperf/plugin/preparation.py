@@ -25,8 +25,8 @@ from pytest_sdperf.checks.replay import ahead
 from pytest_sdperf.core.components import PIPELINE, parts_of
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.labels import in_words
+from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.core.yardsticks import exact_and_rough
 from pytest_sdperf.plugin.session import Session
 
 # An export of a full-size model holds weights and graph several times over.
@@ -45,11 +45,11 @@ class Needs:
 
     Attributes:
         case: The case.
-        looks: What they find out: see `pytest_sdperf.cases.purposes`.
+        checks: What they find out: see `pytest_sdperf.cases.purposes`.
     """
 
     case: Case
-    looks: frozenset[str] = frozenset()
+    checks: frozenset[str] = frozenset()
 
 
 def lanes(session: Session, needs: Sequence[Needs]) -> int:
@@ -71,8 +71,8 @@ def prepare(session: Session, needs: Sequence[Needs], *, going_on: Callable[[], 
     """
     if session.run.settings.in_process or not needs:
         return
-    if session.run.settings.other is not None:  # these look at side B, whose floating type may be another one
-        needs = [Needs(need.case, need.looks - {DRIFT, REPLAY}) for need in needs]
+    if session.run.settings.other is not None:  # these are of side B, whose dtype may be another one
+        needs = [Needs(need.case, need.checks - {DRIFT, REPLAY}) for need in needs]
     count = lanes(session, needs)
     builds, references = _builds(session, needs), _references(session, needs)
     beside = [*builds.items(), *_works(session, needs).items()]
@@ -118,7 +118,7 @@ def _builds(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...]
             export = (case.exporter, str(case.opset), case.shapes, str(shapes_only(case.workload)))
             key = (case.optimization, case.fuser)
             found.setdefault((case.model, name, *export), {}).setdefault(key, _build(session, case, name))
-        if COUNTS in need.looks:
+        if COUNTS in need.checks:
             found.setdefault((case.model, "counts"), {})["counts"] = _counts(session, case)
     return {place: list(steps.values()) for place, steps in found.items()}
 
@@ -140,7 +140,7 @@ def _works(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...],
     if session.run.device_kind == "cpu" or not session.run.settings.selection.has_module:
         return {}  # what has no floor needs no count
     found: dict[tuple[str, ...], list[Step]] = {}
-    for need in filter(lambda need: SPEED in need.looks, needs):
+    for need in filter(lambda need: SPEED in need.checks, needs):
         case, model = need.case, session.run.catalog.models.get(need.case.model)
         for name in filter(None, parts_of(model, case.component)):
             place = (case.model, "work", name, str(shapes_only(case.workload)))
@@ -153,55 +153,55 @@ def _work(session: Session, case: Case, component: str) -> Step:
 
 
 def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
-    """Return one step per component and workload: it computes every floating type that some case needs."""
+    """Return one step per component and workload: it computes every dtype that some case needs."""
     wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, None]]] = {}
     for need in needs:
         case = need.case
         try:
             runner = session.runner(case)
-            names = _floatings(need, runner)
+            names = _dtypes(need, runner)
         except SdperfError:
             continue  # its test says why
         if not names or not which.by_torch(runner):
             continue  # one float32 graph, run when it is needed
-        _, floatings = wanted.setdefault(which.subject_of(case), (runner, {}))
-        floatings.update(dict.fromkeys(names))
+        _, dtypes = wanted.setdefault(which.subject_of(case), (runner, {}))
+        dtypes.update(dict.fromkeys(names))
     steps: dict[tuple[str, ...], list[Step]] = {}
-    for runner, floatings in wanted.values():
+    for runner, dtypes in wanted.values():
         place = (runner.case.model, runner.case.component)
-        steps.setdefault(place, []).append(_reference(runner, tuple(floatings)))
+        steps.setdefault(place, []).append(_reference(runner, tuple(dtypes)))
     return steps
 
 
 def _answers(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
     """Return one step per component: it computes what torch answers to the calls of the tests that replay a case."""
     wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, Sequence[Call]], dict[str, None]]] = {}
-    for need in filter(lambda need: REPLAY in need.looks, needs):
+    for need in filter(lambda need: REPLAY in need.checks, needs):
         case = need.case
         with contextlib.suppress(SdperfError):  # its test says why
             runner = session.runner(case)
-            names = exact_and_rough(which.floating_of(runner))
-            _, asked, floatings = wanted.setdefault(which.subject_of(case), (runner, {}, {}))
+            names = exact_and_rough(which.dtype_of(runner))
+            _, asked, dtypes = wanted.setdefault(which.subject_of(case), (runner, {}, {}))
             asked.update(ahead.calls_of(runner, session.run.settings.resolutions))
-            floatings.update(dict.fromkeys(names))
+            dtypes.update(dict.fromkeys(names))
     steps: dict[tuple[str, ...], list[Step]] = {}
-    for runner, asked, floatings in wanted.values():
+    for runner, asked, dtypes in wanted.values():
         place = (runner.case.model, runner.case.component, "replay")
-        steps.setdefault(place, []).append(functools.partial(ahead.answer, runner, asked, tuple(floatings)))
+        steps.setdefault(place, []).append(functools.partial(ahead.answer, runner, asked, tuple(dtypes)))
     return steps
 
 
-def _floatings(need: Needs, runner: CaseRunner) -> tuple[str, ...]:
-    """Return the floating types in which torch runs for the tests of one case."""
-    drifting = precision.floatings_of(runner) if DRIFT in need.looks else ()
-    if AGREEMENT not in need.looks:
+def _dtypes(need: Needs, runner: CaseRunner) -> tuple[str, ...]:
+    """Return the dtypes in which torch runs for the tests of one case."""
+    drifting = precision.dtypes_of(runner) if DRIFT in need.checks else ()
+    if AGREEMENT not in need.checks:
         return drifting
-    return (*exact_and_rough(which.floating_of(runner)), *drifting)
+    return (*exact_and_rough(which.dtype_of(runner)), *drifting)
 
 
 def _runs(session: Session, needs: Sequence[Needs]) -> list[Step]:
     """Return the one run that each comparison with a reference needs."""
-    return [_run(session, need.case) for need in needs if AGREEMENT in need.looks]
+    return [_run(session, need.case) for need in needs if AGREEMENT in need.checks]
 
 
 def _run(session: Session, case: Case) -> Step:
@@ -215,5 +215,5 @@ def _run(session: Session, case: Case) -> Step:
     return step
 
 
-def _reference(runner: CaseRunner, floatings: tuple[str, ...]) -> Step:
-    return lambda: of_case.references(runner, floatings)
+def _reference(runner: CaseRunner, dtypes: tuple[str, ...]) -> Step:
+    return lambda: of_case.references(runner, dtypes)

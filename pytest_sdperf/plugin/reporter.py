@@ -263,5 +263,5 @@ def needs_of(items: Iterable[pytest.Item]) -> list[Needs]:
     for item in items:
         case, purpose = case_of(item), purpose_of(item)
         if case is not None and not is_skipped(item) and purpose.makes:
-            needs.append(Needs(case, purpose.looks))
+            needs.append(Needs(case, purpose.checks))
     return needs

@@ -171,14 +171,14 @@ def case_under_test(items: Sequence[pytest.Item]) -> Case:
         )
     engine = [case for case in cases if _engine(case) == _engine(cases[0])]
     first = next((case for case in engine if case.component == "unet"), engine[0])
-    return [case for case in engine if _but_rung(case) == _but_rung(first)][-1]
+    return [case for case in engine if _but_optimization(case) == _but_optimization(first)][-1]
 
 
 def _engine(case: Case) -> tuple[object, ...]:
     return case.engine, case.engine_options
 
 
-def _but_rung(case: Case) -> tuple[object, ...]:
+def _but_optimization(case: Case) -> tuple[object, ...]:
     return case.model, case.component, case.batch_size, case.fuser
 
 

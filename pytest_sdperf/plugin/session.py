@@ -19,8 +19,8 @@ from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.baselines.sources import Sources
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
-from pytest_sdperf.builds.execution.given_pipeline import GivenPipeline
-from pytest_sdperf.builds.execution.runner import CaseRunner, build_of, rungs_of
+from pytest_sdperf.builds.execution.external_pipeline import ExternalPipeline
+from pytest_sdperf.builds.execution.runner import CaseRunner, build_of, optimizations_of
 from pytest_sdperf.builds.execution.workbench import Workbench
 from pytest_sdperf.builds.fingerprint import library_versions
 from pytest_sdperf.builds.holds import Holds
@@ -99,13 +99,13 @@ class Session:
         self, cache: Cache, *, say: Callable[[str], None], kind: Callable[..., Builder] = Builder
     ) -> Builder:
         """Return a builder of this run's models that works through some cache."""
-        given, reference = self.run.selector.given, self.run.settings.selection.onnx_reference
+        external, reference = self.run.selector.external, self.run.settings.selection.onnx_reference
         return kind(
             self.run.catalog,
             self.run.settings,
             cache,
             say=say,
-            folder=given.folder if given else None,
+            folder=external.folder if external else None,
             reference=OnnxFolder(reference, option=ONNX_REFERENCE) if reference else None,
         )
 
@@ -126,7 +126,9 @@ class Session:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
         engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
         builder = self.planted or self.builder
-        return build_of(builder, case, component, engine=engine, rungs=rungs_of(builder, case, self.run.catalog))
+        return build_of(
+            builder, case, component, engine=engine, optimizations=optimizations_of(builder, case, self.run.catalog)
+        )
 
     @functools.cached_property
     def workbench(self) -> Workbench:
@@ -158,10 +160,10 @@ class Session:
         return self._calibrated[0]
 
     @functools.cached_property
-    def given_pipeline(self) -> GivenPipeline | None:
+    def external_pipeline(self) -> ExternalPipeline | None:
         """What `--pipeline` named; None where pipelines are built from models."""
         factory = self.run.settings.selection.pipeline
-        return GivenPipeline(factory, self.workbench) if factory else None
+        return ExternalPipeline(factory, self.workbench) if factory else None
 
     def completed(self, case: Case) -> Case:
         """Return a case with what only the user's own pipeline can say; it is made for that, once.
@@ -169,7 +171,7 @@ class Session:
         Raises:
             SdperfError: It cannot be made, or is not supported.
         """
-        return self.given_pipeline.completed(case) if self.given_pipeline else case
+        return self.external_pipeline.completed(case) if self.external_pipeline else case
 
     def runner(self, case: Case) -> CaseRunner:
         """Return the runner of a case; the same one for the same case."""
@@ -183,7 +185,7 @@ class Session:
         return self._new_runner(other.case, other.request)
 
     def _new_runner(self, case: Case, request: EngineRequest) -> CaseRunner:
-        given, plant = self.given_pipeline, self.run.settings.plant
+        given, plant = self.external_pipeline, self.run.settings.plant
         return given.runner(case, request) if given else CaseRunner(case, request, self.workbench, plant)
 
     def has_outputs(self, case: Case) -> bool:
@@ -203,10 +205,12 @@ class Session:
         return Sources.of_device(settings.baselines, registered, slug=slug, machine=self.machine, reader=reader)
 
     def standing(self, case: Case) -> Mapping[str, Mapping[str, str]]:
-        """Return component -> rung -> how it stands, of graphs that are taken as they are; empty for other cases."""
-        if self.builder.given is None or case.optimization != ladder.AS_IS:
+        """Return component -> optimization -> how it stands, of graphs that are taken as they are; empty for other
+        cases.
+        """
+        if self.builder.external is None or case.optimization != ladder.AS_IS:
             return {}
-        return self.builder.given.standing(self.run.catalog.models.get(case.model), case.component)
+        return self.builder.external.standing(self.run.catalog.models.get(case.model), case.component)
 
     def known_counts(self, case: Case) -> fusions.Known | None:
         """Return what is known of a build by a foreign optimizer, or of a graph of somebody else; None of other ones.

@@ -70,9 +70,9 @@ class Unfinished:
         self._forget_old()
         data = {
             "schema": _SCHEMA,
-            "date": measurement.taken_over or clock.today_utc(),
+            "date": measurement.resumed or clock.today_utc(),
             "conditions": dict(conditions),
-            "measurement": finite(to_json(dataclasses.replace(measurement, taken_over=""))),
+            "measurement": finite(to_json(dataclasses.replace(measurement, resumed=""))),
         }
         write_atomically(self._path(measurement.case), pretty(privacy.redact(data, privacy.identity())) + "\n")
         return True
@@ -95,7 +95,7 @@ class Unfinished:
             return None, "its file is damaged"
         if differing:
             return None, f"another {' and another '.join(differing)}"
-        return dataclasses.replace(measurement, case=case, taken_over=date), ""
+        return dataclasses.replace(measurement, case=case, resumed=date), ""
 
     def holds(self, case: Case) -> bool:
         """Whether a later run may find a measurement of a case."""

@@ -113,8 +113,8 @@ def _not_measured(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line
 def _left_out(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield what a test could not look at, although it judged something else."""
     for report in filter(is_judged, reports):
-        for look, why in report.left_out.items():
-            yield Line(f"LEFT OUT the {look} of {report.nodeid}", ("yellow", "bold"))
+        for check, why in report.left_out.items():
+            yield Line(f"LEFT OUT the {check} of {report.nodeid}", ("yellow", "bold"))
             yield from wrapped(why, width=width, first=_INDENT, rest=_INDENT)
 
 

@@ -94,8 +94,8 @@ def _agreements(reports: Sequence[CaseReport]) -> Iterator[str]:
 
 def _named(case: Case) -> tuple[str, ...]:
     engine = engine_label(case.engine, case.engine_options)
-    rung = f"{case.optimization} ({case.fuser})" if case.fuser else case.optimization
-    return (case.model, case.component, rung, engine, str(case.batch_size))
+    optimization = f"{case.optimization} ({case.fuser})" if case.fuser else case.optimization
+    return (case.model, case.component, optimization, engine, str(case.batch_size))
 
 
 def _findings(reports: Sequence[CaseReport]) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _findings(reports: Sequence[CaseReport]) -> Iterator[str]:
                 told += _finding(report.nodeid, verdict)
     for report in filter(is_judged, reports):
         told += [
-            f"- **LEFT OUT** {escaped(f'{report.nodeid}: {look}: {why}')}" for look, why in report.left_out.items()
+            f"- **LEFT OUT** {escaped(f'{report.nodeid}: {check}: {why}')}" for check, why in report.left_out.items()
         ]
     told += [f"- {escaped(text)}" for text in gap_texts(reports, more="the file of --sdperf-json")]
     if told:

@@ -53,7 +53,7 @@ def next_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int) -> It
 def _rest(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None:
     """Return how to go on with what this run did not come to; None if it came to everything."""
     if run.resumable:
-        return f"measure the rest, and take over {plural(run.resumable, 'measured case')}", _with(run.command, RESUME)
+        return f"measure the rest, and keep {plural(run.resumable, 'measured case')}", _with(run.command, RESUME)
     if any(report.outcome is Outcome.NOT_MEASURED for report in reports):
         return "see how much time the rest needs", _with(run.command, PLAN)
     if run.interrupted and not run.results:

@@ -23,7 +23,7 @@ from pytest_sdperf.core.values import finite, to_json
 from pytest_sdperf.report.course import Course
 from pytest_sdperf.report.run_info import RunInfo
 
-SCHEMA: Literal[1] = 1
+SCHEMA: Literal[2] = 2
 # What stands for a number that JSON cannot hold.
 NOT_FINITE = ("inf", "-inf", "nan")
 
@@ -42,7 +42,7 @@ class SavedResults:
         reports: What every test found out, in their order.
     """
 
-    schema: Literal[1] = SCHEMA
+    schema: Literal[2] = SCHEMA
     date: str
     run: RunInfo
     course: Course

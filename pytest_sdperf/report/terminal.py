@@ -8,16 +8,16 @@ from pytest_sdperf.baselines.published import Published, beside
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.checks.ab.table import pair_lines
 from pytest_sdperf.checks.agreement.table import agreement_lines
-from pytest_sdperf.checks.fusions.given import standing_lines
+from pytest_sdperf.checks.fusions.external import standing_lines
 from pytest_sdperf.checks.fusions.table import fused_lines
 from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_lines
 from pytest_sdperf.checks.pipelines.tables.fairness import fairness_lines
 from pytest_sdperf.checks.pipelines.tables.floors import floor_lines
 from pytest_sdperf.checks.pipelines.tables.memory import memory_lines
 from pytest_sdperf.checks.pipelines.tables.requests import request_lines
+from pytest_sdperf.checks.pipelines.tables.runtime_report import runtime_report_lines
 from pytest_sdperf.checks.pipelines.tables.shipped import shipped_beside
 from pytest_sdperf.checks.pipelines.tables.tables import table_lines
-from pytest_sdperf.checks.pipelines.tables.what_ran import what_ran_lines
 from pytest_sdperf.checks.replay.table import replay_lines
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line, wrapped
@@ -29,8 +29,8 @@ from pytest_sdperf.report.interrupted import interrupted_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.planted import planted_lines
 from pytest_sdperf.report.remarks import remark_lines
+from pytest_sdperf.report.resumed import resumed_lines
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.report.taken_over import taken_over_lines
 from pytest_sdperf.report.tolerances import tolerance_lines
 from pytest_sdperf.report.turns import turn_lines
 
@@ -56,7 +56,7 @@ def report_lines(
         shipped: Baselines that come with the project; their cases stand below the published rows, likewise.
         unused: About stored cases that the run did not use.
         written: What was written: to the baseline (from `acceptance.accept`), or to a file that was asked for.
-        verbose: Show what ran of every case and what fused at every rung, and tell each gap.
+        verbose: Show what ran of every case and what fused at every optimization, and tell each gap.
     """
     yield from interrupted_lines(reports, run, width=width)
     yield from planted_lines(run.planted, width=width)
@@ -73,7 +73,7 @@ def report_lines(
     yield from _section(request_lines(reports, width=width))
     yield from _section(fairness_lines(reports, width=width))
     yield from _section(pair_lines(reports, width=width))
-    yield from _section(taken_over_lines(reports, width=width))
+    yield from _section(resumed_lines(reports, width=width))
     yield from _section(turn_lines(reports, width=width))
     yield from _section(artifact_lines(reports, width=width, every=verbose))
     yield from _section(floor_lines(reports, width=width))
@@ -83,7 +83,7 @@ def report_lines(
     yield from _section(semantics_lines(reports, width=width))
     yield from _section(fused_lines(reports, width=width, every=verbose))
     yield from _section(_standing(reports, width=width))
-    yield from _section(what_ran_lines(reports, width=width, every=verbose))
+    yield from _section(runtime_report_lines(reports, width=width, every=verbose))
     yield from _section(tolerance_lines(reports, run.idle, width=width))
     yield from _section(finding_lines(reports, width=width, candidates=run.keeps_candidates, every=verbose))
     yield from _section(iter(unused))
@@ -95,8 +95,8 @@ def report_lines(
 
 
 def _standing(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
-    """Yield which rungs given graphs have, each once."""
-    texts = dict.fromkeys(text for report in reports for text in standing_lines(report.rungs))
+    """Yield which optimizations external graphs have, each once."""
+    texts = dict.fromkeys(text for report in reports for text in standing_lines(report.optimizations))
     yield from (line for text in texts for line in wrapped(text, width=width, rest="  "))
 
 

@@ -9,19 +9,19 @@ from pathlib import Path
 from pytest_sdperf.core.errors import BuildError
 
 
-def failed(error: Exception, rungs: Mapping[str, Sequence[str]]) -> BuildError:
+def failed(error: Exception, optimizations: Mapping[str, Sequence[str]]) -> BuildError:
     """Return the error that tells of an exception within the optimizer.
 
     Args:
         error: The exception.
-        rungs: Rung -> the switches of the optimizer that it sets.
+        optimizations: Optimization -> the switches of the optimizer that it sets.
     """
     import onnxruntime
 
     fusion = _fusion(error)
     where = f" in its fusion {fusion}" if fusion else ""
     what = f"the optimizer of onnxruntime {onnxruntime.__version__} failed{where}: {type(error).__name__}: {error}"
-    return BuildError(f"{what.rstrip('. ')}. {_advice(fusion, rungs)}")
+    return BuildError(f"{what.rstrip('. ')}. {_advice(fusion, optimizations)}")
 
 
 def invalid(error: BuildError) -> BuildError:
@@ -30,10 +30,10 @@ def invalid(error: BuildError) -> BuildError:
     return BuildError(f"what the optimizer of onnxruntime made is no valid model: {text}. {_advice('', {})}")
 
 
-def _advice(fusion: str, rungs: Mapping[str, Sequence[str]]) -> str:
+def _advice(fusion: str, optimizations: Mapping[str, Sequence[str]]) -> str:
     fault = "That is a fault of onnxruntime, not of pytest_sdperf"
-    rung = _rung(fusion, rungs)
-    less = f", or leave that fusion out with --optimization=all-{rung}" if rung else ""
+    optimization = _optimization(fusion, optimizations)
+    less = f", or leave that fusion out with --optimization=all-{optimization}" if optimization else ""
     return f"{fault}. Fuse the graph with --fuser=native{less}."
 
 
@@ -44,9 +44,15 @@ def _fusion(error: Exception) -> str:
     return next((name for name in reversed(names) if name not in ("base", "utils", "options")), "")
 
 
-def _rung(fusion: str, rungs: Mapping[str, Sequence[str]]) -> str:
-    """Return the rung that switches a fusion on: modules and switches differ in underlines, and in what comes last."""
-    found = {_plain(switch.removeprefix("enable_")): rung for rung, switches in rungs.items() for switch in switches}
+def _optimization(fusion: str, optimizations: Mapping[str, Sequence[str]]) -> str:
+    """Return the optimization that switches a fusion on: modules and switches differ in underlines, and in what comes
+    last.
+    """
+    found = {
+        _plain(switch.removeprefix("enable_")): optimization
+        for optimization, switches in optimizations.items()
+        for switch in switches
+    }
     fitting = [name for name in found if fusion and _plain(fusion).startswith(name)]
     return found[max(fitting, key=len)] if fitting else ""
 

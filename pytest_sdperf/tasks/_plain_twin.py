@@ -16,7 +16,7 @@ from pytest_sdperf.tasks._made_pipeline import SUPPORTED, plain_class, unwrapped
 if TYPE_CHECKING:
     import torch
 
-FLOATING = ("float32", "float16", "bfloat16")
+DTYPES = ("float32", "float16", "bfloat16")
 # Projections that diffusers fuses stay beside the copy that it makes of them.
 _COPIES = ("to_qkv", "to_kv")
 # Settings of transformers' configurations that say nothing about what a module computes.
@@ -155,11 +155,11 @@ def _check_tensors(
     for key, tensor in tensors.items():
         dtype = str(tensor.dtype).removeprefix("torch.")
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or (
-            key in wanted and wanted[key].is_floating_point() and dtype not in FLOATING
+            key in wanted and wanted[key].is_floating_point() and dtype not in DTYPES
         ):
             raise PipelineError(
                 f"{what} holds quantized weights ({key} is {dtype}), and nothing plain can be made of them to compare "
-                f"with. Supported: {', '.join(FLOATING)}."
+                f"with. Supported: {', '.join(DTYPES)}."
             )
         if tensor.is_meta:
             raise PipelineError(

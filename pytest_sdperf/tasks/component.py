@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
 from pytest_sdperf.core.values import Sample, to_json
-from pytest_sdperf.tasks import TaskContext, _what_ran
+from pytest_sdperf.tasks import TaskContext, _runtime_report
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
 from pytest_sdperf.tasks.sampling.phases import Shared
 from pytest_sdperf.tasks.sampling.timing import TimingPlan, take_sample
@@ -78,7 +78,7 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
         )
         facts = _facts(loaded)
         if not arguments["plan"].get("slowdowns"):  # a self-test is about the times alone
-            facts = _what_ran.of_component(
+            facts = _runtime_report.of_component(
                 loaded, call, facts=facts, inputs=inputs, arguments=arguments, folder=context.out_dir
             )
         sample = dataclasses.replace(sample, load_s=loaded.load_s, facts={**sample.facts, **facts})

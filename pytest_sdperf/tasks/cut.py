@@ -22,7 +22,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     Args:
         arguments: `model`, `component`, `workload`; `inputs`: npz file; `weights`: file that the engine loads;
-            `right_weights`: the one that the reference loads; `floating`; `modules`: paths to try, each with the number
+            `right_weights`: the one that the reference loads; `dtype`; `modules`: paths to try, each with the number
             of its call, empty for the largest child; `recipe`: how the engine calls it (`Runner.recipe`).
         context: The task's context.
 
@@ -36,12 +36,12 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     from pytest_sdperf.tracing.cut_module import UncuttableError, building, call_of
 
     model, component = context.catalog.models.get(arguments["model"]), arguments["component"]
-    device, floating, why = arguments["recipe"]["device"], arguments["floating"], ""
-    how = {"floating": floating, "device": device}
+    device, dtype, why = arguments["recipe"]["device"], arguments["dtype"], ""
+    how = {"dtype": dtype, "device": device}
     whole = model.module(component, weights=Path(arguments["right_weights"]), **how)
     given = load_arrays(Path(arguments["inputs"]))
     inputs = [
-        torch.from_numpy(given[spec.name]).to(device, getattr(torch, floating if spec.dtype == "float" else spec.dtype))
+        torch.from_numpy(given[spec.name]).to(device, getattr(torch, dtype if spec.dtype == "float" else spec.dtype))
         for spec in model.inputs(component, Workload(**arguments["workload"]))
     ]
     for path, number in arguments["modules"] or [(_largest(whole), 1)]:
@@ -55,7 +55,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         right, own = whole.get_submodule(path), whole.get_submodule(path)
         if arguments["weights"] != arguments["right_weights"]:
             own = model.module(component, weights=Path(arguments["weights"]), **how).get_submodule(path)
-        shared = {"built": built, "recipe": arguments["recipe"], "path": path, "floating": floating}
+        shared = {"built": built, "recipe": arguments["recipe"], "path": path, "dtype": dtype}
         drawn = _drawn(own, call)
         files = []
         for name, loaded, calculated, one in (("random", drawn[0], *drawn), ("real", own, right, call)):
@@ -111,16 +111,16 @@ def _write(
     built: tuple[str, str, dict[str, Any]],
     recipe: Mapping[str, Any],
     path: str,
-    floating: str,
+    dtype: str,
 ) -> None:
     """Write what a module holds and what another one, which is right, makes of the same call."""
     import torch
 
-    from pytest_sdperf.core.yardsticks import REFERENCE
+    from pytest_sdperf.core.reference_error import REFERENCE
     from pytest_sdperf.tracing import cut_module
     from pytest_sdperf.tracing.distances import limit_of
 
-    wide = getattr(torch, REFERENCE[floating])
+    wide = getattr(torch, REFERENCE[dtype])
     tensors = call.written()[1]
     wider = {name: one.to(wide) if one.is_floating_point() else one for name, one in tensors.items()}
     with torch.inference_mode():
@@ -131,7 +131,7 @@ def _write(
                 (copy.deepcopy(calculated).to(wide), call.with_tensors(wider)),
             )
         )
-    limit = limit_of(plain, exact, floating=floating)
+    limit = limit_of(plain, exact, dtype=dtype)
     buffers = dict(loaded.named_buffers())
     weights = {**dict(loaded.named_parameters()), **buffers}
     cut_module.write(

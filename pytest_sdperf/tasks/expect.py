@@ -1,4 +1,4 @@
-"""Derive from the torch modules of a model what each rung of the ladder should put into its graphs, and where."""
+"""Derive from the torch modules of a model what each optimization should put into its graphs, and where."""
 
 from __future__ import annotations
 
@@ -21,29 +21,28 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         arguments: `model`; `workload`: fields of a `Workload`, whose shapes do not matter.
         context: The task's context.
 
-    Returns:
-        `counts`: component -> rung -> `domain::op_type` -> nodes that the rung adds; `sites`: component -> rung ->
-        `domain::op_type` -> module paths where it adds them; `budgets`: component -> rung -> `domain::op_type` ->
-        nodes that it leaves at most.
+    Returns: `counts`: component -> optimization -> `domain::op_type` -> nodes that the optimization adds; `sites`:
+        component -> optimization -> `domain::op_type` -> module paths where it adds them; `budgets`: component ->
+        optimization -> `domain::op_type` -> nodes that it leaves at most.
     """
     model = context.catalog.models.get(arguments["model"])
     context.say(f"counting what the modules of {model.name} allow")
     workload = Workload(**arguments["workload"])
     modules = {component: _used(model, component, workload) for component in model.components}
-    rungs = context.catalog.optimizations.items()
+    optimizations = context.catalog.optimizations.items()
     return {
         "counts": {
-            component: {name: dict(rung.expected(module)) for name, rung in rungs.items()}
+            component: {name: dict(optimization.expected(module)) for name, optimization in optimizations.items()}
             for component, module in modules.items()
         },
         "budgets": {
-            component: {name: dict(rung.leaves(module)) for name, rung in rungs.items()}
+            component: {name: dict(optimization.leaves(module)) for name, optimization in optimizations.items()}
             for component, module in modules.items()
         },
         "sites": {
             component: {
-                name: {op: list(paths) for op, paths in rung.sites(module).items() if paths}
-                for name, rung in rungs.items()
+                name: {op: list(paths) for op, paths in optimization.sites(module).items() if paths}
+                for name, optimization in optimizations.items()
             }
             for component, module in modules.items()
         },

@@ -21,7 +21,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     A graph whose weights have no data is fused like any other, and its weights have none afterwards.
 
     Args:
-        arguments: `source` (exported graph), `component`, `rungs` (names), `floating` (`float32` or `float16`),
+        arguments: `source` (exported graph), `component`, `optimizations` (names), `dtype` (`float32` or `float16`),
             `float32` (inputs and outputs of the graph that keep this type), `float32_ops` (operators that do);
             `cache_dir`: the cache folder, for messages.
         context: The task's context.
@@ -40,13 +40,15 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     from pytest_sdperf.fusing.native import fuse
     from pytest_sdperf.fusing.weightless import is_weightless
 
-    component, rungs = arguments["component"], arguments["rungs"]
+    component, optimizations = arguments["component"], arguments["optimizations"]
     path = context.out_dir / FILE
     watch = Stopwatch()
-    context.say(f"optimizing {component} with the fuser native ({'+'.join(rungs) or arguments['floating']})")
+    context.say(f"optimizing {component} with the fuser native ({'+'.join(optimizations) or arguments['dtype']})")
     model = ir.load(arguments["source"])
-    fusions = [fusion for rung in rungs for fusion in context.catalog.optimizations.get(rung).fusions()]
-    to_float16 = arguments["floating"] == "float16"
+    fusions = [
+        fusion for optimization in optimizations for fusion in context.catalog.optimizations.get(optimization).fusions()
+    ]
+    to_float16 = arguments["dtype"] == "float16"
     exact = {name: arguments[name] for name in ("float32", "float32_ops")}
     sites = fuse(model, fusions, to_float16=to_float16, **exact)
     with disk_errors(Path(arguments["cache_dir"])):
@@ -58,8 +60,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         described = graph.describe(path, strict=True)
     except BuildError as error:
         raise BuildError(
-            f"{component} was not optimized ({'+'.join(rungs) or arguments['floating']}): what the fuser native made "
-            f"of it is no valid model. {str(error).rstrip('.')}. Choose fewer rungs, such as --optimization=fp32, or "
-            f"--optimization=as-is for a graph of your own."
+            f"{component} was not optimized ({'+'.join(optimizations) or arguments['dtype']}): what the fuser native "
+            f"made of it is no valid model. {str(error).rstrip('.')}. Choose fewer optimizations, such as "
+            f"--optimization=fp32, or --optimization=as-is for a graph of your own."
         ) from error
     return {**took, "limits": find_limits(model), **described}

@@ -42,7 +42,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     export and onnxruntime did not.
 
     Args:
-        arguments: `source` (exported float32 graph), `component`, `rungs` (names), `floating` (`float32` or
+        arguments: `source` (exported float32 graph), `component`, `optimizations` (names), `dtype` (`float32` or
             `float16`), `float32` (inputs and outputs of the graph that keep this type), `float32_ops` (operators that
             do); `cache_dir`: the cache folder, for messages.
         context: The task's context.
@@ -52,24 +52,27 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         would throw on; and what `graph.describe` says about the graph.
 
     Raises:
-        BuildError: The optimizer raised, lacks a fusion that a rung asks for, or produced an invalid model.
+        BuildError: The optimizer raised, lacks a fusion that an optimization asks for, or produced an invalid model.
         CacheError: The disk is full or read-only.
     """
     import onnx_ir as ir
 
     from pytest_sdperf.fusing.limits import find_limits
 
-    component, rungs = arguments["component"], arguments["rungs"]
+    component, optimizations = arguments["component"], arguments["optimizations"]
     path = context.out_dir / FILE
     watch = Stopwatch()
-    context.say(f"optimizing {component} with the fuser ort ({'+'.join(rungs) or arguments['floating']})")
+    context.say(f"optimizing {component} with the fuser ort ({'+'.join(optimizations) or arguments['dtype']})")
     with disk_errors(Path(arguments["cache_dir"])), failures_logged() as notes:
         _optimize(
             Path(arguments["source"]),
             path,
             model_type=MODEL_TYPES.get(component, "unet"),
-            switched_on={rung: context.catalog.optimizations.get(rung).ort_options for rung in rungs},
-            half=arguments["floating"] == "float16",
+            switched_on={
+                optimization: context.catalog.optimizations.get(optimization).ort_options
+                for optimization in optimizations
+            },
+            half=arguments["dtype"] == "float16",
             float32=arguments["float32"],
             float32_ops=arguments["float32_ops"],
         )
@@ -89,8 +92,8 @@ def _write_sites(arguments: Mapping[str, Any], path: Path, context: TaskContext)
 
     from pytest_sdperf.fusing.leftovers import find_leftovers
 
-    rungs = map(context.catalog.optimizations.get, arguments["rungs"])
-    fusions = [fusion for rung in rungs for fusion in rung.fusions()]
+    optimizations = map(context.catalog.optimizations.get, arguments["optimizations"])
+    fusions = [fusion for optimization in optimizations for fusion in optimization.fusions()]
     try:
         found = find_leftovers(ir.load(arguments["source"]), ir.load(path), fusions)
     except (*_MISHAPS, BuildError) as error:
@@ -100,9 +103,13 @@ def _write_sites(arguments: Mapping[str, Any], path: Path, context: TaskContext)
     return []
 
 
-def ort_options(rungs: Sequence[str], catalog: Catalog) -> tuple[str, ...]:
-    """Return the `FusionOptions` attributes that the rungs switch on, each once."""
-    return tuple(dict.fromkeys(name for rung in rungs for name in catalog.optimizations.get(rung).ort_options))
+def ort_options(optimizations: Sequence[str], catalog: Catalog) -> tuple[str, ...]:
+    """Return the `FusionOptions` attributes that the optimizations switch on, each once."""
+    return tuple(
+        dict.fromkeys(
+            name for optimization in optimizations for name in catalog.optimizations.get(optimization).ort_options
+        )
+    )
 
 
 def fusion_options(model_type: str, switched_on: Sequence[str]) -> Any:

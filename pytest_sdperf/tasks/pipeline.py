@@ -15,7 +15,7 @@ from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.faults import planting
-from pytest_sdperf.tasks import TaskContext, _what_ran
+from pytest_sdperf.tasks import TaskContext, _runtime_report
 from pytest_sdperf.tasks._kept import CallInputs, Ranges, StepLatents, on_host
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
 from pytest_sdperf.tasks._stages import Stages
@@ -72,7 +72,7 @@ def _pipeline(
         parts["unet"].model,
         calls,
         tokenizers=Path(arguments["tokenizers"]),
-        floating=arguments["floating"],
+        dtype=arguments["dtype"],
         device="cpu" if arguments["device_kind"] == "cpu" else f"cuda:{arguments['device_index']}",
     )
 
@@ -97,7 +97,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     Args:
         arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt`, `seed` and
-            `floating`, the type of the latents; perhaps with `rounding`, the number of one of the initial latents, and
+            `dtype`, the type of the latents; perhaps with `rounding`, the number of one of the initial latents, and
             `keep`: component -> number of the call whose inputs are kept.
         context: The task's context.
 
@@ -164,13 +164,13 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
 
     on_cpu = arguments["device_kind"] == "cpu"
     calls: list[int] = []
-    floatings: set[str] = set()
+    dtypes: set[str] = set()
     with loaded_request(arguments, context) as (pipeline, parts):
 
         def call() -> None:
             result = _generate(pipeline, arguments)
             calls.append(result.unet_calls)
-            floatings.add(result.vae_floating)
+            dtypes.add(result.vae_dtype)
             if not on_cpu:
                 torch.cuda.synchronize()
 
@@ -182,10 +182,10 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
             allocator_peak=parts["unet"].runner.allocator_peak_bytes,
         )
         # The loop calls every component whenever its turn comes, and keeps no answer.
-        facts = {**_facts(parts), "vae_floating": min(floatings), "caching": "none"}
+        facts = {**_facts(parts), "vae_dtype": min(dtypes), "caching": "none"}
         if not arguments["plan"].get("slowdowns"):  # a self-test is about the times alone
             facts |= _stages(parts, arguments)
-            facts = _what_ran.of_request(
+            facts = _runtime_report.of_request(
                 parts, call, facts=facts, unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
             )
         load_s = parts["unet"].load_s
@@ -206,4 +206,4 @@ def _stages(parts: Mapping[str, LoadedComponent], arguments: Mapping[str, Any]) 
     if not made:
         return stages.facts
     promised = all(arguments["device_kind"] in part.engine.repeats_on for part in parts.values())
-    return {**stages.facts, **_what_ran.answer({IMAGE: on_host(made[0].image)}, promised=promised)}
+    return {**stages.facts, **_runtime_report.answer({IMAGE: on_host(made[0].image)}, promised=promised)}

@@ -1,4 +1,4 @@
-"""Run a pipeline of plain classes in several floating types: reference and yardstick of one that users made."""
+"""Run a pipeline of plain classes in several dtypes: reference and plain run of one that users made."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from pytest_sdperf.tasks.request.whole_call import WholeCall, counted_calls, ima
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Run the pipeline once per floating type; the user's own code takes no part.
+    """Run the pipeline once per dtype; the user's own code takes no part.
 
     Args:
-        arguments: As for the `run` of `tasks.given_pipeline`, with `folder` (what its `write` wrote), `watermark`, and
-            `floatings`: label -> floating type of each part of the pipeline. A label may carry the number of a
-            rounding (`roundings.labels`).
+        arguments: As for the `run` of `tasks.external_pipeline`, with `folder` (what its `write` wrote), `watermark`,
+            and `dtypes`: label -> dtype of each part of the pipeline. A label may carry the number of a rounding
+            (`roundings.labels`).
         context: The task's context.
 
     Returns:
         Label -> path of the npz file with the outputs.
 
     Raises:
-        NoReferenceError: Noise is drawn at every step, and every floating type draws its own.
+        NoReferenceError: Noise is drawn at every step, and every dtype draws its own.
     """
     import numpy as np
 
     set_tf32(allowed=False)
     paths = {}
-    for label, floatings in arguments["floatings"].items():
-        pipeline = _loaded(arguments, floatings)
+    for label, dtypes in arguments["dtypes"].items():
+        pipeline = _loaded(arguments, dtypes)
         request = WholeCall.of(
             pipeline, Workload(**arguments["workload"]), prompt=arguments["prompt"], seed=arguments["seed"]
         ).rounded_otherwise(parse(label)[1])
@@ -53,11 +53,11 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
 
 def answer(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Make groups of calls, each with a pipeline of its own in its floating types; the user's own code takes no part.
+    """Make groups of calls, each with a pipeline of its own in its dtypes; the user's own code takes no part.
 
     Args:
-        arguments: As for `run`, with `jobs` instead of `floatings`: name -> `calls`, as of `tasks.replay`, and
-            `floatings`: floating type of each part, and `rounding`, the number of one of the initial latents.
+        arguments: As for `run`, with `jobs` instead of `dtypes`: name -> `calls`, as of `tasks.replay`, and
+            `dtypes`: dtype of each part, and `rounding`, the number of one of the initial latents.
         context: The task's context.
 
     Returns:
@@ -66,7 +66,7 @@ def answer(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]
     set_tf32(allowed=False)
     paths = {}
     for name, job in arguments["jobs"].items():
-        pipeline = _loaded(arguments, job["floatings"])
+        pipeline = _loaded(arguments, job["dtypes"])
         outputs = {}
         for number, call in enumerate(job["calls"]):
             found, drew = called(pipeline, call).rounded_otherwise(job["rounding"]).drawing()
@@ -89,17 +89,17 @@ def check_deterministic(pipeline: Any, *, drew: bool) -> None:
     """Check that a request drew no noise on its way.
 
     Raises:
-        NoReferenceError: It did, and every floating type draws its own.
+        NoReferenceError: It did, and every dtype draws its own.
     """
     if drew:
         raise NoReferenceError(
             f"the scheduler {type(pipeline.scheduler).__name__} draws noise at every step, which is another one in "
-            f"every floating type, so there is nothing to compare. Agreement needs one that draws none, such as "
+            f"every dtype, so there is nothing to compare. Agreement needs one that draws none, such as "
             f"EulerDiscreteScheduler."
         )
 
 
-def _loaded(arguments: Mapping[str, Any], floatings: Mapping[str, str]) -> Any:
+def _loaded(arguments: Mapping[str, Any], dtypes: Mapping[str, str]) -> Any:
     import diffusers
     import torch
 
@@ -108,7 +108,7 @@ def _loaded(arguments: Mapping[str, Any], floatings: Mapping[str, str]) -> Any:
     # In whatever type it is loaded: none of these holds less than the file, and the next lines choose.
     pipeline = load(arguments["folder"], local_files_only=True, scheduler=_plain_scheduler.stand_in(), **options)
     pipeline.scheduler = _plain_scheduler.read(Path(arguments["folder"]))
-    for name, floating in floatings.items():
-        getattr(pipeline, name).to(getattr(torch, floating))
+    for name, dtype in dtypes.items():
+        getattr(pipeline, name).to(getattr(torch, dtype))
     pipeline.set_progress_bar_config(disable=True)
     return pipeline.to("cpu" if arguments["device_kind"] == "cpu" else f"cuda:{arguments['device_index']}")

@@ -19,10 +19,10 @@ from pytest_sdperf.tasks._kept import Held, on_host
 from pytest_sdperf.tasks._loading import loaded_component
 from pytest_sdperf.tasks._made_pipeline import made_pipeline
 from pytest_sdperf.tasks._plain_twin import check_described
-from pytest_sdperf.tasks.given_pipeline import check_shown
+from pytest_sdperf.tasks.external_pipeline import check_shown
 from pytest_sdperf.tasks.pipeline import loaded_request
 from pytest_sdperf.tasks.plain_pipeline import called
-from pytest_sdperf.tasks.reference import in_floating
+from pytest_sdperf.tasks.reference import in_dtype
 from pytest_sdperf.tasks.request.whole_call import images_of
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
 
 def reference(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Make several groups of calls, each in its floating type, one after the other.
+    """Make several groups of calls, each in its dtype, one after the other.
 
     Args:
-        arguments: As for `run`, with `jobs` instead of `calls`: name -> `calls` and `floating`, a floating type with
+        arguments: As for `run`, with `jobs` instead of `calls`: name -> `calls` and `dtype`, a dtype with
             the number of a rounding where it has one.
         context: The task's context.
 
@@ -80,8 +80,8 @@ def reference(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, A
         folder = context.out_dir / name
         folder.mkdir()
         own = dataclasses.replace(context, out_dir=folder)
-        floating, rounding = parse(job["floating"])
-        asked = {**in_floating(arguments, floating, context), "calls": job["calls"], "rounding": rounding}
+        dtype, rounding = parse(job["dtype"])
+        asked = {**in_dtype(arguments, dtype, context), "calls": job["calls"], "rounding": rounding}
         paths[name] = run(asked, own)["outputs"]
     return paths
 

@@ -49,7 +49,7 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             `obtained`: npz file with what an engine computed inside, or empty: then the graph alone is looked at;
             `expected` and `rough`: npz files with the outputs
             of torch in the reference type and in the type that is tested, with `inside.npz` beside them, or empty;
-            `floating`; `device`: torch device; `session`: how the engine makes a session, empty where nobody knows.
+            `dtype`; `device`: torch device; `session`: how the engine makes a session, empty where nobody knows.
         context: The task's context.
 
     Returns:
@@ -60,7 +60,7 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     from pytest_sdperf.tracing import reference, search
     from pytest_sdperf.tracing.walk import Walk
 
-    floating, device, component = arguments["floating"], arguments["device"], arguments["component"]
+    dtype, device, component = arguments["dtype"], arguments["device"], arguments["component"]
     inputs = load_arrays(Path(arguments["inputs"]))
     obtained = load_arrays(Path(arguments["obtained"])) if arguments["obtained"] else {}
     context.say(f"comparing the {component} with its reference, node by node")
@@ -69,11 +69,11 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         return {"located": to_json(pool), "files": []}
     graph = reference.load(Path(arguments["graph"])).graph
     whole = reference.wrong_by_definition(graph, pool, inputs, device=device)
-    walk = Walk(graph, pool, inputs, wide=reference.wide_type(floating), device=device, sharp=whole is not None)
+    walk = Walk(graph, pool, inputs, wide=reference.wide_type(dtype), device=device, sharp=whole is not None)
     suspect = (
-        search.wrong_in_graph(walk, obtained, floating=floating)
-        or search.wrong_in_types(walk, obtained, floating=floating)
-        or search.wrong_in_engine(walk, obtained, floating=floating, device=device)
+        search.wrong_in_graph(walk, obtained, dtype=dtype)
+        or search.wrong_in_types(walk, obtained, dtype=dtype)
+        or search.wrong_in_engine(walk, obtained, dtype=dtype, device=device)
     )
     suspect = search.wrong_as_a_whole(suspect, whole)
     files = list(_files(walk, suspect, obtained, arguments, context.out_dir))
@@ -85,7 +85,7 @@ def _pool(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Pool | Loc
     from pytest_sdperf.core.values.located import Located
     from pytest_sdperf.tracing import insides, reference
 
-    how, component = {name: arguments[name] for name in ("floating", "device")}, arguments["component"]
+    how, component = {name: arguments[name] for name in ("dtype", "device")}, arguments["component"]
     of_torch = [Path(arguments[name]) for name in ("expected", "rough") if arguments[name]]
     if of_torch and (where := insides.plain_not_finite(*of_torch)) is not None:
         return Located(component, "plain", spot=where)
@@ -93,7 +93,7 @@ def _pool(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Pool | Loc
     if arguments["graphs"]:
         raw, plain = map(Path, arguments["graphs"])
         pool = reference.pool_of_graphs(raw, plain, inputs, **how)
-        wrong = reference.wrong_reference(pool, *outputs, floating=arguments["floating"])
+        wrong = reference.wrong_reference(pool, *outputs, dtype=arguments["dtype"])
         if wrong is not None:
             return Located(component, "export", spot=wrong)
         where = reference.plain_not_finite(pool)
@@ -110,7 +110,7 @@ def _files(walk: Any, suspect: Any, obtained: Any, arguments: Mapping[str, Any],
     """Write files that show a wrong node, those with random weights first."""
     from pytest_sdperf.tracing import reproduction
 
-    how = {"floating": arguments["floating"], "device": arguments["device"]}
+    how = {"dtype": arguments["dtype"], "device": arguments["device"]}
     if suspect.value is None or not arguments["session"] or suspect.kind not in ("graph", "types", "engine"):
         return
     real = reproduction.real(walk, suspect, obtained, **how)

@@ -79,11 +79,11 @@ def _check_engine_declarations(engine: Engine, device_kind: str) -> None:
         _require(option.help.strip(), f"{name}: option {key!r} has no help")
     reason = engine.missing(device_kind)  # type: ignore[arg-type]  # checked above
     _require(reason is None, f"{name}: missing() says {reason!r}; install that before the check")
-    rungs = engine.default_optimizations(device_kind)
-    _require(rungs, f"{name}: default_optimizations({device_kind!r}) is empty; nothing would run")
-    for rung in rungs:
-        why = engine.supports(rung)
-        _require(why is None, f"{name}: {rung!r} is a default optimization, but supports() refuses it: {why}")
+    optimizations = engine.default_optimizations(device_kind)
+    _require(optimizations, f"{name}: default_optimizations({device_kind!r}) is empty; nothing would run")
+    for optimization in optimizations:
+        why = engine.supports(optimization)
+        _require(why is None, f"{name}: {optimization!r} is a default optimization, but supports() refuses it: {why}")
 
 
 def _check_runner(runner: Runner, model: ProbeModel, build: Build) -> None:
@@ -92,7 +92,7 @@ def _check_runner(runner: Runner, model: ProbeModel, build: Build) -> None:
     first, second = (dict(model.example("unet", SMALL, seed=seed)) for seed in (0, 1))
     untouched = {name: array.copy() for name, array in first.items()}
     outputs = _run(runner, first)
-    _check_tensors(outputs, model.outputs("unet", SMALL), build.floating)
+    _check_tensors(outputs, model.outputs("unet", SMALL), build.dtype)
     expected = model.expected(first)
     error = max(float(np.abs(outputs[name].astype("float64") - expected[name]).max()) for name in expected)
     _require(error < 1e-3, f"the outputs differ from the component's by up to {error:.1e}")
@@ -130,16 +130,16 @@ def _check_facts(runner: Runner) -> None:
         raise ContractError(f"facts() is not plain JSON data: {error}") from None
 
 
-def _check_tensors(tensors: Tensors, specs: tuple[TensorSpec, ...], floating: str) -> None:
+def _check_tensors(tensors: Tensors, specs: tuple[TensorSpec, ...], dtype: str) -> None:
     import numpy as np
 
     names = [spec.name for spec in specs]
     _require(sorted(tensors) == sorted(names), f"tensors are named {sorted(tensors)}; expected {sorted(names)}")
     for spec in specs:
         array = tensors[spec.name]
-        dtype = floating if spec.dtype == "float" else spec.dtype
+        expected = dtype if spec.dtype == "float" else spec.dtype
         _require(array.shape == spec.shape, f"{spec.name} has shape {array.shape}; expected {spec.shape}")
-        _require(array.dtype == dtype, f"{spec.name} has dtype {array.dtype}; expected {dtype}")
+        _require(array.dtype == expected, f"{spec.name} has dtype {array.dtype}; expected {expected}")
         _require(np.isfinite(array).all(), f"{spec.name} holds values that are not finite")
 
 

@@ -55,7 +55,7 @@ class ProbeModel(Model):
         return {"out_sample": inputs["sample"].astype("float64") @ self.weight() + inputs["timestep"]}
 
     def module(
-        self, component: str, *, weights: Path | None, floating: str = "float32", device: str = "cpu"
+        self, component: str, *, weights: Path | None, dtype: str = "float32", device: str = "cpu"
     ) -> torch.nn.Module:
         """Return the component as a torch module."""
         import torch
@@ -68,7 +68,7 @@ class ProbeModel(Model):
             def forward(self, sample: torch.Tensor, timestep: torch.Tensor) -> tuple[torch.Tensor]:
                 return (sample @ self.weight + timestep.to(sample.dtype),)
 
-        return Probe(torch.from_numpy(self.weight())).to(device=device, dtype=getattr(torch, floating))
+        return Probe(torch.from_numpy(self.weight())).to(device=device, dtype=getattr(torch, dtype))
 
     def draw_weights(self, component: str, path: Path, *, seed: int = 0) -> None:
         """Write the matrix."""

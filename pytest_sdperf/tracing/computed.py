@@ -108,7 +108,7 @@ class Computed:
         near = self.near[value]
         if near is None:
             return math.inf
-        self.limits[value] = limit_of(near, exact, floating=self._pool.floating)
+        self.limits[value] = limit_of(near, exact, dtype=self._pool.dtype)
         return self.limits[value]
 
     def _set(self, value: ir.Value, found: Found, *, like: Tensor, plain: Tensor | None) -> None:

@@ -36,7 +36,7 @@ class Computer:
         self._graph, self._device = graph, device
 
     def placed(self, array: np.ndarray | Tensor, dtype: ir.DataType | None = None) -> Tensor:
-        """Return an array on the device; a floating one in the wide type, or in `dtype` where there is none."""
+        """Return an array on the device; a dtype one in the wide type, or in `dtype` where there is none."""
         tensor = array if isinstance(array, Tensor) else torch.from_numpy(_plain(np.array(array)))
         tensor = tensor.to(self._device)
         if not tensor.is_floating_point():

@@ -28,8 +28,8 @@ def ints(tensor: Tensor | Sequence[int]) -> list[int]:
 
 def _cast(x: Tensor, *, to: int, **_: Any) -> Tensor:
     kind = ir.DataType(to).numpy()
-    # A floating type is the computer's to choose, see `Computer`.
-    if x.is_floating_point() and np.issubdtype(kind, np.floating):
+    # A dtype is the computer's to choose, see `Computer`.
+    if x.is_floating_point() and np.issubdtype(kind, np.dtype):
         return x
     dtype: torch.dtype = getattr(torch, kind.name)
     return x.to(dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_sdperf.core.files.arrays import MINUS_INFINITY
-from pytest_sdperf.core.yardsticks import limit, relative, yardstick
+from pytest_sdperf.core.reference_error import limit, reference_error, relative
 from pytest_sdperf.tracing.definitions import Tensor
 
 
@@ -16,14 +16,14 @@ def distance(obtained: Tensor, reference: Tensor) -> float:
     return relative(float((obtained.double() - wanted).norm()), float(wanted.norm()))
 
 
-def yardstick_of(plain: Tensor, reference: Tensor, *, floating: str) -> float:
-    """Return the error of plain torch in `floating` (`yardsticks`)."""
-    return yardstick(distance(plain, reference), floating=floating)
+def reference_error_of(plain: Tensor, reference: Tensor, *, dtype: str) -> float:
+    """Return the error of plain torch in `dtype` (`core.reference_error`)."""
+    return reference_error(distance(plain, reference), dtype=dtype)
 
 
-def limit_of(plain: Tensor, reference: Tensor, *, floating: str) -> float:
+def limit_of(plain: Tensor, reference: Tensor, *, dtype: str) -> float:
     """Return the largest error that passes; infinite where plain torch is not finite."""
-    return limit(yardstick_of(plain, reference, floating=floating))
+    return limit(reference_error_of(plain, reference, dtype=dtype))
 
 
 def leaves_range(plain: Tensor, exact: Tensor) -> bool:

@@ -13,7 +13,7 @@ READ, CALL = "<", "#"  # after the path of a module: the number of what it read,
 
 
 def plain_not_finite(exact: Path, plain: Path) -> Spot | None:
-    """Return where plain torch is first not finite, if that leaves an output without a yardstick; else None.
+    """Return where plain torch is first not finite, if that leaves an output without a reference error; else None.
 
     Args:
         exact: npz file with the outputs of torch in the reference type, `inside.npz` beside it.

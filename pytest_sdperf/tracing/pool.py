@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 import torch
 
-from pytest_sdperf.core.yardsticks import limit
+from pytest_sdperf.core.reference_error import limit
 from pytest_sdperf.tracing.definitions import Tensor
-from pytest_sdperf.tracing.distances import distance, leaves_range, yardstick_of
+from pytest_sdperf.tracing.distances import distance, leaves_range, reference_error_of
 
 # Orders of the axes in which another graph may keep a value; it may also see it in another shape.
 _ORDERS = {
@@ -42,7 +42,7 @@ class Place:
         role: What made it: the type of its node.
         exact: What it holds, in the wide type.
         plain: The same, computed by plain torch in the type that is tested.
-        yardstick: The distance between the two.
+        reference_error: The distance between the two.
         exposed: Whether it is an output of the reference.
     """
 
@@ -51,18 +51,18 @@ class Place:
     role: str
     exact: Tensor
     plain: Tensor
-    yardstick: float
+    reference_error: float
     exposed: bool = False
 
     @property
     def limit(self) -> float:
         """Largest error that passes here."""
-        return limit(self.yardstick)
+        return limit(self.reference_error)
 
 
 @dataclasses.dataclass(frozen=True)
 class Gap:
-    """A value of the reference that is no yardstick: plain torch is not finite there, and the reference is.
+    """A value of the reference without a reference error: plain torch is not finite there, and the reference is.
 
     Attributes:
         name, path, role, exposed: As of a `Place`.
@@ -108,18 +108,18 @@ class Pool:
     """The values of a reference.
 
     Attributes:
-        floating: The type that is tested.
+        dtype: The type that is tested.
         places: What others are compared with, in order.
         gaps: Where plain torch is not finite, in order.
     """
 
-    def __init__(self, floating: str) -> None:
+    def __init__(self, dtype: str) -> None:
         """Begin without any.
 
         Args:
-            floating: The type that is tested: nothing can be nearer than its rounding.
+            dtype: The type that is tested: nothing can be nearer than its rounding.
         """
-        self.floating = floating
+        self.dtype = dtype
         self._vectors: dict[int, Tensor] = {}
         self._found: dict[int, list[tuple[Place, tuple[int, ...]]]] = {}
         self._projections: dict[int, list[Tensor]] = {}
@@ -137,10 +137,10 @@ class Pool:
             return
         if is_masked(exact):
             return
-        yardstick = yardstick_of(plain.reshape(exact.shape), exact, floating=self.floating)
+        reference_error = reference_error_of(plain.reshape(exact.shape), exact, dtype=self.dtype)
         if not math.isfinite(float(exact.double().norm())) or not bool(exact.any()):
             return
-        place = Place(name, path, role, exact, plain.reshape(exact.shape), yardstick, exposed)
+        place = Place(name, path, role, exact, plain.reshape(exact.shape), reference_error, exposed)
         self.places.append(place)
         self._stacked.pop(size, None)
         for order in _ORDERS.get(exact.ndim, (tuple(range(exact.ndim)),)):

@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from pytest_sdperf.core.reference_error import REFERENCE
 from pytest_sdperf.core.values.located import Spot
-from pytest_sdperf.core.yardsticks import REFERENCE
 from pytest_sdperf.fusing import node_types, tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.computer import Computer, compute
@@ -24,14 +24,14 @@ Arrays = Mapping[str, np.ndarray]
 _SAME_CONTENT = frozenset({"Cast", "Dropout", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
-def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, floating: str, device: str) -> Pool:
+def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, dtype: str, device: str) -> Pool:
     """Compute a graph in the reference type and in the type that is tested, and return all of its values.
 
     Args:
         raw: A float32 graph in which nothing is fused.
         plain: The same in the type that is tested.
         inputs: By name.
-        floating: That type.
+        dtype: That type.
         device: torch device to compute on.
     """
     model, own = load(raw), load(plain)
@@ -44,14 +44,14 @@ def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, floating: str, dev
         if telling and tensor.numel() <= LARGEST and tensor.is_floating_point():
             exact[str(value.name)] = value, tensor
 
-    compute(Computer(model.graph, wide=wide_type(floating), device=device), model.graph, inputs, keep)
+    compute(Computer(model.graph, wide=wide_type(dtype), device=device), model.graph, inputs, keep)
     compute(
         Computer(own.graph, wide=None, device=device),
         own.graph,
         inputs,
         lambda value, tensor: rough.__setitem__(str(value.name), tensor) if value.name in exact else None,
     )
-    pool = Pool(floating)
+    pool = Pool(dtype)
     for name, (value, tensor) in exact.items():
         if name in rough:
             node = value.producer()
@@ -60,9 +60,7 @@ def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, floating: str, dev
     return pool
 
 
-def pool_of_modules(
-    exact: Arrays, plain: Arrays, outputs: Arrays, rough: Arrays, *, floating: str, device: str
-) -> Pool:
+def pool_of_modules(exact: Arrays, plain: Arrays, outputs: Arrays, rough: Arrays, *, dtype: str, device: str) -> Pool:
     """Return what torch's modules gave inside, and their outputs, as the values of a reference.
 
     Args:
@@ -70,10 +68,10 @@ def pool_of_modules(
         plain: The same in the type that is tested.
         outputs: Outputs of the whole component in the reference type, by name.
         rough: The same in the type that is tested.
-        floating: That type.
+        dtype: That type.
         device: torch device to compute on.
     """
-    pool, wide = Pool(floating), wide_type(floating)
+    pool, wide = Pool(dtype), wide_type(dtype)
     for one, other, exposed in ((exact, plain, False), (outputs, rough, True)):
         for name, array in one.items():
             if "<" in name or name not in other or array.dtype.kind != "f":
@@ -84,20 +82,20 @@ def pool_of_modules(
     return pool
 
 
-def wrong_reference(pool: Pool, expected: Arrays, rough: Arrays, *, floating: str) -> Spot | None:
+def wrong_reference(pool: Pool, expected: Arrays, rough: Arrays, *, dtype: str) -> Spot | None:
     """Return the output with which an unfused graph is itself farther from torch than may be; None if it is not.
 
     Args:
         pool: Values of that graph.
         expected: Outputs of torch in the reference type.
         rough: Those in the type that is tested.
-        floating: That type.
+        dtype: That type.
     """
     for place in pool.places:
         if not place.exposed or place.name not in expected:
             continue
         wanted = torch.from_numpy(expected[place.name])
-        largest = limit_of(torch.from_numpy(rough[place.name]), wanted, floating=floating)
+        largest = limit_of(torch.from_numpy(rough[place.name]), wanted, dtype=dtype)
         error = distance(place.exact.cpu(), wanted)
         if error > largest:
             return Spot(place.name, "", "", place.path, error, largest)
@@ -121,14 +119,14 @@ def wrong_by_definition(graph: ir.Graph, pool: Pool, inputs: Arrays, *, device: 
         if value.is_graph_output():
             outputs[str(value.name)] = value, tensor
 
-    compute(Computer(graph, wide=wide_type(pool.floating), device=device), graph, inputs, keep)
+    compute(Computer(graph, wide=wide_type(pool.dtype), device=device), graph, inputs, keep)
     for place in pool.places:
         value, made = outputs.get(place.name, (None, None))
         if not place.exposed or value is None or made is None or made.shape != place.exact.shape:
             continue
         error = distance(made, place.exact)
-        if error > place.yardstick:
-            return spot_of(value, error, place.yardstick)
+        if error > place.reference_error:
+            return spot_of(value, error, place.reference_error)
     return None
 
 
@@ -141,7 +139,7 @@ def spot_of(value: ir.Value, error: float, limit: float) -> Spot:
 
 
 def plain_not_finite(pool: Pool) -> Spot | None:
-    """Return where plain torch is first not finite, if that leaves an output without a yardstick; else None."""
+    """Return where plain torch is first not finite, if that leaves an output without a reference error; else None."""
     if not any(gap.exposed for gap in pool.gaps):
         return None
     first = pool.gaps[0]
@@ -156,7 +154,7 @@ def load(path: Path) -> ir.Model:
     return model
 
 
-def wide_type(floating: str) -> torch.dtype:
-    """Return the type of the reference of a floating type."""
-    found: torch.dtype = getattr(torch, REFERENCE[floating])
+def wide_type(dtype: str) -> torch.dtype:
+    """Return the type of the reference of a dtype."""
+    found: torch.dtype = getattr(torch, REFERENCE[dtype])
     return found

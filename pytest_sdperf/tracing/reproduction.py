@@ -58,7 +58,7 @@ sys.exit(0 if error <= {limit!r} else 1)
 '''
 
 
-def real(walk: Walk, suspect: Suspect, obtained: Arrays, *, floating: str, device: str) -> dict[str, Any] | None:
+def real(walk: Walk, suspect: Suspect, obtained: Arrays, *, dtype: str, device: str) -> dict[str, Any] | None:
     """Return `inputs`, `weights`, `expected` and `limit` with what the graph and the engine really hold.
 
     Of a wrong graph the inputs are those of the reference, and what is expected is what it has; of a wrong engine the
@@ -82,11 +82,11 @@ def real(walk: Walk, suspect: Suspect, obtained: Arrays, *, floating: str, devic
             return None
         limit = min(found.place.limit, walk.limits.get(suspect.value, math.inf))
         return {"inputs": inputs, "weights": weights, "expected": found.exact(exact).cpu().numpy(), "limit": limit}
-    return _defined(walk, suspect, inputs, weights, floating=floating, device=device)
+    return _defined(walk, suspect, inputs, weights, dtype=dtype, device=device)
 
 
 def drawn(
-    walk: Walk, suspect: Suspect, like: Mapping[str, Any], *, seed: int, floating: str, device: str
+    walk: Walk, suspect: Suspect, like: Mapping[str, Any], *, seed: int, dtype: str, device: str
 ) -> dict[str, Any] | None:
     """Return the same with random numbers in place of weights and inputs, each with their mean and deviation.
 
@@ -95,21 +95,21 @@ def drawn(
         suspect: A node that an engine computes otherwise than its definition says.
         like: What `real` returned.
         seed: Of the numbers.
-        floating: The type that is tested.
+        dtype: The type that is tested.
         device: torch device to compute on.
     """
     generator = np.random.default_rng(seed)
     inputs, weights = (
         {name: numbers_like(array, generator) for name, array in like[kind].items()} for kind in ("inputs", "weights")
     )
-    return _defined(walk, suspect, inputs, weights, floating=floating, device=device)
+    return _defined(walk, suspect, inputs, weights, dtype=dtype, device=device)
 
 
 def _defined(
-    walk: Walk, suspect: Suspect, inputs: Arrays, weights: Arrays, *, floating: str, device: str
+    walk: Walk, suspect: Suspect, inputs: Arrays, weights: Arrays, *, dtype: str, device: str
 ) -> dict[str, Any] | None:
     assert suspect.value is not None
-    made = by_definition(walk, suspect.nodes, suspect.value, {**inputs, **weights}, floating=floating, device=device)
+    made = by_definition(walk, suspect.nodes, suspect.value, {**inputs, **weights}, dtype=dtype, device=device)
     if made is None or not bool(torch.isfinite(made[0]).all()):
         return None
     return {"inputs": inputs, "weights": weights, "expected": made[0].numpy(), "limit": made[1]}

@@ -22,7 +22,7 @@ from pytest_sdperf.tracing.walk import Walk
 Arrays = Mapping[str, np.ndarray]
 _WHOLE = (
     "The graph itself is wrong, whatever runs it: by the definitions of its nodes, without any rounding, its {value} "
-    "has an error {error:.2e}, where plain torch with all of its rounding has {yardstick:.2e}. Which node it is could "
+    "has an error {error:.2e}, where plain torch with all of its rounding has {reference:.2e}. Which node it is could "
     "not be told: what each place with a counterpart gives for what the reference has before it agrees.{last}"
 )
 _NO_LIMIT = (
@@ -73,13 +73,13 @@ def located(suspect: Suspect, component: str) -> Located:
     )
 
 
-def wrong_in_graph(walk: Walk, obtained: Arrays, *, floating: str) -> Suspect | None:
+def wrong_in_graph(walk: Walk, obtained: Arrays, *, dtype: str) -> Suspect | None:
     """Return the first value that the graph makes otherwise than its reference; None where it makes all of them right.
 
     Args:
         walk: Along the graph.
         obtained: What an engine computed, as far as it was seen.
-        floating: The type that is tested.
+        dtype: The type that is tested.
     """
     if not walk.faults:
         return None
@@ -88,7 +88,7 @@ def wrong_in_graph(walk: Walk, obtained: Arrays, *, floating: str) -> Suspect | 
     nodes = nodes_between(fault.value, _known(walk, own))
     if fault.should is None:
         return Suspect("graph", fault.value, nodes, spot_of(fault.value, math.inf, 0.0))
-    seen = Seen(walk, obtained, floating=floating)
+    seen = Seen(walk, obtained, dtype=dtype)
     inputs = tuple(filter(None, (seen.spot(value) for value in boundary(nodes))))
     others = {one.value.producer() for one in walk.faults} - {fault.value.producer()}
     spot = seen.spot(fault.value)
@@ -100,7 +100,7 @@ def wrong_in_graph(walk: Walk, obtained: Arrays, *, floating: str) -> Suspect | 
     )
 
 
-def wrong_in_types(walk: Walk, obtained: Arrays, *, floating: str) -> Suspect | None:
+def wrong_in_types(walk: Walk, obtained: Arrays, *, dtype: str) -> Suspect | None:
     """Return the first value that is right by its definition, and wrong in the types that the graph says.
 
     What an engine gave there has to be wrong too: an engine may compute in wider types than these.
@@ -108,9 +108,9 @@ def wrong_in_types(walk: Walk, obtained: Arrays, *, floating: str) -> Suspect | 
     Args:
         walk: Along the graph, which has no other fault.
         obtained: What an engine computed, as far as it was seen.
-        floating: The type that is tested.
+        dtype: The type that is tested.
     """
-    seen = Seen(walk, obtained, floating=floating)
+    seen = Seen(walk, obtained, dtype=dtype)
     for value, error in walk.coarse.items():
         spot = seen.spot(value)
         if spot is not None and spot.error <= spot.limit:
@@ -131,7 +131,7 @@ def wrong_as_a_whole(suspect: Suspect, whole: Spot | None) -> Suspect:
     """
     if whole is None or suspect.kind in ("graph", "types"):
         return suspect
-    told = _WHOLE.format(value=whole.value, error=whole.error, yardstick=whole.limit, last=_last_words(suspect.last))
+    told = _WHOLE.format(value=whole.value, error=whole.error, reference=whole.limit, last=_last_words(suspect.last))
     return Suspect("graph", last=suspect.last, places=suspect.places, told=told)
 
 
@@ -147,16 +147,16 @@ def _known(walk: Walk, confirmed: Sequence[ir.Value]) -> set[ir.Value]:
     return {*confirmed, *integers}
 
 
-def wrong_in_engine(walk: Walk, obtained: Arrays, *, floating: str, device: str) -> Suspect:
+def wrong_in_engine(walk: Walk, obtained: Arrays, *, dtype: str, device: str) -> Suspect:
     """Return the first value that an engine computed beyond its limit, from which what is wrong reaches an output.
 
     Args:
         walk: Along the graph, which is right.
         obtained: What the engine computed, by name.
-        floating: The type that is tested.
+        dtype: The type that is tested.
         device: torch device to compute on.
     """
-    seen = Seen(walk, obtained, floating=floating)
+    seen = Seen(walk, obtained, dtype=dtype)
     value = seen.first_beyond()
     if value is None:
         untold = _untold(walk, seen.found, obtained)
@@ -164,7 +164,7 @@ def wrong_in_engine(walk: Walk, obtained: Arrays, *, floating: str, device: str)
     agreeing = {one for one, (error, limit) in seen.found.items() if error <= limit}
     nodes = nodes_between(value, {*_known(walk, []), *agreeing})
     inputs = tuple(filter(None, (seen.spot(one) for one in boundary(nodes))))
-    itself = _local(walk, nodes, value, obtained, floating=floating, device=device)
+    itself = _local(walk, nodes, value, obtained, dtype=dtype, device=device)
     if itself is not None and not math.isfinite(itself[1]):
         return Suspect("hidden", places=seen.places, told=_NO_LIMIT.format(value=value.name))
     kind = "spread" if itself is not None and itself[0] <= itself[1] else "engine"
@@ -211,15 +211,15 @@ def _first_unknown(walk: Walk, value: ir.Value) -> ir.Node:
 
 
 def _local(
-    walk: Walk, nodes: Sequence[ir.Node], value: ir.Value, obtained: Arrays, *, floating: str, device: str
+    walk: Walk, nodes: Sequence[ir.Node], value: ir.Value, obtained: Arrays, *, dtype: str, device: str
 ) -> tuple[float, float] | None:
     """Return error and limit of a value against what its nodes make of what they were really given."""
-    made = by_definition(walk, nodes, value, obtained, floating=floating, device=device)
+    made = by_definition(walk, nodes, value, obtained, dtype=dtype, device=device)
     return None if made is None else (distance(torch.from_numpy(obtained[str(value.name)]), made[0]), made[1])
 
 
 def by_definition(
-    walk: Walk, nodes: Sequence[ir.Node], value: ir.Value, given: Arrays, *, floating: str, device: str
+    walk: Walk, nodes: Sequence[ir.Node], value: ir.Value, given: Arrays, *, dtype: str, device: str
 ) -> tuple[Tensor, float] | None:
     """Return what nodes make of given inputs by their definitions, and the limit that plain torch sets there.
 
@@ -228,13 +228,13 @@ def by_definition(
         nodes: In order.
         value: What they make.
         given: By name; weights too, which then take the place of the graph's.
-        floating: The type that is tested.
+        dtype: The type that is tested.
         device: torch device to compute on.
     """
     graph = nodes[0].graph
     assert graph is not None
     results = []
-    for wide, fallback in ((wide_type(floating), walk.exact), (None, walk.plain)):
+    for wide, fallback in ((wide_type(dtype), walk.exact), (None, walk.plain)):
         computer = Computer(graph, wide=wide, device=device)
         known: dict[ir.Value, Tensor | None] = {}
         for node in nodes:
@@ -256,4 +256,4 @@ def by_definition(
             return None
         results.append(made)
     exact, plain = results
-    return exact.cpu(), limit_of(plain, exact, floating=floating)
+    return exact.cpu(), limit_of(plain, exact, dtype=dtype)

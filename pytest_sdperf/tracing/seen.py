@@ -21,7 +21,7 @@ Arrays = Mapping[str, np.ndarray]
 class Seen:
     """What an engine computed, compared value by value."""
 
-    def __init__(self, walk: Walk, obtained: Arrays, *, floating: str) -> None:
+    def __init__(self, walk: Walk, obtained: Arrays, *, dtype: str) -> None:
         self._walk = walk
         self.found: dict[ir.Value, tuple[float, float]] = {}
         for node in walk.nodes:
@@ -32,7 +32,7 @@ class Seen:
                 array = torch.from_numpy(obtained[str(value.name)])
                 telling = exact.numel() > 1 and bool(exact.any()) and not is_masked(exact)
                 if array.is_floating_point() and array.shape == exact.shape and telling:
-                    limit = limit_of(plain, exact, floating=floating)
+                    limit = limit_of(plain, exact, dtype=dtype)
                     if math.isfinite(limit):
                         self.found[value] = distance(array.to(exact.device), exact), limit
 

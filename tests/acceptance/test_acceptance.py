@@ -704,7 +704,7 @@ def test_a_run_on_another_machine_that_adds_nothing_drops_nothing(desk):
 def test_candidates_of_several_runs_add_up(desk):
     keep(desk, desk.report(measurement()))
     keep(desk, desk.report(measurement(9.9, 10.0, 10.2)))
-    keep(desk, desk.report(measurement(taken_over="2026-11-27T10:00Z")))
+    keep(desk, desk.report(measurement(resumed="2026-11-27T10:00Z")))
     baseline = read(desk.state.candidates_of("t4"))
     assert baseline is not None
     assert [one.date for one in baseline.cases[CASE.key].sessions] == ["2026-11-00T10:00Z", "2026-11-27T10:00Z"]
@@ -785,7 +785,7 @@ def measured_with(**facts):
     return dataclasses.replace(measurement(), samples=(sample_with(**facts),) * 3)
 
 
-def test_what_ran_wrong_is_never_recorded_whatever_the_reason(desk):
+def test_a_wrong_runtime_is_never_recorded_whatever_the_reason(desk):
     done = desk.accept(desk.report(measured_with(**CPU_NODE)), reason="the new card has no kernel for it")
     assert done.accepted == ()
     assert done.refused == {

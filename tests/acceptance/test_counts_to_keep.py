@@ -12,7 +12,7 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 COUNTS = {"com.microsoft::NhwcConv": 98}
-OF = {"foreign": case(engine="", fuser="ort"), "given": case(engine="", fuser="native", exporter="given")}
+OF = {"foreign": case(engine="", fuser="ort"), "given": case(engine="", fuser="native", exporter="external")}
 OWN = case(engine="", fuser="native")
 
 

@@ -201,12 +201,12 @@ def test_bytes_that_are_not_text(path):
     )
 
 
-@pytest.mark.parametrize(("schema", "shown"), [(2, "2"), ("1", '"1"'), (None, "null"), (True, "true")])
+@pytest.mark.parametrize(("schema", "shown"), [(3, "3"), ("1", '"1"'), (None, "null"), (True, "true")])
 def test_another_schema(path, schema, shown):
     plant(path, json.dumps({"schema": schema, "machine": {}, "cases": {}}))
     assert message_of(path) == (
-        f"baseline file {path} has schema {shown}; this version of pytest-sdperf reads schema 1. Install the version "
-        f"that wrote it, or move the file away and record it again with --sdperf-update-baselines."
+        f"baseline file {path} has schema {shown}; this version of pytest-sdperf reads schema 1 and 2. Install the "
+        f"version that wrote it, or move the file away and record it again with --sdperf-update-baselines."
     )
 
 
@@ -214,7 +214,7 @@ def stored_case(data):
     return data["cases"][CASE.key]
 
 
-RATES = {"flops_per_s": 1.0, "bytes_per_s": 1.0, "floating": "float16", "by": ""}
+RATES = {"flops_per_s": 1.0, "bytes_per_s": 1.0, "dtype": "float16", "by": ""}
 PLACE = f'$.cases["{CASE.key}"]'
 
 

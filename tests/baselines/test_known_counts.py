@@ -52,16 +52,16 @@ def test_a_release_without_counts_has_those_of_the_newest_older_one_wherever_the
 
 @pytest.mark.parametrize("fuser", ["native", ""])
 def test_a_graph_of_somebody_else_is_known_by_its_content_whatever_the_release_is(folders, fuser):
-    given = case(engine="", fuser=fuser, optimization="bias-add", exporter="given", weights="onnx-1")
+    given = case(engine="", fuser=fuser, optimization="bias-add", exporter="external", weights="onnx-1")
     other = dataclasses.replace(given, weights="onnx-2")
     store(folders[0], "1.31", 96, given)
     assert known(folders, "1.33.0", given) == Known({CONV: 96})
     assert known(folders, "1.33.0", other) == Known({})
 
 
-@pytest.mark.parametrize(("fuser", "exporter"), [*itertools.product(["native", "ort", ""], ["dynamo", "given"])])
+@pytest.mark.parametrize(("fuser", "exporter"), [*itertools.product(["native", "ort", ""], ["dynamo", "external"])])
 def test_our_own_optimizer_on_our_own_export_has_nothing_stored(fuser, exporter):
-    ours = fuser != "ort" and exporter != "given"
+    ours = fuser != "ort" and exporter != "external"
     assert is_stored(case(engine="", fuser=fuser, exporter=exporter)) is not ours
 
 

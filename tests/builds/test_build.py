@@ -49,7 +49,7 @@ def built(folder):
     return _build(builder, "fp32"), _build(builder, "fp16"), said
 
 
-def test_rungs_share_weights_and_export(folder, built):
+def test_optimizations_share_weights_and_export(folder, built):
     raw, half, said = built
     assert said == [
         "drawing the weights of tiny unet",
@@ -58,7 +58,7 @@ def test_rungs_share_weights_and_export(folder, built):
         "optimizing unet with the fuser ort (fp32+fp16)",
         "checking the optimized graph of unet",
     ]
-    assert (raw.kind, raw.floating, half.kind, half.floating) == ("onnx", "float32", "onnx", "float16")
+    assert (raw.kind, raw.dtype, half.kind, half.dtype) == ("onnx", "float32", "onnx", "float16")
     assert raw.path.name == half.path.name == "model.onnx"
     assert raw.path.is_file()
     assert raw.graph_hash != half.graph_hash
@@ -133,7 +133,7 @@ def test_an_engine_that_loads_modules_gets_weights_only(tmp_path):
     builder, said = _builder(tmp_path)
     build = _build(builder, "fp16", consumes="module")
     assert said == ["drawing the weights of tiny unet"]
-    assert (build.kind, build.floating, build.path) == ("module", "float16", builder.weights("tiny", "unet"))
+    assert (build.kind, build.dtype, build.path) == ("module", "float16", builder.weights("tiny", "unet"))
     assert (build.counts, build.graph_hash) == ({}, "")
 
 

@@ -40,8 +40,8 @@ def key_of(step, model, folder):
     catalog = Catalog()
     with catalog.owned_by(Registrar("tests", Path(__file__))):
         catalog.add_model(model)
-        for rung in LADDER:
-            catalog.add_optimization(rung)
+        for optimization in LADDER:
+            catalog.add_optimization(optimization)
     builder = Builder(catalog, Settings(), Inventory(folder, size_bytes=1), say=print)
     with pytest.raises(NotBuiltError) as raised:
         STEPS[step](builder)

@@ -50,7 +50,7 @@ LADDER += ["--sdperf-fuser=native", "--sdperf-state-dir=state", "-v"]
 def test_the_cache_stays_below_its_limit_and_every_test_passes(pytester, monkeypatch):
     (model,) = (model for model in MODELS if model.name == "sd15-thin")
     parameters = model.parameters("unet")
-    # Weights and export in float32, four rungs in float16.
+    # Weights and export in float32, four optimizations in float16.
     whole = (4 + 4 + 4 * 2) * parameters
     limit = int(0.85 * whole)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from zoo_targets import RUNGS, budgets, counted, expected
+from zoo_targets import OPTIMIZATIONS, budgets, counted, expected
 
 from pytest_sdperf.builds.expectations import explain_build
 from pytest_sdperf.core.values import Build
@@ -28,8 +28,8 @@ MHA = "com.microsoft::MultiHeadAttention"
 
 
 def fused(model):
-    """Fuse a graph in place at the last rung."""
-    sites = fuse(model, [fusion for rung in RUNGS.values() for fusion in rung.fusions()])
+    """Fuse a graph in place at the last optimization."""
+    sites = fuse(model, [fusion for optimization in OPTIMIZATIONS.values() for fusion in optimization.fusions()])
     return counted(model), sites
 
 
@@ -134,7 +134,7 @@ def test_the_manual_has_the_known_counts():
     assert list(table("known").values()) == [*(without_zeros(stored[key]) for key in known), without_zeros(target)]
 
 
-def test_the_rung_of_the_manual_is_one():
+def test_the_optimization_of_the_manual_is_one():
     import torch
 
     scope: dict = {}

@@ -52,7 +52,7 @@ def test_a_graph_of_random_numbers_has_the_same_nodes(cache):
 
 def test_what_is_fused_of_it_has_its_numbers(cache):
     """A projection that was transposed, say: whatever a fuser makes of weights, it makes it of these."""
-    raw, fused = (weights_of(build(RedrawnGraphBuilder, cache, rung)) for rung in ("fp32", "all-fp16"))
+    raw, fused = (weights_of(build(RedrawnGraphBuilder, cache, optimization)) for optimization in ("fp32", "all-fp16"))
     known = np.concatenate([array.reshape(-1) for array in raw.values()])
     assert all(np.isin(array, known).all() for array in fused.values())
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sdperf.cases.axes import Axes
-from pytest_sdperf.cases.purposes import LOOKS, PURPOSES, of_fixtures
+from pytest_sdperf.cases.purposes import CHECKS, PURPOSES, of_fixtures
 from pytest_sdperf.plugin import fixtures
 
 PACKAGE = Path(fixtures.__file__).parents[2]
@@ -51,7 +51,7 @@ def test_more_fixtures_are_never_for_less(some, others):
     assert whole == parts[0] | parts[1]
     order = [None, *Axes]
     assert order.index(whole.axes) == max(order.index(part.axes) for part in parts)
-    assert whole.looks == parts[0].looks | parts[1].looks
+    assert whole.checks == parts[0].checks | parts[1].checks
     for field in ("builds", "executes", "needs_device", "timed"):
         assert getattr(whole, field) == any(getattr(part, field) for part in parts)
 
@@ -60,4 +60,4 @@ def test_more_fixtures_are_never_for_less(some, others):
 def test_what_runs_needs_its_device_and_what_is_timed_runs(purpose):
     assert purpose.needs_device or not purpose.executes
     assert purpose.executes or not purpose.timed
-    assert purpose.looks <= set(LOOKS)
+    assert purpose.checks <= set(CHECKS)

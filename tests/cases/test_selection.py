@@ -71,7 +71,9 @@ def test_a_cpu_runs_the_thin_model_on_torch_and_onnxruntime():
         ("shapes", ("unet",), ("bias-add",), ["bias-add"]),
     ],
 )
-def test_a_gpu_runs_the_last_rung_without_what_it_has_no_kernels_for(model, components, optimizations, expected):
+def test_a_gpu_runs_the_last_optimization_without_what_it_has_no_kernels_for(
+    model, components, optimizations, expected
+):
     asked = Selection(
         models=(model,),
         components=components,
@@ -118,7 +120,7 @@ def test_a_build_has_no_engine_but_names_its_fuser_and_exporter():
     ]
 
 
-def test_every_component_is_built_at_the_last_rung():
+def test_every_component_is_built_at_the_last_optimization():
     choices = selector(Selection(fusers=("ort",))).choose(Axes.BUILD, Marks(models=("sdxl",)))
     assert ids(choices) == [
         f"sdxl-{component}-at-group-norm-by-ort-from-dynamo" for component in ("text_encoder", "text_encoder_2", "unet")
@@ -128,15 +130,16 @@ def test_every_component_is_built_at_the_last_rung():
 def test_the_ladder_is_built_where_it_is_asked_for():
     asked = Selection(components=("unet",), fusers=("native",), optimizations=("fp32", "fp16", "fmha", "group-norm"))
     assert ids(selector(asked).choose(Axes.BUILD, Marks())) == [
-        f"sd15-thin-unet-at-{rung}-by-native-from-dynamo" for rung in ("fp32", "fp16", "fmha", "group-norm")
+        f"sd15-thin-unet-at-{optimization}-by-native-from-dynamo"
+        for optimization in ("fp32", "fp16", "fmha", "group-norm")
     ]
 
 
-RUNGS = ("fp32", "fp16", "fmha", "group-norm")
+OPTIMIZATIONS = ("fp32", "fp16", "fmha", "group-norm")
 
 
-def test_of_a_ladder_whole_requests_are_run_at_the_first_and_the_last_rung_that_the_engine_has():
-    asked = Selection(optimizations=RUNGS, unnamed_rungs=RUNGS)
+def test_of_a_ladder_whole_requests_are_run_at_the_first_and_the_last_optimization_that_the_engine_has():
+    asked = Selection(optimizations=OPTIMIZATIONS, unnamed_optimizations=OPTIMIZATIONS)
     choices = selector(asked).choose(Axes.ENGINE, Marks())
     requests = [choice for choice in choices if choice.case.component == "pipeline"]
     assert ids(requests) == [
@@ -147,22 +150,30 @@ def test_of_a_ladder_whole_requests_are_run_at_the_first_and_the_last_rung_that_
     ]
     assert not any(skips(requests))
     components = [choice.case.optimization for choice in choices if choice.case.component == "unet"]
-    assert components == [*RUNGS, *RUNGS]
+    assert components == [*OPTIMIZATIONS, *OPTIMIZATIONS]
 
 
 @pytest.mark.parametrize(
     ("asked", "marks"),
     [
-        (Selection(optimizations=RUNGS), Marks()),
-        (Selection(components=("unet", "pipeline"), optimizations=RUNGS, unnamed_rungs=RUNGS), Marks()),
-        (Selection(optimizations=RUNGS, unnamed_rungs=RUNGS), Marks(components=("pipeline",))),
-        (Selection(optimizations=RUNGS, unnamed_rungs=RUNGS), Marks(optimizations=RUNGS)),
+        (Selection(optimizations=OPTIMIZATIONS), Marks()),
+        (
+            Selection(
+                components=("unet", "pipeline"), optimizations=OPTIMIZATIONS, unnamed_optimizations=OPTIMIZATIONS
+            ),
+            Marks(),
+        ),
+        (Selection(optimizations=OPTIMIZATIONS, unnamed_optimizations=OPTIMIZATIONS), Marks(components=("pipeline",))),
+        (
+            Selection(optimizations=OPTIMIZATIONS, unnamed_optimizations=OPTIMIZATIONS),
+            Marks(optimizations=OPTIMIZATIONS),
+        ),
     ],
 )
-def test_who_names_the_rungs_or_the_pipeline_gets_every_rung(asked, marks):
+def test_who_names_the_optimizations_or_the_pipeline_gets_every_optimization(asked, marks):
     choices = selector(asked).choose(Axes.ENGINE, marks)
     requests = [choice.case for choice in choices if choice.case.component == "pipeline"]
-    assert [case.optimization for case in requests if case.engine == "ort-cpu"] == [*RUNGS]
+    assert [case.optimization for case in requests if case.engine == "ort-cpu"] == [*OPTIMIZATIONS]
 
 
 def test_a_model_is_all_that_a_test_of_models_gets():
@@ -246,7 +257,7 @@ def test_a_profile_is_chosen_by_a_marker_for_its_engine():
     assert ids(choices) == ["sd15-thin-unet-on-mine-at-fp16-with-threads-2"]
 
 
-def test_a_rung_that_an_engine_does_not_support_is_a_skip_with_its_reason():
+def test_a_optimization_that_an_engine_does_not_support_is_a_skip_with_its_reason():
     choices = selector(engines="torch,ort-cpu").choose(
         Axes.ENGINE, Marks(components=("unet",), optimizations=("fmha", "fp16+fmha"))
     )
@@ -270,7 +281,7 @@ def test_a_rung_that_an_engine_does_not_support_is_a_skip_with_its_reason():
         ("all-nhwc-conv", "GroupNorm and SkipGroupNorm, which group-norm"),
     ],
 )
-def test_a_build_applies_to_an_engine_if_each_of_its_rungs_does(selection, refused):
+def test_a_build_applies_to_an_engine_if_each_of_its_optimizations_does(selection, refused):
     catalog = Catalog()
     builtins.pytest_sdperf_register(catalog)
     engines = parse_engines("ort-cpu,torch", catalog, {}, device_kind="cpu")

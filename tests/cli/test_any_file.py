@@ -44,7 +44,7 @@ def results() -> st.SearchStrategy:
     fixed = {
         **SAMPLE,
         Case: st.sampled_from([to_json(case) for case in CASES]),
-        (SavedResults, "schema"): st.just(1),
+        (SavedResults, "schema"): st.just(2),
         (SavedResults, "settings"): st.just({}),
         (SavedResults, "run"): st.just(to_json(RunInfo("A card", "h200", "h200", MACHINE))),
         (SavedResults, "policy"): st.just(to_json(Policy())),
@@ -77,7 +77,7 @@ def baselines() -> st.SearchStrategy:
         return Shapes({**fixed, **of_case}).of(StoredCase)
 
     cases = st.fixed_dictionaries({}, optional={case.key: of(case) for case in CASES})
-    return st.fixed_dictionaries({"schema": st.just(1), "machine": st.just(MACHINE), "cases": cases})
+    return st.fixed_dictionaries({"schema": st.sampled_from([1, 2]), "machine": st.just(MACHINE), "cases": cases})
 
 
 def candidates(folder, baselines):

@@ -10,7 +10,7 @@ from extras import extra_command
 
 from pytest_sdperf import builtins, cli
 from pytest_sdperf.cli import doctor
-from pytest_sdperf.cli.doctor import NEVER, EngineRun, read_runs, rung_lines
+from pytest_sdperf.cli.doctor import NEVER, EngineRun, optimization_lines, read_runs
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.contracts import Requirement
 from pytest_sdperf.core.device import ClockCommands, Device, DeviceProbe
@@ -19,7 +19,7 @@ from pytest_sdperf.core.machine.gpu_facts import load_gpus, to_slug
 from pytest_sdperf.fusing.optimizations import LADDER
 
 MANUAL = Path(__file__).parents[2] / "docs" / "engines.md"
-RUNGS = [rung.name for rung in LADDER]
+OPTIMIZATIONS = [optimization.name for optimization in LADDER]
 
 
 class NoDriver(DeviceProbe):
@@ -59,11 +59,11 @@ def test_it_says_what_works_what_the_others_need_and_what_was_seen(monkeypatch, 
     assert capsys.readouterr().out.splitlines() == [
         "engines",
         f"  here: ready (pytest {pytest.__version__}; runs on cpu)",
-        "    rungs     fp32, fp16, fmha, nhwc-conv",
+        "    ladder    fp32, fp16, fmha, nhwc-conv",
         "    last run  2026-03-04 on Toy CPU with a 5",
         "    last run  2026-01-02 on Toy (driver 1.2) with a 3, b 4",
         "  gone: package 'a_module_that_nobody_has' is not installed; type: pip install a_module_that_nobody_has",
-        "    rungs     fp32, fp16",
+        "    ladder    fp32, fp16",
         "    not       fmha, nhwc-conv: gone runs the torch module",
         "    last run  never run on hardware",
         "devices",
@@ -106,9 +106,9 @@ def test_it_asks_for_the_packages_of_the_gpu_that_is_here(monkeypatch, found, ki
     )
 
 
-def test_rungs_that_are_refused_for_one_reason_share_a_line():
-    assert list(rung_lines(builtin_engines()["ort-trt"], RUNGS)) == [
-        "rungs     fp32, fp16",
+def test_optimizations_that_are_refused_for_one_reason_share_a_line():
+    assert list(optimization_lines(builtin_engines()["ort-trt"], OPTIMIZATIONS)) == [
+        "ladder    fp32, fp16",
         (
             "not       fmha, nhwc-conv, group-norm, bias-split-gelu, packed-qkv, bias-add: ort-trt fuses for itself; "
             "the operators of each are onnxruntime's own"
@@ -130,11 +130,11 @@ def test_the_shipped_record_is_about_engines_and_cards_that_exist():
 def test_the_manual_says_the_same_of_every_engine(name):
     lines = [line for line in MANUAL.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     row, *_, options = (line for line in lines if f"`{name}`" in line.split("|")[1])
-    _, _, devices, _, rungs, runs, _ = (cell.strip() for cell in row.split("|"))
+    _, _, devices, _, optimizations, runs, _ = (cell.strip() for cell in row.split("|"))
     engine = builtin_engines()[name]
-    supported = [rung for rung in RUNGS if engine.supports(rung) is None]
+    supported = [optimization for optimization in OPTIMIZATIONS if engine.supports(optimization) is None]
     assert devices == ", ".join(engine.device_kinds)
-    assert rungs == ("all" if supported == RUNGS else ", ".join(supported))
+    assert optimizations == ("all" if supported == OPTIMIZATIONS else ", ".join(supported))
     assert runs == ("; ".join(map(str, read_runs().get(name, ()))) or NEVER)
     for option, about in engine.options.items():
         assert f"`{option}={about.default}" in options

@@ -15,10 +15,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("rung", [rung.name for rung in LADDER])
-def test_a_rung_whose_operators_have_no_cpu_kernel_is_not_applicable(rung):
-    expected = f"onnxruntime has no CPU kernel for {REFUSED[rung]}, which {rung} needs" if rung in REFUSED else None
-    assert OrtCpuEngine().supports(rung) == expected
+@pytest.mark.parametrize("optimization", [optimization.name for optimization in LADDER])
+def test_a_optimization_whose_operators_have_no_cpu_kernel_is_not_applicable(optimization):
+    expected = (
+        f"onnxruntime has no CPU kernel for {REFUSED[optimization]}, which {optimization} needs"
+        if optimization in REFUSED
+        else None
+    )
+    assert OrtCpuEngine().supports(optimization) == expected
 
 
 def test_onnxruntime_has_the_kernels_that_are_said_to_be_there_and_no_others():

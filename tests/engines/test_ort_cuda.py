@@ -27,8 +27,8 @@ DEFAULTS = {"device_id": "3", "enable_cuda_graph": "0", "cudnn_conv_algo_search"
 TRT_FLASH = "ORT_DISABLE_TRT_FLASH_ATTENTION"
 
 
-def asked(floating="float32", **options):
-    return provider_options(OrtCudaEngine().all_options(options), 3, floating=floating)
+def asked(dtype="float32", **options):
+    return provider_options(OrtCudaEngine().all_options(options), 3, dtype=dtype)
 
 
 def test_without_options_older_versions_understand_it_too():
@@ -56,10 +56,10 @@ def test_each_option_is_one_of_the_providers(option, value, name, given):
     assert asked(**{option: value}) == DEFAULTS | {name: given}
 
 
-@pytest.mark.parametrize("floating", ["float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize(("tf32", "given"), [({}, "1"), ({"tf32": "on"}, "1"), ({"tf32": "off"}, "0")])
-def test_half_precision_keeps_its_tensor_cores_unless_tf32_is_forbidden_by_name(floating, tf32, given):
-    assert asked(floating, **tf32) == DEFAULTS | {"use_tf32": given}
+def test_half_precision_keeps_its_tensor_cores_unless_tf32_is_forbidden_by_name(dtype, tf32, given):
+    assert asked(dtype, **tf32) == DEFAULTS | {"use_tf32": given}
 
 
 class Model(ProbeModel):
@@ -91,10 +91,10 @@ def sessions(monkeypatch):
     return made
 
 
-def load(model=None, floating="float16", **options):
+def load(model=None, dtype="float16", **options):
     engine = OrtCudaEngine()
     request = LoadRequest(
-        build=Build("k", "onnx", Path("model.onnx"), floating),
+        build=Build("k", "onnx", Path("model.onnx"), dtype),
         model=model or Model(),
         component="unet",
         workload=SMALL,
@@ -116,7 +116,7 @@ def test_the_session_gets_the_options_and_the_cpu_behind_them(sessions):
 
 
 @pytest.mark.parametrize(
-    ("floating", "asked", "told"),
+    ("dtype", "asked", "told"),
     [
         ("float16", {}, "on"),
         ("float16", {"tf32": "off"}, "off"),
@@ -124,13 +124,13 @@ def test_the_session_gets_the_options_and_the_cpu_behind_them(sessions):
         ("float32", {"tf32": "on"}, "on"),
     ],
 )
-def test_it_says_whether_tf32_was_allowed(floating, asked, told, sessions):
-    with load(floating=floating, **asked) as runner:
+def test_it_says_whether_tf32_was_allowed(dtype, asked, told, sessions):
+    with load(dtype=dtype, **asked) as runner:
         assert runner.facts()["tf32"] == told
 
 
 @pytest.mark.parametrize(
-    ("asked", "floating", "told"),
+    ("asked", "dtype", "told"),
     [
         (None, "float16", "float32"),
         ("0", "float16", "float32"),
@@ -141,11 +141,11 @@ def test_it_says_whether_tf32_was_allowed(floating, asked, told, sessions):
         ("many", "float16", "float32"),
     ],
 )
-def test_it_says_in_which_type_cublas_accumulates(asked, floating, told, sessions, monkeypatch):
+def test_it_says_in_which_type_cublas_accumulates(asked, dtype, told, sessions, monkeypatch):
     monkeypatch.delenv(GEMM_OPTIONS, raising=False)
     if asked is not None:
         monkeypatch.setenv(GEMM_OPTIONS, asked)
-    with load(floating=floating) as runner:
+    with load(dtype=dtype) as runner:
         assert runner.facts()["accumulation"] == told
 
 

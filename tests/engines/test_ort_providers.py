@@ -35,7 +35,7 @@ from pytest_sdperf.fusing.optimizations import LADDER
 
 RECORDED = json.loads((Path(__file__).parents[1] / "data" / "provider-options.json").read_text(encoding="utf-8"))
 ENGINES = (OrtTrtEngine(), OrtMigraphxEngine(), OrtRocmEngine())
-FUSED = [rung.name for rung in LADDER if rung.name not in ("fp32", "fp16")]
+FUSED = [optimization.name for optimization in LADDER if optimization.name not in ("fp32", "fp16")]
 
 
 NODE = SimpleNamespace(domain="", op_type="Conv", name="conv")
@@ -92,8 +92,8 @@ def sessions(monkeypatch):
     return made
 
 
-def request_of(engine, folder, *, floating="float16", shapes="static", **options):
-    build = Build("k", "onnx", folder / "model.onnx", floating)
+def request_of(engine, folder, *, dtype="float16", shapes="static", **options):
+    build = Build("k", "onnx", folder / "model.onnx", dtype)
     given = {**{name: option.default for name, option in engine.options.items()}, **options}
     return dataclasses.replace(request_for(Model(), build, **given), shapes=shapes)
 
@@ -115,11 +115,11 @@ def test_every_provider_option_is_one_that_the_library_reads(engine, sessions, t
     assert session.entries == {"session.record_ep_graph_assignment_info": "1"}
 
 
-@pytest.mark.parametrize(("floating", "half"), [("float16", "1"), ("float32", "0")])
+@pytest.mark.parametrize(("dtype", "half"), [("float16", "1"), ("float32", "0")])
 def test_tensorrt_keeps_engines_and_timings_in_the_folder_and_takes_the_precision_of_the_graph(
-    sessions, tmp_path, floating, half
+    sessions, tmp_path, dtype, half
 ):
-    facts, session = loaded(OrtTrtEngine(), sessions, tmp_path, floating=floating)
+    facts, session = loaded(OrtTrtEngine(), sessions, tmp_path, dtype=dtype)
     assert session.given == [
         (
             "TensorrtExecutionProvider",
@@ -159,7 +159,7 @@ def test_tf32_is_forbidden_while_a_session_is_made_and_runs_unless_it_is_asked_f
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "elsewhere")
     engine, seen = OrtTrtEngine(), []
     monkeypatch.setattr(_ort_nvidia, "import_libraries", lambda: seen.append(os.environ.get("NVIDIA_TF32_OVERRIDE")))
-    with engine.load(request_of(engine, tmp_path, floating="float32", tf32=tf32)):
+    with engine.load(request_of(engine, tmp_path, dtype="float32", tf32=tf32)):
         seen.append(os.environ.get("NVIDIA_TF32_OVERRIDE"))
     assert [*seen, sessions[-1].tf32] == [override] * 4
     assert sessions[-1].given[1][1]["use_tf32"] == ("1" if tf32 == "on" else "0")
@@ -239,9 +239,12 @@ def test_the_compiler_and_the_rocm_that_come_with_the_system_are_among_the_versi
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
-def test_which_rungs_apply(engine):
-    refused = {rung: engine.supports(rung) for rung in FUSED}
-    own = {rung: f"{engine.name} fuses for itself; the operators of {rung} are onnxruntime's own" for rung in FUSED}
+def test_which_optimizations_apply(engine):
+    refused = {optimization: engine.supports(optimization) for optimization in FUSED}
+    own = {
+        optimization: f"{engine.name} fuses for itself; the operators of {optimization} are onnxruntime's own"
+        for optimization in FUSED
+    }
     assert refused == (dict.fromkeys(FUSED) if engine.name == "ort-rocm" else own)
     assert (engine.supports("fp32"), engine.supports("fp16")) == (None, None)
     assert engine.default_optimizations("cuda") == (("bias-add",) if engine.name == "ort-rocm" else ("fp16",))

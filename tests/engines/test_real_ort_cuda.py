@@ -84,7 +84,7 @@ def convolution(path):
 def test_convolutions_of_half_precision_lose_tensor_cores_only_where_tf32_is_forbidden(tf32, without, tmp_path):
     import onnxruntime
 
-    options = provider_options(OrtCudaEngine().all_options({"tf32": tf32}), 0, floating="float16")
+    options = provider_options(OrtCudaEngine().all_options({"tf32": tf32}), 0, dtype="float16")
     session = onnxruntime.InferenceSession(
         convolution(tmp_path / "one.onnx"), providers=[("CUDAExecutionProvider", options)]
     )

@@ -34,10 +34,10 @@ def weights(tmp_path_factory):
 
 @pytest.fixture
 def load(weights, tmp_path):
-    def load(component="unet", *, floating="float32", **options):
+    def load(component="unet", *, dtype="float32", **options):
         engine = TorchEngine()
         request = LoadRequest(
-            build=Build("k", "module", weights / component, floating),
+            build=Build("k", "module", weights / component, dtype),
             model=THIN,
             component=component,
             workload=SMALL,
@@ -69,17 +69,17 @@ def test_the_engine_keeps_its_contract(tmp_path):
 
 
 def test_it_says_in_which_type_products_are_accumulated(load, monkeypatch):
-    for floating, told in (("float32", "float32"), ("float16", None)):  # of halves on a CPU torch does not say it
-        with load(floating=floating) as runner:
+    for dtype, told in (("float32", "float32"), ("float16", None)):  # of halves on a CPU torch does not say it
+        with load(dtype=dtype) as runner:
             assert runner.facts().get("accumulation") == told
-    for floating, allowed, told in (
+    for dtype, allowed, told in (
         ("float16", False, "float32"),
         ("float16", True, "float16"),
         ("bfloat16", True, "float32"),
         ("float32", True, "float32"),
     ):
         monkeypatch.setattr(torch.backends.cuda, "matmul", types.SimpleNamespace(allow_fp16_accumulation=allowed))
-        build = Build("k", "module", None, floating)
+        build = Build("k", "module", None, dtype)
         request = types.SimpleNamespace(build=build, device_kind="cuda")
         assert _torch.accumulation(request) == {"accumulation": told}
 

@@ -28,9 +28,9 @@ class Typed(ProbeModel):
         return tuple(TensorSpec(name, "float", (1,)) for name in DECLARED)
 
 
-def runner_in(floating, tmp_path):
+def runner_in(dtype, tmp_path):
     request = LoadRequest(
-        build=Build("k", "module", tmp_path / "w", floating),
+        build=Build("k", "module", tmp_path / "w", dtype),
         model=Typed(),
         component="unet",
         workload=SMALL,
@@ -42,18 +42,18 @@ def runner_in(floating, tmp_path):
     return _torch.TorchRunner(lambda *inputs: inputs, request)
 
 
-@pytest.mark.parametrize("floating", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("given", [torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("by", ["call", "bind"])
-def test_every_input_has_the_type_that_the_model_declares(floating, given, by, tmp_path):
-    runner = runner_in(floating, tmp_path)
+def test_every_input_has_the_type_that_the_model_declares(dtype, given, by, tmp_path):
+    runner = runner_in(dtype, tmp_path)
     inputs = {"sample": torch.ones(1, dtype=given), "timestep": torch.ones(1, dtype=given), "input_ids": torch.ones(1)}
     if by == "call":
         received = list(runner.call(inputs).values())
     else:
         runner.bind({name: tensor.numpy() for name, tensor in inputs.items()})
         received = runner._bound
-    assert [tensor.dtype for tensor in received] == [getattr(torch, floating), torch.float32, torch.int64]
+    assert [tensor.dtype for tensor in received] == [getattr(torch, dtype), torch.float32, torch.int64]
 
 
 def test_a_fractional_timestep_is_not_rounded(tmp_path):
@@ -99,7 +99,7 @@ def test_the_module_of_a_half_precision_unet_takes_a_float32_timestep():
 
     model = next(model for model in sd15.MODELS if model.thin)
     workload = dataclasses.replace(SMALL)
-    module = model.module("unet", weights=None, floating="float32").to(torch.float16)
+    module = model.module("unet", weights=None, dtype="float32").to(torch.float16)
     tensors = [
         torch.empty(
             spec.shape, dtype=torch.float16 if spec.dtype == "float" else getattr(torch, spec.dtype), device="meta"

@@ -39,7 +39,7 @@ class StandIn(TorchEngine):
 
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
-        build = dataclasses.replace(request.build, floating="float32")  # half precision is slow on a CPU
+        build = dataclasses.replace(request.build, dtype="float32")  # half precision is slow on a CPU
         with super().load(dataclasses.replace(request, build=build, device_kind="cpu")) as runner:
             yield runner
 

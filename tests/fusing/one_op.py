@@ -16,9 +16,9 @@ from pytest_sdperf.fusing.lowering import lower
 UNITS = {np.float32: 8, np.float16: 4}
 
 
-def draw(*shape, floating=np.float32, seed=0, scale=1.0, offset=0.0):
+def draw(*shape, dtype=np.float32, seed=0, scale=1.0, offset=0.0):
     random = np.random.default_rng([seed, len(shape), *shape])
-    return (scale * random.standard_normal(shape) + offset).astype(floating)
+    return (scale * random.standard_normal(shape) + offset).astype(dtype)
 
 
 def one_op(op_type, inputs, *, attributes=None, outputs=("Y",), knowledge="static", opset=18, weights=()):
@@ -46,9 +46,9 @@ def one_op(op_type, inputs, *, attributes=None, outputs=("Y",), knowledge="stati
         node_inputs.append(value)
     made = [ir.Value(name=name) for name in outputs]
     nodes.append(ir.node(op_type, node_inputs, attributes, domain="com.microsoft", outputs=made, name="it"))
-    floating = ir.DataType.from_numpy(next(iter(inputs.values())).dtype)
+    dtype = ir.DataType.from_numpy(next(iter(inputs.values())).dtype)
     for value in made:
-        value.dtype = floating if value.name else None
+        value.dtype = dtype if value.name else None
     graph = ir.Graph(
         entries,
         [value for value in made if value.name],
@@ -94,9 +94,9 @@ def error_units(obtained, expected, *, terms=None):
     return np.abs(obtained.astype(np.float64) - expected.numpy()).max() / (np.finfo(obtained.dtype).eps * largest)
 
 
-def assert_agrees(obtained, expected, *, floating, terms=None):
-    assert obtained.dtype == floating
-    assert error_units(obtained, expected, terms=terms) <= UNITS[floating]
+def assert_agrees(obtained, expected, *, dtype, terms=None):
+    assert obtained.dtype == dtype
+    assert error_units(obtained, expected, terms=terms) <= UNITS[dtype]
 
 
 NORM = {"X": draw(2, 6, 6, 8, offset=0.5), "gamma": draw(8, seed=1), "beta": draw(8, seed=2)}

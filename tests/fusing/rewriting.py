@@ -1,4 +1,4 @@
-"""Graphs to fuse: where they come from, how they are fused rung by rung, run on a CPU, and compared."""
+"""Graphs to fuse: where they come from, how they are fused optimization by optimization, run on a CPU, and compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_sdperf.fusing.lowering import lower
 from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.fusing.optimizations import LADDER
 
-RUNGS = {rung.name: rung for rung in LADDER}
+OPTIMIZATIONS = {optimization.name: optimization for optimization in LADDER}
 LAST = LADDER[-1].name
 
 # How far an optimized build may be from float64, in errors of the plain graph in the same type.
@@ -32,14 +32,14 @@ SIZES = (
 
 
 def fusions_of(selection):
-    names = ladder.rungs(selection, tuple(RUNGS))
-    return names, [fusion for name in names for fusion in RUNGS[name].fusions()]
+    names = ladder.optimizations(selection, tuple(OPTIMIZATIONS))
+    return names, [fusion for name in names for fusion in OPTIMIZATIONS[name].fusions()]
 
 
-def build(model, selection, *, floating=None):
+def build(model, selection, *, dtype=None):
     """Fuse a model in place; in the type of the selection, unless another one is named."""
     names, fusions = fusions_of(selection)
-    return fuse(model, fusions, to_float16=floating == "float16" if floating else "fp16" in names)
+    return fuse(model, fusions, to_float16=dtype == "float16" if dtype else "fp16" in names)
 
 
 def counts(model):
@@ -83,11 +83,11 @@ def run(model, inputs):
 
 
 @functools.lru_cache(maxsize=2)  # a test of another size of the same graph comes next
-def loaded(name, selection, floating, path=""):
+def loaded(name, selection, dtype, path=""):
     """A graph of the zoo with weights, fused with a selection (None: as it is), ready to be called at any size."""
     model = load(name, path)
     if selection is not None:
-        build(model, selection, floating=floating)
+        build(model, selection, dtype=dtype)
     return Lowered(model)
 
 
@@ -135,21 +135,21 @@ def reference(name, size=0, path=""):
 
 
 @functools.cache
-def plain(name, floating, size=0, path=""):
-    """What the graph computes in a type before anything is fused: the yardstick."""
+def plain(name, dtype, size=0, path=""):
+    """What the graph computes in a type before anything is fused: the plain run."""
     inputs, _ = reference(name, size, path)
-    if floating == "float32":
-        return loaded(name, None, floating, path)(inputs)
+    if dtype == "float32":
+        return loaded(name, None, dtype, path)(inputs)
     model = load(name, path)
     # onnxruntime has few kernels for float16 on a CPU, and rounds nothing between two nodes without one.
     fuse(model, (), to_float16=True)
     return exact.evaluate(model, inputs, rounded=True)
 
 
-def tolerance(name, floating, size=0, path=""):
+def tolerance(name, dtype, size=0, path=""):
     """What an optimized build may be off by: a multiple of what rounding does to the plain graph in the same type.
 
     Nothing is typed in: a graph of more sums, or of longer ones, is rounded more.
     """
     _, expected = reference(name, size, path)
-    return ALLOWED * error(plain(name, floating, size, path), expected)
+    return ALLOWED * error(plain(name, dtype, size, path), expected)

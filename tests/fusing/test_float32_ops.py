@@ -31,10 +31,10 @@ def overflowing():
     return model
 
 
-def build(rung, *float32_ops):
-    """The same in float16, fused by one rung alone."""
+def build(optimization, *float32_ops):
+    """The same in float16, fused by one optimization alone."""
     model = overflowing()
-    fuse(model, rewriting.RUNGS[rung].fusions(), to_float16=True, float32_ops=float32_ops)
+    fuse(model, rewriting.OPTIMIZATIONS[optimization].fusions(), to_float16=True, float32_ops=float32_ops)
     return model
 
 

@@ -85,9 +85,9 @@ def test_a_wrong_attribute_or_wire_differs(op_type, inputs, attributes, wrong_in
         ("MultiHeadAttention", KV, HEADS_SAY),
     ],
 )
-@pytest.mark.parametrize("floating", [np.float32, np.float16])
-def test_without_lowering_a_cpu_cannot_run_it(op_type, inputs, attributes, floating):
-    typed = {name: x if name in {"gamma", "beta"} else x.astype(floating) for name, x in inputs.items()}
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_without_lowering_a_cpu_cannot_run_it(op_type, inputs, attributes, dtype):
+    typed = {name: x if name in {"gamma", "beta"} else x.astype(dtype) for name, x in inputs.items()}
     with pytest.raises(REFUSALS):
         execute(one_op(op_type, typed, attributes=attributes), typed)
 
@@ -96,7 +96,7 @@ def test_without_lowering_a_cpu_cannot_run_it(op_type, inputs, attributes, float
 
 
 @pytest.mark.parametrize("knowledge", ["static", "dynamic", "unknown"])
-@pytest.mark.parametrize("floating", [np.float32, np.float16])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize(
     ("op_type", "inputs", "attributes"),
     [
@@ -109,8 +109,8 @@ def test_without_lowering_a_cpu_cannot_run_it(op_type, inputs, attributes, float
         ("MultiHeadAttention", KV, HEADS_SAY),
     ],
 )
-def test_recorded_types_and_shapes_are_true(op_type, inputs, attributes, floating, knowledge):
-    typed = {name: x if name in {"gamma", "beta"} else x.astype(floating) for name, x in inputs.items()}
+def test_recorded_types_and_shapes_are_true(op_type, inputs, attributes, dtype, knowledge):
+    typed = {name: x if name in {"gamma", "beta"} else x.astype(dtype) for name, x in inputs.items()}
     model = one_op(op_type, typed, attributes=attributes, knowledge=knowledge)
     lower(model)
     made = [value for node in model.graph for value in node.outputs]
@@ -171,7 +171,7 @@ def test_two_nodes_that_share_weights_are_lowered_each():
     (obtained,) = execute(model, CONV)
     once = lowered("NhwcConv", CONV, attributes=CONV_SAYS)
     (twice,) = lowered("NhwcConv", {**CONV, "X": once[0]}, attributes=CONV_SAYS)
-    assert_agrees(obtained, wide(twice), floating=np.float32)
+    assert_agrees(obtained, wide(twice), dtype=np.float32)
 
 
 def test_a_refused_graph_is_left_as_it_was():

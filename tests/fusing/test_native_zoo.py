@@ -11,7 +11,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 import rewriting
-from rewriting import LAST, RUNGS, SIZES, build, counts, reference, tolerance
+from rewriting import LAST, OPTIMIZATIONS, SIZES, build, counts, reference, tolerance
 from zoo_targets import budgets, counted, expected
 
 from pytest_sdperf.fusing import layout
@@ -37,7 +37,7 @@ def unet(attentions, norms, geglus, adds, convs):
     return {**dict(zip(names, norms, strict=True)), **fused}
 
 
-# At the last rung. Adds are the residual sums of feed-forwards that no norm takes in: one per transformer.
+# At the last optimization. Adds are the residual sums of feed-forwards that no norm takes in: one per transformer.
 KNOWN = {
     "sd15-thin-unet": unet(32, (16, 45, 16, 32), 16, 16, 98),
     "sd21-thin-unet": unet(32, (16, 45, 16, 32), 16, 16, 66),
@@ -106,9 +106,9 @@ def test_every_graph_reaches_what_its_module_allows(name):
     assert explain(places, sites, reached).unfused == ()
 
 
-@pytest.mark.parametrize("selection", [*RUNGS, *(f"all-{name}" for name in RUNGS)])
+@pytest.mark.parametrize("selection", [*OPTIMIZATIONS, *(f"all-{name}" for name in OPTIMIZATIONS)])
 @pytest.mark.parametrize("component", ["unet", "text_encoder", "vae_decoder"])
-def test_every_rung_and_every_rung_left_out_reaches_what_its_module_allows(component, selection):
+def test_every_optimization_and_every_optimization_left_out_reaches_what_its_module_allows(component, selection):
     name = f"{UNET}-static".replace("unet", component)
     target, _ = expected(name, selection)
     reached = counted(fused(name, selection).model)
@@ -148,7 +148,7 @@ def test_sizes_that_others_leave_open(name):
     assert fused_counts(model) == KNOWN[family(name)]
 
 
-# Rung by rung what is added to the counts, and what a fusion takes in of an earlier one.
+# Optimization by optimization what is added to the counts, and what a fusion takes in of an earlier one.
 STEPS = {
     "fp32": {},
     "fp16": {"SkipLayerNormalization": 32, "Gelu": 16},
@@ -167,15 +167,15 @@ def microsoft(model):
 
 
 @pytest.mark.parametrize("shapes", ["static", "dynamic"])
-@pytest.mark.parametrize("rung", STEPS)
-def test_every_rung_adds_its_own_to_those_below(rung, shapes):
+@pytest.mark.parametrize("optimization", STEPS)
+def test_every_optimization_adds_its_own_to_those_below(optimization, shapes):
     expected = {}
     for name, added in STEPS.items():
         for op, count in added.items():
             expected[op] = expected.get(op, 0) + count
-        if name == rung:
+        if name == optimization:
             break
-    model = fused(f"{UNET}-{shapes}", rung).model
+    model = fused(f"{UNET}-{shapes}", optimization).model
     assert microsoft(model) == {op: count for op, count in expected.items() if count}
 
 
@@ -198,7 +198,7 @@ SELECTIONS = {
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-def test_rungs_are_composed_and_left_out_one_by_one(selection):
+def test_optimizations_are_composed_and_left_out_one_by_one(selection):
     model = fused(f"{UNET}-static", selection).model
     expected = {op: count for op, count in SELECTIONS[selection].items() if count and op != "LayerNormalization"}
     assert microsoft(model) == expected
@@ -206,9 +206,9 @@ def test_rungs_are_composed_and_left_out_one_by_one(selection):
     assert halves == ("fp16" in rewriting.fusions_of(selection)[0])
 
 
-def test_every_rung_has_its_step():
-    assert list(STEPS) == list(RUNGS)
-    assert {f"all-{name}" for name in RUNGS} - set(SELECTIONS) == {"all-fp32"}
+def test_every_optimization_has_its_step():
+    assert list(STEPS) == list(OPTIMIZATIONS)
+    assert {f"all-{name}" for name in OPTIMIZATIONS} - set(SELECTIONS) == {"all-fp32"}
 
 
 # ----------------------------------------------------------------------------------------------- what is left
@@ -223,11 +223,11 @@ def timestep_casts(name):
 def test_no_cast_is_left_but_those_of_sinusoids(name):
     model = fused(name).model
     casts = [node for node in model.graph if node.op_type == "Cast"]
-    floating = [node for node in casts if node.outputs[0].dtype.is_floating_point()]
-    assert len(floating) == timestep_casts(name)
+    dtype = [node for node in casts if node.outputs[0].dtype.is_floating_point()]
+    assert len(dtype) == timestep_casts(name)
     assert all(node.inputs[0].dtype != node.outputs[0].dtype for node in casts)
     # Tokens are searched for the last one in int32.
-    assert len(casts) - len(floating) == (1 if "text_encoder_2" in name else 0)
+    assert len(casts) - len(dtype) == (1 if "text_encoder_2" in name else 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -353,13 +353,13 @@ def test_weights_without_data_stay_without():
 # -------------------------------------------------------------------------------------------- what it computes
 
 
-# A graph, and the module up to which it is computed: what is quick at every rung.
+# A graph, and the module up to which it is computed: what is quick at every optimization.
 QUICK = (
     (f"{UNET}-dynamic", "unet.down_blocks.0"),
     ("torch-2.13/sd15-thin-text_encoder-dynamo-18-dynamic", ""),
     ("torch-2.13/sd15-thin-vae_decoder-dynamo-18-dynamic", ""),
 )
-# What is quick at the last rung; a whole UNet once.
+# What is quick at the last optimization; a whole UNet once.
 QUICK_LAST = (
     (f"{UNET}-dynamic", "float16", 1),
     ("torch-2.13/sd15-thin-vae_encoder-dynamo-18-static", "float32", 0),
@@ -370,7 +370,7 @@ QUICK_LAST = (
 )
 # One graph of every family is compared in both types, the others in float32, where less rounding hides what is wrong.
 BOTH_TYPES = {family(name): name for name in sorted(NAMES, key=lambda name: ("dynamic" in name, "dynamo-18" in name))}
-# Rungs that find nothing in a family add nothing.
+# Optimizations that find nothing in a family add nothing.
 MATTERS = {
     "text": ("fp32", "fp16", "fmha", LAST),
     "vae": ("fp32", "fmha", "nhwc-conv", "group-norm", LAST),
@@ -379,7 +379,7 @@ MATTERS = {
 
 
 def slow_cases(name):
-    """Return (type, rung, size) of what is compared of a whole graph in the slow tests."""
+    """Return (type, optimization, size) of what is compared of a whole graph in the slow tests."""
     if name.endswith("float16"):
         return [("float16", LAST, 0)]
     both = [("float16", LAST, 0 if "static" in name else 1)] if name in BOTH_TYPES.values() else []
@@ -389,26 +389,26 @@ def slow_cases(name):
 def agreement_cases():
     found = {}
     for name, path in QUICK:
-        rungs = next(rungs for part, rungs in MATTERS.items() if part in family(name))
-        for rung in rungs:
-            for floating in ("float32", "float16")[: 1 if rung == "fp32" else 2]:
-                for size in range(2 if rung == LAST else 1):
-                    found[name, path, floating, rung, size] = True
-    found.update({(name, "", floating, LAST, size): True for name, floating, size in QUICK_LAST})
+        optimizations = next(optimizations for part, optimizations in MATTERS.items() if part in family(name))
+        for optimization in optimizations:
+            for dtype in ("float32", "float16")[: 1 if optimization == "fp32" else 2]:
+                for size in range(2 if optimization == LAST else 1):
+                    found[name, path, dtype, optimization, size] = True
+    found.update({(name, "", dtype, LAST, size): True for name, dtype, size in QUICK_LAST})
     for name in NAMES:
-        for floating, rung, size in slow_cases(name):
-            found.setdefault((name, "", floating, rung, size), False)
+        for dtype, optimization, size in slow_cases(name):
+            found.setdefault((name, "", dtype, optimization, size), False)
     return [
         pytest.param(*one, marks=() if quick else pytest.mark.slow, id="-".join(map(str, one)).replace("/", "-"))
         for one, quick in sorted(found.items())
     ]
 
 
-@pytest.mark.parametrize(("name", "path", "floating", "rung", "size"), agreement_cases())
-def test_every_rung_agrees_with_float64(name, path, floating, rung, size):
+@pytest.mark.parametrize(("name", "path", "dtype", "optimization", "size"), agreement_cases())
+def test_every_optimization_agrees_with_float64(name, path, dtype, optimization, size):
     inputs, expected = reference(name, size, path)
-    obtained = rewriting.loaded(name, rung, floating, path)(inputs)
-    assert rewriting.error(obtained, expected) <= tolerance(name, floating, size, path)
+    obtained = rewriting.loaded(name, optimization, dtype, path)(inputs)
+    assert rewriting.error(obtained, expected) <= tolerance(name, dtype, size, path)
 
 
 def test_sizes_differ():

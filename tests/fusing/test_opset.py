@@ -130,5 +130,5 @@ def test_operators_within_a_graph_are_looked_at():
 def test_domains_that_are_used_are_declared():
     model = by_hand.convolution()
     del model.opset_imports["com.microsoft"]
-    by_hand.fuse(model, *rewriting.RUNGS["nhwc-conv"].fusions())
+    by_hand.fuse(model, *rewriting.OPTIMIZATIONS["nhwc-conv"].fusions())
     assert model.opset_imports == {"": 18, "com.microsoft": 1}

@@ -35,7 +35,7 @@ def graph_of(fault):
 @functools.cache
 def fused(graph):
     model = rewriting.load(*graph)
-    rewriting.build(model, LAST, floating="float32")
+    rewriting.build(model, LAST, dtype="float32")
     return model
 
 
@@ -57,9 +57,9 @@ def test_a_fault_shows(fault):
     if fault.name not in SMALL:
         assert found > tolerance(name, "float16", 0, path)
     if fault.component == "unet":  # whole runs say the words of the others
-        floating = "float16" if "plain torch float16" in fault.found.words else "float32"
-        by_name = [{"out_sample": arrays[0]} for arrays in (obtained, expected, plain(name, floating, 0, path))]
-        agreement = compare(by_name[0], by_name[1], plain=by_name[2], level="component", floating=floating)
+        dtype = "float16" if "plain torch float16" in fault.found.words else "float32"
+        by_name = [{"out_sample": arrays[0]} for arrays in (obtained, expected, plain(name, dtype, 0, path))]
+        agreement = compare(by_name[0], by_name[1], plain=by_name[2], level="component", dtype=dtype)
         assert not agreement.passed
         assert fault.found.pattern.fullmatch(sentences(agreement))
 

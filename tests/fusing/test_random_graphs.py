@@ -66,10 +66,11 @@ def context(folder, name):
 def fuse(folder, model, selection):
     """Write a model, optimize it and lower the result; return that."""
     onnx.save(model, folder / "given.onnx")
-    rungs = SELECTIONS[selection]
+    optimizations = SELECTIONS[selection]
     arguments = {
-        "source": str(folder / "given.onnx"), "component": "unet", "rungs": rungs, "cache_dir": str(folder),
-        "floating": "float16" if "fp16" in rungs else "float32", "float32": [], "float32_ops": [],
+        "source": str(folder / "given.onnx"), "component": "unet", "optimizations": optimizations,
+        "cache_dir": str(folder), "dtype": "float16" if "fp16" in optimizations else "float32", "float32": [],
+        "float32_ops": [],
     }  # fmt: skip
     fuse_native.run(arguments, context(folder, "fused"))
     lowered = {**arguments, "source": str(folder / "fused" / "model.onnx")}

@@ -17,7 +17,7 @@ from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.fusing.survey import ATTENTION, LEFT, begun, budgets, expected_sites, standing, survey
 
-RUNGS = {rung.name: rung for rung in LADDER}
+OPTIMIZATIONS = {optimization.name: optimization for optimization in LADDER}
 MICROSOFT = "com.microsoft::"
 UNET = {
     "SkipLayerNormalization": 32, "Gelu": 0, "MultiHeadAttention": 0, "MultiHeadAttention[packed-qkv]": 16,
@@ -45,8 +45,8 @@ KNOWN = {
 UNET_NAME = "torch-2.13/sd15-thin-unet-dynamo-18-static"
 
 
-def counts(model, rungs=RUNGS):
-    return {op: len(paths) for op, paths in expected_sites(survey(model, rungs), rungs).items()}
+def counts(model, optimizations=OPTIMIZATIONS):
+    return {op: len(paths) for op, paths in expected_sites(survey(model, optimizations), optimizations).items()}
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -56,9 +56,9 @@ def test_the_structure_of_a_graph_lets_expect_what_its_module_does(name):
     assert counts(graph_zoo.load_structure(name)) == wanted
 
 
-def test_lower_rungs_let_expect_their_own_operators_alone():
-    rungs = {name: RUNGS[name] for name in ("fp32", "fp16", "fmha")}
-    assert counts(graph_zoo.load_structure(UNET_NAME), rungs) == {
+def test_lower_optimizations_let_expect_their_own_operators_alone():
+    optimizations = {name: OPTIMIZATIONS[name] for name in ("fp32", "fp16", "fmha")}
+    assert counts(graph_zoo.load_structure(UNET_NAME), optimizations) == {
         f"{MICROSOFT}SkipLayerNormalization": 32,
         f"{MICROSOFT}Gelu": 16,
         f"{MICROSOFT}MultiHeadAttention": 32,
@@ -67,8 +67,8 @@ def test_lower_rungs_let_expect_their_own_operators_alone():
 
 
 def test_sites_are_module_paths():
-    rungs = {name: RUNGS[name] for name in ("fp32", "fp16", "fmha")}
-    sites = expected_sites(survey(graph_zoo.load_structure(UNET_NAME), rungs), rungs)
+    optimizations = {name: OPTIMIZATIONS[name] for name in ("fp32", "fp16", "fmha")}
+    sites = expected_sites(survey(graph_zoo.load_structure(UNET_NAME), optimizations), optimizations)
     assert "unet.mid_block.attentions.0.transformer_blocks.0.attn1" in sites[f"{MICROSOFT}MultiHeadAttention"]
 
 
@@ -77,8 +77,8 @@ def test_what_a_fusion_refuses_is_expected_all_the_same():
     # Two attentions whose probabilities somebody else reads, too.
     for softmax in [node for node in model.graph if node.op_type == "Softmax"][:2]:
         model.graph.outputs.append(softmax.outputs[0])
-    found = survey(model, RUNGS)
-    wanted = {op: len(paths) for op, paths in expected_sites(found, RUNGS).items()}
+    found = survey(model, OPTIMIZATIONS)
+    wanted = {op: len(paths) for op, paths in expected_sites(found, OPTIMIZATIONS).items()}
     packed = (wanted[f"{MICROSOFT}MultiHeadAttention[packed-qkv]"], wanted[f"{MICROSOFT}MultiHeadAttention[packed-kv]"])
     assert wanted[f"{MICROSOFT}MultiHeadAttention"] == 2
     assert sum(packed) == 30
@@ -105,12 +105,14 @@ def test_norms_that_were_exported_as_their_parts_are_expected():
     assert counts(ir.from_proto(proto)) == {"::LayerNormalization": 1}
 
 
-def test_nothing_is_left_in_a_graph_that_was_fused_to_the_last_rung():
+def test_nothing_is_left_in_a_graph_that_was_fused_to_the_last_optimization():
     model = graph_zoo.load_structure(UNET_NAME)
-    fuse(model, [fusion for rung in LADDER for fusion in rung.fusions()])
-    found = standing(survey(model, RUNGS), RUNGS)
-    assert {rung: one["left"] for rung, one in found.items()} == {rung: {} for rung in list(RUNGS)[1:]}
-    assert {rung: one["present"] for rung, one in found.items()} == {
+    fuse(model, [fusion for optimization in LADDER for fusion in optimization.fusions()])
+    found = standing(survey(model, OPTIMIZATIONS), OPTIMIZATIONS)
+    assert {optimization: one["left"] for optimization, one in found.items()} == {
+        optimization: {} for optimization in list(OPTIMIZATIONS)[1:]
+    }
+    assert {optimization: one["present"] for optimization, one in found.items()} == {
         "fp16": 48, "fmha": 32, "nhwc-conv": 98, "group-norm": 61, "bias-split-gelu": 16, "packed-qkv": 32,
         "bias-add": 16,
     }  # fmt: skip
@@ -118,7 +120,7 @@ def test_nothing_is_left_in_a_graph_that_was_fused_to_the_last_rung():
 
 def test_where_something_could_be_fused_is_told_with_what_and_whether_it_would_be():
     model = graph_zoo.load_structure(UNET_NAME)
-    plain = begun(survey(model.clone(), RUNGS))
+    plain = begun(survey(model.clone(), OPTIMIZATIONS))
     attentions = [site for site in plain if site.op == ATTENTION]
     assert {(site.op_type, site.reason) for site in attentions} == {("Softmax", f"{LEFT} fuses it")}
     assert (len(attentions), len({site.path for site in attentions}), all(site.node for site in attentions)) == (
@@ -128,20 +130,22 @@ def test_where_something_could_be_fused_is_told_with_what_and_whether_it_would_b
     norm = next(node for node in model.graph if node.op_type == "InstanceNormalization")
     norm.replace_input_with(1, norm.inputs[2])
     (refused,) = {
-        site.reason for site in begun(survey(model, RUNGS)) if site.node == norm.name and "refuse" in site.reason
+        site.reason
+        for site in begun(survey(model, OPTIMIZATIONS))
+        if site.node == norm.name and "refuse" in site.reason
     }
     assert refused == f"{LEFT} would refuse it: it scales or shifts its groups"
 
 
 def test_what_a_half_fused_graph_lacks_is_counted_by_what_it_has_instead():
     model = graph_zoo.load_structure(UNET_NAME)
-    fuse(model, [fusion for name in ("fp16", "nhwc-conv") for fusion in RUNGS[name].fusions()])
+    fuse(model, [fusion for name in ("fp16", "nhwc-conv") for fusion in OPTIMIZATIONS[name].fusions()])
     # As onnxruntime's optimizer leaves it: shapes of values within are not in the file.
     for node in model.graph:
         for value in node.outputs:
             if not value.is_graph_output():
                 value.shape = None
-    found = standing(survey(model, RUNGS), RUNGS)
+    found = standing(survey(model, OPTIMIZATIONS), OPTIMIZATIONS)
     assert found == {
         "fp16": {"present": 48, "left": {}},
         "fmha": {"present": 0, "left": {"Softmax": 32}},
@@ -154,22 +158,22 @@ def test_what_a_half_fused_graph_lacks_is_counted_by_what_it_has_instead():
 
 
 def test_an_attention_with_biases_is_no_place_for_packing():
-    rungs = {name: RUNGS[name] for name in ("fp32", "fp16", "fmha", "packed-qkv")}
-    found = survey(graph_zoo.load_structure("torch-2.13/sd15-thin-text_encoder-dynamo-18-static"), rungs)
+    optimizations = {name: OPTIMIZATIONS[name] for name in ("fp32", "fp16", "fmha", "packed-qkv")}
+    found = survey(graph_zoo.load_structure("torch-2.13/sd15-thin-text_encoder-dynamo-18-static"), optimizations)
     assert found.places["packed-qkv"] == []
     assert np.all([place.fused for place in found.places["fmha"]])
 
 
-def test_what_was_fused_before_is_expected_of_lower_rungs_too():
+def test_what_was_fused_before_is_expected_of_lower_optimizations_too():
     model = graph_zoo.load_structure("torch-2.13/sd15-thin-vae_decoder-dynamo-18-static")
-    fuse(model, RUNGS["nhwc-conv"].fusions())
-    assert counts(model, {name: RUNGS[name] for name in ("fp32", "fp16")}) == {f"{MICROSOFT}NhwcConv": 36}
+    fuse(model, OPTIMIZATIONS["nhwc-conv"].fusions())
+    assert counts(model, {name: OPTIMIZATIONS[name] for name in ("fp32", "fp16")}) == {f"{MICROSOFT}NhwcConv": 36}
 
 
 # ------------------------------------------------------------------------------- what somebody else left out
 
 
-FUSIONS = [fusion for rung in LADDER for fusion in rung.fusions()]
+FUSIONS = [fusion for optimization in LADDER for fusion in optimization.fusions()]
 # A graph with something of each kind, and which fusions find something in it.
 VAE_NAME = "torch-2.13/sd15-thin-vae_decoder-torchscript-17-static"
 TEXT_NAME = "torch-2.13/sd15-thin-text_encoder-dynamo-18-static"
@@ -177,7 +181,11 @@ OTHER_TEXT_NAME = "torch-2.13/sdxl-thin-text_encoder_2-dynamo-18-static"
 
 
 def left_of(model):
-    return {rung: one["left"] for rung, one in standing(survey(model, RUNGS), RUNGS).items() if one["left"]}
+    return {
+        optimization: one["left"]
+        for optimization, one in standing(survey(model, OPTIMIZATIONS), OPTIMIZATIONS).items()
+        if one["left"]
+    }
 
 
 @pytest.mark.parametrize("name", [*KNOWN, "torch-2.13/sd15-thin-unet-dynamo-23-static"])
@@ -233,7 +241,7 @@ def test_norms_whose_silu_is_not_theirs_alone_are_expected_to_have_it_too():
     norm = next(node for node in model.graph if node.op_type == "GroupNorm")
     model.graph.outputs.append(norm.outputs[0])
     assert counts(model.clone()) == whole
-    assert [place.fused for place in survey(model, RUNGS).places["group-norm"]].count(False) == 1
+    assert [place.fused for place in survey(model, OPTIMIZATIONS).places["group-norm"]].count(False) == 1
 
 
 @pytest.mark.parametrize(("name", "cancel"), [(UNET_NAME, 214), (VAE_NAME, 71)])
@@ -248,8 +256,11 @@ def test_transposes_that_cancel_are_left_of_channels_last_convolutions(name, can
 @pytest.mark.parametrize("selection", ["nhwc-conv", "group-norm", "all-fmha", "bias-add"])
 @pytest.mark.parametrize("name", [UNET_NAME, VAE_NAME, UNET_NAME.replace("18", "23")])
 def test_a_structure_lets_as_many_transposes_be_as_the_fuser_leaves(name, selection, monkeypatch):
-    rungs = {rung: RUNGS[rung] for rung in ladder.rungs(selection, tuple(RUNGS))}
-    most = budgets(survey(graph_zoo.load_structure(name), rungs))
+    optimizations = {
+        optimization: OPTIMIZATIONS[optimization]
+        for optimization in ladder.optimizations(selection, tuple(OPTIMIZATIONS))
+    }
+    most = budgets(survey(graph_zoo.load_structure(name), optimizations))
     model = graph_zoo.load_structure(name)
     build(model, selection)
     assert counted(model)["::Transpose"] == most["::Transpose"]
@@ -263,5 +274,8 @@ def test_a_structure_lets_as_many_transposes_be_as_the_fuser_leaves(name, select
     ("name", "selection"), [(UNET_NAME, "fmha"), (UNET_NAME, "all-nhwc-conv"), (TEXT_NAME, "bias-add")]
 )
 def test_without_channels_last_convolutions_transposes_are_the_exporters(name, selection):
-    rungs = {rung: RUNGS[rung] for rung in ladder.rungs(selection, tuple(RUNGS))}
-    assert budgets(survey(graph_zoo.load_structure(name), rungs)) == {}
+    optimizations = {
+        optimization: OPTIMIZATIONS[optimization]
+        for optimization in ladder.optimizations(selection, tuple(OPTIMIZATIONS))
+    }
+    assert budgets(survey(graph_zoo.load_structure(name), optimizations)) == {}

@@ -148,5 +148,5 @@ def test_functions_are_inlined():
 
 def test_nothing_of_the_work_is_left_in_the_metadata():
     model = by_hand.convolution()
-    by_hand.fuse(model, *rewriting.RUNGS["nhwc-conv"].fusions())
+    by_hand.fuse(model, *rewriting.OPTIMIZATIONS["nhwc-conv"].fusions())
     assert not any("sdperf" in key for node in model.graph for key in node.metadata_props)

@@ -44,7 +44,7 @@ class DenseModel(Model):
         shape = self.inputs(component, workload)[0].shape
         return {"sample": np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
 
-    def module(self, component: str, *, weights: Path | None, floating: str = "float32", device: str = "cpu") -> Any:
+    def module(self, component: str, *, weights: Path | None, dtype: str = "float32", device: str = "cpu") -> Any:
         import torch
 
         with torch.device("meta"):
@@ -54,7 +54,7 @@ class DenseModel(Model):
             from safetensors.torch import load_file
 
             module.load_state_dict(load_file(weights), assign=True)
-            module = module.to(device=device, dtype=getattr(torch, floating))
+            module = module.to(device=device, dtype=getattr(torch, dtype))
         return module
 
     def draw_weights(self, component: str, path: Path, *, seed: int = 0) -> None:

@@ -101,12 +101,12 @@ def test_a_corrupt_file_is_named_and_untouched(recorded, content, why):
 
 def test_a_file_of_another_schema_is_named_and_untouched(recorded):
     path = recorded.baseline_file()
-    content = path.read_text().replace('"schema": 1', '"schema": 2')
+    content = path.read_text().replace('"schema": 2', '"schema": 3')
     path.write_text(content)
     result = recorded.run()
     assert result.ret == 4
     assert (
-        f"baseline file {path} has schema 2; this version of pytest-sdperf reads schema 1. Install the version that "
-        f"wrote it, or move the file away and record it again with --sdperf-update-baselines."
+        f"baseline file {path} has schema 3; this version of pytest-sdperf reads schema 1 and 2. Install the version "
+        f"that wrote it, or move the file away and record it again with --sdperf-update-baselines."
     ) in text_of(result)
     assert path.read_text() == content

@@ -74,7 +74,7 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
     assert rest.partition(" ")[2] == "batch_size=1 height=64 width=64 steps=2 scheduler=pndm"
     agreements = [one for report in own.results()["reports"] for one in report["agreements"]]
     assert [one["level"] for one in agreements] == ["steps", *["image"] * 4]
-    # Not equal: the yardstick may have been computed with another number of threads.
+    # Not equal: the plain run may have been computed with another number of threads.
     assert all(one["error"] <= one["limit"] for one in agreements)
     assert [len(one["steps"]) for one in agreements[:2]] == [3, 0]
     assert max(one["limit"] for one in agreements[:2]) < 1e-4

@@ -53,7 +53,7 @@ def test_a_killed_run_is_resumed(user):
     assert plan.ret == 0
     cases = [line for line in plan.outlines if line.startswith("dense-unet")]
     assert cases == [
-        "dense-unet-on-acme-at-fp32: speed is taken over",
+        "dense-unet-on-acme-at-fp32: speed is resumed",
         "dense-unet-on-acme-at-fp32-batch-2",
         "dense-unet-on-acme-at-fp32-batch-3",
     ]
@@ -63,9 +63,9 @@ def test_a_killed_run_is_resumed(user):
     result.assert_outcomes(passed=3)
     assert sizes(log) == ["2", "3"]
     lines = report_of(result)
-    start = lines.index("TAKEN OVER 1 case that an interrupted run measured; the others are of now")
+    start = lines.index("RESUMED 1 case that an interrupted run measured; the others are of now")
     assert lines[start + 1].endswith("Z test_mine.py::test_speed[dense-unet-on-acme-at-fp32]")
-    assert [bool(report["measurement"]["taken_over"]) for report in user.results()["reports"]] == [True, False, False]
+    assert [bool(report["measurement"]["resumed"]) for report in user.results()["reports"]] == [True, False, False]
     assert list((user.path / "state" / "unfinished").rglob("*.json")) == []
 
 

@@ -93,8 +93,8 @@ def test_an_engine_that_gives_old_answers_is_invalid_and_is_not_recorded(user):
     sentence = "UNet outputs do not follow its inputs: another sample does not change the outputs."
     assert verdict["sentence"] == sentence
     report = joined(report_of(result))
-    assert "what ran dense unet fp32 acme-stale batch 1: WRONG answers to changed inputs" in report
+    assert "runtime report dense unet fp32 acme-stale batch 1: WRONG answers to changed inputs" in report
     assert not (user.path / "baselines").exists()
-    right = "what ran dense unet fp32 acme batch 1: right answers to changed inputs"
+    right = "runtime report dense unet fp32 acme batch 1: right answers to changed inputs"
     assert right not in joined(report_of(user.run("--sdperf-engine=acme")))
     assert right in joined(report_of(user.run("--sdperf-engine=acme", "-v")))

@@ -20,11 +20,11 @@ def draw_all(model: StableDiffusion, folder: Path) -> dict[str, Path]:
     return paths
 
 
-def call_inputs(model: StableDiffusion, component: str, workload: Workload, *, floating: str) -> list[Any]:
+def call_inputs(model: StableDiffusion, component: str, workload: Workload, *, dtype: str) -> list[Any]:
     import torch
 
     arrays = model.example(component, workload)
     return [
-        torch.from_numpy(arrays[spec.name]).to(getattr(torch, floating if spec.dtype == "float" else spec.dtype))
+        torch.from_numpy(arrays[spec.name]).to(getattr(torch, dtype if spec.dtype == "float" else spec.dtype))
         for spec in model.inputs(component, workload)
     ]

@@ -25,10 +25,10 @@ def relative_l2(obtained: torch.Tensor, reference: torch.Tensor) -> float:
     return float((obtained.double() - reference.double()).norm() / reference.double().norm())
 
 
-def run(component: str, path: Path, floating: str) -> tuple[torch.Tensor, ...]:
-    module = MODEL.module(component, weights=path, floating=floating)
+def run(component: str, path: Path, dtype: str) -> tuple[torch.Tensor, ...]:
+    module = MODEL.module(component, weights=path, dtype=dtype)
     with torch.no_grad():
-        results: tuple[torch.Tensor, ...] = module(*call_inputs(MODEL, component, WORKLOAD, floating=floating))
+        results: tuple[torch.Tensor, ...] = module(*call_inputs(MODEL, component, WORKLOAD, dtype=dtype))
     return results
 
 
@@ -47,7 +47,7 @@ def check_activations(name: str, component: str, path: Path) -> None:
     for child_path, child in module.named_modules():
         child.register_forward_hook(keep(child_path))
     with torch.no_grad():
-        results = module(*call_inputs(model, component, WORKLOAD, floating="float32"))
+        results = module(*call_inputs(model, component, WORKLOAD, dtype="float32"))
     assert len(largest) > 20
     assert max(largest.values()) < FLOAT16_SAFE
     assert min(largest.values()) > 1e-2
@@ -105,7 +105,7 @@ def test_the_halves_of_the_autoencoder_are_parts_of_one_set(drawn):
 
 
 def test_a_loaded_module_is_complete_and_of_the_asked_type(drawn):
-    module = MODEL.module("text_encoder", weights=drawn["text_encoder"], floating="bfloat16")
+    module = MODEL.module("text_encoder", weights=drawn["text_encoder"], dtype="bfloat16")
     assert {parameter.dtype for parameter in module.parameters()} == {torch.bfloat16}
     assert not any(parameter.requires_grad for parameter in module.parameters())
     assert not module.training

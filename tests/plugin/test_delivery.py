@@ -44,15 +44,14 @@ PLAYED = """
         monkeypatch.setattr(Session, "calibration", lambda self, case: None)
         monkeypatch.setattr(Session, "judge", judge)
         monkeypatch.setattr(agreement, "agree", nothing)
-        monkeypatch.setattr(precision, "not_applicable", lambda runner, floating: "")
+        monkeypatch.setattr(precision, "not_applicable", lambda runner, dtype: "")
         monkeypatch.setattr(precision, "torch_drift", nothing)
         monkeypatch.setattr(semantics, "look", nothing)
         monkeypatch.setattr(repeats, "repeat", nothing)
 
-    @pytest.fixture
-    def runner(case):
-        bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"), builder=SimpleNamespace(given=None, reference=None))
-        return SimpleNamespace(case=case, builds=dict, has_outputs=False, workbench=bench)
+    @pytest.fixture def runner(case): bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"),
+    builder=SimpleNamespace(external=None, reference=None)) return SimpleNamespace(case=case, builds=dict,
+    has_outputs=False, workbench=bench)
 
     @pytest.fixture
     def measured(runner, bench):
@@ -81,7 +80,7 @@ ENDS = {
 }
 SAID = "It is so. [a-code]"
 # Fixture -> how a test calls it, and what it is left out as.
-LOOKS = {
+CHECKS = {
     "agree": ("agree(runner)", "agreement"),
     "drift": ("drift(runner, 'float16')", "drift"),
     "pictures": ("pictures(runner)", "pictures"),
@@ -161,9 +160,9 @@ def test_an_expected_failure_is_one_whatever_the_verdict(run, outcome):
     assert result.ret == 0
 
 
-@pytest.mark.parametrize("fixture", LOOKS)
+@pytest.mark.parametrize("fixture", CHECKS)
 def test_what_cannot_be_looked_at_takes_no_speed_with_it(run, pytester, fixture):
-    call, look = LOOKS[fixture]
+    call, look = CHECKS[fixture]
     result = run([call, "bench(runner)"], "--sdperf-json=out.json", fixtures=f"runner, bench, {fixture}")
     result.assert_outcomes(skipped=1)
     assert result.ret == 0
@@ -177,17 +176,17 @@ def test_what_cannot_be_looked_at_takes_no_speed_with_it(run, pytester, fixture)
         assert reasons(result) == "nothing to compare with"
 
 
-@pytest.mark.parametrize("fixture", LOOKS)
+@pytest.mark.parametrize("fixture", CHECKS)
 def test_a_test_that_looks_at_nothing_else_is_skipped_at_once(run, fixture):
-    result = run([call := LOOKS[fixture][0], f"assert False, {call!r}"], fixtures=f"runner, {fixture}")
+    result = run([call := CHECKS[fixture][0], f"assert False, {call!r}"], fixtures=f"runner, {fixture}")
     result.assert_outcomes(skipped=1)
     assert result.ret == 10
 
 
-@pytest.mark.parametrize("fixture", sorted(LOOKS.keys() - {"interleave"}))
+@pytest.mark.parametrize("fixture", sorted(CHECKS.keys() - {"interleave"}))
 def test_a_comparison_without_memory_takes_no_speed_with_it(run, pytester, monkeypatch, fixture):
     monkeypatch.setenv("MEMORY", "short")
-    result = run([LOOKS[fixture][0], "bench(runner)"], "--sdperf-json=out.json", fixtures=f"runner, bench, {fixture}")
+    result = run([CHECKS[fixture][0], "bench(runner)"], "--sdperf-json=out.json", fixtures=f"runner, bench, {fixture}")
     result.assert_outcomes(skipped=1)
     (report,) = json.loads((pytester.path / "out.json").read_text(encoding="utf-8"))["reports"]
     assert [verdict["outcome"] for verdict in report["verdicts"]] == ["INCONCLUSIVE", "HELD"]

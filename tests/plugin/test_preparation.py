@@ -29,7 +29,7 @@ class Recorder:
         self.holds = Holds(self.run.catalog)
         self.log: list[tuple[str, str, bool]] = []
         self.builder = SimpleNamespace(
-            expected_counts=lambda model, component, rung: self.note("counts", component),
+            expected_counts=lambda model, component, optimization: self.note("counts", component),
             work=SimpleNamespace(of=lambda model, component, workload: self.note("work", component)),
         )
         self._lock = threading.Lock()
@@ -58,15 +58,13 @@ class Recorder:
 
 @pytest.fixture(autouse=True)
 def torch_is_the_reference(monkeypatch):
-    monkeypatch.setattr(which, "floating_of", lambda runner: "float32")
+    monkeypatch.setattr(which, "dtype_of", lambda runner: "float32")
     monkeypatch.setattr(which, "by_torch", lambda runner: True)
     monkeypatch.setattr(which, "is_comparable", lambda runner: True)
 
 
 def prepared(monkeypatch, session, *needs, steps=100):
-    monkeypatch.setattr(
-        of_case, "references", lambda runner, floatings: session.note("reference", runner.case.component)
-    )
+    monkeypatch.setattr(of_case, "references", lambda runner, dtypes: session.note("reference", runner.case.component))
     monkeypatch.setattr(preparation, "MOST_LANES", 1)  # the order is what counts here
     prepare(session, needs, going_on=lambda: len(session.log) < steps)
     return session.log
@@ -161,10 +159,10 @@ def test_builds_of_one_export_follow_it_side_by_side_and_another_shape_does_not_
 
     one, two = (
         [
-            case(model="sd15-thin", component="unet", engine="ort-cpu", batch_size=size, optimization=rung)
-            for rung in rungs
+            case(model="sd15-thin", component="unet", engine="ort-cpu", batch_size=size, optimization=optimization)
+            for optimization in optimizations
         ]
-        for size, rungs in ((1, ("fp32", "fp16", "fmha")), (2, ("fp32",)))
+        for size, optimizations in ((1, ("fp32", "fp16", "fmha")), (2, ("fp32",)))
     )
     session = Session("cuda")
     prepare(session, [*map(Needs, one), *map(Needs, two)])
@@ -176,10 +174,8 @@ def test_what_torch_answers_to_further_calls_is_computed_ahead_once_per_componen
     session, answered = Recorder(), []
     groups = {"ort-cpu": {"repeats": ["A", "B"], "batch": ["C"]}, "torch": {"repeats": ["A", "B"]}}
     monkeypatch.setattr(ahead, "calls_of", lambda runner, sizes: groups[runner.case.engine])
-    monkeypatch.setattr(
-        which, "floating_of", lambda runner: "float16" if "16" in runner.case.optimization else "float32"
-    )
-    monkeypatch.setattr(ahead, "answer", lambda runner, asked, floatings: answered.append((asked, floatings)))
+    monkeypatch.setattr(which, "dtype_of", lambda runner: "float16" if "16" in runner.case.optimization else "float32")
+    monkeypatch.setattr(ahead, "answer", lambda runner, asked, dtypes: answered.append((asked, dtypes)))
     cases = [case(engine="torch", optimization="fp32"), case(optimization="fp32"), case(optimization="fp16")]
     prepare(session, [Needs(one, frozenset({REPLAY})) for one in cases])
     assert answered == [({"repeats": ["A", "B"], "batch": ["C"]}, ("float64", "float32", "float16"))]

@@ -135,7 +135,7 @@ def test_a_user_who_asked_for_fewer_threads_gets_fewer(session, monkeypatch):
 
 
 OTHER_PYTHON = Path("/opt/other/bin/python")
-ANSWER = {"flops_per_s": 7.9e14, "bytes_per_s": 3e12, "floating": "float16", "by": "torch 2.13.0"}
+ANSWER = {"flops_per_s": 7.9e14, "bytes_per_s": 3e12, "dtype": "float16", "by": "torch 2.13.0"}
 
 
 @pytest.fixture

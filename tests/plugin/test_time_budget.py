@@ -114,7 +114,7 @@ def test_the_rest_is_not_measured_and_said_so(run, pytester):
     ]
     assert "verdicts of 4 cases: 2 NOT MEASURED, 2 NEW" in lines
     rest = next(i for i, line in enumerate(lines) if line.startswith("next, "))
-    assert lines[rest] == "next, measure the rest, and take over 2 measured cases:"
+    assert lines[rest] == "next, measure the rest, and keep 2 measured cases:"
     assert lines[rest + 1].endswith("--sdperf-time-budget=18m --sdperf-resume")
     reports = json.loads((pytester.path / "out.json").read_text())["reports"]
     said = [verdict["outcome"] for report in reports for verdict in report["verdicts"]]
@@ -142,7 +142,7 @@ def test_what_was_left_out_is_measured_by_the_next_run_and_nothing_twice(run, py
     result = run("--sdperf-resume")
     assert result.ret == 0
     reports = json.loads((pytester.path / "out.json").read_text())["reports"]
-    taken = [bool(report["measurement"]["taken_over"]) for report in reports]
+    taken = [bool(report["measurement"]["resumed"]) for report in reports]
     assert taken == [True, False, True, False]
     (file,) = (pytester.path / "state" / "candidates").glob("*/*.json")
     sessions = [len(stored["sessions"]) for stored in json.loads(file.read_text())["cases"].values()]

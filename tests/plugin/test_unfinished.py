@@ -68,12 +68,12 @@ def test_what_was_kept_is_found_by_the_next_run_under_the_same_conditions(tmp_pa
     assert Unfinished(tmp_path).keep(measured, HERE, processes=3)
     taken, why_not = later(tmp_path).find(CASE, HERE)
     assert why_not == ""
-    assert taken.taken_over <= clock.today_utc()
-    assert dataclasses.replace(taken, taken_over="") == measured
+    assert taken.resumed <= clock.today_utc()
+    assert dataclasses.replace(taken, resumed="") == measured
     assert later(tmp_path).find(case(engine="torch"), HERE) == (None, "")
 
 
-def test_what_a_run_measured_itself_is_not_taken_over_by_its_next_test(tmp_path):
+def test_what_a_run_measured_itself_is_not_resumed_by_its_next_test(tmp_path):
     this = Unfinished(tmp_path)
     this.keep(measurement(), HERE, processes=3)
     assert this.find(CASE, HERE) == (None, "")
@@ -224,14 +224,15 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_next_one_measures_the_rest
     lines = result.outlines
     assert report_of(result)[:5] == [
         "INTERRUPTED: 2 of 4 cases measured; nothing was kept as a candidate; the command",
-        "  at the end of this report takes over what was measured, and measures the rest",
+        "  at the end of this report resumes it: what was measured is kept, and the rest is",
+        "  measured",
         "  left 2 tests:",
         "    test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp16]",
         "    test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp16-batch-2]",
     ]
     assert "NEW 2 cases without a baseline; nothing was compared" in lines
     place = next(number for number, line in enumerate(lines) if line.startswith("next, "))
-    assert lines[place] == "next, measure the rest, and take over 2 measured cases:"
+    assert lines[place] == "next, measure the rest, and keep 2 measured cases:"
     assert lines[place + 1].startswith("pytest ")
     assert lines[place + 1].endswith(" --sdperf-resume")
 
@@ -239,10 +240,10 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_next_one_measures_the_rest
     assert (result.ret, log(), left()) == (0, ALL[2:], [])
     result.assert_outcomes(passed=4)
     reports = json.loads((pytester.path / "out.json").read_text())["reports"]
-    dates = [report["measurement"]["taken_over"] for report in reports]
+    dates = [report["measurement"]["resumed"] for report in reports]
     assert [bool(date) for date in dates] == [True, True, False, False]
     lines = result.outlines
-    start = lines.index("TAKEN OVER 2 cases that an interrupted run measured; the others are of now")
+    start = lines.index("RESUMED 2 cases that an interrupted run measured; the others are of now")
     stem = "test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp32"
     assert lines[start + 1 : start + 3] == [f"  {dates[0]} {stem}]", f"  {dates[1]} {stem}-batch-2]"]
     assert any(line == f"taking over sd15-thin unet at fp32 on ort-cpu, measured {dates[0]}" for line in lines)
@@ -260,7 +261,7 @@ def test_an_interrupted_run_that_was_to_accept_says_that_it_accepted_nothing(run
     result = run("--sdperf-update-baselines", interrupted="fp32-2")
     assert report_of(result)[:2] == [
         "INTERRUPTED: 1 of 4 cases measured; nothing was accepted; the command at the end",
-        "  of this report takes over what was measured, and measures the rest",
+        "  of this report resumes it: what was measured is kept, and the rest is measured",
     ]
     assert not (pytester.path / "baselines").exists()
     result = run("--sdperf-update-baselines", "--sdperf-inprocess", interrupted="fp32-2")
@@ -296,19 +297,19 @@ def test_what_was_not_looked_for_is_said_behind_what_was_found(run):
         "unused baseline entries were not looked for",
         "",
         "verdicts of 2 cases",
-        "next, measure the rest, and take over 2 measured cases",
+        "next, measure the rest, and keep 2 measured cases",
     ]
 
 
-def test_without_being_asked_nothing_is_taken_over(run, log, left):
+def test_without_being_asked_nothing_is_resumed(run, log, left):
     run(interrupted="fp16-1")
     result = run()
     assert (result.ret, log(), left()) == (0, ALL, [])
-    assert not any("TAKEN OVER" in line for line in result.outlines)
+    assert not any("RESUMED" in line for line in result.outlines)
     hints = [line for line in result.outlines if "--sdperf-resume" in line]
     assert len(hints) == 2
     assert hints[0].startswith("measuring sd15-thin unet at fp32 on ort-cpu, as an interrupted run did 2")
-    assert hints[0].endswith("Z: --sdperf-resume takes that over")
+    assert hints[0].endswith("Z: --sdperf-resume keeps that")
 
 
 def test_what_differs_is_measured_again_and_named(run, log):
@@ -335,7 +336,7 @@ def test_a_run_that_stops_at_its_first_failure_has_not_finished(run, log, left):
     assert (log(), left()) == (ALL[1:], [])
 
 
-def test_what_was_accepted_is_not_taken_over_once_more(run, left):
+def test_what_was_accepted_is_not_resumed_once_more(run, left):
     run("--sdperf-update-baselines", "--sdperf-missing-baseline=fail", "-x")
     assert left() == []
 

@@ -26,7 +26,7 @@ def calibrated(kind):
 
 def test_a_processor_is_calibrated_with_numpy_alone():
     answer = calibrated("cpu")
-    assert (answer["floating"], answer["by"].split()[0]) == ("float32", "numpy")
+    assert (answer["dtype"], answer["by"].split()[0]) == ("float32", "numpy")
     assert 1e9 < answer["flops_per_s"] < 1e14
     assert 1e8 < answer["bytes_per_s"] < 1e12
 
@@ -59,7 +59,7 @@ def test_on_a_gpu_several_launches_are_waited_for_at_once(monkeypatch):
     assert answer == {
         "flops_per_s": 8 * 2 * 64**3 / 0.5,
         "bytes_per_s": 8 * 2 * 2**16 / 0.5,
-        "floating": "float16",
+        "dtype": "float16",
         "by": f"torch {torch.__version__}",
     }
 
@@ -67,7 +67,7 @@ def test_on_a_gpu_several_launches_are_waited_for_at_once(monkeypatch):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_is_calibrated_in_half_precision():
     answer = calibrated("cuda")
-    assert answer["floating"] == "float16"
+    assert answer["dtype"] == "float16"
     assert answer["flops_per_s"] > 1e12
     assert answer["bytes_per_s"] > 1e10
 

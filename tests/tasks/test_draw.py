@@ -54,7 +54,7 @@ def test_noise_may_be_given(monkeypatch):
     from pytest_sdperf.tasks.request import text_to_image
 
     pipeline = text_to_image.TextToImage.__new__(text_to_image.TextToImage)
-    pipeline.model, pipeline.floating, pipeline.device = SHAPES, "float32", "cpu"
+    pipeline.model, pipeline.dtype, pipeline.device = SHAPES, "float32", "cpu"
     workload, noise = Workload(2, 128, 128, 20, "ddim"), torch.full((2, 4, 16, 16), 0.25)
     begun = pipeline._begin(workload, seed=0, noise=noise, start=None, strength=1.0)
     assert torch.equal(begun.latents, noise)

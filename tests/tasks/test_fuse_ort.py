@@ -83,14 +83,14 @@ def _source(folder: Path, timestep: int, extra=((), {})) -> Path:
 
 
 def _fuse(
-    folder: Path, rungs=("fp32", "fp16"), floating="float16", *, timestep=TensorProto.INT64, float32=("timestep",),
+    folder: Path, optimizations=("fp32", "fp16"), dtype="float16", *, timestep=TensorProto.INT64, float32=("timestep",),
     extra=((), {}), source=_source,
 ):  # fmt: skip
     out = folder / "out"
     out.mkdir()
     arguments = {
-        "source": str(source(folder, timestep, extra)), "component": "unet", "rungs": list(rungs),
-        "floating": floating, "float32": list(float32), "float32_ops": [], "cache_dir": "c",
+        "source": str(source(folder, timestep, extra)), "component": "unet", "optimizations": list(optimizations),
+        "dtype": dtype, "float32": list(float32), "float32_ops": [], "cache_dir": "c",
     }  # fmt: skip
     answer = fuse_ort.run(arguments, TaskContext(out, make_catalog(), Silent(), lambda text: None))
     return out / fuse_ort.FILE, answer
@@ -106,7 +106,7 @@ def _run(path: Path, sample, timestep, dtype=np.int64):
     return _session(path).run(None, {"sample": sample, "timestep": np.array(timestep, dtype=dtype)})[0]
 
 
-def test_fp16_rung_fuses_residual_sums_and_converts_inputs_and_outputs(tmp_path):
+def test_fp16_optimization_fuses_residual_sums_and_converts_inputs_and_outputs(tmp_path):
     path, answer = _fuse(tmp_path)
     assert answer["counts"]["com.microsoft::SkipLayerNormalization"] == 1
     assert answer["counts"]["::LayerNormalization"] == 1
@@ -209,8 +209,9 @@ def test_a_traced_export_which_says_no_types_is_converted_all_the_same(tmp_path)
     onnx.save(model, tmp_path / "source.onnx")
     (tmp_path / "out").mkdir()
     arguments = {
-        "source": str(tmp_path / "source.onnx"), "component": "vae_decoder", "rungs": ["fp32", "fp16", "nhwc-conv"],
-        "floating": "float16", "float32": [], "float32_ops": [], "cache_dir": "c",
+        "source": str(tmp_path / "source.onnx"), "component": "vae_decoder",
+        "optimizations": ["fp32", "fp16", "nhwc-conv"], "dtype": "float16", "float32": [], "float32_ops": [],
+        "cache_dir": "c",
     }  # fmt: skip
     answer = fuse_ort.run(arguments, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
     assert answer["counts"]["com.microsoft::NhwcConv"] == 1
@@ -274,13 +275,13 @@ def test_an_input_that_becomes_float16_and_a_value_that_is_no_input_are_left_alo
 
 
 def test_float32_selection_keeps_float32(tmp_path):
-    path, answer = _fuse(tmp_path, rungs=("fp32", "fmha"), floating="float32")
+    path, answer = _fuse(tmp_path, optimizations=("fp32", "fmha"), dtype="float32")
     assert answer["counts"].get("com.microsoft::SkipLayerNormalization", 0) == 0
     sample = np.ones((2, 16, WIDTH), np.float32)
     assert np.allclose(_run(path, sample, 3), _run(tmp_path / "source.onnx", sample, 3), atol=1e-6)
 
 
-def test_everything_is_off_except_what_the_rungs_switch_on():
+def test_everything_is_off_except_what_the_optimizations_switch_on():
     catalog = make_catalog()
     options = fuse_ort.fusion_options("unet", fuse_ort.ort_options(("fp32", "fp16"), catalog))
     on = {name for name, value in vars(options).items() if name.startswith("enable_") and value}
@@ -377,8 +378,8 @@ def _norm_in_float16(path: Path) -> Path:
 
 def test_a_fusion_of_onnxruntime_that_fails_is_named_with_the_way_round_it(tmp_path):
     arguments = {
-        "source": str(_norm_in_float16(tmp_path / "source.onnx")), "component": "unet", "floating": "float16",
-        "rungs": ["fp32", "fp16", "group-norm"], "float32": [], "float32_ops": [], "cache_dir": "c",
+        "source": str(_norm_in_float16(tmp_path / "source.onnx")), "component": "unet", "dtype": "float16",
+        "optimizations": ["fp32", "fp16", "group-norm"], "float32": [], "float32_ops": [], "cache_dir": "c",
     }  # fmt: skip
     with pytest.raises(BuildError) as raised:
         fuse_ort.run(arguments, TaskContext(tmp_path, make_catalog(), Silent(), lambda text: None))
@@ -472,8 +473,8 @@ def test_operators_that_are_named_stay_float32(tmp_path, float32_ops, kind):
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "source.onnx")
     (tmp_path / "out").mkdir()
     arguments = {
-        "source": str(tmp_path / "source.onnx"), "component": "unet", "rungs": ["fp32", "fp16"],
-        "floating": "float16", "float32": [], "float32_ops": float32_ops, "cache_dir": "c",
+        "source": str(tmp_path / "source.onnx"), "component": "unet", "optimizations": ["fp32", "fp16"],
+        "dtype": "float16", "float32": [], "float32_ops": float32_ops, "cache_dir": "c",
     }  # fmt: skip
     fuse_ort.run(arguments, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
     path = tmp_path / "out" / fuse_ort.FILE

@@ -18,7 +18,7 @@ from pytest_sdperf.checks.agreement.request import compare_request
 from pytest_sdperf.checks.agreement.words import sentences
 from pytest_sdperf.checks.precision.drift import drift_of_engine
 from pytest_sdperf.core.catalog import Catalog, Registrar
-from pytest_sdperf.core.components import component_floating, needed_components
+from pytest_sdperf.core.components import component_dtype, needed_components
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.values import Build, Case, Workload, to_json
 from pytest_sdperf.engines.torch_eager import TorchEngine
@@ -55,18 +55,18 @@ def request_of(catalog, tmp_path_factory):
     for component in needed_components(catalog.models.get("loud")):
         catalog.models.get("loud").draw_weights(component, folder / f"{component}.safetensors")
 
-    def run(model: str, engine: str, floating: str) -> dict[str, Any]:
-        key = (model, engine, floating)
+    def run(model: str, engine: str, dtype: str) -> dict[str, Any]:
+        key = (model, engine, dtype)
         if key not in known:
             parts = {}
             for name in needed_components(catalog.models.get(model)):
-                own = component_floating(catalog.models.get(model), name, floating)
+                own = component_dtype(catalog.models.get(model), name, dtype)
                 build = Build("", "module", folder / f"{name}.safetensors", own)
                 parts[name] = {"engine": engine, "options": {}, "build": to_json(build), "shapes": "", "compiled": ""}
             arguments = {
                 "model": model, "component": "pipeline", "components": parts, "workload": to_json(WORKLOAD),
                 "device_kind": "cpu", "device_index": 0, "tokenizers": str(folder), "prompt": PROMPT,
-                "floating": floating, "seed": 0,
+                "dtype": dtype, "seed": 0,
             }  # fmt: skip
             context = TaskContext(tmp_path_factory.mktemp("run"), catalog, Silent(), lambda text: None)
             known[key] = load_arrays(Path(pipeline.run(arguments, context)["outputs"]))
@@ -85,7 +85,7 @@ def compared(request_of, catalog):
             request_of(model, engine, "float16"),
             request_of(plain, "torch", "float32"),
             plain=request_of(plain, "torch", "float16"),
-            floating="float16",
+            dtype="float16",
             by="torch",
             remedies=remedies(Case(model, "pipeline", engine, "fp16"), upcasts=upcasts),
         )
@@ -115,9 +115,9 @@ def test_attention_beyond_float16_is_caught_at_the_step_where_it_begins(compared
 
 def test_half_precision_drifts_as_far_as_torch_where_attention_is_upcast(request_of):
     pairs = [(request_of("loud", name, "float16"), request_of("loud", name, "float32")) for name in ENGINES]
-    assert drift_of_engine(*pairs[0], plain=pairs[1], floating="float16").passed
+    assert drift_of_engine(*pairs[0], plain=pairs[1], dtype="float16").passed
     half = request_of("loud-attention", "torch-unfused", "float16")
-    found = drift_of_engine(half, pairs[0][1], plain=pairs[1], floating="float16")
+    found = drift_of_engine(half, pairs[0][1], plain=pairs[1], dtype="float16")
     assert (found.passed, found.name, found.culprit) == (False, "overflow", "step 3 of 4")
     assert sentences(found).startswith("In float16 the latents are not finite from step 3 of 4 on. The drift was ")
 
@@ -145,7 +145,7 @@ def test_a_vae_that_lost_its_upcast_on_the_way_is_told_apart_from_the_steps(comp
 def test_a_pipeline_whose_configuration_lost_force_upcast_is_told_so(compared):
     found = failing(compared("loud-vae", "torch"))
     assert list(found) == ["image"]
-    assert found["image"].startswith("The image has no yardstick: plain torch float16 is not finite ")
+    assert found["image"].startswith("The image cannot be judged: plain torch float16 is not finite ")
     assert found["image"].endswith(
         "The vae_decoder of plain torch float16 puts out values that are not finite, too. The configuration of the VAE "
         "lacks force_upcast, with which the vae_decoder of a float16 pipeline runs in float32, as that of SDXL has to: "

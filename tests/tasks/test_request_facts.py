@@ -9,15 +9,15 @@ import pytest
 
 from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.models import sdxl
-from pytest_sdperf.tasks import _what_ran
+from pytest_sdperf.tasks import _runtime_report
 from pytest_sdperf.tasks import pipeline as task
 from pytest_sdperf.tasks.sampling.phases import Silent
 
 PLAN = {"min_iterations": 1, "max_iterations": 1, "timed_s": 0.0, "warmup_s": 0.0}
 
 
-@pytest.mark.parametrize("floating", ["float16", "float32"])
-def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_decoded(tmp_path, monkeypatch, floating):
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_decoded(tmp_path, monkeypatch, dtype):
     part = SimpleNamespace(
         runner=SimpleNamespace(
             facts=lambda: {"accumulation": "float32"},
@@ -30,7 +30,7 @@ def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_d
     )
 
     def generate(prompts, *, seed, workload, on_step, rounding):
-        return SimpleNamespace(unet_calls=51, vae_floating=floating)
+        return SimpleNamespace(unet_calls=51, vae_dtype=dtype)
 
     @contextlib.contextmanager
     def loaded(arguments, context):
@@ -38,7 +38,7 @@ def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_d
 
     monkeypatch.setattr(task, "loaded_request", loaded)
     monkeypatch.setattr(task, "_stages", lambda parts, arguments: {})  # it watches a request more
-    monkeypatch.setattr(_what_ran, "of_request", lambda parts, call, *, facts, **_: facts)
+    monkeypatch.setattr(_runtime_report, "of_request", lambda parts, call, *, facts, **_: facts)
     arguments = {
         "prompt": "a",
         "seed": 0,
@@ -51,7 +51,7 @@ def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_d
     facts = sample["facts"]
     # One allocator serves every component of a process, whatever the engine loads.
     assert sample["peaks_bytes"]["allocator"] == {"first_run": 4096, "second_run": 4096}
-    assert (sample["unet_calls"], facts["vae_floating"], facts["caching"]) == (51, floating, "none")
+    assert (sample["unet_calls"], facts["vae_dtype"], facts["caching"]) == (51, dtype, "none")
     assert {name: one["accumulation"] for name, one in facts["components"].items()} == {
         "unet": "float32", "vae_decoder": "float32"
     }  # fmt: skip

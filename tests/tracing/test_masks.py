@@ -49,7 +49,7 @@ def attention(path, **changed):
 
 def walk_along(tmp_path, **changed):
     right = attention(tmp_path / "right.onnx")
-    pool = pool_of_graphs(right, right, INPUTS, floating="float32", device="cpu")
+    pool = pool_of_graphs(right, right, INPUTS, dtype="float32", device="cpu")
     graph = load(attention(tmp_path / "build.onnx", **changed)).graph
     return Walk(graph, pool, INPUTS, wide=torch.float64, device="cpu")
 

@@ -25,7 +25,7 @@ from pytest_sdperf.tracing.walk import Walk
 
 RANDOM = np.random.default_rng(0)
 INPUTS = {"x": RANDOM.standard_normal((4, 16, 32)).astype(np.float32)}
-HOW = {"floating": "float32", "device": "cpu"}
+HOW = {"dtype": "float32", "device": "cpu"}
 APPROXIMATE = {"optimization.enable_gelu_approximation": "1"}
 
 
@@ -172,7 +172,7 @@ def test_where_the_node_alone_is_not_finite_neither_it_nor_what_it_reads_is_blam
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_a_place_without_a_yardstick_is_a_gap_and_holds_nothing(bad):
+def test_a_place_without_a_reference_error_is_a_gap_and_holds_nothing(bad):
     pool, exact = Pool("float16"), torch.from_numpy(RANDOM.standard_normal((4, 8)))
     broken, mask = exact.half(), torch.tensor([[0.0, -3.0e38]] * 4)
     broken[0, 0] = bad
@@ -200,7 +200,7 @@ def test_errors_that_come_from_before(graph, tmp_path):
 
 
 def test_a_graph_without_any_reference_is_not_called_right(graph, tmp_path):
-    suspect = wrong_in_graph(walk_along(graph), {}, floating="float32")
+    suspect = wrong_in_graph(walk_along(graph), {}, dtype="float32")
     assert suspect.kind == "graph"
 
 

@@ -50,23 +50,23 @@ def cast(inputs):
 
 
 @functools.cache
-def scene(floating, folder):
+def scene(dtype, folder):
     """The values of the graph that nothing was done to, and its inputs."""
     raw, plain = rewriting.load(*GRAPH), rewriting.load(*GRAPH)
     inputs = cast({name: np.asarray(array) for name, array in rewriting.draw_inputs(raw, rewriting.SIZES[0]).items()})
-    if floating == "float16":
+    if dtype == "float16":
         rewriting.fuse(plain, [], to_float16=True)
     tidy.unify(raw)
-    paths = [folder / f"raw-{floating}.onnx", folder / f"plain-{floating}.onnx"]
+    paths = [folder / f"raw-{dtype}.onnx", folder / f"plain-{dtype}.onnx"]
     for path, model in zip(paths, (raw, plain), strict=True):
         ir.save(model, path)
-    return pool_of_graphs(*paths, inputs, floating=floating, device="cpu"), inputs
+    return pool_of_graphs(*paths, inputs, dtype=dtype, device="cpu"), inputs
 
 
 @functools.cache
-def fused(floating):
+def fused(dtype):
     model = rewriting.load(*GRAPH)
-    rewriting.build(model, rewriting.LAST, floating=floating)
+    rewriting.build(model, rewriting.LAST, dtype=dtype)
     return model
 
 
@@ -75,18 +75,18 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("graphs")
 
 
-def walk_along(folder, floating, fault=None, *, sharp=False):
-    pool, inputs = scene(floating, folder)
-    model = fused(floating).clone()
+def walk_along(folder, dtype, fault=None, *, sharp=False):
+    pool, inputs = scene(dtype, folder)
+    model = fused(dtype).clone()
     if fault is not None:
         fault(model)
-    return Walk(model.graph, pool, inputs, wide=WIDE[floating], device="cpu", sharp=sharp)
+    return Walk(model.graph, pool, inputs, wide=WIDE[dtype], device="cpu", sharp=sharp)
 
 
 @pytest.mark.parametrize("sharp", [False, True])
-@pytest.mark.parametrize("floating", ["float32", "float16"])
-def test_a_right_build_has_nothing_wrong(folder, floating, sharp):
-    walk = walk_along(folder, floating, sharp=sharp)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_right_build_has_nothing_wrong(folder, dtype, sharp):
+    walk = walk_along(folder, dtype, sharp=sharp)
     assert walk.faults == []
     assert walk.lost() == []
     assert len(walk.confirmed) > 50

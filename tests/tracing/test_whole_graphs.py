@@ -86,7 +86,7 @@ def test_types_that_are_too_narrow_are_named(pool):
     assert wrong_by_definition(graph, pool, {"x": TIMES}, device="cpu") is None
     walk = walk_along(graph, pool)
     assert walk.faults == []
-    suspect = wrong_in_types(walk, engine_of(graph), floating="float16")
+    suspect = wrong_in_types(walk, engine_of(graph), dtype="float16")
     assert suspect is not None
     assert (suspect.kind, suspect.spot.node, suspect.spot.error > 10 * suspect.spot.limit) == ("types", "sine", True)
     told = sentence(located(suspect, "unet"))
@@ -99,14 +99,14 @@ def test_types_that_are_too_narrow_are_named(pool):
 
 def test_an_engine_that_computes_in_wider_types_is_not_blamed_for_them(pool):
     walk = walk_along(timestep_graph(HALF), pool)
-    assert wrong_in_types(walk, engine_of(timestep_graph(FLOAT)), floating="float16") is None
+    assert wrong_in_types(walk, engine_of(timestep_graph(FLOAT)), dtype="float16") is None
 
 
 def test_types_that_are_wide_enough_are_right(pool):
     graph = timestep_graph(FLOAT)
     walk = walk_along(graph, pool)
     assert walk.coarse == {}
-    assert wrong_in_types(walk, engine_of(graph), floating="float16") is None
+    assert wrong_in_types(walk, engine_of(graph), dtype="float16") is None
 
 
 def test_a_graph_that_is_wrong_is_never_said_to_have_no_wrong_node(pool):
@@ -116,7 +116,7 @@ def test_a_graph_that_is_wrong_is_never_said_to_have_no_wrong_node(pool):
     assert (whole.value, whole.node) == ("y", "product")
     assert whole.error == pytest.approx(0.01, rel=0.1)
     walk = walk_along(timestep_graph(FLOAT), pool)
-    spread = wrong_in_engine(walk, engine_of(graph), floating="float16", device="cpu")
+    spread = wrong_in_engine(walk, engine_of(graph), dtype="float16", device="cpu")
     for found in (spread, Suspect("spread"), Suspect("vanished"), Suspect("engine")):
         told = wrong_as_a_whole(found, Spot("y", "product", "::MatMul", "", 2.7e-3, 1.5e-3))
         assert (told.kind, told.value) == ("graph", None)
@@ -158,12 +158,12 @@ def test_a_whole_unet_whose_sinusoids_are_float16_names_them_and_no_block_behind
         value.name: random.standard_normal(value.shape.numpy()).astype(np.float32) for value in model.graph.inputs
     }
     inputs["timestep"] = np.full_like(inputs["timestep"], 981)
-    pool = pool_of_graphs(paths["raw"], paths["right"], inputs, floating="float16", device="cpu")
+    pool = pool_of_graphs(paths["raw"], paths["right"], inputs, dtype="float16", device="cpu")
     graph = load(paths["narrow"]).graph
     whole = wrong_by_definition(graph, pool, inputs, device="cpu")
     walk = Walk(graph, pool, inputs, wide=torch.float32, device="cpu", sharp=whole is not None)
     assert walk.faults == []
-    suspect = wrong_in_types(walk, {}, floating="float16")
+    suspect = wrong_in_types(walk, {}, dtype="float16")
     assert suspect is not None
     assert (suspect.kind, suspect.spot.op, suspect.spot.path) == ("types", "::Sin", "unet.time_proj")
     assert wrong_as_a_whole(suspect, whole) is suspect

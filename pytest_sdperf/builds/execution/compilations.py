@@ -100,7 +100,7 @@ class Compilations:
             "model": arguments["model"],
             # No component sees the steps of a request.
             "workload": {**arguments["workload"], "steps": 0, "scheduler": ""},
-            "part": {**part, "build": part["build"]["key"], "floating": part["build"]["floating"]},
+            "part": {**part, "build": part["build"]["key"], "dtype": part["build"]["dtype"]},
             "python": str(request.python or ""),
             "env": dict(request.env),
             "code": source_hash(*modules_of(engine)),
@@ -166,7 +166,7 @@ class Compilations:
 def _like(arguments: Mapping[str, Any], device: Device) -> str:
     """Return what is equal for compilations that take about as long, whatever builds and versions they are made of."""
     part = arguments["components"][arguments["component"]]
-    what = {name: part[name] for name in ("engine", "options", "shapes")} | {"floating": part["build"]["floating"]}
+    what = {name: part[name] for name in ("engine", "options", "shapes")} | {"dtype": part["build"]["dtype"]}
     sizes = {name: arguments["workload"].get(name) for name in ("batch_size", "height", "width")}
     of = {"model": arguments["model"], "component": arguments["component"], "device": device.slug}
     return content_key({**of, **what, **sizes})

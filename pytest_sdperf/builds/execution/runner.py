@@ -32,14 +32,16 @@ Run = Callable[..., dict[str, Any]]  # takes on_event=, and arguments= instead o
 PROMPT = "a photograph of an astronaut riding a horse on mars"
 
 
-def rungs_of(builder: Builder, case: Case, catalog: Catalog) -> tuple[str, ...]:
-    """Return the rungs whose operators the builds of a case hold, lowest first."""
-    if builder.given is not None and case.exporter:
-        return builder.given.rungs(catalog.models.get(case.model), case.component, case.optimization)
-    return ladder.rungs(case.optimization, catalog.ladder)
+def optimizations_of(builder: Builder, case: Case, catalog: Catalog) -> tuple[str, ...]:
+    """Return the optimizations whose operators the builds of a case hold, lowest first."""
+    if builder.external is not None and case.exporter:
+        return builder.external.optimizations(catalog.models.get(case.model), case.component, case.optimization)
+    return ladder.optimizations(case.optimization, catalog.ladder)
 
 
-def build_of(builder: Builder, case: Case, component: str, *, engine: Engine | None, rungs: Sequence[str]) -> Build:
+def build_of(
+    builder: Builder, case: Case, component: str, *, engine: Engine | None, optimizations: Sequence[str]
+) -> Build:
     """Return the build of one component of a case, from the cache if it is there; needs no device.
 
     Args:
@@ -47,7 +49,7 @@ def build_of(builder: Builder, case: Case, component: str, *, engine: Engine | N
         case: The case.
         component: One of its components.
         engine: What will load it; None for a graph that is only looked at.
-        rungs: Rungs of the case. Where the engine lacks operators of one, primitives take their place.
+        optimizations: Optimizations of the case. Where the engine lacks operators of one, primitives take their place.
     """
     return builder.build(
         case.model,
@@ -59,7 +61,7 @@ def build_of(builder: Builder, case: Case, component: str, *, engine: Engine | N
         shapes=case.shapes,
         workload=case.workload,
         consumes=engine.consumes if engine else "onnx",
-        lowered=engine is not None and any(engine.lowers(rung) for rung in rungs),
+        lowered=engine is not None and any(engine.lowers(optimization) for optimization in optimizations),
         fused=engine is None or not engine.fuses,
     )
 
@@ -104,16 +106,16 @@ class CaseRunner:
     def build(self, component: str) -> Build:
         """Return the build of one component, from the cache if it is there."""
         builder = (self.workbench.planted if self.plant else None) or self.workbench.builder
-        rungs = rungs_of(builder, self.case, self.workbench.catalog)
-        return build_of(builder, self.case, component, engine=self.engine, rungs=rungs)
+        optimizations = optimizations_of(builder, self.case, self.workbench.catalog)
+        return build_of(builder, self.case, component, engine=self.engine, optimizations=optimizations)
 
     @property
-    def floating(self) -> str:
-        """The floating type that the case asks for; a component may need a wider one (`component_floating`)."""
-        given = self.workbench.builder.given
-        if given is not None and self.engine.consumes == "onnx":
-            return given.floating(self.model, self.case.component, self.case.optimization)
-        return ladder.floating(self.case.optimization, self.workbench.catalog.ladder)
+    def dtype(self) -> str:
+        """The dtype that the case asks for; a component may need a wider one (`component_dtype`)."""
+        external = self.workbench.builder.external
+        if external is not None and self.engine.consumes == "onnx":
+            return external.dtype(self.model, self.case.component, self.case.optimization)
+        return ladder.dtype_of(self.case.optimization, self.workbench.catalog.ladder)
 
     def builds(self) -> dict[str, Build]:
         """Return the build of every component that the case executes."""
@@ -195,7 +197,7 @@ class CaseRunner:
                 part.update(find(self.engine, shared, component, request=self.request, start=start))
         shared |= planting.of_task(self.plant)
         if self.is_pipeline:
-            return {**shared, **self._request(), "floating": self.floating}
+            return {**shared, **self._request(), "dtype": self.dtype}
         file = self.workbench.new_folder("inputs") / "inputs.npz"
         return {**shared, "inputs": str(save_arrays(file, self.inputs() if inputs is None else inputs))}
 

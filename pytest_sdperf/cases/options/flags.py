@@ -44,9 +44,9 @@ OPTIONS: Sequence[Option] = (
     Option(
         "optimization",
         "what",
-        "Rungs of the ladder, each with all below it; fp16+fmha is exactly these, all-fmha is all but one, ladder is "
-        "every rung (for whole requests the first and the last); as-is is an --onnx-dir unchanged. Default: what the "
-        "engine says; test_fusions builds the last rung.",
+        "Names from the ladder, each with all below it; fp16+fmha is exactly these, all-fmha is all but one, ladder is "
+        "each in turn (for whole requests the first and the last); as-is is an --onnx-dir unchanged. Default: what the "
+        "engine says; test_fusions builds the last one.",
         "NAMES",
     ),
     Option("batch-size", "what", "Images per request; a UNet runs at twice this. Default: 1.", "NUMBERS"),

@@ -133,7 +133,7 @@ class Reader:
             ),
             engines=self._said("engine", self.engines, usual.engines),
             optimizations=self._said("optimization", self.optimizations, usual.optimizations),
-            unnamed_rungs=self._said("optimization", self._unnamed_rungs, usual.unnamed_rungs),
+            unnamed_optimizations=self._said("optimization", self._unnamed_optimizations, usual.unnamed_optimizations),
             batch_sizes=self._said("batch-size", partial(read.counts, noun="a batch size"), usual.batch_sizes),
             fusers=self._said("fuser", self._among("fuser", FUSERS), usual.fusers),
             exporter=self._said("exporter", partial(read.one_of, kind="exporter", allowed=EXPORTERS), usual.exporter),
@@ -173,13 +173,13 @@ class Reader:
         return parse_engines(answer.text, self.catalog, self.profiles, device_kind=self.device_kind)
 
     def optimizations(self, answer: Answer) -> tuple[str, ...]:
-        """Read selections of rungs."""
+        """Read selections of optimizations."""
         return parse_optimizations(answer.text, self.catalog.ladder, as_is="onnx-dir" in self.answers)
 
     def _fp32_ops(self, answer: Answer) -> tuple[str, ...]:
         return read.operators(answer, [name for name in components_of(self.catalog) if name != PIPELINE])
 
-    def _unnamed_rungs(self, answer: Answer) -> tuple[str, ...]:
+    def _unnamed_optimizations(self, answer: Answer) -> tuple[str, ...]:
         return unnamed(answer.text, self.catalog.ladder)
 
     def _self_test(self, answer: Answer) -> bool:
@@ -269,8 +269,7 @@ class Reader:
         other = self.answers.get("onnx-dir")
         if other is not None:
             raise OptionError(
-                f"{answer} and {other} do not go together: a graph that is given has its weights. Leave one of them "
-                f"out."
+                f"{answer} and {other} do not go together: an external graph has its weights. Leave one of them out."
             )
 
 

@@ -56,7 +56,7 @@ def judge_interleaving(found: Interleaving, case: Case, *, policy: Policy) -> Ve
 
 def more_pairs(found: Interleaving, *, policy: Policy) -> int:
     """Return how many more pairs to measure before they are judged again; 0 if the verdict is settled."""
-    more, shared = policy.pair_looks.more(found.pairs), _shared(found, policy)
+    more, shared = policy.pair_analyses.more(found.pairs), _shared(found, policy)
     open_ = any(found_by(shared, ratio_at(name, found)) == "open" for name in found.turns_s)
     return more if more and open_ and not found.prepared.get("later") else 0
 

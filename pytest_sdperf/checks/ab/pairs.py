@@ -13,7 +13,7 @@ from pytest_sdperf.checks.judging.words import opening
 from pytest_sdperf.checks.pipelines.judging.latency import METRIC
 from pytest_sdperf.checks.pipelines.judging.memory import ALLOCATOR, more_than, source_of, spelled
 from pytest_sdperf.checks.pipelines.judging.memory import METRICS as MEMORY_METRICS
-from pytest_sdperf.checks.pipelines.judging.what_ran import judge_what_ran
+from pytest_sdperf.checks.pipelines.judging.runtime_report import judge_runtime_report
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.stats.pairs import Finding, Pairs, Ratio, compare, finding
 from pytest_sdperf.core.units import above_or_below, megabytes, percent, plural, seconds, share
@@ -39,7 +39,7 @@ def judge_pairs(pairs: Pairs, *, policy: Policy, a_disagrees: bool = False) -> t
     Returns:
         One verdict per metric, of what ran one per side; latency first, which names both sides in its details.
     """
-    problem, ran = next(_problems(pairs, policy=policy), None), _what_ran(pairs, policy=policy)
+    problem, ran = next(_problems(pairs, policy=policy), None), _runtime_report(pairs, policy=policy)
     if problem:
         compared = [problem]
     elif a_disagrees or any(map(_is_defect, ran["A"])):
@@ -94,10 +94,10 @@ def side_a_disagrees(agreements: Iterable[Agreement], *, details: tuple[str, ...
 
 def more_pairs(pairs: Pairs, *, policy: Policy, a_disagrees: bool = False) -> int:
     """Return how many more pairs to measure before they are judged again; 0 if the verdict is settled."""
-    more = policy.pair_looks.more(pairs.count)
+    more = policy.pair_analyses.more(pairs.count)
     if not more or pairs.a.out_of_memory or pairs.b.out_of_memory or next(_problems(pairs, policy=policy), None):
         return 0
-    if a_disagrees or any(map(_is_defect, judge_what_ran(pairs.a, policy=policy))):
+    if a_disagrees or any(map(_is_defect, judge_runtime_report(pairs.a, policy=policy))):
         return 0  # nothing is judged by such a side
     return more if found_by(policy, ratio_of(pairs)) == "open" else 0
 
@@ -131,7 +131,7 @@ def _side(measurement: Measurement, python: str) -> str:
 def _problems(pairs: Pairs, *, policy: Policy) -> Iterator[Verdict]:
     """Yield why the pairs cannot be judged."""
     for name, side in pairs.sides.items():
-        other, fewest = pairs.b if name == "A" else pairs.a, policy.pair_looks.counts[0]
+        other, fewest = pairs.b if name == "A" else pairs.a, policy.pair_analyses.counts[0]
         if other.out_of_memory and side.failure is None:
             fewest = len(side.samples)  # it ended early because of the other one
             if not fewest:
@@ -155,10 +155,10 @@ def side_of(verdict: Verdict) -> str:
     return next((name for name in ("A", "B") if verdict.sentence.startswith(f"Side {name}: ")), "")
 
 
-def _what_ran(pairs: Pairs, *, policy: Policy) -> Mapping[str, Sequence[Verdict]]:
+def _runtime_report(pairs: Pairs, *, policy: Policy) -> Mapping[str, Sequence[Verdict]]:
     """Judge what ran of each side: a time of something else than was asked for is no time of that side."""
     return {
-        name: [of_side(name, verdict) for verdict in judge_what_ran(side, policy=policy)]
+        name: [of_side(name, verdict) for verdict in judge_runtime_report(side, policy=policy)]
         for name, side in pairs.sides.items()
     }
 
@@ -202,15 +202,15 @@ def _memory(pairs: Pairs, metric: str, *, policy: Policy) -> Verdict | None:
 
 
 def found_by(policy: Policy, found: Ratio) -> Finding:
-    """Return what pairs say of their ratio at this look, with this look's share of the error rates."""
-    part = policy.pair_looks.share(len(found.differences))
+    """Return what pairs say of their ratio at this interim analysis, with its share of the error rates."""
+    part = policy.pair_analyses.share(len(found.differences))
     return finding(
         found, effect=policy.latency_effect, alpha=policy.error_rate * part, beta=policy.same_error_rate * part
     )
 
 
 def judge_ratio(found: Ratio, *, policy: Policy) -> tuple[Outcome, str]:
-    """Return the outcome and the reason code of a ratio at this look."""
+    """Return the outcome and the reason code of a ratio at this interim analysis."""
     result = found_by(policy, found)
     if result == "slower":
         return Outcome.REGRESSED, "pairs-slower"

@@ -1,6 +1,6 @@
 """Correct before fast: what an engine computes against torch in higher precision.
 
-The tolerance is derived. Plain torch in the same floating type, against the same reference, is the yardstick; an
+The tolerance is derived. The reference error is that of plain torch in the same dtype, against the same reference; an
 optimized build may be at most `FACTOR` times as far away (`tensors`, `steps`, `picture`). Every tensor is first checked
 finite.
 """
@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.agreement.remedies import remedies
 from pytest_sdperf.checks.agreement.request import compare_request
@@ -45,20 +45,20 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
     """
     against = reference_of(runner)
     against = dataclasses.replace(against, remark=" ".join(filter(None, [against.remark, told_of_quantized(runner)])))
-    floating, by = against.floating, against.by
-    advice = remedies(runner.case, upcasts=_upcasts(runner)) if runner.floating == "float16" else {}
+    dtype, by = against.dtype, against.by
+    advice = remedies(runner.case, upcasts=_upcasts(runner)) if runner.dtype == "float16" else {}
     if runner.is_pipeline:
         obtained = runner.outputs()
 
         def compare_with(plain: Arrays) -> tuple[Agreement, ...]:
-            return compare_request(obtained, against.exact, plain=plain, floating=floating, by=by, remedies=advice)
+            return compare_request(obtained, against.exact, plain=plain, dtype=dtype, by=by, remedies=advice)
 
-        others = functools.partial(other_roundings, runner, floating)
+        others = functools.partial(other_roundings, runner, dtype)
         found = judged_by_several(compare_with(against.rough), others, compare_with)
         return _saying(against, found, _only_decoding(found), _switched_on(runner))
     agreement = judged_by_all(
         several_answers(runner),
-        lambda one: compare(one, against.exact, plain=against.rough, level="component", floating=floating),
+        lambda one: compare(one, against.exact, plain=against.rough, level="component", dtype=dtype),
     )
     told = "" if math.isfinite(agreement.error + agreement.limit) else advice.get(runner.case.component, "")
     told = " ".join(filter(None, [agreement.told, told]))
@@ -124,8 +124,8 @@ def _only_decoding(agreements: Sequence[Agreement]) -> str:
 
 
 def _switched_on(runner: CaseRunner) -> str:
-    """Say what the code of a given pipeline switched on that its reference has not."""
-    found = runner.description.switched_on if isinstance(runner, GivenPipelineRunner) else ()
+    """Say what the code of an external pipeline switched on that its reference has not."""
+    found = runner.description.switched_on if isinstance(runner, ExternalPipelineRunner) else ()
     if not found:
         return ""
     return (
@@ -135,6 +135,6 @@ def _switched_on(runner: CaseRunner) -> str:
 
 
 def _upcasts(runner: CaseRunner) -> bool:
-    if isinstance(runner, GivenPipelineRunner):
+    if isinstance(runner, ExternalPipelineRunner):
         return runner.description.upcasts_decoder
     return upcasts(runner.model)

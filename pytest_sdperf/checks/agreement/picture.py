@@ -12,8 +12,8 @@ from pytest_sdperf.checks.images.defects import find_defect, levels
 from pytest_sdperf.checks.images.similarity import errors
 from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.files.arrays import not_finite
+from pytest_sdperf.core.reference_error import FACTOR
 from pytest_sdperf.core.values.outcomes import Agreement
-from pytest_sdperf.core.yardsticks import FACTOR
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 _BLANK = ("NaN", "black", "flat")
 
 
-def compare_picture(obtained: Images, reference: Images, *, plain: Images, floating: str) -> Iterator[Agreement]:
+def compare_picture(obtained: Images, reference: Images, *, plain: Images, dtype: str) -> Iterator[Agreement]:
     """Yield the agreement of the image as a tensor, with the name of what is wrong with it, then that of each metric.
 
     Args:
         obtained: Images (N, 3, H, W), nominally in [-1, 1].
         reference: Those of torch in higher precision.
-        plain: Those of torch in `floating`: the yardstick.
-        floating: The floating type that is tested.
+        plain: Those of plain torch in `dtype`.
+        dtype: The dtype that is tested.
     """
-    whole = compare({IMAGE: obtained}, {IMAGE: reference}, plain={IMAGE: plain}, level=IMAGE, floating=floating)
+    whole = compare({IMAGE: obtained}, {IMAGE: reference}, plain={IMAGE: plain}, level=IMAGE, dtype=dtype)
     blank = find_defect(reference)
     if blank is not None and blank.name in _BLANK:
         told = f"The image of the reference is {blank.name} itself: {blank.told}. Nothing can be seen by it."
@@ -48,13 +48,13 @@ def compare_picture(obtained: Images, reference: Images, *, plain: Images, float
 
 
 def _metrics(whole: Agreement, obtained: Images, reference: Images, plain: Images) -> Iterator[Agreement]:
-    found, yardsticks = errors(obtained, reference), errors(plain, reference)
+    found, reference_errors = errors(obtained, reference), errors(plain, reference)
     for metric, limit in _limits(reference, plain).items():
         yield dataclasses.replace(
             whole,
             metric=metric,
             error=found[metric],
-            yardstick=yardsticks[metric],
+            reference_error=reference_errors[metric],
             limit=limit,
             culprit="",
             details={},

@@ -65,13 +65,13 @@ def largest(outputs: Arrays, component: str) -> float | None:
     return float(calls[:, 0].max()) if calls is not None and len(calls) and not calls[:, 1].any() else None
 
 
-def story(origin: Origin, reference: Arrays, *, floating: str, of: str) -> str:
+def story(origin: Origin, reference: Arrays, *, dtype: str, of: str) -> str:
     """Tell in sentences how a component came to put out values that are not finite.
 
     Args:
         origin: Where they begin.
         reference: Outputs of the reference.
-        floating: Floating type of the request that went wrong.
+        dtype: Dtype of the request that went wrong.
         of: What computed the reference, such as `torch float32`.
     """
     at = f"at step {origin.call} of {origin.calls}" if origin.component == UNET else f"in call {origin.call}"
@@ -83,6 +83,6 @@ def story(origin: Origin, reference: Arrays, *, floating: str, of: str) -> str:
     if expected is None:
         return text
     text += f" In {of} none exceeds {expected:.3g}."
-    if floating != "float16":
+    if dtype != "float16":
         return text
     return f"{text} So something inside it went beyond {END_OF_FLOAT16}, where float16 ends."

@@ -1,4 +1,4 @@
-"""What can be done where a component goes beyond the range of its floating type, as sentences."""
+"""What can be done where a component goes beyond the range of its dtype, as sentences."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def remedies(case: Case, *, upcasts: bool) -> dict[str, str]:
         upcasts: Whether the configuration of its VAE says `force_upcast`.
     """
     found = {"vae_decoder": _LOST_UPCAST if upcasts else _NO_UPCAST}
-    if not case.fp32_ops and case.exporter != "given":
+    if not case.fp32_ops and case.exporter != "external":
         found["unet"] = _GRAPH if case.exporter else _MODULE
     return found

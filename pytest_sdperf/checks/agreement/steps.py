@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2, relative_l2, yardstick_of
+from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2, reference_error_of, relative_l2
+from pytest_sdperf.core.reference_error import REFERENCE, limit
 from pytest_sdperf.core.values.outcomes import Agreement, Step
-from pytest_sdperf.core.yardsticks import REFERENCE, limit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-def compare_steps(obtained: Array, reference: Array, *, plain: Array, floating: str) -> Agreement:
+def compare_steps(obtained: Array, reference: Array, *, plain: Array, dtype: str) -> Agreement:
     """Compare the latents after every UNet call.
 
     Args:
         obtained: Latents (UNet calls, N, 4, H/8, W/8).
         reference: The same of torch in higher precision.
-        plain: The same of torch in `floating`: at every step the yardstick.
-        floating: The floating type that is tested.
+        plain: The same of plain torch in `dtype`.
+        dtype: The dtype that is tested.
     """
     if obtained.shape != reference.shape:
-        return agreement_of([], floating=floating, culprit=_other_shape(obtained, reference))
+        return agreement_of([], dtype=dtype, culprit=_other_shape(obtained, reference))
     steps = []
     for one, exact, rough in zip(obtained, reference, plain, strict=True):
-        yardstick = yardstick_of([rough], exact, floating=floating)
-        steps.append(Step(relative_l2(one, exact), yardstick, limit(yardstick)))
-    return agreement_of(steps, floating=floating)
+        reference_error = reference_error_of([rough], exact, dtype=dtype)
+        steps.append(Step(relative_l2(one, exact), reference_error, limit(reference_error)))
+    return agreement_of(steps, dtype=dtype)
 
 
-def agreement_of(steps: Sequence[Step], *, floating: str, level: str = "steps", culprit: str = "") -> Agreement:
+def agreement_of(steps: Sequence[Step], *, dtype: str, level: str = "steps", culprit: str = "") -> Agreement:
     """Return the agreement of all steps: that of the first one beyond its limit, or of the one nearest to it.
 
     Args:
         steps: In order; none where there is nothing to compare.
-        floating: The floating type that is tested.
+        dtype: The dtype that is tested.
         level: `steps` or `drift`.
         culprit: Why nothing can be compared; empty if it can.
     """
@@ -49,10 +49,10 @@ def agreement_of(steps: Sequence[Step], *, floating: str, level: str = "steps", 
         level=level,
         metric=RELATIVE_L2,
         error=chosen.error,
-        yardstick=chosen.yardstick,
+        reference_error=chosen.reference_error,
         limit=chosen.limit,
-        floating=floating,
-        reference=REFERENCE[floating],
+        dtype=dtype,
+        reference=REFERENCE[dtype],
         culprit=culprit or f"step {number} of {len(steps)}",
         steps=tuple(steps),
     )

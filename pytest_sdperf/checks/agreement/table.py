@@ -59,14 +59,14 @@ def _drift_legend(agreements: Sequence[Agreement]) -> Iterator[str]:
 
 
 def _legend(agreements: Sequence[Agreement]) -> Iterator[str]:
-    """Say what an error is, what its limit is and what each floating type was compared with."""
+    """Say what an error is, what its limit is and what each dtype was compared with."""
     agreements = [one for one in agreements if one.metric == RELATIVE_L2 and one.level != DRIFT]
     if not agreements:
         return
     metrics = ", ".join(sorted({agreement.metric for agreement in agreements}))
-    references = ", ".join(sorted({f"{a.floating} against {a.reference}" for a in agreements}))
+    references = ", ".join(sorted({f"{a.dtype} against {a.reference}" for a in agreements}))
     factors = sorted(
-        {f"{a.limit / a.yardstick:.3g} x" for a in agreements if a.yardstick > 0 and math.isfinite(a.limit)}
+        {f"{a.limit / a.reference_error:.3g} x" for a in agreements if a.reference_error > 0 and math.isfinite(a.limit)}
     )
     by = " or ".join(sorted({agreement.by for agreement in agreements}))
     limit = f"; limit: {', '.join(factors)} the error of plain {by} in the same type" if factors else ""
@@ -79,7 +79,7 @@ def _roundings(agreements: Sequence[Agreement]) -> Iterator[str]:
     several = max((one.roundings for one in agreements), default=1)
     if several > 1:
         yield (
-            f"of {several} roundings: beyond the limit of one, so the initial latents of the yardstick were rounded in "
+            f"of {several} roundings: beyond the limit of one, so the initial latents of plain torch were rounded in "
             f"{several - 1} other ways; the largest of its errors counts"
         )
 
@@ -124,7 +124,7 @@ def _label(report: CaseReport, agreement: Agreement, *, batch: bool) -> str:
     case, level = report.case_of(agreement.side), agreement.level
     what = case.component if level in ("component", case.component) else f"{case.component} {level}"
     if level == DRIFT:
-        what = f"{what} to {agreement.floating}"
+        what = f"{what} to {agreement.dtype}"
     if agreement.roundings > 1:
         what = f"{what} of {agreement.roundings} roundings"
     return case_label(case, what, batch=batch, side=agreement.side)
@@ -143,8 +143,8 @@ def _step(agreement: Agreement) -> str:
 
 def _own(agreement: Agreement) -> str:
     """Say that a limit was made of the very numbers that it limits: such a row cannot fail."""
-    own = agreement.error == agreement.yardstick > 0 and agreement.level != DRIFT
-    return f"this is the yardstick itself: plain {agreement.by} under its own name" if own else ""
+    own = agreement.error == agreement.reference_error > 0 and agreement.level != DRIFT
+    return f"this is what limits others: plain {agreement.by} under its own name" if own else ""
 
 
 def _images(agreement: Agreement) -> str:

@@ -1,4 +1,4 @@
-"""Tensors against tensors: the distance, and the limit that plain torch in the same floating type sets."""
+"""Tensors against tensors: the distance, and the limit that plain torch in the same dtype sets."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.files.arrays import not_finite
+from pytest_sdperf.core.reference_error import REFERENCE, limit, reference_error, relative
 from pytest_sdperf.core.values.outcomes import Agreement
-from pytest_sdperf.core.yardsticks import REFERENCE, limit, relative, yardstick
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 RELATIVE_L2 = "relative-l2"
 
 
-def compare(obtained: Arrays, reference: Arrays, *, plain: Arrays, level: str, floating: str) -> Agreement:
+def compare(obtained: Arrays, reference: Arrays, *, plain: Arrays, level: str, dtype: str) -> Agreement:
     """Compare outputs by name with the reference; the worst output decides.
 
     Args:
         obtained: What the engine computed.
         reference: torch in higher precision.
-        plain: torch in the engine's floating type: the yardstick.
+        plain: Plain torch in the engine's dtype.
         level: `component` or `image`.
-        floating: The engine's floating type.
+        dtype: The engine's dtype.
 
     Returns:
         The agreement of the output with the largest share of its limit.
     """
     agreements = [
-        _compare_one(name, obtained.get(name), reference[name], plain[name], level=level, floating=floating)
+        _compare_one(name, obtained.get(name), reference[name], plain[name], level=level, dtype=dtype)
         for name in reference
     ]
     return max(agreements, key=share_of_limit)
@@ -67,17 +67,17 @@ def relative_l2(obtained: Array, reference: Array) -> float:
     return relative(float(np.linalg.norm(gap)), float(np.linalg.norm(wanted)))
 
 
-def yardstick_of(plain: Sequence[Array], reference: Array, *, floating: str) -> float:
-    """Return the error of plain torch in `floating`, the largest of one rounding or several (`yardsticks`)."""
-    return yardstick(*(relative_l2(one, reference) for one in plain), floating=floating)
+def reference_error_of(plain: Sequence[Array], reference: Array, *, dtype: str) -> float:
+    """Return the error of plain torch in `dtype`, the largest of one rounding or several (`core.reference_error`)."""
+    return reference_error(*(relative_l2(one, reference) for one in plain), dtype=dtype)
 
 
 def _compare_one(
-    name: str, obtained: Array | None, reference: Array, plain: Array, *, level: str, floating: str
+    name: str, obtained: Array | None, reference: Array, plain: Array, *, level: str, dtype: str
 ) -> Agreement:
     import numpy as np
 
-    own = yardstick_of([plain], reference, floating=floating)
+    own = reference_error_of([plain], reference, dtype=dtype)
     error, culprit, details, recognised = math.inf, "", {}, ""
     if obtained is None:
         culprit = f"output {name!r} is missing"
@@ -85,7 +85,7 @@ def _compare_one(
         culprit = f"output {name!r} has shape {obtained.shape}, the reference {reference.shape}"
     elif bad := not_finite(obtained):
         culprit = f"output {name!r} holds {bad} of {np.size(obtained)} values that are not finite"
-        recognised = "overflow" if floating == "float16" and not not_finite(reference) else "NaN"
+        recognised = "overflow" if dtype == "float16" and not not_finite(reference) else "NaN"
     else:
         error = relative_l2(obtained, reference)
         gap = np.abs(obtained.astype(np.float64) - reference.astype(np.float64))
@@ -96,10 +96,10 @@ def _compare_one(
         level=level,
         metric=RELATIVE_L2,
         error=error,
-        yardstick=own,
+        reference_error=own,
         limit=limit(own),
-        floating=floating,
-        reference=REFERENCE[floating],
+        dtype=dtype,
+        reference=REFERENCE[dtype],
         culprit=culprit,
         details=details,
         name=recognised,

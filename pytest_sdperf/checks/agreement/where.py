@@ -26,7 +26,7 @@ _WHY = {
     "engine": "Its definition gives something else for what it read: the engine computes it wrong.",
     "module": "",
     "spread": "It gives what its definition gives for what it read: no single node is wrong, errors add up before it.",
-    "plain": "The reference has numbers there, which this floating type cannot hold: of what follows nothing can be "
+    "plain": "The reference has numbers there, which this dtype cannot hold: of what follows nothing can be "
     "called right, whatever the engine.",
 }
 

@@ -27,7 +27,7 @@ def _distance(agreement: Agreement) -> str:
         return _of_steps(agreement)
     if not math.isfinite(agreement.limit):
         return (
-            f"The {level} has no yardstick: plain {by} {agreement.floating} is not finite on these weights and inputs, "
+            f"The {level} cannot be judged: plain {by} {agreement.dtype} is not finite on these weights and inputs, "
             f"so nothing can be called right in this precision."
         )
     if agreement.error == math.inf:
@@ -36,12 +36,12 @@ def _distance(agreement: Agreement) -> str:
         metric, limit = agreement.metric, bound(agreement.metric, agreement.limit)
         return (
             f"The {level} has {spelled(metric, agreement.error)} against {by} {agreement.reference}; plain {by} "
-            f"{agreement.floating} has {value(metric, agreement.yardstick)}{_in(agreement)}, so {limit} passes."
+            f"{agreement.dtype} has {value(metric, agreement.reference_error)}{_in(agreement)}, so {limit} passes."
         )
     where = "" if agreement.passed else f"; the worst element is {agreement.culprit}"
     return (
         f"The {level} has a relative L2 error {agreement.error:.2e} against {by} {agreement.reference}; plain {by} "
-        f"{agreement.floating} has {agreement.yardstick:.2e}{_in(agreement)}, so at most {agreement.limit:.2e} "
+        f"{agreement.dtype} has {agreement.reference_error:.2e}{_in(agreement)}, so at most {agreement.limit:.2e} "
         f"passes{where}."
     )
 
@@ -63,7 +63,7 @@ def _of_steps(agreement: Agreement) -> str:
         )
     if not math.isfinite(agreement.limit):
         return (
-            f"From step {number} of {len(steps)} on there is no yardstick: plain {by} {agreement.floating} is not "
+            f"From step {number} of {len(steps)} on nothing can be judged: plain {by} {agreement.dtype} is not "
             f"finite there, so nothing can be called right in this precision."
         )
     if agreement.error == math.inf:
@@ -71,7 +71,7 @@ def _of_steps(agreement: Agreement) -> str:
     else:
         text = (
             f"The latents part from {by} {agreement.reference} at step {number} of {len(steps)}: relative L2 error "
-            f"{agreement.error:.2e}, and plain {by} {agreement.floating} has {agreement.yardstick:.2e} "
+            f"{agreement.error:.2e}, and plain {by} {agreement.dtype} has {agreement.reference_error:.2e} "
             f"there{_in(agreement)}, so at most {agreement.limit:.2e} passes."
         )
     return " ".join(filter(None, [text, _growth(agreement, number)]))
@@ -79,27 +79,27 @@ def _of_steps(agreement: Agreement) -> str:
 
 def _of_drift(agreement: Agreement) -> str:
     """Say at which step half precision drifts too far from single precision, and how the drift grew."""
-    steps, floating = agreement.steps, agreement.floating
+    steps, dtype = agreement.steps, agreement.dtype
     number = first_beyond(steps)
     explained = "rounding explains" if agreement.by == ROUNDING else f"plain {agreement.by} drifts by"
     widest = _in(agreement)
     if number is None:
         return (
-            f"All {len(steps)} steps in {floating} are within their limits of those in float32; nearest to it is "
-            f"{agreement.culprit} with a drift of {agreement.error:.2e}, where {explained} {agreement.yardstick:.2e}"
-            f"{widest} and at most {agreement.limit:.2e} passes."
+            f"All {len(steps)} steps in {dtype} are within their limits of those in float32; nearest to it is "
+            f"{agreement.culprit} with a drift of {agreement.error:.2e}, where {explained} "
+            f"{agreement.reference_error:.2e}{widest} and at most {agreement.limit:.2e} passes."
         )
     if not math.isfinite(agreement.limit):
         text = (
-            f"From step {number} of {len(steps)} on nothing says how far {floating} may drift: what {explained} is not "
+            f"From step {number} of {len(steps)} on nothing says how far {dtype} may drift: what {explained} is not "
             f"finite there."
         )
     elif agreement.error == math.inf:
-        text = f"In {floating} the latents are not finite from step {number} of {len(steps)} on."
+        text = f"In {dtype} the latents are not finite from step {number} of {len(steps)} on."
     else:
         text = (
-            f"In {floating} the latents drift from those in float32 beyond the limit at step {number} of {len(steps)}: "
-            f"by {agreement.error:.2e}, where {explained} {agreement.yardstick:.2e}{widest} and at most "
+            f"In {dtype} the latents drift from those in float32 beyond the limit at step {number} of {len(steps)}: "
+            f"by {agreement.error:.2e}, where {explained} {agreement.reference_error:.2e}{widest} and at most "
             f"{agreement.limit:.2e} passes."
         )
     return " ".join(filter(None, [text, _growth(agreement, number, "drift")]))

@@ -13,12 +13,12 @@ _INDENT = "  "
 
 
 def fused_lines(reports: Iterable[CaseReport], *, width: int, every: bool = False) -> Iterator[Line]:
-    """Yield a line per component and fuser, of the rung at which most can be fused.
+    """Yield a line per component and fuser, of the optimization at which most can be fused.
 
     Args:
         reports: Of the run.
         width: Columns of the terminal.
-        every: Of every rung.
+        every: Of every optimization.
     """
     texts = fused_texts(reports, every=every)
     if texts:

@@ -31,7 +31,7 @@ def judge_against_target(
     explanation: Explanation | None = None,
     allowed_by: str = "torch module",
     float32_products: Counts = MappingProxyType({}),
-    given: bool = False,
+    external: bool = False,
     every_place: str = EVERY_PLACE,
 ) -> Verdict:
     """Judge the operators of one graph.
@@ -51,7 +51,7 @@ def judge_against_target(
         explanation: Where the graph falls short of the target, and why: the first problems become details of the
             verdict.
         float32_products: Products that compute in float32 in a graph of half precision, where none was asked to.
-        given: Whether somebody else exported the graph, who may have wanted that.
+        external: Whether somebody else exported the graph, who may have wanted that.
         every_place: Where all of what is explained is to be found: a file, or what writes one.
 
     Returns:
@@ -61,9 +61,9 @@ def judge_against_target(
     """
     what = f"The {case.component} graph of {case.model} at {case.optimization}, fused by {case.fuser},"
     wide = in_float32(float32_products)
-    as_given = half_missing(seen=known is not None and bool(known.counts)) if given else None
+    as_external = half_missing(seen=known is not None and bool(known.counts)) if external else None
     if not any(target.values()):
-        return _judge_unfused(what, counts, wide, as_given=as_given)
+        return _judge_unfused(what, counts, wide, as_external=as_external)
     got = {name: counts.get(name, 0) for name in sorted(target)}
     before, older = (known.counts, known.older) if known else ({}, "")
     floor = target if known is None else _comparable(before, target)
@@ -83,15 +83,15 @@ def judge_against_target(
         also = f", and {wide}" if wide else ""
         sentence = f"{what} lost operators{by}: {_listed(lost)}{also}."
         outcome, code = Outcome.REGRESSED, "operators-lost"
-    elif wide and as_given is None:
+    elif wide and as_external is None:
         outcome, code, sentence = Outcome.FAILED, "half-precision-lost", f"{what} {wide}."
     elif short_of:
         known_so = f"as onnxruntime {older} does" if older else "as it is known to"
         known_so = "and nothing is stored to compare it" if unknown else known_so
         outcome, code = (Outcome.NEW, "below-target-unknown") if unknown else (Outcome.GAP, "below-target")
         sentence = f"{what} lacks operators that its {allowed_by} allows, {known_so}: {_listed(unknown or short_of)}."
-    elif wide and as_given is not None:
-        outcome, code, sentence = *as_given, f"{what} {wide}."
+    elif wide and as_external is not None:
+        outcome, code, sentence = *as_external, f"{what} {wide}."
     elif more and known is not None:
         than = f"onnxruntime {older} makes" if older else "known"
         sentence = f"{what} has more operators than {than}: {_listed(more)}."
@@ -144,7 +144,7 @@ def half_missing(*, seen: bool) -> tuple[Outcome, str]:
     return (Outcome.GAP, "half-precision-missing") if seen else (Outcome.NEW, "half-precision-unknown")
 
 
-def _judge_unfused(what: str, counts: Counts, wide: str, *, as_given: tuple[Outcome, str] | None) -> Verdict:
+def _judge_unfused(what: str, counts: Counts, wide: str, *, as_external: tuple[Outcome, str] | None) -> Verdict:
     """Judge a graph that has nothing to fuse: it must consist of the exporter's own operators, and of some."""
     fused = {name: nodes for name, nodes in counts.items() if nodes and not name.startswith(("::", "ai.onnx::"))}
     obtained = float(sum(fused.values()))
@@ -155,7 +155,7 @@ def _judge_unfused(what: str, counts: Counts, wide: str, *, as_given: tuple[Outc
         sentence = f"{what} must hold the exporter's operators alone, but has fused ones: {listed}."
         return Verdict(Outcome.FAILED, "unexpected-operators", sentence, METRIC, obtained, 0.0)
     if wide:
-        outcome, code = as_given or (Outcome.FAILED, "half-precision-lost")
+        outcome, code = as_external or (Outcome.FAILED, "half-precision-lost")
         return Verdict(outcome, code, f"{what} {wide}.", METRIC, 0.0, 0.0)
     return Verdict(Outcome.PASSED, "as-derived", f"{what} holds no fused operators, as it must.", METRIC, 0.0, 0.0)
 

@@ -21,9 +21,10 @@ def more_processes(
 ) -> int:
     """Return how many more processes to start before a measurement is judged again; 0 if its verdict is settled.
 
-    A slower latency ends it only beyond what this look counts as one, so that looking again and again raises no false
-    alarm; everything else ends it where more processes would hardly lead to another verdict. More memory is believed
-    when twice the first processes all took it, and as many more as it takes where some of the baseline did, too.
+    A slower latency ends it only beyond what this analysis counts as one, so that analyzing again and again raises no
+    false alarm; everything else ends it where more processes would hardly lead to another verdict. More memory is
+    believed when twice the first processes all took it, and as many more as it takes where some of the baseline did,
+    too.
 
     Args:
         measurement: What was measured until now.
@@ -31,7 +32,7 @@ def more_processes(
         policy: Says how many processes there may be.
         differences: Machine keys that differ.
     """
-    more = policy.looks.more(len(measurement.samples))
+    more = policy.analyses.more(len(measurement.samples))
     if not more or stored is None or unfit(measurement, stored, policy=policy, differences=differences):
         return 0
     verdict = judge_latency(measurement, stored, policy=policy)

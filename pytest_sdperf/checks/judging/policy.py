@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_sdperf.core.settings import FAIL_ON, Settings
-from pytest_sdperf.core.stats.looks import Looks
-from pytest_sdperf.core.stats.pairs import looks_of
+from pytest_sdperf.core.stats.interim import InterimAnalyses
+from pytest_sdperf.core.stats.pairs import analyses_of
 from pytest_sdperf.core.tolerances import Override
 from pytest_sdperf.core.units import share
 
 # How late a comparison with stored sessions spends its error rate: more processes say little about how sessions
-# differ, so early looks are there to end what is clear, and the last one keeps most.
+# differ, so early analyses are there to end what is clear, and the last one keeps most.
 LATE = 2.0
 # Name of a tolerance -> what it sets; it is one number for all kinds of memory.
 OF_TOLERANCE: Mapping[str, tuple[str, ...]] = {
@@ -49,7 +49,7 @@ class Policy:
         asked_effect: What was asked for, where that is under the measured spread and `min_effect` is wider; else 0.
         spread: What the wider one rests on, in words; empty without.
         cpu_min_effect: The same on a CPU, if that is larger.
-        confidence: One-sided confidence of either end of an interval, all looks at one measurement together.
+        confidence: One-sided confidence of either end of an interval, all interim analyses of one measurement together.
         run_error_rate: Most false alarms per run: of many cases each gets an equal part of it.
         same_error_rate: How often two sides of an A/B may be called the same that differ by the smallest effect.
         noise_limit, cpu_noise_limit: A latency interval reaching further than this from its center says nothing:
@@ -163,18 +163,18 @@ class Policy:
 
     @property
     def error_rate(self) -> float:
-        """How often an unchanged case may be called slower, and as often faster, all looks together."""
+        """How often an unchanged case may be called slower, and as often faster, all interim analyses together."""
         return min(1 - self.confidence, self.run_error_rate / max(self.cases, 1))
 
     @property
-    def looks(self) -> Looks:
+    def analyses(self) -> InterimAnalyses:
         """Numbers of processes after which a measurement is judged against stored sessions."""
-        return Looks.doubling(self.processes, self.max_processes, exponent=LATE)
+        return InterimAnalyses.doubling(self.processes, self.max_processes, exponent=LATE)
 
     @property
-    def pair_looks(self) -> Looks:
+    def pair_analyses(self) -> InterimAnalyses:
         """Numbers of pairs after which an A/B is judged."""
-        return looks_of(self.max_pairs or self.max_processes)
+        return analyses_of(self.max_pairs or self.max_processes)
 
     @property
     def widest(self) -> float:

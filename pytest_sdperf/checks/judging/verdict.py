@@ -17,7 +17,7 @@ from pytest_sdperf.checks.pipelines.judging.latency import judge_latency
 from pytest_sdperf.checks.pipelines.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.checks.pipelines.judging.memory import judge_memory
 from pytest_sdperf.checks.pipelines.judging.partitions import judge_partitions
-from pytest_sdperf.checks.pipelines.judging.what_ran import judge_what_ran
+from pytest_sdperf.checks.pipelines.judging.runtime_report import judge_runtime_report
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
@@ -39,11 +39,10 @@ def judge(
         policy: How strictly.
         differences: Machine keys in which the stored machine differs from this one (`health.differing_keys`).
 
-    Returns:
-        One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, `counts` per
-        graph, `kernels`, `partitions`, `host-waits`, `build-time`, `warm-start`, `artifact-size`, and those of
-        `what_ran`); a metric that the case cannot have (no graph, no memory reading on this CPU, nothing built in this
-        run) has none. One INVALID verdict with the metric `measurement` when nothing about it can be judged. Never
+    Returns: One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, `counts`
+        per graph, `kernels`, `partitions`, `host-waits`, `build-time`, `warm-start`, `artifact-size`, and those of
+        `runtime_report`); a metric that the case cannot have (no graph, no memory reading on this CPU, nothing built in
+        this run) has none. One INVALID verdict with the metric `measurement` when nothing about it can be judged. Never
         empty.
     """
     problem = unfit(measurement, stored, policy=policy, differences=differences)
@@ -54,7 +53,7 @@ def judge(
         verdicts.append(judge_latency(measurement, stored, policy=policy))
         if not measurement.out_of_memory:
             verdicts += [judge_memory(measurement, stored, metric, policy=policy) for metric in MEMORY_METRICS]
-            verdicts += judge_what_ran(measurement, stored, policy=policy)
+            verdicts += judge_runtime_report(measurement, stored, policy=policy)
             verdicts += [
                 gate(measurement, stored, policy=policy) for gate in (judge_build_time, judge_warm_start, judge_size)
             ]

@@ -14,15 +14,15 @@ from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.checks.locate import reproductions, rewriting
 from pytest_sdperf.checks.locate.question import Question, redrawn_runner, torch_device, torch_outputs
 from pytest_sdperf.checks.references import float32_graph
-from pytest_sdperf.checks.references.which import by_torch, floating_of
+from pytest_sdperf.checks.references.which import by_torch, dtype_of
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.labels import in_words
 from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.machine.device_choice import worker_environment
+from pytest_sdperf.core.reference_error import REFERENCE, exact_and_rough
 from pytest_sdperf.core.values import Build, Case
 from pytest_sdperf.core.values.located import Located, Spot
-from pytest_sdperf.core.yardsticks import REFERENCE, exact_and_rough
 
 _COPIES = 8  # of every inner value: in three precisions, in other orders of axes, and while one is computed
 _OF_PIXELS = ("unet", "vae_decoder", "vae_encoder")  # what becomes smaller with the picture
@@ -39,30 +39,30 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
         folder: Where files that show the fault are put.
         real_weights: Whether they may hold the weights of the case.
     """
-    runner, floating = question.runner, floating_of(question.runner)
+    runner, dtype = question.runner, dtype_of(question.runner)
     build = runner.build(runner.case.component)
-    expected = torch_outputs(question, exact_and_rough(floating), inside=True) if by_torch(runner) else {}
+    expected = torch_outputs(question, exact_and_rough(dtype), inside=True) if by_torch(runner) else {}
     located, answer, vanished, seen = Located(runner.case.component, "hidden"), {}, {}, {}
     for share in _SHARES:
         seen = _inside(question, build, share=share)
         if too_large := _too_large(Path(seen["obtained"]), runner.case):
             return dataclasses.replace(located, told=too_large)
-        references = _references(runner, floating)
-        answer = _compared(question, build, seen, references, expected, floating=floating)
+        references = _references(runner, dtype)
+        answer = _compared(question, build, seen, references, expected, dtype=dtype)
         located = Located.from_json(answer["located"])
         if located.kind == "export" and expected:
-            located, answer = _by_modules(question, build, seen, expected, floating=floating, export=located)
+            located, answer = _by_modules(question, build, seen, expected, dtype=dtype, export=located)
             references = None
         if located.kind != "vanished":
             break
         vanished = {"values": seen["values"], "share": share}
     if vanished:
-        remark = rewriting.told(question, expected, floating, **vanished)
+        remark = rewriting.told(question, expected, dtype, **vanished)
         fewer = "" if located.kind == "vanished" else "What follows was seen with fewer of them."
         located = dataclasses.replace(located, told=" ".join(filter(None, [remark, fewer, located.told])))
     files = answer["files"]
     if (located.kind == "export" or references is not None) and not (real_weights or reproductions.seeded(runner.case)):
-        files = [*_with_random_weights(question, located, seen["recipe"], floating=floating), *files]
+        files = [*_with_random_weights(question, located, seen["recipe"], dtype=dtype), *files]
     return reproductions.keep(question, located, files, folder=folder, real_weights=real_weights)
 
 
@@ -99,20 +99,20 @@ def _probe(build: Build, path: Path, *, share: int) -> Build:
     return dataclasses.replace(build, key=f"inside-{content_key(parts)}", path=path)
 
 
-def _references(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
+def _references(runner: CaseRunner, dtype: str) -> tuple[Path, Path] | None:
     """Return a float32 graph in which nothing is fused, and the same in the type that is tested; None without one."""
     if not by_torch(runner):
-        exact, plain = (float32_graph.build_of(runner, runner.case.component, one) for one in ("float32", floating))
+        exact, plain = (float32_graph.build_of(runner, runner.case.component, one) for one in ("float32", dtype))
         return exact.path, plain.path
-    return _exported(runner, floating)
+    return _exported(runner, dtype)
 
 
-def _exported(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
+def _exported(runner: CaseRunner, dtype: str) -> tuple[Path, Path] | None:
     """Return the graph that the build of a case was made of, and the same in the type that is tested; None without."""
     builder, case, component = runner.workbench.builder, runner.case, runner.case.component
-    if builder.given is not None and builder.given.folder.graph(component).floating != "float32":
+    if builder.external is not None and builder.external.folder.graph(component).dtype != "float32":
         return None
-    if builder.given is not None and case.optimization == ladder.AS_IS:
+    if builder.external is not None and case.optimization == ladder.AS_IS:
         return None  # nothing stands before it
 
     def unfused(optimization: str) -> Path:
@@ -129,22 +129,22 @@ def _exported(runner: CaseRunner, floating: str) -> tuple[Path, Path] | None:
             fused=False,
         ).path
 
-    return unfused(ladder.BASE), unfused(ladder.HALF if floating == "float16" else ladder.BASE)
+    return unfused(ladder.BASE), unfused(ladder.HALF if dtype == "float16" else ladder.BASE)
 
 
 def _with_random_weights(
-    question: Question, found: Located, recipe: Mapping[str, Any], *, floating: str
+    question: Question, found: Located, recipe: Mapping[str, Any], *, dtype: str
 ) -> list[dict[str, Any]]:
     """Return files that show a wrong graph with random weights, if there are any."""
     try:
-        return _redrawn(question, found, recipe, floating=floating)
+        return _redrawn(question, found, recipe, dtype=dtype)
     except Exception as error:  # noqa: BLE001 - whatever it is, what was found must stand
         lines = str(error).strip().splitlines()
         question.runner.workbench.say(f"looking again with random weights failed: {lines[0] if lines else error}")
         return []
 
 
-def _redrawn(question: Question, found: Located, recipe: Mapping[str, Any], *, floating: str) -> list[dict[str, Any]]:
+def _redrawn(question: Question, found: Located, recipe: Mapping[str, Any], *, dtype: str) -> list[dict[str, Any]]:
     """Return files that show a wrong graph with random weights; none where these do not lead to the same node.
 
     A fuser makes a wrong graph of an export, whatever its weights are. So the export is written again with random
@@ -154,18 +154,18 @@ def _redrawn(question: Question, found: Located, recipe: Mapping[str, Any], *, f
     exports = found.kind == "export"
     if not recipe or found.kind not in ("export", "graph"):
         return []  # nobody knows how the files would be run, or it is no fault of a graph
-    if exports and question.runner.workbench.builder.given is not None:
+    if exports and question.runner.workbench.builder.external is not None:
         return []  # nobody can export it again
     runner = redrawn_runner(question.runner, modules=exports)
     runner.workbench.say(f"looking again at the {runner.case.component} with random weights")
     again = dataclasses.replace(question, runner=runner)
-    expected = torch_outputs(again, exact_and_rough(floating), inside=True) if exports else {}
-    references = () if exports else _exported(runner, floating)
+    expected = torch_outputs(again, exact_and_rough(dtype), inside=True) if exports else {}
+    references = () if exports else _exported(runner, dtype)
     if references is None:
         return []
     build = runner.build(runner.case.component)
     seen = {"obtained": "", "recipe": recipe}
-    answer = _find(again, build, seen, expected, floating=floating, graphs=tuple(map(str, references)))
+    answer = _find(again, build, seen, expected, dtype=dtype, graphs=tuple(map(str, references)))
     spot = Located.from_json(answer["located"]).spot
     if spot is None or found.spot is None or (spot.op, spot.path) != (found.spot.op, found.spot.path):
         return []
@@ -179,12 +179,12 @@ def _compared(
     references: tuple[Path, Path] | None,
     expected: Mapping[str, Path],
     *,
-    floating: str,
+    dtype: str,
 ) -> dict[str, Any]:
     runner = question.runner
     if references is None:
         return {"located": {"component": runner.case.component, "kind": "export"}, "files": []}
-    return _find(question, build, seen, expected, floating=floating, graphs=tuple(map(str, references)))
+    return _find(question, build, seen, expected, dtype=dtype, graphs=tuple(map(str, references)))
 
 
 def _by_modules(
@@ -193,11 +193,11 @@ def _by_modules(
     seen: Mapping[str, Any],
     expected: Mapping[str, Path],
     *,
-    floating: str,
+    dtype: str,
     export: Located,
 ) -> tuple[Located, dict[str, Any]]:
     """Compare with what torch's modules give: the graph that was exported is wrong itself, or nobody has it."""
-    answer = _find(question, build, seen, expected, floating=floating, graphs=())
+    answer = _find(question, build, seen, expected, dtype=dtype, graphs=())
     located = Located.from_json(answer["located"])
     if export.spot is None or located.spot is None:
         return located, answer
@@ -218,7 +218,7 @@ def _find(
     seen: Mapping[str, Any],
     expected: Mapping[str, Path],
     *,
-    floating: str,
+    dtype: str,
     graphs: tuple[str, ...],
 ) -> dict[str, Any]:
     runner = question.runner
@@ -230,9 +230,9 @@ def _find(
         "graphs": list(graphs),
         "inputs": str(save_arrays(inputs, question.inputs)),
         "obtained": seen["obtained"],
-        "expected": outputs.get(REFERENCE[floating], ""),
-        "rough": outputs.get(floating, ""),
-        "floating": floating,
+        "expected": outputs.get(REFERENCE[dtype], ""),
+        "rough": outputs.get(dtype, ""),
+        "dtype": dtype,
         "device": torch_device(runner),
         "session": seen["recipe"],
     }

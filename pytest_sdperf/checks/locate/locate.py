@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.agreement.steps import first_beyond
 from pytest_sdperf.checks.agreement.tensors import compare
 from pytest_sdperf.checks.locate import graphs, modules
 from pytest_sdperf.checks.locate.question import Question, torch_outputs
-from pytest_sdperf.checks.references.which import by_torch, floating_of
+from pytest_sdperf.checks.references.which import by_torch, dtype_of
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.interpreter import pip
+from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values.located import Located
 from pytest_sdperf.core.values.outcomes import Agreement
-from pytest_sdperf.core.yardsticks import exact_and_rough
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +68,7 @@ def _failed(error: Exception) -> str:
 
 
 def _locate(runner: CaseRunner, found: Sequence[Agreement], *, folder: Path, real_weights: bool) -> Located:
-    if isinstance(runner, GivenPipelineRunner):
+    if isinstance(runner, ExternalPipelineRunner):
         return Located(runner.case.component, "hidden", told=_OWN_PIPELINE)
     if not runner.is_pipeline:
         return _answer(Question(runner, runner.inputs()), folder=folder, real_weights=real_weights)
@@ -113,6 +113,6 @@ def _agrees(question: Question) -> bool:
     runner = question.runner
     if not by_torch(runner):
         return False  # whoever looks inside will see
-    floating = floating_of(runner)
-    exact, plain = map(load_arrays, torch_outputs(question, exact_and_rough(floating)).values())
-    return compare(runner.run(question.inputs), exact, plain=plain, level="component", floating=floating).passed
+    dtype = dtype_of(runner)
+    exact, plain = map(load_arrays, torch_outputs(question, exact_and_rough(dtype)).values())
+    return compare(runner.run(question.inputs), exact, plain=plain, level="component", dtype=dtype).passed

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.checks.agreement.tensors import relative_l2, yardstick_of
+from pytest_sdperf.checks.agreement.tensors import reference_error_of, relative_l2
 from pytest_sdperf.checks.locate import reproductions
 from pytest_sdperf.checks.locate.question import Question, torch_outputs
 from pytest_sdperf.checks.references.derived import plain_runner
-from pytest_sdperf.checks.references.which import floating_of
+from pytest_sdperf.checks.references.which import dtype_of
 from pytest_sdperf.core.files.arrays import at_most_two_values, load_arrays
+from pytest_sdperf.core.reference_error import exact_and_rough, limit
 from pytest_sdperf.core.values.located import Located, Spot
-from pytest_sdperf.core.yardsticks import exact_and_rough, limit
 from pytest_sdperf.tracing.insides import CALL, FILE, READ, plain_not_finite
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _COMPILED = (
     "Nobody can look inside what {engine} compiled as one. The same module without it, on these inputs, is the "
-    "yardstick and right: what the compiler makes of it is to blame."
+    "limit and right: what the compiler makes of it is to blame."
 )
 _AROUND = (
     "Each of its modules gives the right thing, the outermost one too: what is wrong is made around them, by what the "
@@ -70,15 +70,15 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
         folder: Where files that show the fault are put.
         real_weights: Whether they may hold the weights of the case.
     """
-    runner, floating = question.runner, floating_of(question.runner)
+    runner, dtype = question.runner, dtype_of(question.runner)
     answer = runner.task("run", {**runner.arguments(question.inputs), "inside": True})
     found, component = FirstWrong(), runner.case.component
-    of_torch = list(torch_outputs(question, exact_and_rough(floating), inside=True).values())
+    of_torch = list(torch_outputs(question, exact_and_rough(dtype), inside=True).values())
     if (where := plain_not_finite(*of_torch)) is not None:
         return Located(component, "plain", spot=where)
     if answer["inside"]:
         exact, plain = (load_arrays(path.parent / FILE) for path in of_torch)
-        found = first_wrong(load_arrays(Path(answer["inside"])), exact, plain, floating=floating)
+        found = first_wrong(load_arrays(Path(answer["inside"])), exact, plain, dtype=dtype)
         located = found_in(found, component)
         if found.spot is None:
             return located
@@ -86,7 +86,7 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
         located = Located(component, "hidden", told=_COMPILED.format(engine=runner.case.engine))
     if not answer["recipe"]:
         return located.saying(_UNTOLD.format(engine=runner.case.engine))
-    cut = _cut(question, found.calls, answer["recipe"], floating=floating)
+    cut = _cut(question, found.calls, answer["recipe"], dtype=dtype)
     if cut["why"]:
         return located.saying(_UNCUT.format(why=cut["why"]))
     if cut["others"]:
@@ -95,7 +95,7 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
 
 
 def _cut(
-    question: Question, calls: Sequence[tuple[str, int]], recipe: Mapping[str, Any], *, floating: str
+    question: Question, calls: Sequence[tuple[str, int]], recipe: Mapping[str, Any], *, dtype: str
 ) -> dict[str, Any]:
     """Have a module cut out in a process of plain torch: the first of some that can stand by itself."""
     runner, plain = question.runner, plain_runner(question.runner)
@@ -104,7 +104,7 @@ def _cut(
         **plain.arguments(question.inputs),
         "weights": str(runner.build(component).path),
         "right_weights": str(plain.build(component).path),
-        "floating": floating,
+        "dtype": dtype,
         "modules": [list(one) for one in calls],
         "recipe": dict(recipe),
     }
@@ -118,7 +118,7 @@ def found_in(found: FirstWrong, component: str) -> Located:
     return Located(component, "module", found.spot, found.inputs, found.last, places=found.places)
 
 
-def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str) -> FirstWrong:
+def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -> FirstWrong:
     """Return the first module whose output is wrong.
 
     Where what it reads is wrong already, though no module before it gave anything wrong, the code of a module around
@@ -128,9 +128,9 @@ def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str
         obtained: What an engine's modules read and gave, in the order in which they finished (`Runner.inside`).
         exact: The same of torch in the reference type.
         plain: The same of torch in the type that is tested.
-        floating: That type.
+        dtype: That type.
     """
-    spots = dict(_spots(obtained, exact, plain, floating=floating))
+    spots = dict(_spots(obtained, exact, plain, dtype=dtype))
     given = {name: spot for name, spot in spots.items() if READ not in name}
     last, outermost = None, next((name for name in reversed(list(obtained)) if READ not in name), "")
     for name, spot in given.items():
@@ -157,14 +157,14 @@ def _call(name: str) -> tuple[str, int]:
     return path, int(number or 1)
 
 
-def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, floating: str) -> Iterator[tuple[str, Spot]]:
+def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -> Iterator[tuple[str, Spot]]:
     for name, array in obtained.items():
         if name not in exact or array.shape != exact[name].shape or not exact[name].any():
             continue
         path, _, number = name.partition(READ)
         if number and at_most_two_values(exact[name]):
             continue  # a mask: what stands for minus infinity differs with the type
-        largest = limit(yardstick_of([plain[name]], exact[name], floating=floating))
+        largest = limit(reference_error_of([plain[name]], exact[name], dtype=dtype))
         if not math.isfinite(largest):
             continue  # plain torch is not finite there: it says nothing about others
         value, error = f"input {number}" if number else "", relative_l2(array, exact[name])

@@ -38,10 +38,10 @@ class Question:
     call: str = ""
 
 
-def torch_outputs(question: Question, floatings: Sequence[str], *, inside: bool = False) -> dict[str, Path]:
-    """Return floating type -> npz file with what plain torch gives; if asked for, `inside.npz` is beside it."""
-    found = plain_torch.run(plain_runner(question.runner), floatings, question.inputs, inside=inside)
-    return {name: Path(found[name]) for name in floatings}
+def torch_outputs(question: Question, dtypes: Sequence[str], *, inside: bool = False) -> dict[str, Path]:
+    """Return dtype -> npz file with what plain torch gives; if asked for, `inside.npz` is beside it."""
+    found = plain_torch.run(plain_runner(question.runner), dtypes, question.inputs, inside=inside)
+    return {name: Path(found[name]) for name in dtypes}
 
 
 def torch_device(runner: CaseRunner) -> str:
@@ -56,13 +56,13 @@ def redrawn_runner(runner: CaseRunner, *, modules: bool) -> CaseRunner:
         runner: The case.
         modules: Whether those of the torch modules are drawn, and graphs are exported again; else those of the graphs.
     """
-    bench, given = runner.workbench, runner.workbench.builder.given
+    bench, external = runner.workbench, runner.workbench.builder.external
     plain, planted = (
         (RedrawnBuilder, PlantedRedrawnBuilder) if modules else (RedrawnGraphBuilder, PlantedRedrawnGraphBuilder)
     )
 
     def builder(kind: Callable[..., Builder]) -> Builder:
-        folder = given.folder if given else None
+        folder = external.folder if external else None
         return kind(bench.catalog, bench.settings, bench.cache, say=bench.say, folder=folder)
 
     other = dataclasses.replace(

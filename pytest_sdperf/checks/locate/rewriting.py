@@ -12,9 +12,9 @@ from pytest_sdperf.checks.agreement.tensors import compare
 from pytest_sdperf.checks.locate.question import Question
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values.outcomes import Agreement
-from pytest_sdperf.core.yardsticks import exact_and_rough
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,23 +26,23 @@ _AGAIN = 3  # processes that are asked once more, as they are
 _LESS = 0.5  # of an error: what is left of it where what made it is switched off
 
 
-def told(question: Question, expected: Mapping[str, Path], floating: str, *, values: int, share: int) -> str:
+def told(question: Question, expected: Mapping[str, Path], dtype: str, *, values: int, share: int) -> str:
     """Say who is to blame for what an engine gives, where it is right while its inner values are read.
 
     Args:
         question: What was looked into.
-        expected: Floating type -> npz file with what torch gives; empty where a graph is the reference.
-        floating: The type that is tested.
+        expected: Dtype -> npz file with what torch gives; empty where a graph is the reference.
+        dtype: The type that is tested.
         values: How many inner values were outputs.
         share: Every how many of them was one.
     """
     which = f"its {values}" if share == 1 else f"{values} of its"
     seen = f"With {which} inner values as outputs the graph computes the right thing"
-    exact, rough = _wanted(question, expected, floating)
+    exact, rough = _wanted(question, expected, dtype)
 
     def compared(runner: CaseRunner) -> Agreement:
         found = runner.run(question.inputs)
-        return compare(found, exact, plain=rough, level="component", floating=floating)
+        return compare(found, exact, plain=rough, level="component", dtype=dtype)
 
     again = [compared(question.runner) for _ in range(_AGAIN)]
     if right := sum(one.passed for one in again):
@@ -56,10 +56,10 @@ def told(question: Question, expected: Mapping[str, Path], floating: str, *, val
     return of_rewriting(seen, label, compared(_without(question.runner)), again[0])
 
 
-def _wanted(question: Question, expected: Mapping[str, Path], floating: str) -> tuple[Arrays, Arrays]:
+def _wanted(question: Question, expected: Mapping[str, Path], dtype: str) -> tuple[Arrays, Arrays]:
     if not expected:
-        return float32_graph.answers_to(question.runner, floating, question.inputs)
-    exact, rough = (load_arrays(expected[name]) for name in exact_and_rough(floating))
+        return float32_graph.answers_to(question.runner, dtype, question.inputs)
+    exact, rough = (load_arrays(expected[name]) for name in exact_and_rough(dtype))
     return exact, rough
 
 

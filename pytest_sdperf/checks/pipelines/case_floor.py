@@ -28,14 +28,14 @@ def with_floor(measurement: Measurement, runner: CaseRunner) -> Measurement:
         return measurement
     selection = runner.workbench.settings.selection
     if not selection.has_module:
-        what = "a pipeline of your own" if selection.pipeline else "graphs that were given"
+        what = "a pipeline of your own" if selection.pipeline else "external graphs"
         return _unknown(measurement, f"operations are counted on torch modules, and none stands for {what}")
     try:
         floor = _floor(measurement, runner)
     except SdperfError as error:
         return _unknown(measurement, f"counting the operations failed ({str(error).rstrip('.')})")
     if floor is None:
-        why = "neither a data sheet nor a calibration tells what this device does at most in this floating type"
+        why = "neither a data sheet nor a calibration tells what this device does at most in this dtype"
         return _unknown(measurement, why)
     return dataclasses.replace(measurement, floor=floor)
 
@@ -47,7 +47,7 @@ def _unknown(measurement: Measurement, why: str) -> Measurement:
 def _floor(measurement: Measurement, runner: CaseRunner) -> Floor | None:
     workbench, count, builds = runner.workbench, runner.workbench.builder.work.of, runner.builds()
     parts = [
-        Part(count(runner.case.model, name, runner.case.workload), calls, builds[name].floating)
+        Part(count(runner.case.model, name, runner.case.workload), calls, builds[name].dtype)
         for name, calls in _calls(measurement, runner)
     ]
     return device_floor(parts, workbench.device, measurement.calibration)

@@ -7,7 +7,7 @@ import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.images.strips import Pair, save
 from pytest_sdperf.checks.precision.drift import drift_of_engine, drift_of_torch
@@ -46,32 +46,32 @@ class Drift:
     single: Arrays
 
 
-def not_applicable(runner: CaseRunner, floating: str) -> str:
+def not_applicable(runner: CaseRunner, dtype: str) -> str:
     """Say why the drift of a case cannot be told; empty where it can.
 
     Args:
         runner: The case.
-        floating: Half precision in which torch itself is looked at; empty for the engine of the case.
+        dtype: Half precision in which torch itself is looked at; empty for the engine of the case.
     """
     if not runner.is_pipeline:
         return "not applicable: only a whole request has denoising steps; name the component pipeline"
-    if isinstance(runner, GivenPipelineRunner):
-        return "not applicable: a pipeline of your own runs in one floating type, the one that your code gives it"
-    if runner.case.optimization == AS_IS and not floating:
-        return "not applicable: graphs that are taken as they are have one floating type"
+    if isinstance(runner, ExternalPipelineRunner):
+        return "not applicable: a pipeline of your own runs in one dtype, the one that your code gives it"
+    if runner.case.optimization == AS_IS and not dtype:
+        return "not applicable: graphs that are taken as they are have one dtype"
     if not by_torch(runner):
         return (
-            "not applicable: there are no torch weights that could be run in both floating types; type "
+            "not applicable: there are no torch weights that could be run in both dtypes; type "
             "--sdperf-weights=FOLDER with those that the graphs were exported from"
         )
-    if not floating and runner.floating not in HALVES:
-        return f"not applicable: {runner.floating} is what half precision is compared with"
+    if not dtype and runner.dtype not in HALVES:
+        return f"not applicable: {runner.dtype} is what half precision is compared with"
     return ""
 
 
-def floatings_of(runner: CaseRunner) -> tuple[str, ...]:
-    """Return the floating types in which torch runs for the drift of a case."""
-    return ("float32", runner.floating) if runner.floating in HALVES else ("float64", "float32", *HALVES)
+def dtypes_of(runner: CaseRunner) -> tuple[str, ...]:
+    """Return the dtypes in which torch runs for the drift of a case."""
+    return ("float32", runner.dtype) if runner.dtype in HALVES else ("float64", "float32", *HALVES)
 
 
 def draw(drift: Drift, runner: CaseRunner, folder: Path) -> list[Path]:
@@ -87,7 +87,7 @@ def draw(drift: Drift, runner: CaseRunner, folder: Path) -> list[Path]:
     Raises:
         SdperfError: The latents could not be decoded.
     """
-    names = ("float32", drift.agreement.floating)
+    names = ("float32", drift.agreement.dtype)
     folder.mkdir(parents=True, exist_ok=True)
     latents = dict(zip(names, (drift.single[LATENTS], drift.half[LATENTS]), strict=True))
     kept, plain = save_arrays(folder / "latents.npz", latents), plain_runner(runner)
@@ -103,11 +103,11 @@ def single_of(case: Case) -> Case:
     return dataclasses.replace(case, optimization=SINGLE, fp32_ops="")
 
 
-def torch_drift(runner: CaseRunner, floating: str) -> Drift:
+def torch_drift(runner: CaseRunner, dtype: str) -> Drift:
     """Return how far torch drifts in half precision. Raises as `of_case.references` does."""
-    wanted = references(runner, floatings_of(runner))
-    half, single = wanted[floating], wanted["float32"]
-    return Drift(drift_of_torch(half, single, exact=wanted["float64"], floating=floating), half, single)
+    wanted = references(runner, dtypes_of(runner))
+    half, single = wanted[dtype], wanted["float32"]
+    return Drift(drift_of_torch(half, single, exact=wanted["float64"], dtype=dtype), half, single)
 
 
 def engine_drift(runner: CaseRunner, single_runner: CaseRunner) -> Drift:
@@ -120,13 +120,13 @@ def engine_drift(runner: CaseRunner, single_runner: CaseRunner) -> Drift:
     Raises:
         SdperfError: It, or torch, could not run.
     """
-    floating = runner.floating
-    wanted = references(runner, floatings_of(runner))
+    dtype = runner.dtype
+    wanted = references(runner, dtypes_of(runner))
     half, single = runner.outputs(), single_runner.outputs()
 
     def compare_with(plain: Arrays) -> tuple[Agreement, ...]:
-        return (drift_of_engine(half, single, plain=(plain, wanted["float32"]), floating=floating),)
+        return (drift_of_engine(half, single, plain=(plain, wanted["float32"]), dtype=dtype),)
 
-    others = functools.partial(other_roundings, runner, floating)
-    (found,) = judged_by_several(compare_with(wanted[floating]), others, compare_with)
+    others = functools.partial(other_roundings, runner, dtype)
+    (found,) = judged_by_several(compare_with(wanted[dtype]), others, compare_with)
     return Drift(found, half, single)

@@ -5,7 +5,7 @@ is, the error of plain torch is not a size but a draw: with its initial latents 
 times farther from the reference, or five times nearer. A limit that plain torch itself would miss says nothing.
 
 So a request that is beyond the limit is judged by the largest error of several roundings. In each of them the initial
-latents are moved by less than the floating type can tell, and everything else is the same.
+latents are moved by less than the dtype can tell, and everything else is the same.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def _widest(one: Agreement, others: Sequence[Agreement]) -> Agreement:
     if one.steps:
         groups = zip(one.steps, *(other.steps for other in others), strict=True)
         steps = [_widest_step(group) for group in groups]
-        chosen = agreement_of(steps, floating=one.floating, level=one.level)
+        chosen = agreement_of(steps, dtype=one.dtype, level=one.level)
     else:
         chosen = max((one, *others), key=lambda agreement: agreement.limit)
     widest = dataclasses.replace(
         one,
         error=chosen.error,
-        yardstick=chosen.yardstick,
+        reference_error=chosen.reference_error,
         limit=chosen.limit,
         culprit=chosen.culprit,
         steps=chosen.steps,
@@ -71,4 +71,4 @@ def _widest(one: Agreement, others: Sequence[Agreement]) -> Agreement:
 
 def _widest_step(group: Sequence[Step]) -> Step:
     widest = max(group, key=lambda step: step.limit)
-    return Step(group[0].error, widest.yardstick, widest.limit)
+    return Step(group[0].error, widest.reference_error, widest.limit)

@@ -1,8 +1,8 @@
-"""What given graphs are compared with where no torch module stands for them: a float32 export of the same pipeline.
+"""What external graphs are compared with where no torch module stands for them: a float32 export of the same pipeline.
 
-The reference is that export in ONNX Runtime, every optimization off. The yardstick is the error of the same export in
-the build's own floating type: converted to float16, nothing fused; for float32, with every optimization on, which
-computes the same in another order. What that moves beyond the rounding of float32 is no yardstick (`as_rounding`).
+The reference is that export in ONNX Runtime, every optimization off. The reference error is that of the same export in
+the build's own dtype: converted to float16, nothing fused; for float32, with every optimization on, which
+computes the same in another order. What that moves beyond the rounding of float32 does not count (`as_rounding`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pytest_sdperf.checks.references.stored import Stored
 from pytest_sdperf.core.components import IMAGE, LATENTS
 from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.reference_error import MOST_ROUNDING
 from pytest_sdperf.core.values import Build, to_json
-from pytest_sdperf.core.yardsticks import MOST_ROUNDING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,32 +35,32 @@ BY = "onnxruntime"
 REFERENCE = "float32"
 
 
-def outputs(runner: CaseRunner, floating: str, *, rounding: int = 0) -> tuple[Arrays, Arrays, str]:
-    """Return the outputs of the reference and of the yardstick; from the cache if they are there.
+def outputs(runner: CaseRunner, dtype: str, *, rounding: int = 0) -> tuple[Arrays, Arrays, str]:
+    """Return the outputs of the reference and of the plain run; from the cache if they are there.
 
     Args:
-        runner: A case of a given graph.
-        floating: In which it is compared: `float32` or `float16`.
-        rounding: Number of a rounding of the initial latents of a request, in the yardstick (`values.roundings`).
+        runner: A case of an external graph.
+        dtype: In which it is compared: `float32` or `float16`.
+        rounding: Number of a rounding of the initial latents of a request, in the plain run (`values.roundings`).
 
     Returns:
-        Both, and what is to be said of the yardstick where the limit is beyond it, as a sentence; mostly empty.
+        Both, and what is to be said of the reference error where the limit is beyond it, as a sentence; mostly empty.
 
     Raises:
         NoReferenceError: There is no reference either.
         SdperfError: The reference could not be built or run.
     """
     check_reference(runner)
-    exact, own = _outputs(runner, REFERENCE, {}, optimizations="off"), _own_floatings(runner)
-    if floating != REFERENCE:
-        return exact, _outputs(runner, floating, own, optimizations="off", rounding=rounding), ""
+    exact, own = _outputs(runner, REFERENCE, {}, optimizations="off"), _own_dtypes(runner)
+    if dtype != REFERENCE:
+        return exact, _outputs(runner, dtype, own, optimizations="off", rounding=rounding), ""
     # The build is mostly run with the same optimizations: what is wrong with these must not excuse itself.
-    rough = _outputs(runner, floating, own, optimizations="all", rounding=rounding)
+    rough = _outputs(runner, dtype, own, optimizations="all", rounding=rounding)
     return exact, *as_rounding(rough, exact, names=(LATENTS, IMAGE) if runner.is_pipeline else tuple(exact))
 
 
 def check_reference(runner: CaseRunner) -> None:
-    """Check that there is an export to compare a given graph with.
+    """Check that there is an export to compare an external graph with.
 
     Raises:
         NoReferenceError: There is none.
@@ -74,50 +74,50 @@ def check_reference(runner: CaseRunner) -> None:
 
 
 def answers(
-    runner: CaseRunner, floating: str, calls: Sequence[Call], *, numbers: Sequence[int]
+    runner: CaseRunner, dtype: str, calls: Sequence[Call], *, numbers: Sequence[int]
 ) -> tuple[Sequence[Arrays], list[Sequence[Arrays]]]:
-    """Return what the reference answers to calls, and what the yardstick does; from the cache if it is there.
+    """Return what the reference answers to calls, and what the plain run does; from the cache if it is there.
 
     Args:
-        runner: A case of a given graph.
-        floating: As for `outputs`.
+        runner: A case of an external graph.
+        dtype: As for `outputs`.
         calls: What is asked, one after the other.
-        numbers: Of the roundings of the initial latents in the yardstick, which answers in each of them.
+        numbers: Of the roundings of the initial latents in the plain run, which answers in each of them.
 
     Raises:
         NoReferenceError: There is no reference.
         SdperfError: It could not be built or run.
     """
     check_reference(runner)
-    own = _own_floatings(runner)
+    own = _own_dtypes(runner)
 
-    def answer(floating: str, own: Mapping[str, str], optimizations: str, rounding: int = 0) -> Sequence[Arrays]:
-        found = _outputs(runner, floating, own, optimizations=optimizations, rounding=rounding, calls=calls)
+    def answer(dtype: str, own: Mapping[str, str], optimizations: str, rounding: int = 0) -> Sequence[Arrays]:
+        found = _outputs(runner, dtype, own, optimizations=optimizations, rounding=rounding, calls=calls)
         return by_call(found, len(calls))
 
     exact = answer(REFERENCE, {}, "off")
-    if floating != REFERENCE:
-        return exact, [answer(floating, own, "off", number) for number in numbers]
-    rough = [answer(floating, own, "all", number) for number in numbers]
+    if dtype != REFERENCE:
+        return exact, [answer(dtype, own, "off", number) for number in numbers]
+    rough = [answer(dtype, own, "all", number) for number in numbers]
     return exact, [
         [as_rounding(one, other, names=tuple(other))[0] for one, other in zip(answered, exact, strict=True)]
         for answered in rough
     ]
 
 
-def _own_floatings(runner: CaseRunner) -> dict[str, str]:
-    """Return the floating type of each component: one may be wider than the others, and as it is has its own."""
-    given = runner.workbench.builder.given
-    assert given is not None
-    return {name: given.floating(runner.model, name, runner.case.optimization) for name in runner.components}
+def _own_dtypes(runner: CaseRunner) -> dict[str, str]:
+    """Return the dtype of each component: one may be wider than the others, and as it is has its own."""
+    external = runner.workbench.builder.external
+    assert external is not None
+    return {name: external.dtype(runner.model, name, runner.case.optimization) for name in runner.components}
 
 
-def answers_to(runner: CaseRunner, floating: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
-    """Return what the reference and the yardstick of a component give for other inputs; computed now.
+def answers_to(runner: CaseRunner, dtype: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
+    """Return what the reference and the plain run of a component give for other inputs; computed now.
 
     Args:
-        runner: A component of a given graph.
-        floating: As of `outputs`.
+        runner: A component of an external graph.
+        dtype: As of `outputs`.
         inputs: By name.
     """
 
@@ -127,20 +127,20 @@ def answers_to(runner: CaseRunner, floating: str, inputs: Arrays) -> tuple[Array
         return load_arrays(Path(plain.task("run", plain.arguments(inputs, builds=builds))["outputs"]))
 
     exact = answer(REFERENCE, "off")
-    if floating != REFERENCE:
-        return exact, answer(floating, "off")
-    return exact, as_rounding(answer(floating, "all"), exact, names=tuple(exact))[0]
+    if dtype != REFERENCE:
+        return exact, answer(dtype, "off")
+    return exact, as_rounding(answer(dtype, "all"), exact, names=tuple(exact))[0]
 
 
-def build_of(runner: CaseRunner, component: str, floating: str) -> Build:
-    """Return a component of the export in a floating type, nothing fused."""
+def build_of(runner: CaseRunner, component: str, dtype: str) -> Build:
+    """Return a component of the export in a dtype, nothing fused."""
     reference = runner.workbench.builder.reference
     assert reference is not None
-    return reference.unfused(runner.model, component, runner.case.workload, floating=floating)
+    return reference.unfused(runner.model, component, runner.case.workload, dtype=dtype)
 
 
 def as_rounding(rough: Arrays, exact: Arrays, *, names: Sequence[str]) -> tuple[Arrays, str]:
-    """Return a float32 yardstick with no larger errors than rounding can have, and what is to be said of it.
+    """Return a float32 plain run with no larger errors than rounding can have, and what is to be said of it.
 
     Args:
         rough: Outputs of the float32 graph with every optimization on.
@@ -178,7 +178,7 @@ def _moved(one: Array, other: Array, distance: float) -> Array:
 
 def _outputs(
     runner: CaseRunner,
-    floating: str,
+    dtype: str,
     own: Mapping[str, str],
     *,
     optimizations: str,
@@ -187,20 +187,20 @@ def _outputs(
 ) -> Arrays:
     """Return what the export puts out for the inputs of the case, or for those of calls (`NUMBER.OUTPUT`)."""
     plain = graph_runner(runner, optimizations=optimizations)
-    builds = {name: build_of(runner, name, own.get(name, floating)) for name in runner.components}
+    builds = {name: build_of(runner, name, own.get(name, dtype)) for name in runner.components}
 
     def compute(names: Sequence[str]) -> dict[str, Any]:
         case = plain.case
-        runner.workbench.say(f"computing the {floating} reference of {case.model} {case.component} from its graph")
+        runner.workbench.say(f"computing the {dtype} reference of {case.model} {case.component} from its graph")
         arguments = call_arguments(plain, calls, builds=builds) if calls else plain.arguments(builds=builds)
         if runner.is_pipeline:
-            arguments |= {"floating": floating, "rounding": rounding}
+            arguments |= {"dtype": dtype, "rounding": rounding}
         return {name: plain.task("run", arguments, module="replay" if calls else "")["outputs"] for name in names}
 
     asked = {"calls": [to_json(call) for call in calls]} if calls else {}
     stored = Stored.of(
         plain,
-        {floating: {"floating": floating, "rounding": rounding, **asked}},
+        {dtype: {"dtype": dtype, "rounding": rounding, **asked}},
         compute,
         code=(
             f"pytest_sdperf.tasks.{'replay' if calls else 'reference'}",
@@ -209,4 +209,4 @@ def _outputs(
         libraries=("onnxruntime", *TORCH),
         builds=builds,
     )
-    return stored.read()[floating]
+    return stored.read()[dtype]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.given import Given
-from pytest_sdperf.builds.given_graph import GivenGraph
+from pytest_sdperf.builds.external import ExternalGraphs
+from pytest_sdperf.builds.external_graph import ExternalGraph
 from pytest_sdperf.fusing.graph_kinds import drawing
 
 
@@ -18,9 +18,9 @@ def why_random(runner: CaseRunner, *, reference: bool = True) -> str:
         reference: Whether with a reference, which may be a graph as well.
     """
     builder = runner.workbench.builder
-    sides = [("", builder.given)] + ([("reference of the ", builder.reference)] if reference else [])
-    for what, given in sides:
-        for component, graph in _graphs(runner, given):
+    sides = [("", builder.external)] + ([("reference of the ", builder.reference)] if reference else [])
+    for what, external in sides:
+        for component, graph in _graphs(runner, external):
             if said := drawing(graph.counts):
                 return (
                     f"the {what}{component} draws random numbers ({said}): every process begins them alike and every "
@@ -32,19 +32,19 @@ def why_random(runner: CaseRunner, *, reference: bool = True) -> str:
 
 def told_of_quantized(runner: CaseRunner) -> str:
     """Return what is to be known of the limit of graphs of quantized numbers, as a sentence; mostly empty."""
-    for component, graph in _graphs(runner, runner.workbench.builder.given):
+    for component, graph in _graphs(runner, runner.workbench.builder.external):
         if graph.quantized:
             return (
                 f"The {component} is quantized ({graph.quantized}). Numbers of so few bits are farther from the "
-                f"reference than {runner.floating}, whose limit this is: what a quantizer costs is no fault of the "
+                f"reference than {runner.dtype}, whose limit this is: what a quantizer costs is no fault of the "
                 f"engine."
             )
     return ""
 
 
-def _graphs(runner: CaseRunner, given: Given | None) -> Iterator[tuple[str, GivenGraph]]:
+def _graphs(runner: CaseRunner, external: ExternalGraphs | None) -> Iterator[tuple[str, ExternalGraph]]:
     """Yield the components of a case that a folder holds, if its engine runs graphs."""
-    if given is not None and runner.engine.consumes == "onnx":
+    if external is not None and runner.engine.consumes == "onnx":
         for name in runner.components:
-            if name in given.folder.components:
-                yield name, given.folder.graph(name)
+            if name in external.folder.components:
+                yield name, external.folder.graph(name)

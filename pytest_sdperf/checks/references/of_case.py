@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.calls import Call, by_call
-from pytest_sdperf.builds.execution.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references import float32_graph, plain_pipeline, plain_torch
 from pytest_sdperf.checks.references.kinds import why_random
 from pytest_sdperf.checks.references.stored import Stored
-from pytest_sdperf.checks.references.which import by_torch, floating_of
+from pytest_sdperf.checks.references.which import by_torch, dtype_of
 from pytest_sdperf.core.errors import BuildError, NoReferenceError, SdperfError, WorkerError
+from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.values import roundings
-from pytest_sdperf.core.yardsticks import exact_and_rough
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,15 +31,15 @@ class Reference:
     """What the outputs of a case are compared with.
 
     Attributes:
-        floating: Floating type that is tested.
+        dtype: Dtype that is tested.
         exact: Outputs of the reference.
-        rough: Outputs in the floating type that is tested: the yardstick.
+        rough: Outputs in the dtype that is tested: the plain run.
         by: What computed both.
-        reference: Floating type of the reference.
-        remark: What is to be known of the yardstick where the limit is beyond it, as a sentence; mostly empty.
+        reference: Dtype of the reference.
+        remark: What is to be known of the reference error where the limit is beyond it, as a sentence; mostly empty.
     """
 
-    floating: str
+    dtype: str
     exact: Arrays
     rough: Arrays
     by: str
@@ -54,13 +54,13 @@ def reference_of(runner: CaseRunner) -> Reference:
         NoReferenceError: There is nothing.
         SdperfError: It could not be computed.
     """
-    floating = floating_of(runner)
+    dtype = dtype_of(runner)
     if why := why_random(runner):
         raise NoReferenceError(why)
     if not by_torch(runner):
-        exact, rough, remark = float32_graph.outputs(runner, floating)
-        return Reference(floating, exact, rough, float32_graph.BY, float32_graph.REFERENCE, remark)
-    higher, _ = both = exact_and_rough(floating)
+        exact, rough, remark = float32_graph.outputs(runner, dtype)
+        return Reference(dtype, exact, rough, float32_graph.BY, float32_graph.REFERENCE, remark)
+    higher, _ = both = exact_and_rough(dtype)
     try:
         found = references(runner, both)
     except NoReferenceError:
@@ -70,60 +70,60 @@ def reference_of(runner: CaseRunner) -> Reference:
         if isinstance(error, WorkerError):
             raise WorkerError(text, reason=error.reason, tail=error.tail) from error
         raise BuildError(text) from error
-    return Reference(floating, found[higher], found[floating], "torch", higher)
+    return Reference(dtype, found[higher], found[dtype], "torch", higher)
 
 
-def other_roundings(runner: CaseRunner, floating: str) -> list[Arrays]:
-    """Return what the yardstick of a request computes when its initial latents are rounded otherwise.
+def other_roundings(runner: CaseRunner, dtype: str) -> list[Arrays]:
+    """Return what the plain run of a request computes when its initial latents are rounded otherwise.
 
     Raises:
         SdperfError: It could not run.
     """
     if by_torch(runner):
-        return list(references(runner, roundings.labels(floating)).values())
+        return list(references(runner, roundings.labels(dtype)).values())
     numbers = range(1, roundings.OTHERS + 1)
-    return [float32_graph.outputs(runner, floating, rounding=number)[1] for number in numbers]
+    return [float32_graph.outputs(runner, dtype, rounding=number)[1] for number in numbers]
 
 
-def references(runner: CaseRunner, floatings: Sequence[str]) -> dict[str, Arrays]:
-    """Return what torch computes for the same weights and inputs, by floating type.
+def references(runner: CaseRunner, dtypes: Sequence[str]) -> dict[str, Arrays]:
+    """Return what torch computes for the same weights and inputs, by dtype.
 
-    A floating type may carry the number of a rounding (`roundings.labels`).
+    A dtype may carry the number of a rounding (`roundings.labels`).
     """
-    return _outputs(runner, floatings).read()
+    return _outputs(runner, dtypes).read()
 
 
-def missing_references(runner: CaseRunner, floatings: Sequence[str]) -> tuple[str, ...]:
-    """Return the floating types in which torch has yet to compute a reference; none where it computes none."""
-    return _outputs(runner, floatings).missing() if by_torch(runner) else ()
+def missing_references(runner: CaseRunner, dtypes: Sequence[str]) -> tuple[str, ...]:
+    """Return the dtypes in which torch has yet to compute a reference; none where it computes none."""
+    return _outputs(runner, dtypes).missing() if by_torch(runner) else ()
 
 
-def _outputs(runner: CaseRunner, floatings: Sequence[str]) -> Stored:
-    if isinstance(runner, GivenPipelineRunner):
-        return plain_pipeline.outputs(runner, floatings)
-    return plain_torch.outputs(runner, floatings)
+def _outputs(runner: CaseRunner, dtypes: Sequence[str]) -> Stored:
+    if isinstance(runner, ExternalPipelineRunner):
+        return plain_pipeline.outputs(runner, dtypes)
+    return plain_torch.outputs(runner, dtypes)
 
 
 def answers(
-    runner: CaseRunner, groups: Sequence[Sequence[Call]], floatings: Sequence[str]
+    runner: CaseRunner, groups: Sequence[Sequence[Call]], dtypes: Sequence[str]
 ) -> list[dict[str, Sequence[Arrays]]]:
-    """Return what torch answers to groups of calls: of each group, by floating type, the outputs of each call.
+    """Return what torch answers to groups of calls: of each group, by dtype, the outputs of each call.
 
     Args:
         runner: Of the case whose weights are taken.
         groups: Calls that belong together.
-        floatings: Floating types in which torch answers, each with the number of a rounding where it has one.
+        dtypes: Dtypes in which torch answers, each with the number of a rounding where it has one.
 
     Raises:
         SdperfError: Torch could not run.
     """
-    asked = {f"{number}-{floating}": (group, floating) for number, group in enumerate(groups) for floating in floatings}
-    if isinstance(runner, GivenPipelineRunner):
+    asked = {f"{number}-{dtype}": (group, dtype) for number, group in enumerate(groups) for dtype in dtypes}
+    if isinstance(runner, ExternalPipelineRunner):
         stored = plain_pipeline.answers(runner, asked)
     else:
         stored = plain_torch.answers(runner, asked)
     found = stored.read()
     return [
-        {floating: by_call(found[f"{number}-{floating}"], len(group)) for floating in floatings}
+        {dtype: by_call(found[f"{number}-{dtype}"], len(group)) for dtype in dtypes}
         for number, group in enumerate(groups)
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.execution.calls import Call, call_arguments
-from pytest_sdperf.builds.execution.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.fingerprint import source_hash
 from pytest_sdperf.checks.references.stored import Stored
 from pytest_sdperf.core.values.roundings import in_words, parse
@@ -16,22 +16,22 @@ from pytest_sdperf.core.values.roundings import in_words, parse
 _CODE = ("pytest_sdperf.tasks.plain_pipeline",)
 
 
-def outputs(runner: GivenPipelineRunner, floatings: Sequence[str]) -> Stored:
-    """Return what a request gives, by floating type."""
-    parts = {floating: _parts(runner, floating) for floating in floatings}
+def outputs(runner: ExternalPipelineRunner, dtypes: Sequence[str]) -> Stored:
+    """Return what a request gives, by dtype."""
+    parts = {dtype: _parts(runner, dtype) for dtype in dtypes}
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
         runner.workbench.say(f"computing references of {runner.case.model}: {in_words(missing)}")
-        return _run(runner, "run", {"floatings": {floating: parts[floating]["floatings"] for floating in missing}})
+        return _run(runner, "run", {"dtypes": {dtype: parts[dtype]["dtypes"] for dtype in missing}})
 
     return Stored.of(runner, parts, compute, code=_CODE)
 
 
-def answers(runner: GivenPipelineRunner, asked: Mapping[str, tuple[Sequence[Call], str]]) -> Stored:
-    """Return the answers to calls, by the name under which calls and a floating type are asked."""
+def answers(runner: ExternalPipelineRunner, asked: Mapping[str, tuple[Sequence[Call], str]]) -> Stored:
+    """Return the answers to calls, by the name under which calls and a dtype are asked."""
     jobs = {
-        name: {**_parts(runner, floating), "calls": call_arguments(runner, group)["calls"]}
-        for name, (group, floating) in asked.items()
+        name: {**_parts(runner, dtype), "calls": call_arguments(runner, group)["calls"]}
+        for name, (group, dtype) in asked.items()
     }
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
@@ -41,18 +41,18 @@ def answers(runner: GivenPipelineRunner, asked: Mapping[str, tuple[Sequence[Call
     return Stored.of(runner, jobs, compute, code=_CODE)
 
 
-def _parts(runner: GivenPipelineRunner, label: str) -> dict[str, Any]:
-    """Return the floating type of every part, in the pipeline's own that which each has there, and the rounding."""
-    own, (floating, rounding) = dict(runner.description.floating), parse(label)
-    return {"floatings": own if floating == runner.floating else dict.fromkeys(own, floating), "rounding": rounding}
+def _parts(runner: ExternalPipelineRunner, label: str) -> dict[str, Any]:
+    """Return the dtype of every part, in the pipeline's own that which each has there, and the rounding."""
+    own, (dtype, rounding) = dict(runner.description.dtype), parse(label)
+    return {"dtypes": own if dtype == runner.dtype else dict.fromkeys(own, dtype), "rounding": rounding}
 
 
-def _run(runner: GivenPipelineRunner, function: str, told: Mapping[str, Any]) -> dict[str, Any]:
+def _run(runner: ExternalPipelineRunner, function: str, told: Mapping[str, Any]) -> dict[str, Any]:
     plain = {"folder": str(_folder(runner)), "watermark": runner.description.watermark}
     return runner.task(function, {**runner.arguments(), **plain, **told}, module="plain_pipeline")
 
 
-def _folder(runner: GivenPipelineRunner) -> Path:
+def _folder(runner: ExternalPipelineRunner) -> Path:
     """Return the pipeline's weights and settings as a folder that diffusers reads."""
     parts = {"identity": runner.description.identity, "code": source_hash("pytest_sdperf.tasks._plain_twin")}
 

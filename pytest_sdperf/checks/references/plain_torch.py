@@ -22,8 +22,8 @@ _IMAGES = "images"
 _TORCH = "pytest_sdperf.engines.torch_eager"
 
 
-def outputs(runner: CaseRunner, floatings: Sequence[str]) -> Stored:
-    """Return what the case itself puts out, by floating type."""
+def outputs(runner: CaseRunner, dtypes: Sequence[str]) -> Stored:
+    """Return what the case itself puts out, by dtype."""
     plain, case = plain_runner(runner), runner.case
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
@@ -32,44 +32,41 @@ def outputs(runner: CaseRunner, floatings: Sequence[str]) -> Stored:
 
     return Stored.of(
         plain,
-        {floating: {"floating": floating} for floating in floatings},
+        {dtype: {"dtype": dtype} for dtype in dtypes},
         compute,
         code=("pytest_sdperf.tasks.reference", _TORCH),
     )
 
 
 def run(
-    plain: CaseRunner, floatings: Sequence[str], inputs: Arrays | None = None, *, inside: bool = False
+    plain: CaseRunner, dtypes: Sequence[str], inputs: Arrays | None = None, *, inside: bool = False
 ) -> Mapping[str, str]:
-    """Return floating type -> npz file with the outputs; they are computed now, in one process.
+    """Return dtype -> npz file with the outputs; they are computed now, in one process.
 
     Args:
         plain: Of `plain_runner`.
-        floatings: Floating types.
+        dtypes: Dtypes.
         inputs: Of the component; the seeded ones if None.
         inside: Whether `inside.npz` is beside each, with what the modules inside gave.
     """
-    return plain.task(
-        "run", {**plain.arguments(inputs), "floatings": list(floatings), "inside": inside}, module="reference"
-    )
+    return plain.task("run", {**plain.arguments(inputs), "dtypes": list(dtypes), "inside": inside}, module="reference")
 
 
 def answers(runner: CaseRunner, asked: Mapping[str, tuple[Sequence[Call], str]]) -> Stored:
-    """Return the answers to calls, by the name under which calls and a floating type are asked."""
+    """Return the answers to calls, by the name under which calls and a dtype are asked."""
     plain = plain_runner(runner)
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
         runner.workbench.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
         jobs = {}
         for name in missing:
-            group, floating = asked[name]
+            group, dtype = asked[name]
             arguments = call_arguments(plain, group)
-            jobs[name] = {"floating": floating, "calls": arguments.pop("calls")}
+            jobs[name] = {"dtype": dtype, "calls": arguments.pop("calls")}
         return plain.task("reference", {**arguments, "jobs": jobs}, module="replay")
 
     variants = {
-        name: {"floating": floating, "calls": [to_json(call) for call in group]}
-        for name, (group, floating) in asked.items()
+        name: {"dtype": dtype, "calls": [to_json(call) for call in group]} for name, (group, dtype) in asked.items()
     }
     return Stored.of(plain, variants, compute, code=("pytest_sdperf.tasks.replay", _TORCH))
 

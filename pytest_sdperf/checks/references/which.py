@@ -1,9 +1,9 @@
-"""Which reference a case has, and in which floating types it is compared."""
+"""Which reference a case has, and in which dtypes it is compared."""
 
 from __future__ import annotations
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.core.components import component_floating
+from pytest_sdperf.core.components import component_dtype
 from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.core.values import Case
 
@@ -31,12 +31,12 @@ def check_by_torch(runner: CaseRunner, what: str) -> None:
         )
 
 
-def floating_of(runner: CaseRunner) -> str:
-    """Return the floating type in which a case is compared: that of its component, or of its pipeline."""
-    given = runner.workbench.builder.given
-    if runner.is_pipeline or (given is not None and runner.case.exporter):
-        return runner.floating
-    return component_floating(runner.model, runner.case.component, runner.floating)
+def dtype_of(runner: CaseRunner) -> str:
+    """Return the dtype in which a case is compared: that of its component, or of its pipeline."""
+    external = runner.workbench.builder.external
+    if runner.is_pipeline or (external is not None and runner.case.exporter):
+        return runner.dtype
+    return component_dtype(runner.model, runner.case.component, runner.dtype)
 
 
 def subject_of(case: Case) -> tuple[object, ...]:

@@ -28,6 +28,6 @@ def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[st
     return {"repeats": repeats.calls_of(runner), **own}
 
 
-def answer(runner: CaseRunner, asked: Mapping[str, Sequence[Call]], floatings: Sequence[str]) -> None:
-    """Let torch answer calls of a case in several floating types, all of them in one process."""
-    answers(runner, list(asked.values()), floatings)
+def answer(runner: CaseRunner, asked: Mapping[str, Sequence[Call]], dtypes: Sequence[str]) -> None:
+    """Let torch answer calls of a case in several dtypes, all of them in one process."""
+    answers(runner, list(asked.values()), dtypes)

@@ -78,13 +78,13 @@ def _compared(runner: CaseRunner, found: Answers, torch: Wanted, *, count: int) 
     spreads, answers = [], []
     for own, (row, single, exact, several) in zip(mixed, pairs, strict=True):
         rough = [_row(one, 0) for one in several]
-        limits = limits_of(_row(exact, 0), rough, floating=torch.floating)
+        limits = limits_of(_row(exact, 0), rough, dtype=torch.dtype)
         name = f"{_word(runner)} {row + 1} of {count}"
         spreads.append(spread_of(f"{name}, and alone", [own, _row(single, 0)], limits))
-        answers.append(answer_of(name, own, _row(exact, 0), rough, floating=torch.floating))
+        answers.append(answer_of(name, own, _row(exact, 0), rough, dtype=torch.dtype))
     return Replay(
         check="batch",
-        floating=torch.floating,
+        dtype=torch.dtype,
         reference=torch.reference,
         by=torch.by,
         exact=False,  # kernels of other sizes add up in another order

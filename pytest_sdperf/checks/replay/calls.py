@@ -11,11 +11,11 @@ from pytest_sdperf.builds.execution.calls import Call, by_call, call_arguments
 from pytest_sdperf.builds.execution.runner import PROMPT, CaseRunner
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.of_case import answers
-from pytest_sdperf.checks.references.which import by_torch, floating_of
+from pytest_sdperf.checks.references.which import by_torch, dtype_of
 from pytest_sdperf.core.files.arrays import load_arrays
+from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.values.replays import Replay
 from pytest_sdperf.core.values.roundings import OTHERS, labels
-from pytest_sdperf.core.yardsticks import exact_and_rough
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,17 +56,17 @@ class Answers:
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """What torch answers to calls, or an export in single precision where no torch module stands for a given graph.
+    """What torch answers to calls, or an export in single precision where no torch module stands for an external graph.
 
     Attributes:
-        floating: Floating type that is tested.
+        dtype: Dtype that is tested.
         exact: Answers of higher precision.
-        rough: Answers in that floating type, of each call in one rounding or several: the yardstick.
+        rough: Answers in that dtype, of each call in one rounding or several: the plain run.
         by: What answered.
-        reference: Floating type of `exact`.
+        reference: Dtype of `exact`.
     """
 
-    floating: str
+    dtype: str
     exact: Sequence[Arrays]
     rough: Sequence[Sequence[Arrays]]
     by: str
@@ -90,7 +90,7 @@ def one_size(runner: CaseRunner) -> str:
         return f"not applicable: {engine.name} serves the size that it was loaded for, and no other"
     if runner.case.shapes != "static":
         return ""
-    told = "export it with dynamic axes" if runner.case.exporter == "given" else "type --sdperf-shapes=dynamic"
+    told = "export it with dynamic axes" if runner.case.exporter == "external" else "type --sdperf-shapes=dynamic"
     return f"not applicable: the graph takes one size alone; {told}"
 
 
@@ -134,11 +134,11 @@ def wanted(runner: CaseRunner, calls: Sequence[Call], *, several: bool = False) 
         NoReferenceError: There is neither a torch module nor an export to compare with.
         SdperfError: Torch, or the export, could not run.
     """
-    floating = floating_of(runner)
+    dtype = dtype_of(runner)
     if not by_torch(runner):
         numbers = range(OTHERS + 1 if several else 1)
-        right, others = float32_graph.answers(runner, floating, calls, numbers=numbers)
-        return Wanted(floating, right, list(zip(*others, strict=True)), float32_graph.BY, float32_graph.REFERENCE)
-    exact, *rough = (*exact_and_rough(floating), *(labels(floating) if several else ()))
+        right, others = float32_graph.answers(runner, dtype, calls, numbers=numbers)
+        return Wanted(dtype, right, list(zip(*others, strict=True)), float32_graph.BY, float32_graph.REFERENCE)
+    exact, *rough = (*exact_and_rough(dtype), *(labels(dtype) if several else ()))
     (found,) = answers(runner, [calls], (exact, *rough))
-    return Wanted(floating, found[exact], list(zip(*(found[one] for one in rough), strict=True)), "torch", exact)
+    return Wanted(dtype, found[exact], list(zip(*(found[one] for one in rough), strict=True)), "torch", exact)

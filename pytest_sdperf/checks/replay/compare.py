@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.checks.agreement.tensors import compare, relative_l2, share_of_limit, yardstick_of
+from pytest_sdperf.checks.agreement.tensors import compare, reference_error_of, relative_l2, share_of_limit
 from pytest_sdperf.core.files.arrays import not_finite
+from pytest_sdperf.core.reference_error import limit
 from pytest_sdperf.core.values.replays import Answer, Spread
-from pytest_sdperf.core.yardsticks import limit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,16 +22,16 @@ NEARER = 10
 """How many times its limit the answer to other inputs must be away: else nobody could tell it from a wrong one."""
 
 
-def limits_of(exact: Arrays, rough: Sequence[Arrays], *, floating: str) -> dict[str, float]:
+def limits_of(exact: Arrays, rough: Sequence[Arrays], *, dtype: str) -> dict[str, float]:
     """Return output -> largest distance that passes: twice that of plain torch from its reference.
 
     Args:
         exact: What torch answers in higher precision.
-        rough: What it answers in `floating`, in one rounding or several: the largest distance counts.
-        floating: The floating type that is tested.
+        rough: What it answers in `dtype`, in one rounding or several: the largest distance counts.
+        dtype: The dtype that is tested.
     """
     return {
-        name: limit(yardstick_of([one[name] for one in rough], array, floating=floating))
+        name: limit(reference_error_of([one[name] for one in rough], array, dtype=dtype))
         for name, array in exact.items()
     }
 
@@ -54,7 +54,7 @@ def spread_of(of: str, answers: Sequence[Arrays], limits: Mapping[str, float]) -
     return Spread(of, largest, limit, equal, output)
 
 
-def answer_of(call: str, obtained: Arrays, exact: Arrays, rough: Sequence[Arrays], *, floating: str) -> Answer:
+def answer_of(call: str, obtained: Arrays, exact: Arrays, rough: Sequence[Arrays], *, dtype: str) -> Answer:
     """Compare one answer with torch's, as `limits_of` does; the output nearest to its limit decides."""
     alone = [
         max(
@@ -64,7 +64,7 @@ def answer_of(call: str, obtained: Arrays, exact: Arrays, rough: Sequence[Arrays
                     {name: array},
                     plain=plain,
                     level="answer",
-                    floating=floating,
+                    dtype=dtype,
                 )
                 for plain in ({name: one[name]} for one in rough)
             ),
@@ -73,7 +73,7 @@ def answer_of(call: str, obtained: Arrays, exact: Arrays, rough: Sequence[Arrays
         for name, array in exact.items()
     ]
     found = max(alone, key=share_of_limit)
-    return Answer(call, found.error, found.yardstick, found.limit, found.culprit)
+    return Answer(call, found.error, found.reference_error, found.limit, found.culprit)
 
 
 def is_indistinct(one: Arrays, other: Arrays, limits: Mapping[str, float]) -> bool:

@@ -29,7 +29,7 @@ _RIGHT: Mapping[Check, str] = {
     "batch": "images-apart",
     "resolutions": "resolutions-served",
 }
-_NO_YARDSTICK = "no-yardstick"
+_NO_REFERENCE_ERROR = "no-reference-error"
 
 Found = tuple[Outcome, str, str]
 
@@ -112,7 +112,7 @@ def _several(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
 def _wrong(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
     for answer in replay.answers:
         if not answer.passed and not answer.stale:
-            code = _WRONG[replay.check] if math.isfinite(answer.limit) else _NO_YARDSTICK
+            code = _WRONG[replay.check] if math.isfinite(answer.limit) else _NO_REFERENCE_ERROR
             yield Outcome.FAILED, code, _wrong_answer(replay, case, answer)
 
 
@@ -122,7 +122,7 @@ def _wrong_answer(replay: Replay, case: Case, answer: Answer) -> str:
         what = f"{opening(case)}, {answer.call} of a batch of different ones"
     if not math.isfinite(answer.limit):
         return (
-            f"{what} has no yardstick: plain {replay.by} {replay.floating} is not finite there, so nothing can be "
+            f"{what} cannot be judged: plain {replay.by} {replay.dtype} is not finite there, so nothing can be "
             f"called right."
         )
     if not math.isfinite(answer.error):
@@ -130,14 +130,14 @@ def _wrong_answer(replay: Replay, case: Case, answer: Answer) -> str:
     than = " alone" if replay.check == "batch" else ""
     return (
         f"{what} has a relative L2 error {answer.error:.2e} against {replay.by} {replay.reference}{than}; plain "
-        f"{replay.by} {replay.floating} has {answer.yardstick:.2e}, so at most {answer.limit:.2e} passes."
+        f"{replay.by} {replay.dtype} has {answer.reference_error:.2e}, so at most {answer.limit:.2e} passes."
     )
 
 
 def _different(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
     for number, spread in enumerate(replay.spreads):
         if not spread.passed:
-            code = _code(replay, number) if math.isfinite(spread.limit) else _NO_YARDSTICK
+            code = _code(replay, number) if math.isfinite(spread.limit) else _NO_REFERENCE_ERROR
             yield Outcome.FAILED, code, f"{opening(case)}, {_spread(spread, replay.by)}{_meaning(code)}."
         elif replay.exact and not spread.equal:
             sentence = (
@@ -163,7 +163,7 @@ def _meaning(code: str) -> str:
 
 def _spread(spread: Spread, by: str) -> str:
     if not math.isfinite(spread.limit):
-        return f"{spread.of}: there is no yardstick, because plain {by} is not finite"
+        return f"{spread.of}: nothing can be judged, because plain {by} is not finite"
     if not math.isfinite(spread.largest):
         return f"{spread.of}: {spread.output} is missing, has another shape or is not finite"
     return f"{spread.of}: {spread.output} differs by {spread.largest:.2e} (at most {spread.limit:.2e} passes)"

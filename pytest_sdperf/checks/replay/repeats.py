@@ -54,11 +54,11 @@ def repeat(runner: CaseRunner, *, repeats: int) -> Replay:
 def _compared(
     runner: CaseRunner, found: Answers, processes: Sequence[Arrays], torch: Wanted, *, repeats: int
 ) -> Replay:
-    limits = limits_of(torch.exact[0], torch.rough[0], floating=torch.floating)
-    answer = answer_of(OTHER, found.outputs[repeats], torch.exact[1], torch.rough[1], floating=torch.floating)
+    limits = limits_of(torch.exact[0], torch.rough[0], dtype=torch.dtype)
+    answer = answer_of(OTHER, found.outputs[repeats], torch.exact[1], torch.rough[1], dtype=torch.dtype)
     return Replay(
         check="repeats",
-        floating=torch.floating,
+        dtype=torch.dtype,
         reference=torch.reference,
         by=torch.by,
         exact=runner.workbench.device.kind in runner.engine.repeats_on,
@@ -77,7 +77,7 @@ def _kinds(processes: Sequence[Arrays], torch: Wanted, *, names: Sequence[str]) 
     groups = different([{name: one[name] for name in names if name in one} for one in processes])
     for group in groups if len(groups) > 1 else ():
         of = f"in {len(group)} of {plural(len(processes), 'process', 'processes')}"
-        yield answer_of(of, processes[group[0]], torch.exact[0], torch.rough[0], floating=torch.floating)
+        yield answer_of(of, processes[group[0]], torch.exact[0], torch.rough[0], dtype=torch.dtype)
 
 
 def _spreads(

@@ -88,8 +88,8 @@ def _compared(runner: CaseRunner, calls: Sequence[Call], found: Answers, torch: 
     spreads, answers = [], []
     for number, call in enumerate(calls):
         exact, rough, obtained = torch.exact[number], torch.rough[number], found.outputs[number]
-        limits = limits_of(exact, rough, floating=torch.floating)
-        answer = answer_of(call.name, obtained, exact, rough, floating=torch.floating)
+        limits = limits_of(exact, rough, dtype=torch.dtype)
+        answer = answer_of(call.name, obtained, exact, rough, dtype=torch.dtype)
         if number < count:
             spreads.append(spread_of(f"{call.name} again", [obtained, found.outputs[number + 2 * count]], limits))
         else:
@@ -98,7 +98,7 @@ def _compared(runner: CaseRunner, calls: Sequence[Call], found: Answers, torch: 
         answers.append(answer)
     return Replay(
         check="resolutions",
-        floating=torch.floating,
+        dtype=torch.dtype,
         reference=torch.reference,
         by=torch.by,
         exact=runner.workbench.device.kind in runner.engine.repeats_on,

@@ -29,7 +29,8 @@ class CaseReport:
         verdicts: What it means.
         counts: `domain::op_type` -> nodes that a test of fusions found; empty for other tests.
         targets: The same -> how many there can be; 0 means that none may be left.
-        rungs: Component -> rung -> how it stands, of graphs that were taken as they are; empty for others.
+        optimizations: Component -> optimization -> how it stands, of graphs that were taken as they are; empty for
+            others.
         explanation: Where these were expected, and why they are not there; None where nobody asked for it.
         policy: How strictly the measurement was judged; None where nothing was measured.
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
@@ -51,7 +52,7 @@ class CaseReport:
     verdicts: tuple[Verdict, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     targets: Mapping[str, int] = field(default_factory=dict)
-    rungs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    optimizations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     explanation: Explanation | None = None
     policy: Policy | None = None
     problem: str = ""
@@ -131,7 +132,7 @@ class CaseReport:
             verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
             counts=data.get("counts", {}),
             targets=data.get("targets", {}),
-            rungs=data.get("rungs", {}),
+            optimizations=data.get("optimizations", {}),
             explanation=Explanation.from_json(explanation) if explanation else None,
             policy=Policy(**policy) if policy else None,
             problem=data.get("problem", ""),

@@ -1,1 +1,1 @@
-"""The arithmetic of verdicts: bounds, looks, and pairs."""
+"""The arithmetic of verdicts: bounds, interim analyses, and pairs."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_sdperf.core.stats.bounds import t_quantile
-from pytest_sdperf.core.stats.looks import Looks
+from pytest_sdperf.core.stats.interim import InterimAnalyses
 from pytest_sdperf.core.values import Measurement
 
 # Of so few pairs the spread is hardly known: there the processes of each side show theirs, which has twice as many
@@ -22,7 +22,7 @@ from pytest_sdperf.core.values import Measurement
 PAIRED_FROM = 6
 # Signs of more pairs than 13 have more patterns than this: then so many are drawn, always the same ones.
 PATTERNS = 2**13
-FIRST_LOOKS = (2, 4, 6, 12)
+FIRST_ANALYSES = (2, 4, 6, 12)
 
 Finding = Literal["slower", "faster", "same", "open"]
 
@@ -66,11 +66,13 @@ def order(number: int) -> tuple[int, int]:
     return (0, 1) if number % 2 == 0 else (1, 0)
 
 
-def looks_of(most: int) -> Looks:
-    """Return the looks of at most so many pairs: 2, 4, 6, 12, and from there on twice as many; always even."""
+def analyses_of(most: int) -> InterimAnalyses:
+    """Return the interim analyses of at most so many pairs: at 2, 4, 6, 12, then twice as many; always even."""
     most -= most % 2
-    early = tuple(count for count in FIRST_LOOKS if count < most)
-    return Looks((*early[:-1], *Looks.doubling(early[-1], most).counts) if early else FIRST_LOOKS[:1])
+    early = tuple(count for count in FIRST_ANALYSES if count < most)
+    return InterimAnalyses(
+        (*early[:-1], *InterimAnalyses.doubling(early[-1], most).counts) if early else FIRST_ANALYSES[:1]
+    )
 
 
 @dataclass(frozen=True)
@@ -135,12 +137,12 @@ def compare(a: Sequence[float], b: Sequence[float]) -> Ratio:
 
 
 def finding(found: Ratio, *, effect: float, alpha: float, beta: float) -> Finding:
-    """Say what one look finds.
+    """Say what one interim analysis finds.
 
     Args:
         found: B over A.
         effect: Smallest relative change that counts.
-        alpha: Error rate that this look may spend on calling two equal sides slower, and as much on faster.
+        alpha: Error rate that this analysis may spend on calling two equal sides slower, and as much on faster.
         beta: Error rate that it may spend on calling a side the same that is slower, or faster, by `effect`.
 
     Returns:

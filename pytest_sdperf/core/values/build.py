@@ -15,7 +15,7 @@ class TensorSpec:
 
     Attributes:
         name: Name in the ONNX graph.
-        dtype: numpy dtype name; `float` stands for the floating type of the build (float16, float32, float64).
+        dtype: numpy dtype name; `float` stands for the dtype of the build (float16, float32, float64).
         shape: Concrete extents.
         axes: Names of the axes that a dynamic export leaves open (axis -> symbol).
     """
@@ -34,7 +34,7 @@ class Build:
         key: Content address: equal keys hold equal bytes.
         kind: `onnx` (a graph) or `module` (weights of a torch module).
         path: `model.onnx`, or the safetensors file.
-        floating: Floating type of inputs and weights: `float32`, `float16`, `bfloat16` or `float64`.
+        dtype: Dtype of inputs and weights: `float32`, `float16`, `bfloat16` or `float64`.
         counts: `domain::op_type` -> nodes, subgraphs included; the domain of ONNX itself is empty. Empty for modules.
         float32_products: `domain::op_type` -> products that compute in float32 though the weights are half precision.
         graph_hash: Hash of the graph without its weights; empty for modules.
@@ -47,7 +47,7 @@ class Build:
     key: str
     kind: str
     path: Path
-    floating: str
+    dtype: str
     counts: Mapping[str, int] = dataclasses.field(default_factory=dict)
     float32_products: Mapping[str, int] = dataclasses.field(default_factory=dict)
     graph_hash: str = ""

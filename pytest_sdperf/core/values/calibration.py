@@ -18,13 +18,13 @@ class Calibration:
     Attributes:
         flops_per_s: Of a large matrix product of random numbers.
         bytes_per_s: Of a large copy within its memory, reading and writing together.
-        floating: Floating type of the product: `float16` on a GPU, `float32` on a CPU.
+        dtype: Dtype of the product: `float16` on a GPU, `float32` on a CPU.
         by: Library that computed it, with its version.
     """
 
     flops_per_s: float
     bytes_per_s: float
-    floating: str
+    dtype: str
     by: str
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ def slowdown(before: Iterable[Calibration | None], now: Calibration | None) -> S
     """Compare a device with itself; None where nothing can be compared.
 
     Args:
-        before: Of the stored sessions; those of another floating type, or by another library or version of it, do not
+        before: Of the stored sessions; those of another dtype, or by another library or version of it, do not
             count: a product that became slower with its library says nothing about the device.
         now: Of this session.
     """
@@ -82,4 +82,4 @@ def others(before: Iterable[Calibration | None], now: Calibration | None) -> tup
 
 
 def _alike(one: Calibration, other: Calibration) -> bool:
-    return (one.floating, one.by) == (other.floating, other.by)
+    return (one.dtype, one.by) == (other.dtype, other.by)

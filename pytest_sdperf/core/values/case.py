@@ -34,14 +34,14 @@ class Case:
         component: `unet`, `vae_decoder`, `text_encoder`, ... or `pipeline` for the whole request.
         engine: Engine name, or the name of the profile that runs it.
         engine_options: Options that differ from the engine's defaults, sorted by name.
-        optimization: Canonical selection: the highest rung of a cumulative build (`fp16`), `fp16+fmha` or
+        optimization: Canonical selection: the highest optimization of a cumulative build (`fp16`), `fp16+fmha` or
             `all-fmha`.
         fuser: `native` or `ort`; empty where the engine compiles the torch module itself.
-        exporter: `dynamo` or `torchscript`, or `given` for a graph that somebody else exported; empty likewise.
+        exporter: `dynamo` or `torchscript`, or `external` for a graph that somebody else exported; empty likewise.
         opset: ONNX opset of the export; 0 likewise.
         shapes: `static` or `dynamic`; empty likewise.
         weights: Identity of the weights (`random-0`, `none`, a fingerprint of a folder, or a hub id with its commit),
-            or of a given graph with its weights (`onnx-` and a hash of its files).
+            or of an external graph with its weights (`onnx-` and a hash of its files).
         fp32_ops: Operators that stay float32 in a float16 graph: `unet:MultiHeadAttention`, joined by commas.
         batch_size, height, width, steps, scheduler: See `Workload`; steps and scheduler are 0 and empty for a
             single component.

@@ -70,11 +70,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Part:
-    """Calls of one component within a case: its work, how often it is called, in which floating type."""
+    """Calls of one component within a case: its work, how often it is called, in which dtype."""
 
     work: Work
     calls: int
-    floating: str
+    dtype: str
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Floor:
 
 
 def floor_of(parts: Iterable[Part], *, peaks: Peaks, basis: str, bound: Peaks | None) -> Floor | None:
-    """Return the floor of a case; None for a floating type for which no rate is known (float64).
+    """Return the floor of a case; None for a dtype for which no rate is known (float64).
 
     Args:
         parts: What it calls.
@@ -126,7 +126,7 @@ def floor_of(parts: Iterable[Part], *, peaks: Peaks, basis: str, bound: Peaks | 
         bound: Rates that it cannot exceed; None if not known.
     """
     parts = tuple(parts)
-    if any(part.floating not in _SIZES for part in parts):
+    if any(part.dtype not in _SIZES for part in parts):
         return None
     return Floor(
         flops=float(sum(part.work.flops * part.calls for part in parts)),
@@ -139,12 +139,12 @@ def floor_of(parts: Iterable[Part], *, peaks: Peaks, basis: str, bound: Peaks | 
 
 
 def _moved_bytes(part: Part) -> int:
-    return (part.work.weights + part.work.tensors) * _SIZES[part.floating][0]
+    return (part.work.weights + part.work.tensors) * _SIZES[part.dtype][0]
 
 
 def _least_s(part: Part, peaks: Peaks) -> float:
     """Each kernel takes the longer of computing and moving; what lies between them is fused into them for free."""
-    size, rate = _SIZES[part.floating]
+    size, rate = _SIZES[part.dtype]
     return sum(
         kernel.launches * max(kernel.flops / (peaks.flops_per_s * rate), kernel.elements * size / peaks.bytes_per_s)
         for kernel in part.work.kernels
@@ -153,4 +153,4 @@ def _least_s(part: Part, peaks: Peaks) -> float:
 
 def _bound_s(part: Part, bound: Peaks) -> float:
     beyond_cache = max(_moved_bytes(part) - LARGEST_CACHE_BYTES, 0)
-    return max(part.work.flops / (bound.flops_per_s * _SIZES[part.floating][1]), beyond_cache / bound.bytes_per_s)
+    return max(part.work.flops / (bound.flops_per_s * _SIZES[part.dtype][1]), beyond_cache / bound.bytes_per_s)

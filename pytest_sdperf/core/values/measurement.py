@@ -91,7 +91,7 @@ class Measurement:
         floor: How fast the device could do it at most; None where that is not known.
         calibration: What the device itself did in the same session; None if nobody measured it.
         turn: When it had its device to itself.
-        taken_over: When an interrupted run measured it, in UTC to the minute; empty if this run did.
+        resumed: When an interrupted run measured it, in UTC to the minute; empty if this run did.
         answer: Digest of what a process answered that this run executed for a comparison; empty where there was none.
             What each timed process answered is in its facts.
     """
@@ -109,7 +109,7 @@ class Measurement:
     floor: Floor | None = None
     calibration: Calibration | None = None
     turn: Turn | None = None
-    taken_over: str = ""
+    resumed: str = ""
     replaced: tuple[Sample, ...] = ()
     answer: str = ""
 
@@ -152,7 +152,7 @@ class Measurement:
             floor=Floor(**floor) if floor else None,
             calibration=Calibration(**calibration) if calibration else None,
             turn=Turn(**turn) if turn else None,
-            taken_over=data.get("taken_over", ""),
+            resumed=data.get("resumed", ""),
             answer=data.get("answer", ""),
             replaced=tuple(Sample.from_json(sample) for sample in data.get("replaced", ())),
         )

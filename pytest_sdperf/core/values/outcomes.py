@@ -45,11 +45,11 @@ class Step:
     """The latents after one UNet call, against those of the reference after as many.
 
     Attributes:
-        error, yardstick, limit: As of an `Agreement`.
+        error, reference_error, limit: As of an `Agreement`.
     """
 
     error: float
-    yardstick: float
+    reference_error: float
     limit: float
 
     @property
@@ -69,17 +69,17 @@ class Agreement:
             (1 - SSIM) and `flip`.
         error: Distance of the obtained tensor from the reference; of steps that of the first step beyond its limit, or
             of the one nearest to it.
-        yardstick: The same distance for plain torch in the same floating type.
+        reference_error: The same distance for plain torch in the same dtype.
         limit: Largest error that passes.
-        floating: Floating type that was tested.
-        reference: Floating type of the reference.
+        dtype: Dtype that was tested.
+        reference: Dtype of the reference.
         culprit: Output name and index of the worst element; or what is not finite.
-        by: What computed the reference and the yardstick.
+        by: What computed the reference and the plain run.
         details: Further numbers for the report (largest absolute error, ...).
         name: What was recognised: `overflow`, or how a picture is wrong at a glance; empty for nothing.
         told: What that was seen by, as sentences.
         steps: Every step, in order; empty for other levels.
-        roundings: How many roundings of the initial latents the yardstick is the largest error of.
+        roundings: How many roundings of the initial latents the reference error is the largest error of.
         side: Of an A/B, whose outputs these are: `A` or `B`; empty for none.
         outcome: `PASSED` or `FAILED`: nothing stored says anything of it. It follows from error and limit.
     """
@@ -87,9 +87,9 @@ class Agreement:
     level: str
     metric: str
     error: float
-    yardstick: float
+    reference_error: float
     limit: float
-    floating: str
+    dtype: str
     reference: str
     culprit: str = ""
     by: str = "torch"
@@ -109,7 +109,7 @@ class Agreement:
     def from_json(cls, data: Mapping[str, Any]) -> Agreement:
         """Rebuild an agreement from JSON data, also where a text stands for a number that is not finite."""
         given = {name: value for name, value in data.items() if name != "outcome"}
-        numbers = {name: float(data[name]) for name in ("error", "yardstick", "limit")}
+        numbers = {name: float(data[name]) for name in ("error", "reference_error", "limit")}
         return cls(**{**given, **numbers, "steps": tuple(Step(**step) for step in data.get("steps", ()))})
 
     @property
@@ -206,7 +206,7 @@ _QUIET = (Outcome.PASSED, Outcome.HELD, Outcome.NEW, Outcome.NOT_MEASURED)
 _SHORT = frozenset(
     {
         *("attention-mixed", "below-target-unknown", "compiled-for-resolutions"),
-        *("half-precision-unknown", "rungs-missing-unknown"),
+        *("half-precision-unknown", "optimizations-missing-unknown"),
     }
 )
 

@@ -43,14 +43,14 @@ class Answer:
 
     Attributes:
         call: What was asked: `another prompt and seed`, `image 2 of 4`, `640x448`.
-        error, yardstick, limit: As of an `Agreement`.
+        error, reference_error, limit: As of an `Agreement`.
         culprit: Where the error is largest.
         stale: The earlier call whose answer this is instead; empty for none.
     """
 
     call: str
     error: float
-    yardstick: float
+    reference_error: float
     limit: float
     culprit: str = ""
     stale: str = ""
@@ -67,7 +67,7 @@ class Replay:
 
     Attributes:
         check: What was looked at.
-        floating: Floating type that was tested.
+        dtype: Dtype that was tested.
         reference: That of `by`, which the answers are compared with.
         exact: Whether the engine promises equal bits for equal calls.
         spreads: Answers beside each other.
@@ -84,7 +84,7 @@ class Replay:
     """
 
     check: Check
-    floating: str
+    dtype: str
     reference: str
     exact: bool
     spreads: tuple[Spread, ...]

@@ -8,20 +8,20 @@ OTHERS = 4  # beside the one that is always there
 _MARK = "#"
 
 
-def labels(floating: str) -> tuple[str, ...]:
-    """Return what the other roundings in a floating type are called where a floating type is asked for."""
-    return tuple(f"{floating}{_MARK}{number}" for number in range(1, OTHERS + 1))
+def labels(dtype: str) -> tuple[str, ...]:
+    """Return what the other roundings in a dtype are called where a dtype is asked for."""
+    return tuple(f"{dtype}{_MARK}{number}" for number in range(1, OTHERS + 1))
 
 
 def parse(label: str) -> tuple[str, int]:
-    """Return the floating type of a label and the number of its rounding; 0 is that of the latents as they are."""
-    floating, _, number = label.partition(_MARK)
-    return floating, int(number or 0)
+    """Return the dtype of a label and the number of its rounding; 0 is that of the latents as they are."""
+    dtype, _, number = label.partition(_MARK)
+    return dtype, int(number or 0)
 
 
 def in_words(asked: Sequence[str]) -> str:
     """Spell labels: `float32, float16` or `float16 rounded in 4 other ways`."""
     plain = [label for label in asked if not parse(label)[1]]
     others = [parse(label)[0] for label in asked if parse(label)[1]]
-    more = [f"{floating} rounded in {others.count(floating)} other ways" for floating in dict.fromkeys(others)]
+    more = [f"{dtype} rounded in {others.count(dtype)} other ways" for dtype in dict.fromkeys(others)]
     return ", ".join([*plain, *more])

@@ -1,4 +1,4 @@
-"""The optimization ladder: one rung per file."""
+"""The optimization ladder: one optimization per file."""
 
 from __future__ import annotations
 

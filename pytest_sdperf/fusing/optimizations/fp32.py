@@ -1,4 +1,4 @@
-"""The lowest rung: what the exporter gives."""
+"""The lowest optimization: what the exporter gives."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Entry
-from pytest_sdperf.builds.execution.runner import build_of, rungs_of
+from pytest_sdperf.builds.execution.runner import build_of, optimizations_of
 from pytest_sdperf.builds.inventory import Inventory, NotBuiltError
 from pytest_sdperf.builds.weights_identity import NONE, OWN, RANDOM
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.catalog import Catalog
-from pytest_sdperf.core.components import component_floating, parts_of
+from pytest_sdperf.core.components import component_dtype, parts_of
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.plan.estimates import step_bytes, step_seconds
@@ -58,7 +58,7 @@ class Builds:
     """Finds the steps of cases.
 
     Attributes:
-        builder: Looks, and builds nothing: its cache is `inventory`.
+        builder: InterimAnalyses, and builds nothing: its cache is `inventory`.
         inventory: What the cache holds.
         catalog: What is registered.
         blind: Whether nothing is looked up: weights of a hub would be fetched to know what belongs to them.
@@ -95,12 +95,12 @@ class Builds:
         return self._step("expect", ("expect", case.model), next(iter(found), None))
 
     def _component(self, case: Case, name: str, engine: Engine | None) -> list[Step]:
-        rungs = rungs_of(self.builder, case, self.catalog)
-        chain = self._chain(case, engine, rungs)
+        optimizations = optimizations_of(self.builder, case, self.catalog)
+        chain = self._chain(case, engine, optimizations)
         self.inventory.seen.clear()
         with contextlib.suppress(NotBuiltError):
             self._look()
-            build_of(self.builder, case, name, engine=engine, rungs=rungs)
+            build_of(self.builder, case, name, engine=engine, optimizations=optimizations)
             chain = [kind for kind in chain if kind in self.inventory.seen]
         return [self._of_component(kind, case, name) for kind in chain]
 
@@ -108,14 +108,14 @@ class Builds:
         if self.blind:
             raise NotBuiltError("anything")
 
-    def _chain(self, case: Case, engine: Engine | None, rungs: tuple[str, ...]) -> list[str]:
+    def _chain(self, case: Case, engine: Engine | None, optimizations: tuple[str, ...]) -> list[str]:
         """Return the kinds of steps that may be needed; a lowered graph only if some operator has no kernel."""
         if engine is not None and engine.consumes == "module":
             return ["weights"]
-        chain = ["adopt"] if self.builder.given else ["export"] if case.weights == NONE else ["weights", "export"]
-        if ladder.rungs(case.optimization, self.catalog.ladder) not in ((), (ladder.BASE,)):
+        chain = ["adopt"] if self.builder.external else ["export"] if case.weights == NONE else ["weights", "export"]
+        if ladder.optimizations(case.optimization, self.catalog.ladder) not in ((), (ladder.BASE,)):
             chain.append(f"fuse-{case.fuser}")
-        if engine is not None and any(engine.lowers(rung) for rung in rungs):
+        if engine is not None and any(engine.lowers(optimization) for optimization in optimizations):
             chain.append("lower")
         return chain
 
@@ -127,13 +127,13 @@ class Builds:
         if kind.startswith(("fuse-", "lower")):
             place = (*place, case.optimization, case.fuser)
         model = self.catalog.models.get(case.model)
-        asked = ladder.floating(case.optimization, self.catalog.ladder)
-        floating = component_floating(model, name, asked)
+        asked = ladder.dtype_of(case.optimization, self.catalog.ladder)
+        dtype = component_dtype(model, name, asked)
         parameters = 0 if case.weights == NONE else model.parameters(name)
-        return self._step(kind, place, self.inventory.seen.get(kind), parameters, floating)
+        return self._step(kind, place, self.inventory.seen.get(kind), parameters, dtype)
 
     def _step(
-        self, kind: str, place: Place, entry: Entry | None, parameters: int | None = 0, floating: str = "float32"
+        self, kind: str, place: Place, entry: Entry | None, parameters: int | None = 0, dtype: str = "float32"
     ) -> Step:
         like = (kind, *place[1:3])
         if entry is not None:
@@ -142,6 +142,6 @@ class Builds:
         if parameters is None:
             return Step(kind, place, None, None, None)
         seconds = estimate(step_seconds(kind, parameters))
-        if like in self._took_s:  # the same step of another rung or shape
+        if like in self._took_s:  # the same step of another optimization or shape
             seconds = Figure(self._took_s[like], (RECORDED,))
-        return Step(kind, place, None, seconds, estimate(step_bytes(kind, parameters, floating)))
+        return Step(kind, place, None, seconds, estimate(step_bytes(kind, parameters, dtype)))

@@ -19,7 +19,7 @@ class Cost:
         build, run, disk: Seconds of building, seconds of everything else, bytes to be written; None if not known.
         memory: Peak memory of the device; None if not known.
         out_of_memory: Whether it ran out of memory last time.
-        taken_over: Whether an interrupted run measured it already.
+        resumed: Whether an interrupted run measured it already.
         problem: Why it cannot be built; empty if nothing is known against it.
     """
 
@@ -31,7 +31,7 @@ class Cost:
     disk: Figure | None = None
     memory: Figure | None = None
     out_of_memory: bool = False
-    taken_over: bool = False
+    resumed: bool = False
     problem: str = ""
 
     @property

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_sdperf.core.components import PIPELINE, component_floating, parts_of
+from pytest_sdperf.core.components import PIPELINE, component_dtype, parts_of
 from pytest_sdperf.core.contracts import Engine, Model
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.machine.gpu_facts import GpuFacts, load_gpus, to_slug
@@ -47,7 +47,7 @@ _UNKNOWN_GPU_FLOPS = 100e12
 CPU_FLOPS_PER_CORE = 10e9
 # Device memory of sd15 on an H200, 2.7 to 31 GB, is met within a third by these.
 _CONTEXT_BYTES = 0.6e9
-_BYTES_PER_PIXEL = 40_000  # latent pixel and image, per byte of the floating type
+_BYTES_PER_PIXEL = 40_000  # latent pixel and image, per byte of the dtype
 _ATTENTIONS_ALIVE = 7  # score matrices of the largest attention, where none is fused
 
 
@@ -72,9 +72,9 @@ class Speed:
         known = facts.fp16_tflops if facts else None
         return cls(kind, known * 1e12 if known else _UNKNOWN_GPU_FLOPS)
 
-    def seconds(self, flop: float, floating: str) -> float:
+    def seconds(self, flop: float, dtype: str) -> float:
         """Return how long work takes."""
-        reached = 1.0 if self.kind == "cpu" else _REACHED.get(floating, _REACHED["float16"])
+        reached = 1.0 if self.kind == "cpu" else _REACHED.get(dtype, _REACHED["float16"])
         return flop / (self.flops * reached)
 
 
@@ -90,21 +90,21 @@ def step_seconds(step: str, parameters: int) -> float:
     return fixed + per_gb * parameters * BYTES["float32"] / _GB
 
 
-def step_bytes(step: str, parameters: int, floating: str) -> float:
+def step_bytes(step: str, parameters: int, dtype: str) -> float:
     """Return what a step of a build leaves on the disk."""
     if step == "expect":
         return 0.0
-    return float(parameters * BYTES[floating if step in _SHRINKING else "float32"])
+    return float(parameters * BYTES[dtype if step in _SHRINKING else "float32"])
 
 
-def request_seconds(case: Case, model: Model, speed: Speed, *, floating: str) -> float | None:
+def request_seconds(case: Case, model: Model, speed: Speed, *, dtype: str) -> float | None:
     """Return how long one call of a component, or one whole request, takes; None where nobody counted parameters."""
     counted = _counted(case, model)
     if counted is None:
         return None
     steps = {"unet": case.steps + 1} if case.component == PIPELINE else {}
     return sum(
-        steps.get(name, 1) * speed.seconds(_flop(name, parameters, case), component_floating(model, name, floating))
+        steps.get(name, 1) * speed.seconds(_flop(name, parameters, case), component_dtype(model, name, dtype))
         for name, parameters in counted.items()
     )
 
@@ -132,30 +132,30 @@ def compile_seconds(weights_bytes: float) -> float:
     return COMPILE_S + COMPILE_S_PER_GB * weights_bytes / _GB
 
 
-def weights_bytes(case: Case, model: Model, *, floating: str) -> float | None:
+def weights_bytes(case: Case, model: Model, *, dtype: str) -> float | None:
     """Return what the weights of a case take when they are loaded; None where nobody counted parameters."""
     counted = _counted(case, model)
     if counted is None:
         return None
-    return float(sum(count * BYTES[component_floating(model, name, floating)] for name, count in counted.items()))
+    return float(sum(count * BYTES[component_dtype(model, name, dtype)] for name, count in counted.items()))
 
 
-def gpu_bytes(case: Case, model: Model, *, floating: str, fused: bool) -> float | None:
+def gpu_bytes(case: Case, model: Model, *, dtype: str, fused: bool) -> float | None:
     """Return the device memory that a case needs; None where nobody counted parameters.
 
     Args:
         case: The case.
         model: Its model.
-        floating: Floating type of its weights.
+        dtype: Dtype of its weights.
         fused: Whether no attention writes its scores to memory.
     """
-    weights = weights_bytes(case, model, floating=floating)
+    weights = weights_bytes(case, model, dtype=dtype)
     if weights is None:
         return None
     images = 2 * case.batch_size
-    needed = weights + _CONTEXT_BYTES + images * _pixels(case) * _BYTES_PER_PIXEL * BYTES[floating]
+    needed = weights + _CONTEXT_BYTES + images * _pixels(case) * _BYTES_PER_PIXEL * BYTES[dtype]
     if not fused and case.component in {"unet", PIPELINE}:
-        needed += _ATTENTIONS_ALIVE * images * _scores(case, model) * BYTES[floating]
+        needed += _ATTENTIONS_ALIVE * images * _scores(case, model) * BYTES[dtype]
     return needed
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pytest_sdperf.builds.execution.runner import CaseRunner, rungs_of
+from pytest_sdperf.builds.execution.runner import CaseRunner, optimizations_of
 from pytest_sdperf.builds.execution.workbench import Workbench
 from pytest_sdperf.cases.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, PICTURES, REPLAY, RUN, SPEED, TURNS
 from pytest_sdperf.checks.agreement.check import processes_of
@@ -20,12 +20,12 @@ from pytest_sdperf.checks.references.which import subject_of
 from pytest_sdperf.checks.replay import resolutions
 from pytest_sdperf.checks.semantics import check as semantics
 from pytest_sdperf.core import ladder
-from pytest_sdperf.core.components import PIPELINE, component_floating
+from pytest_sdperf.core.components import PIPELINE, component_dtype
 from pytest_sdperf.core.contracts import Engine, Model
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import DeviceMissingError, SdperfError
+from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.core.yardsticks import exact_and_rough
 from pytest_sdperf.plugin.plan import estimates
 from pytest_sdperf.plugin.plan.builds import Place, Step, builds_of_run
 from pytest_sdperf.plugin.plan.cost import Cost
@@ -82,8 +82,8 @@ class Estimator:
         mine = [step for step in steps if step.place not in self._claimed]
         self._claimed.update(step.place for step in mine)
         missing = [step for step in mine if step.entry is None]
-        taken_over = SPEED in wanted.tests and self._is_taken_over(case)
-        left = replace(wanted, tests=tuple(test for test in wanted.tests if test != SPEED)) if taken_over else wanted
+        resumed = SPEED in wanted.tests and self._is_resumed(case)
+        left = replace(wanted, tests=tuple(test for test in wanted.tests if test != SPEED)) if resumed else wanted
         return Cost(
             wanted,
             to_make=tuple(step.kind for step in missing),
@@ -93,7 +93,7 @@ class Estimator:
             disk=all_of(step.size for step in missing),
             memory=self._memory(case, engine),
             out_of_memory=self._known.ran_out_of_memory(case),
-            taken_over=taken_over,
+            resumed=resumed,
         )
 
     def within(self, wanted: Iterable[Wanted], seconds: float) -> tuple[tuple[Cost, bool], ...]:
@@ -116,11 +116,11 @@ class Estimator:
     def _model(self, case: Case) -> Model:
         return self.session.run.catalog.models.get(case.model)
 
-    def _floating(self, case: Case, engine: Engine) -> str:
-        given = self._builder.given
+    def _dtype(self, case: Case, engine: Engine) -> str:
+        given = self._builder.external
         if given is not None and engine.consumes == "onnx":
-            return given.floating(self._model(case), case.component, case.optimization)
-        return ladder.floating(case.optimization, self.session.run.catalog.ladder)
+            return given.dtype(self._model(case), case.component, case.optimization)
+        return ladder.dtype_of(case.optimization, self.session.run.catalog.ladder)
 
     def _run(self, wanted: Wanted, engine: Engine | None, steps: Sequence[Step]) -> Figure | None:
         if engine is None:
@@ -143,7 +143,7 @@ class Estimator:
         if not engine.compiles or place in self._claimed or self.session.has_outputs(case) or self._is_compiled(case):
             return Figure()
         self._claimed.add(place)
-        size = estimates.weights_bytes(case, self._model(case), floating=self._floating(case, engine))
+        size = estimates.weights_bytes(case, self._model(case), dtype=self._dtype(case, engine))
         return None if size is None else estimate(estimates.compile_seconds(size))
 
     def _is_compiled(self, case: Case) -> bool:
@@ -171,9 +171,9 @@ class Estimator:
         return None if one is None else replace(one, value=one.value + start_seconds(case, engine))
 
     def _estimated(self, seconds: Callable[..., float], case: Case, engine: Engine) -> Figure | None:
-        floating, model = self._floating(case, engine), self._model(case)
-        call_s = estimates.request_seconds(case, model, self._speed, floating=floating)
-        size = estimates.weights_bytes(case, model, floating=floating)
+        dtype, model = self._dtype(case, engine), self._model(case)
+        call_s = estimates.request_seconds(case, model, self._speed, dtype=dtype)
+        size = estimates.weights_bytes(case, model, dtype=dtype)
         if call_s is None or size is None:
             return None
         return estimate(seconds(call_s, weights_bytes=size, speed=self._speed))
@@ -203,26 +203,26 @@ class Estimator:
         if case.component == PIPELINE or (kind == "cpu" and not settings.max_processes):
             return Figure()  # skipped; its text says why
         sizes = settings.resolutions or resolutions.usual_of(self._model(case).height or case.height)
-        pairs = Policy.of(settings, device_kind=kind).pair_looks.counts[0]
+        pairs = Policy.of(settings, device_kind=kind).pair_analyses.counts[0]
         seconds = self._repeated(case, engine).turns_seconds(sizes, pairs=pairs)
         return None if seconds is None else estimate(seconds)
 
     def _repeated(self, case: Case, engine: Engine) -> Repeated:
-        floating = self._floating(case, engine)
-        return Repeated(case, self._model(case), self._speed, floating, start_seconds(case, engine))
+        dtype = self._dtype(case, engine)
+        return Repeated(case, self._model(case), self._speed, dtype, start_seconds(case, engine))
 
     def _drawing(self, case: Case, engine: Engine) -> Figure | None:
         """Return what the pictures of a case cost, and those of plain torch once for every engine."""
         prompts = self.session.run.settings.prompts or semantics.DEFAULT_PROMPTS[self._speed.kind]
         plain = replace(case, batch_size=min(prompts, PICTURE_BATCH))
         place = ("pictures", *subject_of(plain))
-        sides = [(case, self._floating(case, engine), start_seconds(case, engine))]
+        sides = [(case, self._dtype(case, engine), start_seconds(case, engine))]
         if place not in self._claimed:
             sides.append((plain, "float32", estimates.TORCH_START_S))
         self._claimed.add(place)
         seconds = 0.0
-        for side, floating, start_s in sides:
-            call_s = estimates.request_seconds(side, self._model(side), self._speed, floating=floating)
+        for side, dtype, start_s in sides:
+            call_s = estimates.request_seconds(side, self._model(side), self._speed, dtype=dtype)
             if call_s is None:
                 return None
             seconds += start_s + call_s * math.ceil(prompts / side.batch_size)
@@ -230,13 +230,13 @@ class Estimator:
 
     def _references(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
         """Return what the references of a case cost that are not there yet; one process computes them."""
-        model, floating = self._model(case), self._floating(case, engine)
-        floating = floating if case.component == PIPELINE else component_floating(model, case.component, floating)
-        names = exact_and_rough(floating)
+        model, dtype = self._model(case), self._dtype(case, engine)
+        dtype = dtype if case.component == PIPELINE else component_dtype(model, case.component, dtype)
+        names = exact_and_rough(dtype)
         whole = ("reference", *subject_of(case))
         missing = [name for name in self._missing(case, names, steps) if (*whole, name) not in self._claimed]
         self._claimed.update((*whole, name) for name in missing)
-        call_s = estimates.request_seconds(case, model, self._speed, floating="float32")
+        call_s = estimates.request_seconds(case, model, self._speed, dtype="float32")
         if call_s is None or not missing:
             return Figure() if call_s is not None else None
         # float64 is half as fast as float32 on a CPU.
@@ -251,7 +251,7 @@ class Estimator:
         except SdperfError:
             return names
 
-    def _is_taken_over(self, case: Case) -> bool:
+    def _is_resumed(self, case: Case) -> bool:
         """Whether an interrupted run measured the case, and this run takes that."""
         runner = self._runner(case) if self.session.run.settings.resume else None
         if runner is None:
@@ -285,10 +285,10 @@ class Estimator:
         known = self._known.peak_bytes(case)
         if known is not None or self._speed.kind == "cpu":
             return known
-        rungs = rungs_of(self._builder, case, self.session.run.catalog)
-        fused = engine.consumes == "module" or "fmha" in rungs
-        floating = self._floating(case, engine)
-        needed = estimates.gpu_bytes(case, self._model(case), floating=floating, fused=fused)
+        optimizations = optimizations_of(self._builder, case, self.session.run.catalog)
+        fused = engine.consumes == "module" or "fmha" in optimizations
+        dtype = self._dtype(case, engine)
+        needed = estimates.gpu_bytes(case, self._model(case), dtype=dtype, fused=fused)
         return None if needed is None else estimate(needed)
 
 

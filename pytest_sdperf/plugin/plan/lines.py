@@ -99,7 +99,7 @@ def _nothing(outlook: Outlook) -> str:
 
 
 def _case(cost: Cost, sources: Sources, *, width: int, beyond: bool) -> Iterator[Line]:
-    said = f": {Outcome.NOT_MEASURED.value}" if beyond else ": speed is taken over" if cost.taken_over else ""
+    said = f": {Outcome.NOT_MEASURED.value}" if beyond else ": speed is resumed" if cost.resumed else ""
     yield Line(f"{cost.wanted.id}{said}")
     if cost.problem:
         yield from wrapped(

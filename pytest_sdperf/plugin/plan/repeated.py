@@ -21,14 +21,14 @@ class Repeated:
         case: The case.
         model: Its model.
         speed: Of the device.
-        floating: Floating type of its weights.
+        dtype: Dtype of its weights.
         start_s: Until a process can load.
     """
 
     case: Case
     model: Model
     speed: Speed
-    floating: str
+    dtype: str
     start_s: float
 
     def replay_seconds(self, count: int) -> float | None:
@@ -63,8 +63,8 @@ class Repeated:
         return pairs * (2 * self.start_s + alone_s + turns_s)
 
     def _call_s(self, case: Case) -> float | None:
-        return request_seconds(case, self.model, self.speed, floating=self.floating)
+        return request_seconds(case, self.model, self.speed, dtype=self.dtype)
 
     def _first_s(self, case: Case) -> float | None:
-        call_s, size = self._call_s(case), weights_bytes(case, self.model, floating=self.floating)
+        call_s, size = self._call_s(case), weights_bytes(case, self.model, dtype=self.dtype)
         return None if call_s is None or size is None else first_seconds(call_s, weights_bytes=size, speed=self.speed)

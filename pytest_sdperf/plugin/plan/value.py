@@ -18,37 +18,37 @@ class Value(IntEnum):
     """What a test is worth, most first."""
 
     CORRECT = 0  # counts and agreements: the speed of what is wrong is no result
-    MAIN_BATCH_LAST_RUNG = 1
+    MAIN_BATCH_LAST_NAME = 1
     MAIN_BATCH = 2
-    LAST_RUNG = 3
+    LAST_NAME = 3
     OTHER = 4
 
 
-def by_value(wanted: Iterable[tuple[T, Wanted]], rungs: Sequence[str]) -> list[T]:
+def by_value(wanted: Iterable[tuple[T, Wanted]], optimizations: Sequence[str]) -> list[T]:
     """Sort by value; among equals the order stays.
 
-    The main batch size is the one that was named first. The last rung is the one that holds most, per model, component
-    and engine.
+    The main batch size is the one that was named first. The last optimization is the one that holds most, per model,
+    component and engine.
 
     Args:
         wanted: Things and what they are about.
-        rungs: The ladder, lowest rung first.
+        optimizations: The ladder, lowest optimization first.
     """
     pairs = list(wanted)
     timed = [one.case for _, one in pairs if _is_timed(one)]
     main = timed[0].batch_size if timed else 0
     most: dict[tuple[object, ...], int] = {}
     for case in timed:
-        most[_row(case)] = max(most.get(_row(case), 0), _height(case, rungs))
+        most[_row(case)] = max(most.get(_row(case), 0), _height(case, optimizations))
 
     def value(pair: tuple[T, Wanted]) -> Value:
         one = pair[1]
         if not _is_timed(one):
             return Value.CORRECT
-        last = _height(one.case, rungs) == most[_row(one.case)]
+        last = _height(one.case, optimizations) == most[_row(one.case)]
         if one.case.batch_size == main:
-            return Value.MAIN_BATCH_LAST_RUNG if last else Value.MAIN_BATCH
-        return Value.LAST_RUNG if last else Value.OTHER
+            return Value.MAIN_BATCH_LAST_NAME if last else Value.MAIN_BATCH
+        return Value.LAST_NAME if last else Value.OTHER
 
     return [thing for thing, _ in sorted(pairs, key=value)]
 
@@ -61,5 +61,5 @@ def _row(case: Case) -> tuple[object, ...]:
     return (case.model, case.component, case.engine, case.engine_options)
 
 
-def _height(case: Case, rungs: Sequence[str]) -> int:
-    return len(ladder.rungs(case.optimization, rungs))
+def _height(case: Case, optimizations: Sequence[str]) -> int:
+    return len(ladder.optimizations(case.optimization, optimizations))

@@ -48,7 +48,7 @@ def found_in(outcomes: collections.Counter[Outcome], effect: float) -> int:
 def by_pairs(take: Take, case: Case, *, policy: Policy) -> Judged:
     """Judge B, which is slowed, by A in pairs, as `--sdperf-ab` does: A B B A, and more while the verdict is open."""
     sides: tuple[list[Sample], list[Sample]] = ([], [])
-    more = policy.pair_looks.counts[0]
+    more = policy.pair_analyses.counts[0]
     while True:
         for number in range(len(sides[0]), len(sides[0]) + more):
             for side in order(number):
@@ -98,7 +98,7 @@ class Rule:
 
     def most(self, policy: Policy) -> int:
         """Return how many processes of the session that is judged a comparison may take."""
-        return policy.looks.last if self.stored else 2 * policy.pair_looks.last
+        return policy.analyses.last if self.stored else 2 * policy.pair_analyses.last
 
     def judge(self, baseline: Callable[[], Sequence[Sample]], take: Take, case: Case, *, policy: Policy) -> Judged:
         """Make one comparison.

@@ -36,7 +36,7 @@ class Spread:
 def spread_by(tested: SelfTests, *, processes: int, pairs: bool) -> Spread | None:
     """Return how far the self-tests of one case found a build to be from itself; None if there were too few.
 
-    Sessions, or pairs, of as many processes as the first look at a verdict has.
+    Sessions, or pairs, of as many processes as the first interim analysis of a verdict has.
 
     Args:
         tested: Of one machine.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.core.components import component_floating
+from pytest_sdperf.core.components import component_dtype
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.schedulers import make_scheduler
 from pytest_sdperf.core.values import Workload
@@ -39,13 +39,13 @@ class PipelineResult:
         image: [N, 3, H, W], in [-1, 1] but for overshoot (not clipped).
         latents: [N, 4, H/8, W/8] after the last step, in the scale of the UNet.
         unet_calls: UNet calls that were made.
-        vae_floating: Floating type in which the decoder was asked to run.
+        vae_dtype: Dtype in which the decoder was asked to run.
     """
 
     image: torch.Tensor
     latents: torch.Tensor
     unet_calls: int
-    vae_floating: str
+    vae_dtype: str
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ def draw_noise(shape: Sequence[int], seed: int) -> torch.Tensor:
 
 
 def rounded_otherwise(noise: torch.Tensor, number: int, dtype: torch.dtype) -> torch.Tensor:
-    """Return noise that a floating type can hardly tell from the given one: each value is moved by a unit at most.
+    """Return noise that a dtype can hardly tell from the given one: each value is moved by a unit at most.
 
     Args:
-        noise: Any shape, in float32 or in the floating type itself.
+        noise: Any shape, in float32 or in the dtype itself.
         number: Each number is another rounding, and the same one everywhere.
-        dtype: The floating type.
+        dtype: The dtype.
     """
     import numpy as np
     import torch
@@ -86,21 +86,21 @@ class TextToImage:
 
     Example::
 
-        pipeline = TextToImage(model, call, tokenizers=folder, floating="float16", device="cuda:0")
+        pipeline = TextToImage(model, call, tokenizers=folder, dtype="float16", device="cuda:0")
         result = pipeline.generate(["an astronaut"], seed=0, workload=Workload(steps=50))
     """
 
-    def __init__(self, model: Model, call: Mapping[str, Call], *, tokenizers: Path, floating: str, device: str) -> None:
+    def __init__(self, model: Model, call: Mapping[str, Call], *, tokenizers: Path, dtype: str, device: str) -> None:
         """Prepare a pipeline.
 
         Args:
             model: Gives configurations and shapes.
             call: Component name -> callable from inputs by name to outputs by name, on `device`.
             tokenizers: Folder that `model.write_tokenizers` filled.
-            floating: Floating type of latents and conditions.
+            dtype: Dtype of latents and conditions.
             device: torch device of every tensor that components receive and return.
         """
-        self.model, self.floating, self.device = model, floating, device
+        self.model, self.dtype, self.device = model, dtype, device
         self._call = call
         self._prompts = PromptEncoder(model, call, tokenizers=tokenizers, device=device)
 
@@ -154,7 +154,7 @@ class TextToImage:
     def _dtype(self) -> torch.dtype:
         import torch
 
-        dtype: torch.dtype = getattr(torch, self.floating)
+        dtype: torch.dtype = getattr(torch, self.dtype)
         return dtype
 
     def _noise(self, workload: Workload, seed: int) -> torch.Tensor:
@@ -203,7 +203,7 @@ class TextToImage:
     def _decode(self, latents: torch.Tensor, unet_calls: int) -> PipelineResult:
         import torch
 
-        floating = component_floating(self.model, "vae_decoder", self.floating)
-        scaled = latents.to(getattr(torch, floating)) / self.model.config("vae_decoder")["scaling_factor"]
+        dtype = component_dtype(self.model, "vae_decoder", self.dtype)
+        scaled = latents.to(getattr(torch, dtype)) / self.model.config("vae_decoder")["scaling_factor"]
         image = self._call["vae_decoder"]({"latent_sample": scaled})["sample"]
-        return PipelineResult(image.clone(), latents, unet_calls, floating)
+        return PipelineResult(image.clone(), latents, unet_calls, dtype)

@@ -49,7 +49,7 @@ class WholeCall:
         drawn: int = 0,
         rows: Sequence[int] = (),
     ) -> WholeCall:
-        """Draw the initial latents with numpy, equal on every device, in the floating type of the UNet.
+        """Draw the initial latents with numpy, equal on every device, in the dtype of the UNet.
 
         Args:
             pipeline: A text-to-image pipeline of diffusers.

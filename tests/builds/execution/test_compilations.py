@@ -172,7 +172,7 @@ def test_whatever_it_depends_on_makes_another_one(here, tmp_path, what):
     elif what == "card":
         device = dataclasses.replace(CARD, slug="l4")
     elif what in ("build", "precision"):
-        given = arguments(tmp_path, **({"key": "other"} if what == "build" else {"floating": "float16"}))
+        given = arguments(tmp_path, **({"key": "other"} if what == "build" else {"dtype": "float16"}))
     elif what == "option":
         given["components"]["unet"]["options"] = {"level": "5"}
     elif what == "size":
@@ -259,7 +259,7 @@ def test_it_says_how_long_it_took_last_time_where_that_is_known(here, tmp_path):
     manifest.write_text(json.dumps(told))
     here.engine.version = "2"
     compile_anew()  # other versions, and about as much work
-    compile_anew(key="other", floating="float16")  # other work
+    compile_anew(key="other", dtype="float16")  # other work
     unknown = "how long it takes is not known yet, and at most 20.6 min (--sdperf-build-timeout)"
     assert lines == [
         f"compiling probe unet: {unknown}",

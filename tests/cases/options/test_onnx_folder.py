@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import onnx
 import pytest
-from given_folders import make_unet, move_data, write
+from external_folders import make_unet, move_data, write
 
 from pytest_sdperf.builds.onnx_folder import OnnxFolder
 from pytest_sdperf.core.errors import OnnxFolderError
 from pytest_sdperf.fusing.optimizations import LADDER
 
 LAYOUT = "Give a folder with COMPONENT/model.onnx, as `optimum-cli export onnx --model MODEL FOLDER` writes it."
-RUNGS = {rung.name: rung for rung in LADDER}
+OPTIMIZATIONS = {optimization.name: optimization for optimization in LADDER}
 
 
 def refusal(folder, component="unet"):
@@ -20,14 +20,14 @@ def refusal(folder, component="unet"):
     return str(raised.value)
 
 
-def test_a_file_says_its_opset_its_shapes_and_its_floating_type(tmp_path):
-    write(tmp_path, "unet", make_unet(sample=("batch", 16, 32), timestep=("steps",), opset=17, floating="float16"))
+def test_a_file_says_its_opset_its_shapes_and_its_dtype(tmp_path):
+    write(tmp_path, "unet", make_unet(sample=("batch", 16, 32), timestep=("steps",), opset=17, dtype="float16"))
     write(tmp_path, "vae_decoder", make_unet())
     folder = OnnxFolder(tmp_path)
     unet, decoder = folder.graph("unet"), folder.graph("vae_decoder")
     assert folder.components == ("unet", "vae_decoder")
-    assert (unet.opset, unet.shapes, unet.floating) == (17, "dynamic", "float16")
-    assert (decoder.opset, decoder.shapes, decoder.floating) == (18, "static", "float32")
+    assert (unet.opset, unet.shapes, unet.dtype) == (17, "dynamic", "float16")
+    assert (decoder.opset, decoder.shapes, decoder.dtype) == (18, "static", "float32")
     assert [str(tensor) for tensor in (*unet.inputs, *unet.outputs)] == [
         "sample float16 [batch, 16, 32]",
         "timestep float32 [steps]",
@@ -87,13 +87,13 @@ def test_inputs_that_nothing_reads_are_not_asked_for(tmp_path):
     assert [tensor.name for tensor in OnnxFolder(tmp_path).graph("unet").inputs] == ["sample", "timestep"]
 
 
-def test_the_rungs_that_a_graph_brings_along(tmp_path):
+def test_the_optimizations_that_a_graph_brings_along(tmp_path):
     model = make_unet()
     for op_type, inputs in (("NhwcConv", 2), ("MultiHeadAttention", 2), ("MultiHeadAttention", 3)):
         names = [f"{op_type}-{index}" for index in range(inputs)]
         model.graph.node.append(onnx.helper.make_node(op_type, names, [f"o{op_type}{inputs}"], domain="com.microsoft"))
     write(tmp_path, "unet", model)
-    assert OnnxFolder(tmp_path).graph("unet").rungs(RUNGS) == ("fmha", "nhwc-conv", "packed-qkv")
+    assert OnnxFolder(tmp_path).graph("unet").optimizations(OPTIMIZATIONS) == ("fmha", "nhwc-conv", "packed-qkv")
 
 
 def test_a_folder_without_graphs_says_what_it_holds_instead(tmp_path):
@@ -177,8 +177,8 @@ def test_a_file_that_is_no_model(tmp_path):
     assert refusal(tmp_path) == f"{path} holds no graph. Export it again."
 
 
-def test_a_floating_type_that_nothing_here_computes_in(tmp_path):
-    path = write(tmp_path, "unet", make_unet(floating="bfloat16"))
+def test_a_dtype_that_nothing_here_computes_in(tmp_path):
+    path = write(tmp_path, "unet", make_unet(dtype="bfloat16"))
     assert refusal(tmp_path) == (
         f"the weights of {path} are bfloat16. Supported: float32, float16. Export it in one of these."
     )

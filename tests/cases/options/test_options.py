@@ -47,11 +47,11 @@ sdperf, 12 of 52 options; `sdperf options` lists all, with their pages of the ma
                         request. Default: unet and pipeline; test_fusions builds
                         every component.
   --sdperf-optimization=NAMES
-                        Rungs of the ladder, each with all below it; fp16+fmha
+                        Optimizations of the ladder, each with all below it; fp16+fmha
                         is exactly these, all-fmha is all but one, ladder is
-                        every rung (for whole requests the first and the last);
+                        every optimization (for whole requests the first and the last);
                         as-is is an --onnx-dir unchanged. Default: what the
-                        engine says; test_fusions builds the last rung.
+                        engine says; test_fusions builds the last optimization.
   --sdperf-batch-size=NUMBERS
                         Images per request; a UNet runs at twice this. Default:
                         1.
@@ -239,5 +239,5 @@ def test_an_unknown_optimization_is_answered_with_the_ladder(sdperf):
     assert result.ret == 4
     assert result.stderr.lines[0] == (
         "ERROR: unknown optimization 'fhma'. Did you mean 'fmha'? Known: all, fmha, fp16, fp32, group-norm, "
-        "ladder. A comma separates builds, a plus joins the rungs of one build, all-NAME leaves one rung out."
+        "ladder. A comma separates builds, a plus joins the optimizations of one build, all-NAME leaves one out."
     )

@@ -74,7 +74,7 @@ def test_everything_said_is_in_the_settings(tmp_path):
             components=("unet", "pipeline"),
             engines=(EngineRequest("torch", "torch"),),
             optimizations=("fp32", "fp16", "fmha", "group-norm"),
-            unnamed_rungs=("fp32", "fp16", "fmha", "group-norm"),
+            unnamed_optimizations=("fp32", "fp16", "fmha", "group-norm"),
             batch_sizes=(1, 4),
             fusers=("ort",),
             exporter="torchscript",
@@ -238,7 +238,7 @@ def test_no_weights_are_a_choice():
             "onnx-dir",
             "exported",
             (
-                "--weights=none and --onnx-dir=exported do not go together: a graph that is given has its weights. "
+                "--weights=none and --onnx-dir=exported do not go together: an external graph has its weights. "
                 "Leave one of them out."
             ),
         ),

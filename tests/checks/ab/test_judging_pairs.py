@@ -66,8 +66,8 @@ def test_table(a, b, policy, outcome, code):
 
 
 def test_more_pairs_are_measured_while_it_is_open():
-    looks = GPU.pair_looks
-    assert looks.counts == (2, 4, 6, 12)
+    analyses = GPU.pair_analyses
+    assert analyses.counts == (2, 4, 6, 12)
     assert more_pairs(pairs(TWO, measurement(12.0, 12.01)), policy=GPU) == 0
     assert more_pairs(pairs(TWO, measurement(10.15, 10.5)), policy=GPU) == 2
     assert more_pairs(pairs(measurement(*SIX), of(1.01, SIX[::-1])), policy=GPU) == 6
@@ -197,7 +197,7 @@ DEFECTS = [
 @pytest.mark.parametrize("defect", DEFECTS)
 @pytest.mark.parametrize("b_ms", [8.0, 10.0, 12.0])
 @pytest.mark.parametrize("side", ["A", "B", "both"])
-def test_what_ran_of_either_side_is_judged_however_fast_it_is(side, b_ms, defect):
+def test_the_runtime_report_of_either_side_is_judged_however_fast_it_is(side, b_ms, defect):
     fine, wrong, found, sentence = defect
     a, b = (measurement(time, time, source="device") for time in (10.0, b_ms))
     facts = [wrong if side in (name, "both") else fine for name in "AB"]

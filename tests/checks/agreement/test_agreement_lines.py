@@ -39,7 +39,9 @@ def test_a_batch_size_that_was_not_compared_is_no_difference():
 
 
 def test_limits_of_several_roundings_say_so():
-    image = dataclasses.replace(AGREEMENT, level="image", error=1.01e-2, yardstick=2.3e-2, limit=4.6e-2, roundings=5)
+    image = dataclasses.replace(
+        AGREEMENT, level="image", error=1.01e-2, reference_error=2.3e-2, limit=4.6e-2, roundings=5
+    )
     report = CaseReport("t", case(**FULL, component="pipeline"), agreements=(image,))
     assert [line.text for line in agreement_lines([report], width=80)] == [
         "agreement                                              error     limit  of limit",
@@ -48,7 +50,7 @@ def test_limits_of_several_roundings_say_so():
         "  error: relative-l2 to the reference (float16 against float32); limit: 2 x the",
         "  error of plain torch in the same type",
         "  of 5 roundings: beyond the limit of one, so the initial latents of the",
-        "  yardstick were rounded in 4 other ways; the largest of its errors counts",
+        "  plain torch were rounded in 4 other ways; the largest of its errors counts",
     ]
 
 
@@ -60,7 +62,7 @@ def rows(agreement, component="pipeline"):
 def test_the_step_that_is_shown_is_named_with_the_last_one():
     numbers = [(1e-4, 1e-3), (1.76e-3, 3.47e-3), (3.13e-3, 6.35e-3)]
     steps = tuple(Step(error, limit / 2, limit) for error, limit in numbers)
-    shown = {"level": "steps", "error": 1.76e-3, "yardstick": 1.735e-3, "limit": 3.47e-3, "steps": steps}
+    shown = {"level": "steps", "error": 1.76e-3, "reference_error": 1.735e-3, "limit": 3.47e-3, "steps": steps}
     legend = [
         "  error: relative-l2 to the reference (float16 against float32); limit: 2 x the error of",
         "  plain torch in the same type; of steps: after each, shown is the nearest to its limit",
@@ -70,7 +72,7 @@ def test_the_step_that_is_shown_is_named_with_the_last_one():
         "    at step 2 of 3; the last: 3.13e-03, 49.3 % of its limit",
         *legend,
     ]
-    shown = {**shown, "error": 3.13e-3, "yardstick": 3.175e-3, "limit": 6.35e-3}
+    shown = {**shown, "error": 3.13e-3, "reference_error": 3.175e-3, "limit": 6.35e-3}
     assert rows(dataclasses.replace(AGREEMENT, **shown, culprit="step 3 of 3")) == [
         "  sd15 pipeline steps fp16 (ort) ort-cuda  3.13e-03  6.35e-03    49.3 %",
         "    at step 3 of 3",
@@ -78,11 +80,11 @@ def test_the_step_that_is_shown_is_named_with_the_last_one():
     ]
 
 
-def test_a_row_that_is_its_own_yardstick_says_so():
-    own = dataclasses.replace(AGREEMENT, error=1.80e-3, yardstick=1.80e-3, limit=3.60e-3)
+def test_a_row_that_is_its_own_reference_error_says_so():
+    own = dataclasses.replace(AGREEMENT, error=1.80e-3, reference_error=1.80e-3, limit=3.60e-3)
     assert rows(own, "unet")[:2] == [
         "  sd15 unet fp16 (ort) ort-cuda  1.80e-03  3.60e-03      50 %",
-        "    this is the yardstick itself: plain torch under its own name",
+        "    this is what limits others: plain torch under its own name",
     ]
 
 

@@ -17,7 +17,7 @@ PLAIN = REFERENCE + 2e-3 * RANDOM.standard_normal(REFERENCE.shape)
 
 
 def compared(obtained, *, reference=REFERENCE, plain=PLAIN):
-    return list(compare_picture(obtained, reference, plain=plain, floating="float16"))
+    return list(compare_picture(obtained, reference, plain=plain, dtype="float16"))
 
 
 def test_a_healthy_image_passes_at_every_metric():
@@ -28,7 +28,7 @@ def test_a_healthy_image_passes_at_every_metric():
 
 def test_the_limit_of_psnr_is_six_decibels_below_that_of_plain_torch():
     _, psnr, *_ = compared(PLAIN)
-    assert psnr.limit / psnr.yardstick == pytest.approx(2)
+    assert psnr.limit / psnr.reference_error == pytest.approx(2)
     assert sentences(psnr) == (
         "The image has PSNR 60.0 dB against torch float32; plain torch float16 has 60.0 dB, so at least 54.0 dB passes."
     )
@@ -44,8 +44,8 @@ def test_flip_is_told_as_an_error():
     flip = compared(PLAIN + 0.1)[3]
     assert not flip.passed
     assert sentences(flip) == (
-        f"The image has FLIP {flip.error:.3g} against torch float32; plain torch float16 has {flip.yardstick:.3g}, so "
-        f"at most {flip.limit:.3g} passes."
+        f"The image has FLIP {flip.error:.3g} against torch float32; plain torch float16 has "
+        f"{flip.reference_error:.3g}, so at most {flip.limit:.3g} passes."
     )
 
 
@@ -54,8 +54,8 @@ def test_an_image_that_is_wrong_at_a_glance_is_called_by_its_name():
     assert (whole.passed, whole.name) == (False, "black")
     assert sentences(whole) == (
         f"The image has a relative L2 error {whole.error:.2e} against torch float32; plain torch float16 has "
-        f"{whole.yardstick:.2e}, so at most {whole.limit:.2e} passes; the worst element is image[0, 0, 18, 30]. The "
-        "image is black: no value is brighter than 0 of 255, of the reference no value is brighter than 230 of 255."
+        f"{whole.reference_error:.2e}, so at most {whole.limit:.2e} passes; the worst element is image[0, 0, 18, 30]. "
+        "The image is black: no value is brighter than 0 of 255, of the reference no value is brighter than 230 of 255."
     )
 
 

@@ -27,9 +27,9 @@ def outputs(noise=0.0, **changed):
     return {**made, **changed, **ranges}
 
 
-def compared(obtained, plain=None, floating="float16", **advice):
+def compared(obtained, plain=None, dtype="float16", **advice):
     plain = outputs(1e-3) if plain is None else plain
-    return compare_request(obtained, outputs(), plain=plain, floating=floating, by="torch", remedies=advice)
+    return compare_request(obtained, outputs(), plain=plain, dtype=dtype, by="torch", remedies=advice)
 
 
 def test_a_healthy_request_passes_at_every_level():
@@ -76,7 +76,7 @@ def test_what_plain_torch_does_too_is_said():
     _, image = compared(broken, broken, **remedies(case(component="pipeline"), upcasts=False))
     assert not image.passed
     assert sentences(image) == (
-        "The image has no yardstick: plain torch float16 is not finite on these weights and inputs, so nothing can be "
+        "The image cannot be judged: plain torch float16 is not finite on these weights and inputs, so nothing can be "
         "called right in this precision. The image is NaN: 12288 of 12288 values are not finite. The vae_decoder began "
         "it: 20 of 20 values of its output in call 1 are not finite. In torch float32 none exceeds 1.5. So something "
         "inside it went beyond 65504, where float16 ends. The vae_decoder of plain torch float16 puts out values that "
@@ -87,7 +87,7 @@ def test_what_plain_torch_does_too_is_said():
 
 def test_in_a_wider_type_it_is_no_overflow():
     broken = outputs(step_latents=STEPS * NAN, unet=[[0, 8, 8]] * 3)
-    steps = compared(broken, floating="bfloat16")[0]
+    steps = compared(broken, dtype="bfloat16")[0]
     assert steps.name == "NaN"
     assert sentences(steps) == (
         "From step 1 of 3 on the latents are not finite. The unet began it: 8 of 8 values of its output at step 1 of 3 "
@@ -116,7 +116,7 @@ def test_a_pipeline_that_tells_of_no_step_is_compared_by_its_image():
     [
         ({}, True, "can stay float32: type --sdperf-force-fp32-ops=unet:MultiHeadAttention", "says force_upcast"),
         ({"exporter": ""}, False, "need upcast_attention in the configuration", "lacks force_upcast"),
-        ({"exporter": "given"}, False, "", "lacks force_upcast"),
+        ({"exporter": "external"}, False, "", "lacks force_upcast"),
         ({"fp32_ops": "unet:MatMul"}, False, "", "lacks force_upcast"),
     ],
 )

@@ -30,7 +30,7 @@ RIGHT, WRONG, ROUGH = answer(0.5e-6), answer(2.4e-6), answer(1e-6)  # at most 2e
 
 
 def judged(one: dict[str, np.ndarray]):
-    return compare(one, {"out_sample": EXACT}, plain=ROUGH, level="component", floating="float32")
+    return compare(one, {"out_sample": EXACT}, plain=ROUGH, level="component", dtype="float32")
 
 
 def test_equal_answers_are_told_bit_for_bit():

@@ -21,7 +21,7 @@ PLAIN = REFERENCE * (1 + GROWTH * RANDOM.standard_normal(REFERENCE.shape))
 
 
 def compared(obtained, *, plain=PLAIN, reference=REFERENCE):
-    return compare_steps(obtained, reference, plain=plain, floating="float16")
+    return compare_steps(obtained, reference, plain=plain, dtype="float16")
 
 
 def test_the_limit_of_a_step_is_twice_the_error_of_plain_torch_at_that_step():
@@ -43,7 +43,7 @@ def test_the_first_step_beyond_its_limit_is_named_with_how_the_error_grew():
     growth = ", ".join(f"{step.error:.2e} after step {number}" for number, step in enumerate(found.steps, 1))
     assert sentences(found) == (
         f"The latents part from torch float32 at step 3 of 5: relative L2 error {found.error:.2e}, and plain torch "
-        f"float16 has {found.yardstick:.2e} there, so at most {found.limit:.2e} passes. The error was {growth}."
+        f"float16 has {found.reference_error:.2e} there, so at most {found.limit:.2e} passes. The error was {growth}."
     )
 
 
@@ -70,13 +70,13 @@ def test_steps_that_are_not_finite_begin_somewhere():
     assert sentences(found) == f"From step 4 of 5 on the latents are not finite. The error was {growth}."
 
 
-def test_where_plain_torch_is_not_finite_there_is_no_yardstick():
+def test_where_plain_torch_is_not_finite_there_is_no_reference_error():
     plain = PLAIN.copy()
     plain[1:] = np.nan
     found = compared(PLAIN, plain=plain)
     assert not found.passed
     assert sentences(found) == (
-        "From step 2 of 5 on there is no yardstick: plain torch float16 is not finite there, so nothing can be called "
+        "From step 2 of 5 on nothing can be judged: plain torch float16 is not finite there, so nothing can be called "
         "right in this precision."
     )
 

@@ -84,6 +84,6 @@ def test_plain_torch_itself_is_not_finite():
     spot = Spot("scores", "", "MatMul", "unet.mid.attn1", math.inf, math.inf)
     assert sentence(Located("unet", "plain", spot, call="call 3 of the unet")) == (
         "In plain torch itself the unet goes wrong at MatMul of unet.mid.attn1, in call 3 of the unet: not all of its "
-        "values are finite. The reference has numbers there, which this floating type cannot hold: of what follows "
+        "values are finite. The reference has numbers there, which this dtype cannot hold: of what follows "
         "nothing can be called right, whatever the engine."
     )

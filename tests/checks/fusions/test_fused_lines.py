@@ -80,7 +80,7 @@ def test_what_is_known_to_be_missing_is_one_line_in_all(count, line):
 @pytest.mark.parametrize(
     ("outcome", "code"),
     [
-        (Outcome.NEW, "below-target-unknown"), (Outcome.NEW, "rungs-missing-unknown"),
+        (Outcome.NEW, "below-target-unknown"), (Outcome.NEW, "optimizations-missing-unknown"),
         (Outcome.NEW, "half-precision-unknown"), (Outcome.PASSED, "attention-mixed"),
         (Outcome.PASSED, "compiled-for-resolutions"),
     ],

@@ -1,4 +1,6 @@
-"""The stored counts of onnxruntime's optimizer: what it makes passes, and one transpose more fails, at every rung."""
+"""The stored counts of onnxruntime's optimizer: what it makes passes, and one transpose more fails, at every
+optimization.
+"""
 
 from __future__ import annotations
 

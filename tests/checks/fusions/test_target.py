@@ -245,7 +245,7 @@ UNSEEN, SEEN = (NEW, "half-precision-unknown"), (GAP, "half-precision-missing")
 
 @pytest.mark.parametrize(("known", "means"), [({}, UNSEEN), ({CONV: 98, QKV: 16}, SEEN)], ids=["unseen", "seen"])
 def test_somebody_else_may_have_wanted_products_in_float32(known, means):
-    verdict = judge_against_target(CASE, ALL, TARGET, known=Known(known), float32_products=WIDE, given=True)
+    verdict = judge_against_target(CASE, ALL, TARGET, known=Known(known), float32_products=WIDE, external=True)
     assert (verdict.outcome, verdict.code, verdict.sentence) == (*means, f"{WHAT} {IN_FLOAT32}.")
     assert verdict.told
 
@@ -258,12 +258,14 @@ def test_operators_that_are_missing_besides_are_named_first():
 
 
 @pytest.mark.parametrize(
-    ("given", "known", "means"),
+    ("external", "known", "means"),
     [(False, None, (FAILED, "half-precision-lost")), (True, {}, UNSEEN), (True, {CONV: 98}, SEEN)],
 )
-def test_a_graph_with_nothing_to_fuse_is_asked_for_half_precision_too(given, known, means):
+def test_a_graph_with_nothing_to_fuse_is_asked_for_half_precision_too(external, known, means):
     found = Known(known) if known is not None else None
-    verdict = judge_against_target(CASE, {"::Conv": 5}, {}, known=found, float32_products={"::Conv": 5}, given=given)
+    verdict = judge_against_target(
+        CASE, {"::Conv": 5}, {}, known=found, float32_products={"::Conv": 5}, external=external
+    )
     assert (verdict.outcome, verdict.code) == means
     assert verdict.sentence == f"{WHAT} computes 5 Conv in float32, though its weights are half precision."
 
@@ -274,7 +276,7 @@ def test_a_graph_with_nothing_to_fuse_is_asked_for_half_precision_too(given, kno
 def test_a_verdict_speaks_of_something_stored_or_of_a_limit_and_never_of_both(known, got, wide):
     """Of our own nothing is stored; of others what was never seen cannot be worse, and what was seen is not NEW."""
     counts, found = {"::Add": 1, **got}, Known(known) if known is not None else None
-    verdict = judge_against_target(CASE, counts, TARGET, known=found, float32_products=wide, given=known is not None)
+    verdict = judge_against_target(CASE, counts, TARGET, known=found, float32_products=wide, external=known is not None)
     allowed = {PASSED, FAILED} if known is None else {PASSED, NEW} if not known else {PASSED, NEW, *STORED}
     assert verdict.outcome in allowed
     assert verdict.told == (verdict.outcome is not PASSED)

@@ -15,7 +15,7 @@ from pytest_sdperf.core.values.outcomes import Outcome
 
 GPU = Policy(max_processes=12)
 CPU = Policy(max_processes=12, on_cpu=True)
-# Five sessions that differ by half a percent: held up to 2.5 % at the last look, and to 4.7 % at the first.
+# Five sessions that differ by half a percent: held up to 2.5 % at the last analysis, and to 4.7 % at the first.
 DAYS = stored(*(session(*[ms] * 3) for ms in (10, 10.05, 9.95, 10.05, 9.95)))
 ONE = stored(session(9.9, 10, 10.1))
 NOISY = (8.0, 10.0, 12.5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from given_folders import make_unet, write
+from external_folders import make_unet, write
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_values import CASE, measurement

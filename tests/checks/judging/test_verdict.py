@@ -630,7 +630,7 @@ def test_policy_of_the_command_line():
     assert Policy.of(settings, device_kind="cuda").max_processes == 20
     found = Policy.of(Settings(max_processes=7), device_kind="cuda", cases=4)
     assert found == Policy(max_processes=7, max_pairs=7, cases=4)
-    assert Policy.of(Settings(in_process=True), device_kind="cpu").looks.counts == (3,)
+    assert Policy.of(Settings(in_process=True), device_kind="cpu").analyses.counts == (3,)
 
 
 def test_of_many_cases_each_may_be_wrong_less_often():

@@ -168,10 +168,10 @@ def given(suites_folder, tmp_path):
     settings = Settings(cache_dir=cache)
     builder = Builder(make_catalog(), settings, Cache(cache, size_bytes=settings.cache_size_bytes), say=print)
 
-    def write(name: str, rung: str, change: Callable[[ir.Graph], None]) -> Path:
+    def write(name: str, optimization: str, change: Callable[[ir.Graph], None]) -> Path:
         graph = builder.build(
-            TEXT.model, TEXT.component, optimization=rung, fuser=TEXT.fuser, exporter=TEXT.exporter, opset=TEXT.opset,
-            shapes=TEXT.shapes, workload=TEXT.workload, consumes="onnx",
+            TEXT.model, TEXT.component, optimization=optimization, fuser=TEXT.fuser, exporter=TEXT.exporter,
+            opset=TEXT.opset, shapes=TEXT.shapes, workload=TEXT.workload, consumes="onnx",
         )  # fmt: skip
         model, folder = ir.load(graph.path), tmp_path / name
         change(model.graph)
@@ -242,14 +242,14 @@ def test_an_export_that_is_wrong_itself(disagree, given):
     assert re.fullmatch(
         rf"The exported graph of the text_encoder goes wrong at LayerNormalization \S+ of "
         rf"text_encoder\.encoder\.layers\.1\.layer_norm2: {PLACE}{SECTION}{AGREES}{WRONG_EXPORT}{LAST}{EXPORTED}{REAL}",
-        disagree(dataclasses.replace(TEXT, exporter="given"), onnx_dir=folder, weights=str(TRAINED)),
+        disagree(dataclasses.replace(TEXT, exporter="external"), onnx_dir=folder, weights=str(TRAINED)),
     )
 
 
 def test_a_graph_that_somebody_fused_wrong(disagree, given, tmp_path):
     """There are no torch weights: it is compared with a float32 export of the same pipeline."""
     right, wrong = given("right", "fp32", lambda graph: None), given("wrong", "fmha", without_mask)
-    case = dataclasses.replace(TEXT, exporter="given", optimization="as-is")
+    case = dataclasses.replace(TEXT, exporter="external", optimization="as-is")
     told = disagree(case, onnx_dir=wrong, onnx_reference=right, real=True)
     assert re.fullmatch(
         rf"The graph of the text_encoder goes wrong at com\.microsoft::MultiHeadAttention \S+ of "

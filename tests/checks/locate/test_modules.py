@@ -27,7 +27,7 @@ def obtained(*wrong):
 
 
 def look(*wrong):
-    return first_wrong(obtained(*wrong), EXACT, PLAIN, floating="float32")
+    return first_wrong(obtained(*wrong), EXACT, PLAIN, dtype="float32")
 
 
 def test_the_innermost_module_that_all_around_it_confirm():
@@ -51,7 +51,7 @@ def test_a_mask_says_nothing_about_what_was_read():
     mask = np.array([0.0, -1e30, 0.0, -1e30])
     exact, plain = {"net<1": mask, **EXACT}, {"net<1": mask, **PLAIN}
     wrong = {"net<1": mask * 1e-20, **obtained("net")}
-    (read,) = first_wrong(wrong, exact, plain, floating="float32").inputs
+    (read,) = first_wrong(wrong, exact, plain, dtype="float32").inputs
     assert read.value == "input 0"
 
 
@@ -75,13 +75,13 @@ def test_where_plain_torch_is_not_finite_inside_nothing_is_said(bad):
     """Neither that a module is wrong, nor that it is the last one that agrees."""
     plain = {**PLAIN, "net.0.act": PLAIN["net.0.act"] * bad, "net.0.act#2": PLAIN["net.0.act#2"] * bad}
     broken = {**obtained("net.1", "net"), "net.0.act": np.full(64, bad), "net.0.act#2": EXACT["net.0.act#2"]}
-    found = first_wrong(broken, EXACT, plain, floating="float32")
+    found = first_wrong(broken, EXACT, plain, dtype="float32")
     assert (found.spot.path, found.last.path, found.places) == ("net.1", "net.0", 4)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_where_the_outermost_module_was_compared_with_nothing_nothing_is_called_right(bad):
-    found = first_wrong(obtained("net"), EXACT, {**PLAIN, "net": PLAIN["net"] * bad}, floating="float32")
+    found = first_wrong(obtained("net"), EXACT, {**PLAIN, "net": PLAIN["net"] * bad}, dtype="float32")
     assert (found.spot, found.whole) == (None, False)
     assert found_in(found, "unet").told == (
         "Where it goes wrong cannot be told: what its outermost module gave was compared with nothing, because plain "
@@ -91,7 +91,7 @@ def test_where_the_outermost_module_was_compared_with_nothing_nothing_is_called_
 
 def test_not_finite():
     broken = {**obtained("net.1", "net"), "net.0": np.full(64, np.nan), "net": np.full(64, np.nan)}
-    spot = first_wrong(broken, EXACT, PLAIN, floating="float16").spot
+    spot = first_wrong(broken, EXACT, PLAIN, dtype="float16").spot
     assert isinstance(spot, Spot)
     assert (spot.path, spot.error) == ("net.0", np.inf)
 
@@ -99,10 +99,10 @@ def test_not_finite():
 def of_torch(folder, *, plain=PLAIN, output=EXACT["net"]):
     """Write what torch gave in two precisions, and what its modules gave."""
     paths = {}
-    for floating, inside, out in (("float32", EXACT, EXACT["net"]), ("float16", plain, output)):
-        (folder / floating).mkdir()
-        save_arrays(folder / floating / "inside.npz", inside)
-        paths[floating] = save_arrays(folder / floating / "outputs.npz", {"out": out})
+    for dtype, inside, out in (("float32", EXACT, EXACT["net"]), ("float16", plain, output)):
+        (folder / dtype).mkdir()
+        save_arrays(folder / dtype / "inside.npz", inside)
+        paths[dtype] = save_arrays(folder / dtype / "outputs.npz", {"out": out})
     return paths
 
 
@@ -113,15 +113,15 @@ def searched(monkeypatch, *, cut, recipe, paths, inside=""):
         task=lambda *arguments, **named: next(answers),
         arguments=lambda inputs: {},
     )
-    monkeypatch.setattr(modules, "floating_of", lambda runner: "float16")
-    monkeypatch.setattr(modules, "torch_outputs", lambda question, floatings, *, inside: paths)
-    monkeypatch.setattr(modules, "_cut", lambda question, calls, recipe, *, floating: cut)
+    monkeypatch.setattr(modules, "dtype_of", lambda runner: "float16")
+    monkeypatch.setattr(modules, "torch_outputs", lambda question, dtypes, *, inside: paths)
+    monkeypatch.setattr(modules, "_cut", lambda question, calls, recipe, *, dtype: cut)
     return modules.search(Question(runner, {}), folder=Path(), real_weights=False)  # type: ignore[arg-type]
 
 
 COMPILED = (
     "Nobody can look inside what own-engine compiled as one. The same module without it, on these inputs, is the "
-    "yardstick and right: what the compiler makes of it is to blame. "
+    "limit and right: what the compiler makes of it is to blame. "
 )
 
 
@@ -157,7 +157,7 @@ def test_where_plain_torch_is_not_finite_no_engine_is_blamed(monkeypatch, tmp_pa
     located = searched(monkeypatch, cut=None, recipe={}, paths=paths, inside=inside and str(tmp_path / inside))
     assert sentence(located) == (
         "In plain torch itself the unet goes wrong at net.0.act: not all of its values are finite. The reference has "
-        "numbers there, which this floating type cannot hold: of what follows nothing can be called right, whatever "
+        "numbers there, which this dtype cannot hold: of what follows nothing can be called right, whatever "
         "the engine."
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sample_values import case
 
-from pytest_sdperf.builds.execution.given_pipeline import GivenPipelineRunner
+from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.checks.locate import graphs, locate, rewriting
 from pytest_sdperf.checks.locate.question import Question
 from pytest_sdperf.core.errors import WorkerError
@@ -35,7 +35,7 @@ def test_a_search_that_fails_leaves_the_verdict_alone(monkeypatch):
 
 
 def test_a_pipeline_of_ones_own_is_not_looked_into():
-    runner = GivenPipelineRunner.__new__(GivenPipelineRunner)
+    runner = ExternalPipelineRunner.__new__(ExternalPipelineRunner)
     object.__setattr__(runner, "case", case(component="pipeline"))
     assert found_of(runner).told == (
         "A pipeline of your own is not looked into, and no files are made: what your code did to its parts cannot be "
@@ -92,7 +92,7 @@ def test_what_is_looked_into_is_another_build_for_those_that_compile():
     probes = [graphs._probe(build, Path("inside.onnx"), share=share) for share in (1, 8, 8)]
     assert len({build.key, *(one.key for one in probes)}) == 3
     assert probes[1] == probes[2]
-    assert {(one.path, one.floating) for one in probes} == {(Path("inside.onnx"), "float32")}
+    assert {(one.path, one.dtype) for one in probes} == {(Path("inside.onnx"), "float32")}
 
 
 SEEN = "With its 8 inner values as outputs the graph computes the right thing"
@@ -185,21 +185,21 @@ def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
     said = []
     runner = SimpleNamespace(workbench=SimpleNamespace(say=said.append))
 
-    def fail(question, found, recipe, *, floating):
+    def fail(question, found, recipe, *, dtype):
         raise WorkerError("the worker was killed by SIGKILL\nand more", reason="signal", tail="")
 
     monkeypatch.setattr(graphs, "_redrawn", fail)
     found = Located("unet", "graph")
-    assert graphs._with_random_weights(Question(runner, {}), found, {}, floating="float16") == []
+    assert graphs._with_random_weights(Question(runner, {}), found, {}, dtype="float16") == []
     assert said == ["looking again with random weights failed: the worker was killed by SIGKILL"]
 
 
 @pytest.mark.parametrize("kind", ["engine", "spread", "vanished", "hidden", "plain", "export"])
 def test_only_a_wrong_graph_is_made_again(kind):
     """A graph that somebody gave is no export that could be repeated."""
-    runner = SimpleNamespace(workbench=SimpleNamespace(builder=SimpleNamespace(given=object())))
-    assert graphs._redrawn(Question(runner, {}), Located("unet", kind), {"providers": []}, floating="float16") == []
+    runner = SimpleNamespace(workbench=SimpleNamespace(builder=SimpleNamespace(external=object())))
+    assert graphs._redrawn(Question(runner, {}), Located("unet", kind), {"providers": []}, dtype="float16") == []
 
 
 def test_nothing_is_made_again_where_nobody_knows_how_to_run_it():
-    assert graphs._redrawn(Question(None, {}), Located("unet", "graph"), {}, floating="float16") == []
+    assert graphs._redrawn(Question(None, {}), Located("unet", "graph"), {}, dtype="float16") == []

@@ -27,7 +27,7 @@ from pytest_sdperf.fusing.optimizations import LADDER
 
 PLACE = (
     "In plain torch itself the vae_decoder goes wrong at {}: not all of its values are finite. The reference has "
-    "numbers there, which this floating type cannot hold: of what follows nothing can be called right, whatever the "
+    "numbers there, which this dtype cannot hold: of what follows nothing can be called right, whatever the "
     "engine."
 )
 GRAPH = {"fuser": "native", "exporter": "torchscript", "opset": 18, "shapes": "static"}
@@ -36,8 +36,8 @@ GRAPH = {"fuser": "native", "exporter": "torchscript", "opset": 18, "shapes": "s
 def pytest_sdperf_register(catalog: Catalog) -> None:
     catalog.add_engine(TorchEngine())
     catalog.add_engine(OrtCpuEngine())
-    for rung in LADDER:
-        catalog.add_optimization(rung)
+    for optimization in LADDER:
+        catalog.add_optimization(optimization)
     overflowing_models.pytest_sdperf_register(catalog)
 
 

@@ -22,7 +22,7 @@ def then(flops_per_s=750e12, **fields):
         ([then(450e12)], 0.75, 1.0),
         ([then(600e12), None, then(750e12), then(900e12)], 1.25, 1.0),
         ([then(600e12, bytes_per_s=3.3e12)], 1.0, 1.1),
-        ([then(floating="float32"), then(600e12)], 1.0, 1.0),
+        ([then(dtype="float32"), then(600e12)], 1.0, 1.0),
         ([then(900e12, by="torch 2.11.0"), then(750e12)], 1.25, 1.0),
     ],
 )
@@ -34,7 +34,7 @@ def test_a_device_is_compared_with_the_median_of_its_sessions(before, product, c
 
 @pytest.mark.parametrize(
     ("before", "now"),
-    [([], NOW), ([None], NOW), ([then()], None), ([then(floating="bf")], NOW), ([then(by="torch 2.11.0")], NOW)],
+    [([], NOW), ([None], NOW), ([then()], None), ([then(dtype="bf")], NOW), ([then(by="torch 2.11.0")], NOW)],
 )
 def test_what_was_not_measured_is_not_compared(before, now):
     assert slowdown(before, now) is None
@@ -46,7 +46,7 @@ def test_what_was_not_measured_is_not_compared(before, now):
         ([None, then(by="torch 2.11.0"), then(by="torch 2.12.0"), then(by="torch 2.11.0")], NOW, 2),
         ([then(by="torch 2.11.0"), then()], NOW, 0),
         ([then(by="torch 2.11.0")], None, 0),
-        ([then(floating="float32")], NOW, 0),
+        ([then(dtype="float32")], NOW, 0),
         ([None], NOW, 0),
     ],
 )

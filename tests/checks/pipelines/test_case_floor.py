@@ -30,14 +30,14 @@ def runner(*components, device=H100, has_module=True, pipeline=None, upcast=(), 
             raise error
         return Work((Kernel("product", int(TFLOP[component] * 1e12), 10, 1),), weights=10, tensors=10)
 
-    def floating(name):
+    def dtype(name):
         return "float64" if upcast == "float64" else "float32" if name in upcast else "float16"
 
     return SimpleNamespace(
         case=case(),
         components=components,
         is_pipeline=len(components) > 1,
-        builds=lambda: {name: SimpleNamespace(floating=floating(name)) for name in components},
+        builds=lambda: {name: SimpleNamespace(dtype=dtype(name)) for name in components},
         workbench=SimpleNamespace(
             device=device,
             builder=SimpleNamespace(work=SimpleNamespace(of=of)),
@@ -80,8 +80,8 @@ def test_a_processor_has_none_and_nothing_is_said():
     assert with_floor(measured, runner("unet", device=CPU)) is measured
 
 
-NO_RATE = "neither a data sheet nor a calibration tells what this device does at most in this floating type"
-NO_MODULE = "operations are counted on torch modules, and none stands for graphs that were given"
+NO_RATE = "neither a data sheet nor a calibration tells what this device does at most in this dtype"
+NO_MODULE = "operations are counted on torch modules, and none stands for external graphs"
 NO_TORCH = WorkerError("ModuleNotFoundError: No module named 'torch'", reason="error")
 
 

@@ -36,7 +36,7 @@ def compared(of, error=1e-3, level="image"):
     return CaseReport("test_agreement", of, agreements=(dataclasses.replace(AGREES, error=error, level=level),))
 
 
-TOLD = {"vae_floating": "float32", "caching": "none"}
+TOLD = {"vae_dtype": "float32", "caching": "none"}
 
 
 def lines(*reports):
@@ -72,9 +72,9 @@ def test_every_engine_says_what_it_did_for_its_time():
 
 def test_nothing_is_said_of_one_engine_alone():
     other_size = dataclasses.replace(TORCH, height=768, width=768)
-    rungs = dataclasses.replace(ORT, optimization="fp16")
+    optimizations = dataclasses.replace(ORT, optimization="fp16")
     part = dataclasses.replace(TORCH, component="unet", steps=0, scheduler="")
-    for second in (other_size, rungs, part):
+    for second in (other_size, optimizations, part):
         assert lines(measured(ORT, **TOLD), measured(second, **TOLD)) == []
 
 

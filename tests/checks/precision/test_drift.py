@@ -27,35 +27,36 @@ def outputs(size, seed=1, **changed):
 SINGLE = outputs(1e-6)
 
 
-@pytest.mark.parametrize(("floating", "units"), [("float16", 2**13), ("bfloat16", 2**16)])
-def test_torch_may_drift_as_far_as_its_unit_is_larger(floating, units):
+@pytest.mark.parametrize(("dtype", "units"), [("float16", 2**13), ("bfloat16", 2**16)])
+def test_torch_may_drift_as_far_as_its_unit_is_larger(dtype, units):
     exact = outputs(0.0)
-    found = drift_of_torch(outputs(0.14e-6 * units, 2), SINGLE, exact=exact, floating=floating)
+    found = drift_of_torch(outputs(0.14e-6 * units, 2), SINGLE, exact=exact, dtype=dtype)
     assert (found.level, found.by, found.passed) == ("drift", "rounding", True)
     assert found.limit == pytest.approx(1e-6 * units, rel=0.2)
     assert found.error / found.limit == pytest.approx(0.14, rel=0.3)
     assert sorted(found.details) == ["flip", "psnr", "ssim"]
-    too_far = drift_of_torch(outputs(1.5e-6 * units, 2), SINGLE, exact=exact, floating=floating)
+    too_far = drift_of_torch(outputs(1.5e-6 * units, 2), SINGLE, exact=exact, dtype=dtype)
     assert not too_far.passed
     assert sentences(too_far) == (
-        f"In {floating} the latents drift from those in float32 beyond the limit at step 1 of 3: by "
-        f"{too_far.error:.2e}, where rounding explains {too_far.yardstick:.2e} and at most {too_far.limit:.2e} passes. "
-        f"The drift was {', '.join(f'{step.error:.2e} after step {n}' for n, step in enumerate(too_far.steps, 1))}."
+        f"In {dtype} the latents drift from those in float32 beyond the limit at step 1 of 3: by "
+        f"{too_far.error:.2e}, where rounding explains {too_far.reference_error:.2e} and at most {too_far.limit:.2e} "
+        f"passes. The drift was "
+        f"{', '.join(f'{step.error:.2e} after step {n}' for n, step in enumerate(too_far.steps, 1))}."
     )
 
 
 def engine(half, single=SINGLE):
-    return drift_of_engine(half, single, plain=(outputs(1e-3, 3), SINGLE), floating="float16")
+    return drift_of_engine(half, single, plain=(outputs(1e-3, 3), SINGLE), dtype="float16")
 
 
 def test_an_engine_may_drift_twice_as_far_as_torch():
     found = engine(outputs(1e-3, 4))
     assert found.passed
-    assert found.limit == 2 * found.yardstick
+    assert found.limit == 2 * found.reference_error
     assert sentences(found) == (
         f"All 3 steps in float16 are within their limits of those in float32; nearest to it is {found.culprit} with a "
-        f"drift of {found.error:.2e}, where plain torch drifts by {found.yardstick:.2e} and at most {found.limit:.2e} "
-        f"passes."
+        f"drift of {found.error:.2e}, where plain torch drifts by {found.reference_error:.2e} and at most "
+        f"{found.limit:.2e} passes."
     )
 
 
@@ -66,7 +67,7 @@ def test_the_step_at_which_an_engine_drifts_too_far_is_named():
     assert found.culprit == "step 2 of 3"
     assert sentences(found).startswith(
         f"In float16 the latents drift from those in float32 beyond the limit at step 2 of 3: by {found.error:.2e}, "
-        f"where plain torch drifts by {found.yardstick:.2e} and at most {found.limit:.2e} passes. The drift was "
+        f"where plain torch drifts by {found.reference_error:.2e} and at most {found.limit:.2e} passes. The drift was "
     )
 
 
@@ -85,7 +86,7 @@ def test_an_overflow_is_named_with_its_component():
 
 def test_where_torch_itself_is_not_finite_nothing_limits_the_drift():
     broken = outputs(1e-3, 3, step_latents=EXACT * np.nan)
-    found = drift_of_engine(outputs(1e-3, 4), SINGLE, plain=(broken, SINGLE), floating="float16")
+    found = drift_of_engine(outputs(1e-3, 4), SINGLE, plain=(broken, SINGLE), dtype="float16")
     assert not found.passed
     assert sentences(found).startswith(
         "From step 1 of 3 on nothing says how far float16 may drift: what plain torch drifts by is not finite there. "
@@ -99,7 +100,7 @@ def test_the_limit_of_an_engine_scales_with_torch(size, seed):
 
     def drift(factor):
         half = outputs(size * factor, seed + 1)
-        return drift_of_engine(half, SINGLE, plain=plain, floating="float16").passed
+        return drift_of_engine(half, SINGLE, plain=plain, dtype="float16").passed
 
     assert drift(1.0)
     assert not drift(3.0)
@@ -110,7 +111,7 @@ def test_the_limit_of_an_engine_scales_with_torch(size, seed):
 def test_where_torch_is_not_finite_nothing_says_how_far_an_engine_may_drift(bad, which):
     plain = [outputs(1e-3, 3), outputs(1e-6)]
     plain[which]["step_latents"][1:] = bad
-    found = drift_of_engine(outputs(1e-3, 4), SINGLE, plain=tuple(plain), floating="float16")
+    found = drift_of_engine(outputs(1e-3, 4), SINGLE, plain=tuple(plain), dtype="float16")
     assert [step.passed for step in found.steps] == [True, False, False]
     assert sentences(found) == (
         "From step 2 of 3 on nothing says how far float16 may drift: what plain torch drifts by is not finite there. "

@@ -27,11 +27,11 @@ def outputs(brighter, step=1e-3, image=IMAGE):
     }
 
 
-def judged(obtained, plain, others, floating="float16"):
+def judged(obtained, plain, others, dtype="float16"):
     calls = []
 
-    def compare(yardstick):
-        return compare_request(obtained, outputs(0.0, 0.0), plain=yardstick, floating=floating, by="torch", remedies={})
+    def compare(reference_error):
+        return compare_request(obtained, outputs(0.0, 0.0), plain=reference_error, dtype=dtype, by="torch", remedies={})
 
     def more():
         calls.append(1)
@@ -40,18 +40,18 @@ def judged(obtained, plain, others, floating="float16"):
     return judged_by_several(compare(plain), more, compare), len(calls)
 
 
-def test_a_lucky_yardstick_does_not_fail_a_build():
+def test_a_lucky_reference_error_does_not_fail_a_build():
     found, _ = judged(
         outputs(0.010), outputs(0.002), [outputs(-0.001), outputs(0.009), outputs(-0.011), outputs(0.003)]
     )
     steps, image, *metrics = found
     assert all(one.passed for one in found)
-    assert image.limit == pytest.approx(2 * image.yardstick)
-    assert image.yardstick == pytest.approx(0.011 * np.sqrt(GROUND.size) / np.linalg.norm(IMAGE))
+    assert image.limit == pytest.approx(2 * image.reference_error)
+    assert image.reference_error == pytest.approx(0.011 * np.sqrt(GROUND.size) / np.linalg.norm(IMAGE))
     assert [one.roundings for one in (steps, image, *metrics)] == [5] * len(found)
     assert sentences(image) == (
         f"The image has a relative L2 error {image.error:.2e} against torch float32; plain torch float16 has "
-        f"{image.yardstick:.2e} in the worst of 5 roundings, so at most {image.limit:.2e} passes."
+        f"{image.reference_error:.2e} in the worst of 5 roundings, so at most {image.limit:.2e} passes."
     )
 
 
@@ -66,8 +66,8 @@ def test_what_no_rounding_explains_still_fails_and_says_so():
         "9.00e-03 after step 2, 9.00e-03 after step 3."
     )
     assert sentences(image).endswith(
-        f"plain torch float16 has {image.yardstick:.2e} in the worst of 5 roundings, so at most {image.limit:.2e} "
-        f"passes; the worst element is {image.culprit}."
+        f"plain torch float16 has {image.reference_error:.2e} in the worst of 5 roundings, so at most "
+        f"{image.limit:.2e} passes; the worst element is {image.culprit}."
     )
     assert sentences(psnr) == (
         "The image has PSNR 40.0 dB against torch float32; plain torch float16 has 56.5 dB in the worst of 5 "
@@ -114,9 +114,9 @@ def test_a_picture_that_passes_after_all_has_no_bad_name():
 
 
 def test_drift_is_judged_in_the_same_way():
-    def drift(yardstick):
+    def drift(reference_error):
         half, single = outputs(0.0, step=3e-3), outputs(0.0, step=0.0)
-        return (drift_of_engine(half, single, plain=(yardstick, single), floating="float16"),)
+        return (drift_of_engine(half, single, plain=(reference_error, single), dtype="float16"),)
 
     (found,) = judged_by_several(drift(outputs(0.0, step=1e-3)), lambda: [outputs(0.0, step=2e-3)], drift)
     assert found.passed

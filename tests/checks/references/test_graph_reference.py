@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from given_folders import make_unet, write
+from external_folders import make_unet, write
 from wrong_optimizer import HIT, make_catalog
 
 from pytest_sdperf.builds.builder import Builder
@@ -27,9 +27,9 @@ from pytest_sdperf.checks.references.keys import reference_keys
 from pytest_sdperf.checks.replay import repeats
 from pytest_sdperf.checks.replay.judging import judge_replay
 from pytest_sdperf.core.device import Device
+from pytest_sdperf.core.reference_error import MOST_ROUNDING
 from pytest_sdperf.core.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.core.yardsticks import MOST_ROUNDING
 from pytest_sdperf.devices.cpu import CpuProbe
 
 FAULT = "numerics-one-percent-high"
@@ -57,7 +57,8 @@ def runner_of(tmp_path):
             builder=builder, cache=cache, folder=Path(tmp_path), say=lambda text: None,
         )  # fmt: skip
         case = Case(
-            model, "text_encoder", "ort-cpu", "as-is", exporter="given", opset=18, shapes="static", weights="onnx-0123",
+            model, "text_encoder", "ort-cpu", "as-is", exporter="external", opset=18,
+            shapes="static", weights="onnx-0123",
             height=128, width=128, engine_options=tuple(options.items()),
         )  # fmt: skip
         return CaseRunner(case, EngineRequest("ort-cpu", "ort-cpu", tuple(options.items())), bench, plant)
@@ -69,7 +70,7 @@ def test_a_fault_that_is_planted_into_a_case_is_in_nothing_that_it_is_compared_w
     (faulty,) = agreement.agree(runner_of(plant=FAULT))
     assert (faulty.passed, faulty.by) == (False, "onnxruntime")
     assert faulty.error == pytest.approx(0.01, rel=1e-3)
-    assert faulty.yardstick < 1e-6
+    assert faulty.reference_error < 1e-6
     (healthy,) = agreement.agree(runner_of())  # with the same cache
     assert healthy.passed
     assert healthy.error < 1e-6
@@ -83,7 +84,7 @@ def test_what_is_to_be_a_reference_is_refused_with_a_fault_in_it(runner_of):
     )
 
 
-def test_an_optimizer_that_makes_a_graph_wrong_is_no_yardstick_for_itself(runner_of):
+def test_an_optimizer_that_makes_a_graph_wrong_is_no_reference_error_for_itself(runner_of):
     (wrong,) = agreement.agree(runner_of(HIT))
     assert not wrong.passed
     assert (wrong.error, wrong.limit) == (pytest.approx(0.01, rel=1e-3), pytest.approx(2 * MOST_ROUNDING, rel=1e-3))
@@ -95,7 +96,7 @@ def test_an_optimizer_that_makes_a_graph_wrong_is_no_yardstick_for_itself(runner
     assert (right.passed, right.told) == (True, "")
 
 
-def test_a_yardstick_of_many_steps_has_a_bound_at_each():
+def test_a_reference_error_of_many_steps_has_a_bound_at_each():
     shares = np.array([1e-6, 1e-2, 1e-3])
     rough = {
         "step_latents": (EXACT * (1 + shares[:, None, None, None, None])).astype(np.float32),
@@ -111,13 +112,13 @@ def test_a_yardstick_of_many_steps_has_a_bound_at_each():
     assert told == MOVED
 
 
-def test_a_yardstick_that_rounds_is_left_alone():
+def test_a_reference_error_that_rounds_is_left_alone():
     rough = {"out": EXACT * np.float32(1 + 1e-6)}
     assert as_rounding(rough, {"out": EXACT}, names=("out",)) == (rough, "")
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_a_yardstick_that_is_not_finite_stays_none(bad):
+def test_a_reference_error_that_is_not_finite_stays_none(bad):
     rough = {"out": np.full_like(EXACT, bad)}
     assert as_rounding(rough, {"out": EXACT}, names=("out",)) == (rough, "")
 
@@ -136,7 +137,7 @@ def without_torch(monkeypatch):
 def test_equal_calls_are_replayed_beside_an_export_where_there_is_no_torch(runner_of, without_torch):
     runner = runner_of()
     found = repeats.repeat(runner, repeats=2)
-    assert (found.by, found.reference, found.floating, len(found.answers)) == ("onnxruntime", "float32", "float32", 1)
+    assert (found.by, found.reference, found.dtype, len(found.answers)) == ("onnxruntime", "float32", "float32", 1)
     assert [spread.equal for spread in found.spreads] == [True] * 3
     verdict = judge_replay(found, runner.case, policy=Policy(on_cpu=True))
     assert verdict.code == "answers-repeated"
@@ -156,7 +157,7 @@ def test_a_wrong_answer_is_wrong_beside_an_export_too(runner_of, without_torch):
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_an_optimizer_that_answers_wrong_is_no_yardstick_for_its_answers(runner_of, several):
+def test_an_optimizer_that_answers_wrong_is_no_reference_error_for_its_answers(runner_of, several):
     runner = runner_of(HIT)
     exact, rough = float32_graph.answers(runner, "float32", repeats.calls_of(runner), numbers=range(1 + 4 * several))
     assert (len(exact), [len(one) for one in rough]) == (2, [2] * (1 + 4 * several))

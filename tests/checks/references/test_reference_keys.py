@@ -49,7 +49,7 @@ def scheduled(**changes):
         (runner_of(model=scheduled(prediction_type="v_prediction")), {}),
         (runner_of(device="another CPU"), {}),
         (runner_of(steps=9), {}),
-        (runner_of(), {"floating": "float16"}),
+        (runner_of(), {"dtype": "float16"}),
         (runner_of(), {"builds": {}}),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.execution.calls import Call
-from pytest_sdperf.builds.execution.given_pipeline import Description, GivenPipelineRunner
+from pytest_sdperf.builds.execution.external_pipeline import Description, ExternalPipelineRunner
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions, source_hash
 from pytest_sdperf.checks.references import float32_graph, of_case, plain_torch
@@ -26,8 +26,8 @@ FUSED = Case(
     "sd15-thin", "unet", "ort-cpu", "fp16", fuser="ort", exporter="dynamo", opset=18, shapes="static", height=64,
     width=64, weights="random-0", engine_options=(("threads", "1"),), fp32_ops="unet:MatMul",
 )  # fmt: skip
-GIVEN = Case(
-    "sd15-thin", "unet", "ort-cpu", "base", fuser="ort", exporter="given", opset=18, shapes="static", height=64,
+EXTERNAL = Case(
+    "sd15-thin", "unet", "ort-cpu", "base", fuser="ort", exporter="external", opset=18, shapes="static", height=64,
     width=64, weights="onnx-0123",
 )  # fmt: skip
 OWN = Case("own", "pipeline", "diffusers", "as-is", height=64, width=64, steps=2, weights="pipeline-0123")
@@ -50,31 +50,31 @@ class FullCache:
         return SimpleNamespace(path=self.folder)
 
 
-def build(kind: str, component: str, floating: str = "float32") -> Build:
-    return Build(f"{kind}-{component}-{floating}", kind, Path("weights"), floating)
+def build(kind: str, component: str, dtype: str = "float32") -> Build:
+    return Build(f"{kind}-{component}-{dtype}", kind, Path("weights"), dtype)
 
 
 @pytest.fixture
 def bench(tmp_path):
     given = SimpleNamespace(
-        floating=lambda model, component, optimization: "float32", rungs=lambda model, component, optimization: ()
+        dtype=lambda model, component, optimization: "float32", optimizations=lambda model, component, optimization: ()
     )
     builder = SimpleNamespace(
         build=lambda model, component, **options: build("module", component),
         tokenizers=lambda model: Path("/cache/entries/tokenizers-0"),
-        given=None,
+        external=None,
         reference=None,
     )
-    unfused = SimpleNamespace(unfused=lambda model, name, workload, *, floating: build("graph", name, floating))
-    engine = SimpleNamespace(consumes="module", fuses=False, lowers=lambda rung: False)
+    unfused = SimpleNamespace(unfused=lambda model, name, workload, *, dtype: build("graph", name, dtype))
+    engine = SimpleNamespace(consumes="module", fuses=False, lowers=lambda optimization: False)
     catalog = SimpleNamespace(
-        models={"sd15-thin": THIN}, engines={"torch": engine}, ladder=[rung.name for rung in LADDER]
+        models={"sd15-thin": THIN}, engines={"torch": engine}, ladder=[optimization.name for optimization in LADDER]
     )
 
     def make(*, graphs: bool = False, output: str = "0.out") -> SimpleNamespace:
         save_arrays(tmp_path / "outputs.npz", {output: np.zeros(2, np.float32)})
         if graphs:
-            builder.given, builder.reference = given, unfused
+            builder.external, builder.reference = given, unfused
         return SimpleNamespace(
             builder=builder, catalog=catalog, planted=None, cache=FullCache(tmp_path),
             device=SimpleNamespace(name="a CPU", kind="cpu"),
@@ -84,11 +84,11 @@ def bench(tmp_path):
     return make
 
 
-def own_runner(workbench: Any) -> GivenPipelineRunner:
-    floating = {"unet": "float16", "vae": "float32"}
-    about = Description("0123", floating, 64, 64, "EulerDiscreteScheduler", watermark=False)
+def own_runner(workbench: Any) -> ExternalPipelineRunner:
+    dtype = {"unet": "float16", "vae": "float32"}
+    about = Description("0123", dtype, 64, 64, "EulerDiscreteScheduler", watermark=False)
     shared = {"prompt": "a red circle", "seed": 0}
-    return GivenPipelineRunner(OWN, EngineRequest("", ""), workbench, shared=shared, description=about)
+    return ExternalPipelineRunner(OWN, EngineRequest("", ""), workbench, shared=shared, description=about)
 
 
 def expected(runner: CaseRunner, case: str, *code: str, builds: Any, libraries: Any = TORCH, **more: Any) -> str:
@@ -113,7 +113,7 @@ def test_outputs_of_a_torch_module(bench):
     of_case.references(runner, ("float64", "float16#1"))
     code = ("pytest_sdperf.tasks.reference", EAGER)
     assert runner.workbench.cache.asked == [
-        expected(runner, PLAIN, *code, builds=MODULE, floating=floating) for floating in ("float64", "float16#1")
+        expected(runner, PLAIN, *code, builds=MODULE, dtype=dtype) for dtype in ("float64", "float16#1")
     ]
 
 
@@ -124,8 +124,7 @@ def test_answers_of_a_torch_module(bench):
     call = {"name": "one", "workload": work, "prompts": ["a red circle"], "seed": 3, "drawn": 0, "rows": []}
     code = ("pytest_sdperf.tasks.replay", EAGER)
     assert runner.workbench.cache.asked == [
-        expected(runner, PLAIN, *code, builds=MODULE, floating=floating, calls=[call])
-        for floating in ("float64", "float16#1")
+        expected(runner, PLAIN, *code, builds=MODULE, dtype=dtype, calls=[call]) for dtype in ("float64", "float16#1")
     ]
 
 
@@ -144,19 +143,19 @@ def test_pictures_of_a_torch_module(bench):
 
 
 def test_outputs_of_a_float32_graph(bench):
-    runner = CaseRunner(GIVEN, EngineRequest("ort-cpu", "ort-cpu"), bench(graphs=True))
+    runner = CaseRunner(EXTERNAL, EngineRequest("ort-cpu", "ort-cpu"), bench(graphs=True))
     float32_graph.outputs(runner, "float32")
     float32_graph.outputs(runner, "float16")
     told = (
         "model=sd15-thin component=unet engine=ort-cpu optimization=as-is engine_options=graph_optimizations={} "
-        "exporter=given opset=18 shapes=static batch_size=1 height=64 width=64"
+        "exporter=external opset=18 shapes=static batch_size=1 height=64 width=64"
     )
     off, on, half = (
         expected(
             runner, told.format(optimizations), "pytest_sdperf.tasks.reference", "pytest_sdperf.engines.ort_cpu",
-            builds={"unet": "graph-unet-float32"}, libraries=("onnxruntime", *TORCH), floating=floating, rounding=0,
+            builds={"unet": "graph-unet-float32"}, libraries=("onnxruntime", *TORCH), dtype=dtype, rounding=0,
         )
-        for optimizations, floating in (("off", "float32"), ("all", "float32"), ("off", "float16"))
+        for optimizations, dtype in (("off", "float32"), ("all", "float32"), ("off", "float16"))
     )  # fmt: skip
     assert runner.workbench.cache.asked == [off, on, off, half]
 
@@ -166,10 +165,8 @@ def test_outputs_of_the_plain_classes_of_a_pipeline_of_the_users_own(bench):
     of_case.references(runner, ("float32", "float16#2"))
     kinds = ({"unet": "float32", "vae": "float32"}, 0), ({"unet": "float16", "vae": "float32"}, 2)
     assert runner.workbench.cache.asked == [
-        expected(
-            runner, OWN.key, "pytest_sdperf.tasks.plain_pipeline", builds={}, floatings=floatings, rounding=rounding
-        )
-        for floatings, rounding in kinds
+        expected(runner, OWN.key, "pytest_sdperf.tasks.plain_pipeline", builds={}, dtypes=dtypes, rounding=rounding)
+        for dtypes, rounding in kinds
     ]
 
 
@@ -181,6 +178,6 @@ def test_answers_of_the_plain_classes_of_a_pipeline_of_the_users_own(bench):
     assert runner.workbench.cache.asked == [
         expected(
             runner, OWN.key, "pytest_sdperf.tasks.plain_pipeline", builds={},
-            floatings={"unet": "float16", "vae": "float32"}, rounding=2, calls=[call],
+            dtypes={"unet": "float16", "vae": "float32"}, rounding=2, calls=[call],
         )
     ]  # fmt: skip

@@ -325,8 +325,8 @@ class PlantedEngine(TorchEngine):
 def pytest_sdperf_register(catalog: Catalog) -> None:
     for model in sd15.MODELS:
         catalog.add_model(model)
-    for rung in LADDER:
-        catalog.add_optimization(rung)
+    for optimization in LADDER:
+        catalog.add_optimization(optimization)
     catalog.add_engine(TorchEngine())
     for name in FAULTS:
         catalog.add_engine(PlantedEngine(name))

@@ -51,35 +51,35 @@ def test_the_output_that_is_nearest_to_its_limit_decides():
     assert spread_of("calls", [first, other], {"a": 1.0, "b": 1e-3}).output == "b"
 
 
-def test_a_limit_is_twice_the_yardstick_and_no_smaller_than_rounding():
+def test_a_limit_is_twice_the_reference_error_and_no_smaller_than_rounding():
     exact, rough = {"out": RIGHT.astype(np.float64)}, {"out": RIGHT * np.float32(1.001)}
-    assert limits_of(exact, [rough], floating="float32")["out"] == pytest.approx(2e-3, rel=1e-3)
-    assert limits_of(exact, [{"out": RIGHT}], floating="float32") == {"out": 2.0**-24}
+    assert limits_of(exact, [rough], dtype="float32")["out"] == pytest.approx(2e-3, rel=1e-3)
+    assert limits_of(exact, [{"out": RIGHT}], dtype="float32") == {"out": 2.0**-24}
 
 
 def test_of_several_roundings_the_farthest_counts():
     exact = {"a": RIGHT, "b": RIGHT}
     rough = [{"a": RIGHT * np.float32(1 + one), "b": RIGHT * np.float32(1 + other)} for one, other in PAIRS]
-    limits = limits_of(exact, rough, floating="float32")
+    limits = limits_of(exact, rough, dtype="float32")
     assert [limits["a"], limits["b"]] == pytest.approx([4e-3, 6e-3], rel=1e-3)
     obtained = {"a": RIGHT * np.float32(1.003), "b": RIGHT * np.float32(1.005)}
-    answer = answer_of("B", obtained, exact, rough, floating="float32")
+    answer = answer_of("B", obtained, exact, rough, dtype="float32")
     assert answer.passed
     assert answer.limit == pytest.approx(6e-3, rel=1e-3)
-    assert not answer_of("B", obtained, exact, rough[:1], floating="float32").passed
+    assert not answer_of("B", obtained, exact, rough[:1], dtype="float32").passed
 
 
-@pytest.mark.parametrize("floating", ["float16", "float32"])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_where_torch_is_not_finite_in_any_rounding_there_is_no_limit(floating, place, bad):
+def test_where_torch_is_not_finite_in_any_rounding_there_is_no_limit(dtype, place, bad):
     """An engine that stays finite there is told neither that it is right nor whose its answer is."""
     rough = [{"out": RIGHT.copy()}, {"out": RIGHT.copy()}]
     rough[place]["out"][0, 0] = bad
-    limits = limits_of({"out": RIGHT}, rough, floating=floating)
+    limits = limits_of({"out": RIGHT}, rough, dtype=dtype)
     assert limits == {"out": math.inf}
     assert not spread_of("calls", [{"out": RIGHT}, {"out": RIGHT}], limits).passed
-    answer = answer_of("B", {"out": RIGHT}, {"out": RIGHT}, rough, floating=floating)
+    answer = answer_of("B", {"out": RIGHT}, {"out": RIGHT}, rough, dtype=dtype)
     assert (answer.limit, answer.passed) == (math.inf, False)
     assert with_stale(answer, {"out": RIGHT}, {"out": -RIGHT}, limits, call="A").stale == ""
     assert not is_indistinct({"out": RIGHT}, {"out": RIGHT}, limits)
@@ -93,7 +93,7 @@ def test_equal_answers_that_are_not_finite_never_pass():
 
 def test_a_wrong_answer_says_whose_it_is():
     exact, other = {"out": RIGHT}, {"out": RIGHT[:, ::-1].copy()}
-    answer = answer_of("B", exact, other, [other], floating="float32")
+    answer = answer_of("B", exact, other, [other], dtype="float32")
     assert not answer.passed
     assert with_stale(answer, exact, exact, LIMITS, call="A").stale == "A"
     assert with_stale(answer, {"out": 2 * RIGHT}, exact, LIMITS, call="A").stale == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from own_pipelines import write_pipeline
 
-from pytest_sdperf.builds.execution.given_pipeline import GivenPipeline
+from pytest_sdperf.builds.execution.external_pipeline import ExternalPipeline
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.replay.batch import mix
 from pytest_sdperf.checks.replay.judging import judge_replay
@@ -13,8 +13,8 @@ from pytest_sdperf.checks.replay.repeats import repeat
 from pytest_sdperf.checks.replay.resolutions import resize, sizes_of
 from pytest_sdperf.core.settings import EngineRequest, PipelineFactory
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.engines.given_pipeline import GivenPipelineEngine
-from pytest_sdperf.models.given_pipeline import given_model
+from pytest_sdperf.engines.external_pipeline import ExternalPipelineEngine
+from pytest_sdperf.models.external_pipeline import external_model
 
 # torch.Tensor.__array__ as the schedulers of diffusers call it.
 NUMPY = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
@@ -34,12 +34,12 @@ def folder(tmp_path_factory):
 def code_of(case_on, folder, monkeypatch):
     monkeypatch.setenv("OWN_PIPELINE", str(folder))
     bench = case_on("healthy").workbench
-    bench.catalog.add_engine(GivenPipelineEngine())
+    bench.catalog.add_engine(ExternalPipelineEngine())
 
     def judged(check: str, function: str) -> str:
         factory = PipelineFactory("own_factories", function)
-        bench.catalog.add_model(given_model(factory.label, on_cpu=True))
-        given = GivenPipeline(factory, bench)
+        bench.catalog.add_model(external_model(factory.label, on_cpu=True))
+        given = ExternalPipeline(factory, bench)
         case = Case(factory.label, "pipeline", "diffusers", "as-is", height=64, width=64, steps=2)
         runner = given.runner(given.completed(case), EngineRequest("diffusers", "diffusers"))
         return judge_replay(CHECKS[check](runner), runner.case, policy=Policy(on_cpu=True)).code

@@ -137,8 +137,8 @@ def answering(replay, **changes):
             answering(REPEATS, limit=math.inf),
             Outcome.FAILED,
             (
-                "UNet answer to another prompt and seed has no yardstick: plain torch float32 is not finite there, so "
-                "nothing can be called right. [no-yardstick]"
+                "UNet answer to another prompt and seed cannot be judged: plain torch float32 is not finite there, so "
+                "nothing can be called right. [no-reference-error]"
             ),
         ),
         (
@@ -184,12 +184,15 @@ def answering(replay, **changes):
         (
             apart(REPEATS, 0, limit=math.inf),
             Outcome.FAILED,
-            "UNet, 2 equal calls: there is no yardstick, because plain torch is not finite. [no-yardstick]",
+            "UNet, 2 equal calls: nothing can be judged, because plain torch is not finite. [no-reference-error]",
         ),
         (
             apart(BATCH, 0, limit=math.inf),
             Outcome.FAILED,
-            "UNet, row 1 of 8, and alone: there is no yardstick, because plain torch is not finite. [no-yardstick]",
+            (
+                "UNet, row 1 of 8, and alone: nothing can be judged, because plain torch is not finite. "
+                "[no-reference-error]"
+            ),
         ),
         (
             apart(BATCH, 0, largest=1e-4),

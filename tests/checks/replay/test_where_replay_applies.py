@@ -29,8 +29,8 @@ def about(engine="ort-cpu", *, model=THIN, has_module=True, **fields):
         engine=ENGINES[engine],
         model=model,
         is_pipeline=own.component == "pipeline",
-        floating="float16",
-        workbench=SimpleNamespace(settings=settings, builder=SimpleNamespace(given=None, reference=None)),
+        dtype="float16",
+        workbench=SimpleNamespace(settings=settings, builder=SimpleNamespace(external=None, reference=None)),
     )
 
 
@@ -38,7 +38,7 @@ def about(engine="ort-cpu", *, model=THIN, has_module=True, **fields):
     ("runner", "text"),
     [
         (about(), ONE_SIZE),
-        (about(exporter="given"), "not applicable: the graph takes one size alone; export it with dynamic axes"),
+        (about(exporter="external"), "not applicable: the graph takes one size alone; export it with dynamic axes"),
         (about(shapes="dynamic"), ""),
         (
             about("tensorrt", shapes="dynamic"),
@@ -94,7 +94,7 @@ def test_times_are_those_of_a_component():
 
 def test_graphs_without_a_module_have_nothing_to_be_compared_with():
     with pytest.raises(NoReferenceError) as raised:
-        calls.wanted(about(exporter="given", has_module=False), [])
+        calls.wanted(about(exporter="external", has_module=False), [])
     assert str(raised.value) == (
         "nothing to compare the unet with: --sdperf-onnx-dir holds graphs alone. Type --sdperf-weights=FOLDER with the "
         "torch weights that they were exported from, or --sdperf-onnx-reference=FOLDER with a float32 export of them."

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.core.stats.pairs import PATTERNS, compare, finding, looks_of
+from pytest_sdperf.core.stats.pairs import PATTERNS, analyses_of, compare, finding
 
 TIMES = st.floats(1e-4, 1e2)
 SIX = [1.00, 1.01, 0.99, 1.02, 0.98, 1.00]
@@ -31,7 +31,7 @@ def judged(a, b, *, effect=0.02, alpha=0.005, beta=0.025):
     ],
 )
 def test_the_looks_of_pairs(most, counts):
-    assert looks_of(most).counts == counts
+    assert analyses_of(most).counts == counts
 
 
 def test_of_six_pairs_the_spread_is_that_of_the_pairs():

@@ -11,7 +11,7 @@ from pytest_sdperf.fusing.expected import norms, sites
 from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.models.shapes import SHAPES
 
-RUNGS = {rung.name: rung for rung in LADDER}
+OPTIMIZATIONS = {optimization.name: optimization for optimization in LADDER}
 
 SDXL = {
     "block_out_channels": (16, 32, 64),
@@ -77,8 +77,9 @@ NAMES = (
 )  # fmt: skip
 OPS = tuple(name if "::" in name else f"com.microsoft::{name}" for name in NAMES)
 
-# Columns as in `NAMES`; Gelu is what the fp16 rung forms, before BiasSplitGelu takes it in, and MultiHeadAttention what
-# fmha forms, before it is packed. The VAEs stand without the convolution outside of decoder and encoder.
+# Columns as in `NAMES`; Gelu is what the fp16 optimization forms, before BiasSplitGelu takes it in, and
+# MultiHeadAttention what fmha forms, before it is packed. The VAEs stand without the convolution outside of decoder and
+# encoder.
 KNOWN = {
     "sd15": (16, 32, 16, 0, 0, 32, 16, 16, 98, 16, 16, 29, 16, 16),
     "sd21": (16, 32, 16, 0, 0, 32, 16, 16, 66, 16, 16, 29, 16, 16),
@@ -89,21 +90,21 @@ KNOWN = {
     "openclip-h": (1, 46, 0, 0, 23, 23, 0, 0, 0, 0, 0, 0, 0, 0),
     "shapes": (16, 32, 16, 0, 0, 32, 16, 16, 98, 16, 16, 29, 16, 16),  # as sd15
 }
-SELECTIONS = (*RUNGS, *(f"all-{name}" for name in RUNGS), "fp16+packed-qkv", "bias-split-gelu+bias-add")
+SELECTIONS = (*OPTIMIZATIONS, *(f"all-{name}" for name in OPTIMIZATIONS), "fp16+packed-qkv", "bias-split-gelu+bias-add")
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_derived_counts_are_the_known_ones(modules, name):
     derived: dict[str, int] = {}
-    for rung in LADDER:
-        derived.update({op: count for op, count in rung.expected(modules[name]).items() if count > 0})
+    for optimization in LADDER:
+        derived.update({op: count for op, count in optimization.expected(modules[name]).items() if count > 0})
     assert derived == {op: count for op, count in zip(OPS, KNOWN[name], strict=True) if count}
 
 
 def _totals(module, selection):
-    rungs = [RUNGS[name] for name in ladder.rungs(selection, tuple(RUNGS))]
-    counts = total_counts([(rung.expected(module), rung.takes_in) for rung in rungs])
-    return counts, total_sites([(rung.sites(module), rung.takes_in) for rung in rungs])
+    optimizations = [OPTIMIZATIONS[name] for name in ladder.optimizations(selection, tuple(OPTIMIZATIONS))]
+    counts = total_counts([(optimization.expected(module), optimization.takes_in) for optimization in optimizations])
+    return counts, total_sites([(optimization.sites(module), optimization.takes_in) for optimization in optimizations])
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -166,7 +167,7 @@ def test_projections_with_a_bias_stay_apart(modules):
 
 
 class Older(Optimization):
-    """A rung that somebody wrote before there were sites."""
+    """An optimization that somebody wrote before there were sites."""
 
     name, position, title = "older", 1, "Older"
 
@@ -174,18 +175,24 @@ class Older(Optimization):
         return {"acme::Op": 3}
 
 
-def test_a_rung_that_counts_for_itself_has_no_sites():
+def test_a_optimization_that_counts_for_itself_has_no_sites():
     assert (Older().expected(None), Older().sites(None)) == ({"acme::Op": 3}, {})
 
 
 @pytest.mark.parametrize("name", ["sd15", "sdxl"])
 def test_bias_split_gelu_takes_in_every_gelu(modules, name):
-    rungs = ladder.rungs("bias-add", tuple(RUNGS))
-    assert sum(RUNGS[rung].expected(modules[name]).get("com.microsoft::Gelu", 0) for rung in rungs) == 0
+    optimizations = ladder.optimizations("bias-add", tuple(OPTIMIZATIONS))
+    assert (
+        sum(
+            OPTIMIZATIONS[optimization].expected(modules[name]).get("com.microsoft::Gelu", 0)
+            for optimization in optimizations
+        )
+        == 0
+    )
 
 
 def test_no_convolution_is_left_after_nhwc_conv(modules):
-    assert RUNGS["nhwc-conv"].expected(modules["sd15"])["::Conv"] == 0
+    assert OPTIMIZATIONS["nhwc-conv"].expected(modules["sd15"])["::Conv"] == 0
 
 
 def test_the_attention_of_a_vae_normalises_a_sequence(modules):
@@ -219,15 +226,15 @@ def test_layers_that_no_output_needs_are_not_counted():
 
     module = Penultimate().eval()
     sites.remove_unused(module, [torch.empty((1, 77), dtype=torch.int64, device="meta")])
-    assert RUNGS["fp16"].expected(module) == {
+    assert OPTIMIZATIONS["fp16"].expected(module) == {
         "com.microsoft::SkipLayerNormalization": 3,
         "::LayerNormalization": 1,
         "com.microsoft::QuickGelu": 2,
     }
 
 
-@pytest.mark.parametrize("rung", LADDER, ids=lambda rung: rung.name)
-def test_fusion_options_of_a_rung_exist_in_onnxruntime(rung):
+@pytest.mark.parametrize("optimization", LADDER, ids=lambda optimization: optimization.name)
+def test_fusion_options_of_a_optimization_exist_in_onnxruntime(optimization):
     from onnxruntime.transformers.fusion_options import FusionOptions
 
-    assert set(rung.ort_options) <= set(vars(FusionOptions("unet")))
+    assert set(optimization.ort_options) <= set(vars(FusionOptions("unet")))

@@ -74,7 +74,7 @@ def test_what_is_there_costs_nothing_and_its_size_is_measured(builds, fill):
     assert (export.seconds.sources, export.size.sources) == (("estimated",), ("estimated",))
 
 
-def test_the_same_step_of_another_rung_tells_how_long_it_takes(builds, fill):
+def test_the_same_step_of_another_optimization_tells_how_long_it_takes(builds, fill):
     fill("weights-unet", "export-unet", "fuse-native-fp16")
     steps_of(builds, "fp16")
     missing = steps_of(builds, "fmha")[-1]

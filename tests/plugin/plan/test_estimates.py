@@ -8,7 +8,7 @@ from pytest_sdperf.checks.pipelines.measure import timing_plan
 from pytest_sdperf.core.units import MEGABYTE
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.models import sd15
-from pytest_sdperf.models.given_pipeline import given_model
+from pytest_sdperf.models.external_pipeline import external_model
 from pytest_sdperf.plugin.plan import estimates
 from pytest_sdperf.plugin.plan.estimates import Speed
 
@@ -21,7 +21,7 @@ def unet(batch_size: int = 1) -> Case:
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "floating", "fused", "measured_mb"),
+    ("batch_size", "dtype", "fused", "measured_mb"),
     [
         (1, "float32", False, 11_909),
         (1, "float16", False, 6_787),
@@ -30,18 +30,18 @@ def unet(batch_size: int = 1) -> Case:
         (8, "float16", True, 6_807),
     ],
 )
-def test_device_memory_is_estimated_within_a_third(batch_size, floating, fused, measured_mb):
-    needed = estimates.gpu_bytes(unet(batch_size), SD15, floating=floating, fused=fused)
+def test_device_memory_is_estimated_within_a_third(batch_size, dtype, fused, measured_mb):
+    needed = estimates.gpu_bytes(unet(batch_size), SD15, dtype=dtype, fused=fused)
     assert needed is not None
     assert needed / MEGABYTE == pytest.approx(measured_mb, rel=0.33)
 
 
 @pytest.mark.parametrize(
-    ("batch_size", "floating", "measured_ms"),
+    ("batch_size", "dtype", "measured_ms"),
     [(1, "float32", 73.0), (1, "float16", 16.5), (1, "float16", 6.57), (8, "float16", 84.4), (8, "float16", 53.4)],
 )
-def test_a_call_is_estimated_within_a_factor_of_two(batch_size, floating, measured_ms):
-    seconds = estimates.request_seconds(unet(batch_size), SD15, H200, floating=floating)
+def test_a_call_is_estimated_within_a_factor_of_two(batch_size, dtype, measured_ms):
+    seconds = estimates.request_seconds(unet(batch_size), SD15, H200, dtype=dtype)
     assert seconds is not None
     assert 0.5 < seconds * 1000 / measured_ms < 2
 
@@ -49,10 +49,10 @@ def test_a_call_is_estimated_within_a_factor_of_two(batch_size, floating, measur
 def test_nothing_is_estimated_of_a_model_whose_components_are_not_known():
     whole, model = (
         Case("mypipe.make", "pipeline", "diffusers", "as-is", steps=4),
-        given_model("mypipe.make", on_cpu=True),
+        external_model("mypipe.make", on_cpu=True),
     )
-    assert estimates.request_seconds(whole, model, H200, floating="float16") is None
-    assert estimates.weights_bytes(whole, model, floating="float16") is None
+    assert estimates.request_seconds(whole, model, H200, dtype="float16") is None
+    assert estimates.weights_bytes(whole, model, dtype="float16") is None
 
 
 @pytest.mark.parametrize("name", ["h200", "H200"])
@@ -62,8 +62,8 @@ def test_a_card_is_known_however_it_is_written(name):
 
 def test_a_request_calls_the_unet_once_per_step_and_once_more():
     whole = Case("sd15", "pipeline", "torch", "fp16", steps=50)
-    seconds = estimates.request_seconds(whole, SD15, H200, floating="float16")
-    once = estimates.request_seconds(unet(), SD15, H200, floating="float16")
+    seconds = estimates.request_seconds(whole, SD15, H200, dtype="float16")
+    once = estimates.request_seconds(unet(), SD15, H200, dtype="float16")
     assert seconds is not None
     assert once is not None
     assert 51 * once < seconds < 55 * once
@@ -81,7 +81,7 @@ def test_exports_and_fusions_of_both_sizes_are_met_within_a_factor_of_two():
         assert 0.5 < estimates.step_seconds(step, parameters) / measured_s < 2, step
 
 
-def test_a_step_leaves_weights_in_its_floating_type():
+def test_a_step_leaves_weights_in_its_dtype():
     assert estimates.step_bytes("export", 10, "float16") == 40
     assert estimates.step_bytes("fuse-native", 10, "float16") == 20
     assert estimates.step_bytes("fuse-native", 10, "float32") == 40
@@ -124,6 +124,6 @@ def test_without_a_count_of_parameters_nothing_is_estimated():
             return None
 
     model = Unknown()
-    assert estimates.request_seconds(unet(), model, H200, floating="float16") is None
-    assert estimates.weights_bytes(unet(), model, floating="float16") is None
-    assert estimates.gpu_bytes(unet(), model, floating="float16", fused=True) is None
+    assert estimates.request_seconds(unet(), model, H200, dtype="float16") is None
+    assert estimates.weights_bytes(unet(), model, dtype="float16") is None
+    assert estimates.gpu_bytes(unet(), model, dtype="float16", fused=True) is None

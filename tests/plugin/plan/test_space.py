@@ -21,11 +21,11 @@ from pytest_sdperf.plugin.plan.space import Space, room_bytes, space_of
 
 GB = 10**9
 WEIGHTS, EXPORT = (Step(kind, (kind,), None, None, estimate(4 * GB)) for kind in ("weights", "export"))
-RUNGS = ("fp16", "fmha", "group-norm")
+OPTIMIZATIONS = ("fp16", "fmha", "group-norm")
 
 
-def fused(rung, size=2 * GB):
-    return Step("fuse-native", ("fuse", rung), None, None, estimate(size))
+def fused(optimization, size=2 * GB):
+    return Step("fuse-native", ("fuse", optimization), None, None, estimate(size))
 
 
 class Builds:
@@ -41,26 +41,26 @@ class Builds:
         return found
 
 
-def cases(rungs=RUNGS):
-    return [case(model="sd15-thin", engine="ort-cpu", optimization=rung) for rung in rungs]
+def cases(optimizations=OPTIMIZATIONS):
+    return [case(model="sd15-thin", engine="ort-cpu", optimization=optimization) for optimization in optimizations]
 
 
 @pytest.fixture
 def found(tmp_path, monkeypatch):
-    def look(limit_gb, steps=None, rungs=RUNGS, *, free_gb=1000):
+    def look(limit_gb, steps=None, optimizations=OPTIMIZATIONS, *, free_gb=1000):
         usage = SimpleNamespace(free=free_gb * GB)
         monkeypatch.setattr(space.shutil, "disk_usage", lambda path: usage)
         settings = Settings(cache_dir=tmp_path / "cache", cache_size_bytes=int(limit_gb * GB))
         catalog = toy_catalog()
         run = SimpleNamespace(settings=settings, catalog=catalog, request_of=lambda case: case)
-        steps = steps or {rung: (WEIGHTS, EXPORT, fused(rung)) for rung in rungs}
-        return space_of(cases(rungs), Builds(steps), run)
+        steps = steps or {optimization: (WEIGHTS, EXPORT, fused(optimization)) for optimization in optimizations}
+        return space_of(cases(optimizations), Builds(steps), run)
 
     return look
 
 
 def test_where_everything_fits_everything_is_built_ahead(found):
-    # 8 GB of weights and export, three rungs of 2 GB, and a quarter more, because nobody has measured it.
+    # 8 GB of weights and export, three optimizations of 2 GB, and a quarter more, because nobody has measured it.
     whole = found(18)
     assert (whole.is_tight, whole.whole_bytes, whole.ahead) == (False, 17.5 * GB, frozenset(cases()))
     assert (whole.keep_bytes, whole.begin_bytes) == (18 * GB, 0.5 * GB)
@@ -71,7 +71,11 @@ def test_where_it_does_not_what_fits_beside_the_largest_case_is(found):
     assert tight.is_tight
     assert tight.keep_bytes == 4.5 * GB
     assert tight.ahead == frozenset()
-    more = found(30, {rung: (WEIGHTS, EXPORT, fused(rung, 8 * GB)) for rung in RUNGS}, RUNGS)
+    more = found(
+        30,
+        {optimization: (WEIGHTS, EXPORT, fused(optimization, 8 * GB)) for optimization in OPTIMIZATIONS},
+        OPTIMIZATIONS,
+    )
     assert (more.is_tight, more.whole_bytes, more.keep_bytes) == (True, 40 * GB, 10 * GB)
     small = {"fp16": (fused("fp16"),), "fmha": (fused("fmha"),), "group-norm": (fused("group-norm", 4 * GB),)}
     some = found(9.9, small)
@@ -88,7 +92,7 @@ def test_what_the_cache_holds_takes_what_it_takes_and_is_kept(found, tmp_path):
     cache = Cache(tmp_path / "cache", size_bytes=GB)
     entry = cache.get_or_make("weights-a", lambda folder: {"wrote": (folder / "data").write_bytes(bytes(1000))})
     held = Step("weights", ("weights",), entry, None, estimate(4 * GB))
-    whole = found(18, {rung: (held, EXPORT, fused(rung)) for rung in RUNGS})
+    whole = found(18, {optimization: (held, EXPORT, fused(optimization)) for optimization in OPTIMIZATIONS})
     assert whole.whole_bytes == 16.5 * GB
     assert whole.needed == {"weights-a"}
     assert whole.begin_bytes == 18 * GB - 12.5 * GB
@@ -119,12 +123,18 @@ def test_what_becomes_of_builds_is_told(tmp_path):
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=3), st.integers(1, 200))
 def test_what_is_built_ahead_leaves_room_for_any_case(sizes, limit):
-    rungs = RUNGS[: len(sizes)]
-    steps = {rung: (fused(rung, size),) for rung, size in zip(rungs, sizes, strict=True)}
+    optimizations = OPTIMIZATIONS[: len(sizes)]
+    steps = {
+        optimization: (fused(optimization, size),) for optimization, size in zip(optimizations, sizes, strict=True)
+    }
     settings = Settings(cache_dir=Path("nothing is here"), cache_size_bytes=limit)
     run = SimpleNamespace(settings=settings, catalog=toy_catalog(), request_of=lambda case: case)
-    found = space_of(cases(rungs), Builds(steps), run)
-    ahead = sum(1.25 * size for rung, size in zip(rungs, sizes, strict=True) if cases([rung])[0] in found.ahead)
+    found = space_of(cases(optimizations), Builds(steps), run)
+    ahead = sum(
+        1.25 * size
+        for optimization, size in zip(optimizations, sizes, strict=True)
+        if cases([optimization])[0] in found.ahead
+    )
     if found.is_tight:
         assert ahead + max(sizes) * 1.25 <= limit or not found.ahead
     else:

@@ -7,18 +7,20 @@ from sample_values import case
 from pytest_sdperf.plugin.plan.value import by_value
 from pytest_sdperf.plugin.plan.wanted import Wanted, merged
 
-RUNGS = ("fp32", "fp16", "fmha", "group-norm")
+OPTIMIZATIONS = ("fp32", "fp16", "fmha", "group-norm")
 
 
-def wanted(test, rung="fp16", batch_size=4, **fields):
-    return Wanted(f"{test} {rung} {batch_size}", case(optimization=rung, batch_size=batch_size, **fields), (test,))
+def wanted(test, optimization="fp16", batch_size=4, **fields):
+    return Wanted(
+        f"{test} {optimization} {batch_size}", case(optimization=optimization, batch_size=batch_size, **fields), (test,)
+    )
 
 
 def order(*things):
-    return [one.id for one in by_value([(one, one) for one in things], RUNGS)]
+    return [one.id for one in by_value([(one, one) for one in things], OPTIMIZATIONS)]
 
 
-def test_what_is_right_comes_first_then_the_main_batch_the_last_rung_and_the_others():
+def test_what_is_right_comes_first_then_the_main_batch_the_last_optimization_and_the_others():
     assert order(
         wanted("speed", "fp32"),
         wanted("speed", "fp32", 1),
@@ -41,7 +43,7 @@ def test_resolutions_in_turns_are_a_speed_and_come_after_what_is_right():
     assert order(*things) == ["replay fmha 4", "pictures fp32 4", "turns fmha 4", "speed fmha 4"]
 
 
-def test_the_last_rung_is_that_of_each_engine():
+def test_the_last_optimization_is_that_of_each_engine():
     found = order(
         wanted("speed", "group-norm"),
         wanted("speed", "fp32", engine="torch"),
@@ -52,14 +54,14 @@ def test_the_last_rung_is_that_of_each_engine():
 
 
 things = st.builds(
-    wanted, st.sampled_from(["speed", "counts", "agreement"]), st.sampled_from(RUNGS), st.sampled_from([1, 8])
+    wanted, st.sampled_from(["speed", "counts", "agreement"]), st.sampled_from(OPTIMIZATIONS), st.sampled_from([1, 8])
 )
 
 
 @given(st.lists(things))
 def test_nothing_is_lost_and_among_equals_the_order_stays(given_things):
     pairs = list(enumerate(given_things))
-    found = by_value(pairs, RUNGS)
+    found = by_value(pairs, OPTIMIZATIONS)
     assert sorted(found) == list(range(len(pairs)))
     timed = ["speed" in given_things[i].tests for i in found]
     assert timed == sorted(timed)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from pytest_sdperf.core.components import component_floating, needed_components
+from pytest_sdperf.core.components import component_dtype, needed_components
 from pytest_sdperf.core.schedulers import make_scheduler
 from pytest_sdperf.core.values import Workload
 from pytest_sdperf.models import sd15, sdxl
@@ -40,14 +40,14 @@ def one_thread() -> Iterator[None]:
 class Built:
     """A thin model with weights, ready to be called by component, here and by diffusers."""
 
-    def __init__(self, model: StableDiffusion, folder: Path, floating: str) -> None:
-        self.model, self.folder, self.floating = model, folder, floating
+    def __init__(self, model: StableDiffusion, folder: Path, dtype: str) -> None:
+        self.model, self.folder, self.dtype = model, folder, dtype
         model.write_tokenizers(folder, weights=None)
         self.modules: dict[str, Any] = {}
         for name in model.components:
             path = folder / f"{name}.safetensors"
             model.draw_weights(name, path)
-            self.modules[name] = model.module(name, weights=path, floating=floating)
+            self.modules[name] = model.module(name, weights=path, dtype=dtype)
 
     def call(self, component: str) -> Call:
         inputs = [spec.name for spec in self.model.inputs(component, Workload())]
@@ -57,12 +57,12 @@ class Built:
 
     def pipeline(self) -> TextToImage:
         call = {name: self.call(name) for name in needed_components(self.model)}
-        return TextToImage(self.model, call, tokenizers=self.folder, floating=self.floating, device="cpu")
+        return TextToImage(self.model, call, tokenizers=self.folder, dtype=self.dtype, device="cpu")
 
     def vae(self) -> Any:
         from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 
-        vae = AutoencoderKL(**self.model.config("vae_decoder")).to(getattr(torch, self.floating))
+        vae = AutoencoderKL(**self.model.config("vae_decoder")).to(getattr(torch, self.dtype))
         vae.load_state_dict({**self.modules["vae_decoder"].state_dict(), **self.modules["vae_encoder"].state_dict()})
         return vae.eval()
 
@@ -210,7 +210,7 @@ def light(tmp_path_factory) -> TextToImage:
     folder = tmp_path_factory.mktemp("tokenizers")
     SD15.write_tokenizers(folder, weights=None)
     call = {name: fake_call(name) for name in needed_components(SD15)}
-    return TextToImage(SD15, call, tokenizers=folder, floating="float32", device="cpu")
+    return TextToImage(SD15, call, tokenizers=folder, dtype="float32", device="cpu")
 
 
 @pytest.mark.parametrize(("scheduler", "calls"), [("pndm", 51), ("ddim", 50), ("euler", 50), ("unipc", 50)])
@@ -233,7 +233,7 @@ def test_the_first_images_of_a_batch_do_not_depend_on_its_size():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-def test_another_rounding_is_one_that_the_floating_type_can_hardly_tell(dtype):
+def test_another_rounding_is_one_that_the_dtype_can_hardly_tell(dtype):
     noise = draw_noise((2, 4, 8, 8), seed=0)
     others = [rounded_otherwise(noise, number, dtype) for number in (1, 2, 1)]
     assert torch.equal(others[0], others[2])
@@ -272,7 +272,7 @@ def test_results_survive_an_engine_that_writes_into_the_same_memory(tmp_path):
         return {"out_sample": inputs["sample"]}
 
     call = {"text_encoder": encode, "unet": unet, "vae_decoder": fake_call("vae_decoder")}
-    pipeline = TextToImage(SD15, call, tokenizers=tmp_path, floating="float32", device="cpu")
+    pipeline = TextToImage(SD15, call, tokenizers=tmp_path, dtype="float32", device="cpu")
     pipeline.generate(["a cat"], seed=0, workload=Workload(height=64, width=64, steps=1, scheduler="ddim"))
     negative, positive = calls[0]["encoder_hidden_states"]
     assert not torch.equal(negative, positive)
@@ -280,7 +280,7 @@ def test_results_survive_an_engine_that_writes_into_the_same_memory(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "floating", "expected"),
+    ("model", "dtype", "expected"),
     [
         (SDXL, "float16", "float32"),
         (SDXL, "bfloat16", "bfloat16"),
@@ -288,6 +288,6 @@ def test_results_survive_an_engine_that_writes_into_the_same_memory(tmp_path):
         (SD15, "float16", "float16"),
     ],
 )
-def test_an_autoencoder_that_overflows_in_half_precision_runs_in_single(model, floating, expected):
-    assert component_floating(model, "vae_decoder", floating) == expected
-    assert component_floating(model, "unet", floating) == floating
+def test_an_autoencoder_that_overflows_in_half_precision_runs_in_single(model, dtype, expected):
+    assert component_dtype(model, "vae_decoder", dtype) == expected
+    assert component_dtype(model, "unet", dtype) == dtype

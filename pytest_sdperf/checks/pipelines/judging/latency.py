@@ -51,18 +51,18 @@ def judge_latency(measurement: Measurement, stored: StoredCase | None, *, policy
 
 
 def expected(measurement: Measurement, stored: StoredCase, *, policy: Policy) -> tuple[Interval, Interval]:
-    """Return where a measurement is expected: what its look counts as a change, and what the last look will.
+    """Return where a measurement is expected: what its analysis counts as a change, and what the last look will.
 
-    The two are equal for the last look. An earlier one may spend less of the error rate, so its interval is wider.
+    The two are equal for the last analysis. An earlier one may spend less of the error rate, so its interval is wider.
     """
     medians = [_medians(session) for session in stored.level(METRIC) if session.samples]
-    looks, new = policy.looks, measurement.medians_s
+    analyses, new = policy.analyses, measurement.medians_s
 
     def at(count: int) -> Interval:
-        rate = policy.error_rate * looks.share(count)
+        rate = policy.error_rate * analyses.share(count)
         return predict(medians, new, min_effect=policy.min_effect, confidence=1 - rate)
 
-    return at(len(new)), at(looks.last)
+    return at(len(new)), at(analyses.last)
 
 
 def may_still_move(measurement: Measurement, stored: StoredCase) -> float:

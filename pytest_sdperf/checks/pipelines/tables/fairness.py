@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_sdperf.checks.pipelines.judging.what_ran import parts_of
+from pytest_sdperf.checks.pipelines.judging.runtime_report import parts_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.gates import WHOLE, concerns
 from pytest_sdperf.checks.reporting.line import Line, wrapped
@@ -62,7 +62,7 @@ def _told(measurement: Measurement, reports: Iterable[CaseReport]) -> Iterator[s
     case, sample = measurement.case, measurement.samples[-1]
     yield f"{plural(sample.unet_calls, 'UNet call')} for {plural(case.steps, 'step')}"
     yield _accumulation(sample, case.component)
-    yield f"VAE in {sample.facts.get('vae_floating', 'a type that is not told')}"
+    yield f"VAE in {sample.facts.get('vae_dtype', 'a type that is not told')}"
     yield f"caching {sample.facts.get('caching', 'not told')}"
     yield _preparation(measurement, sample)
     yield f"agreement: {_agreement(case, reports)}"
@@ -75,7 +75,7 @@ def _accumulation(sample: Sample, component: str) -> str:
     if len(set(types.values())) == 1:
         (only,) = set(types.values())
         return f"products accumulated in {only}" if only else "accumulation not told"
-    told = ", ".join(f"{name} {floating or 'not told'}" for name, floating in types.items())
+    told = ", ".join(f"{name} {dtype or 'not told'}" for name, dtype in types.items())
     return f"products accumulated in: {told}"
 
 

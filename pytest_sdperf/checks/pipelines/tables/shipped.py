@@ -47,7 +47,9 @@ def shipped_beside(shipped: Iterable[Baseline], reports: Sequence[CaseReport], *
 
 
 def _slowest_first(stored: StoredCase) -> tuple[int, bool, float]:
-    """Sort as a ladder does, without knowing its rungs; the smallest batch decides, for a row holds every batch."""
+    """Sort as a ladder does, without knowing its optimizations; the smallest batch decides, for a row holds every
+    batch.
+    """
     return stored.case.batch_size, not stored.last.out_of_memory, -_latency_s(_level(stored))
 
 

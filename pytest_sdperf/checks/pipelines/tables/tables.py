@@ -45,8 +45,8 @@ class Labels:
         """Return a row's label."""
         varied = [str(getattr(case, name)) for name in self.varying if getattr(case, name)]
         engine = engine_label(case.engine, case.engine_options)
-        rung = f"{case.optimization:<{self.optimization_width}}"
-        return " ".join([f"{_INDENT}{rung}", engine, *([f"({', '.join(varied)})"] if varied else [])]).rstrip()
+        optimization = f"{case.optimization:<{self.optimization_width}}"
+        return " ".join([f"{_INDENT}{optimization}", engine, *([f"({', '.join(varied)})"] if varied else [])]).rstrip()
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ def _layout(groups: Sequence[tuple[str, list[Row]]], labels: Labels, *, batches:
 
 
 def _labels(cases: Sequence[Case], published: Sequence[Match]) -> Labels:
-    rungs = [*(case.optimization for case in cases), *(match.row.optimization for match in published)]
+    optimizations = [*(case.optimization for case in cases), *(match.row.optimization for match in published)]
     varying = tuple(name for name in _SHARED if len({getattr(case, name) for case in cases} - {"", 0}) > 1)
     return Labels(
         varying,
-        max(len(name) for name in ("optimization", *rungs)),
+        max(len(name) for name in ("optimization", *optimizations)),
         max(len("engine"), *(len(case.engine) for case in cases)),
     )
 

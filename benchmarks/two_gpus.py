@@ -23,7 +23,7 @@ from pathlib import Path
 
 from pytest_sdperf.core.units import percent, seconds
 from pytest_sdperf.core.values import Measurement
-from pytest_sdperf.core.values.turn import Turn
+from pytest_sdperf.core.values.turn import LockWait
 from pytest_sdperf.report.results import read_results
 
 USUAL = (
@@ -70,7 +70,7 @@ def compared(alone: Sequence[Sequence[Measurement]], at_once: Sequence[Measureme
             yield Comparison(one.case.key, place, before[place, one.case.key], one.latency_s)
 
 
-def overlap(turns: Sequence[Turn]) -> tuple[float, float]:
+def overlap(turns: Sequence[LockWait]) -> tuple[float, float]:
     """Return for how many seconds at least two GPUs measured, and for how many at least one did."""
     moments = sorted({moment for turn in turns for moment in (turn.began_s, turn.ended_s)})
     both = some = 0.0

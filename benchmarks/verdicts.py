@@ -16,7 +16,7 @@ import argparse
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.plugin.selftest.comparisons import PAIRS, Rule
+from pytest_sdperf.plugin.selftest.comparisons import PAIRS, JudgingRule
 from pytest_sdperf.plugin.selftest.noise import ModelNoise
 from pytest_sdperf.plugin.selftest.power import Simulation
 
@@ -25,7 +25,7 @@ CASE = Case("sd15", "unet", "ort-cuda", "fp16")
 VERDICTS = (Outcome.REGRESSED, Outcome.IMPROVED, Outcome.HELD, Outcome.INCONCLUSIVE)
 
 
-def table(title: str, rule: Rule, simulation: Simulation) -> None:
+def table(title: str, rule: JudgingRule, simulation: Simulation) -> None:
     """Print the verdicts of one rule on every effect."""
     print(f"\n{title}\n")
     print(f"| change | {' | '.join(verdict.value for verdict in VERDICTS)} | processes |")
@@ -61,7 +61,7 @@ def main() -> None:
     print(f"noise: {noise}; {asked.trials} trials; seed {asked.seed}; {asked.cases} cases per run")
     for sessions in map(int, asked.sessions.split(",")) if asked.rule != "pairs" else ():
         title = f"stored baseline of {sessions} sessions, from {policy.processes} processes"
-        table(title, Rule(f"stored-{sessions}", title, sessions), simulation)
+        table(title, JudgingRule(f"stored-{sessions}", title, sessions), simulation)
     if asked.rule != "stored":
         table("A/B, from 2 pairs", PAIRS, simulation)
 

@@ -26,7 +26,7 @@ import pytest_sdperf
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.report.course import Course
+from pytest_sdperf.report.course import RunSummary
 from pytest_sdperf.report.results import SavedResults, write_results
 from pytest_sdperf.report.run_info import RunInfo
 
@@ -363,7 +363,7 @@ def _save_results(path: Path, *times_ms: float, date: str = "2026-11-28T10:00Z")
     measured, machine = measurement(*times_ms), {"cores": 2}
     report = CaseReport("a::b", CASE, measured, verdicts=judge(measured, None, policy=Policy()), policy=Policy())
     run = RunInfo("A card", "a100", "a100", machine)
-    course = Course(selected=1, measured=True, collected=(CASE,))
+    course = RunSummary(selected=1, measured=True, collected=(CASE,))
     write_results(
         path, SavedResults(date=date, run=run, course=course, policy=Policy(), settings={}, reports=(report,))
     )

@@ -10,10 +10,10 @@ from sample_values import CASE, case
 from test_plugin import MEASURED, UNETS
 
 from pytest_sdperf.cases.options.profiles import read_project
-from pytest_sdperf.cases.options.reading import Reader
+from pytest_sdperf.cases.options.reading import SettingsParser
 from pytest_sdperf.cases.options.tolerances import read_rules
 from pytest_sdperf.core.errors import SdperfError
-from pytest_sdperf.core.tolerances import Override, Rule, check_used, idle, overrides_of
+from pytest_sdperf.core.tolerances import Override, ToleranceRule, check_used, idle, overrides_of
 
 TABLE = '[[tool.sdperf.tolerances]]\nlatency = "5%"\nreason = "why"\n'
 FIRST, SECOND = "[[tool.sdperf.tolerances]] 1", "[[tool.sdperf.tolerances]] 2"
@@ -25,12 +25,12 @@ KEYS = (
 
 def rules_of(folder, text):
     (folder / "pyproject.toml").write_text(text)
-    reader = Reader({}, toy_catalog(), {}, device_kind="cpu", started_in=folder, root=folder)
+    reader = SettingsParser({}, toy_catalog(), {}, device_kind="cpu", started_in=folder, root=folder)
     return read_rules(read_project(folder).tolerances, reader)
 
 
 def rule(where="a rule", effects=None, **axes):
-    return Rule(where, effects or {"latency": 0.05}, "why", **axes)
+    return ToleranceRule(where, effects or {"latency": 0.05}, "why", **axes)
 
 
 def test_a_table_becomes_a_rule(tmp_path):
@@ -46,7 +46,7 @@ def test_a_table_becomes_a_rule(tmp_path):
         reason = " two algorithms "
     """
     assert rules_of(tmp_path, text + TABLE) == (
-        Rule(
+        ToleranceRule(
             FIRST,
             {"latency": 0.05, "build-time": 1.5},
             "two algorithms",
@@ -56,7 +56,7 @@ def test_a_table_becomes_a_rule(tmp_path):
             optimizations=("fp16",),
             batch_sizes=(1, 8),
         ),
-        Rule(SECOND, {"latency": 0.05}, "why"),
+        ToleranceRule(SECOND, {"latency": 0.05}, "why"),
     )
     assert rules_of(tmp_path, "") == ()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sample_values import case, measurement
 
-from pytest_sdperf.core.values.turn import Turn
+from pytest_sdperf.core.values.turn import LockWait
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +37,13 @@ def program():
     ],
 )
 def test_for_how_long_two_measured_at_once(program, turns, both, some):
-    assert program.overlap([Turn(*turn) for turn in turns]) == (both, some)
+    assert program.overlap([LockWait(*turn) for turn in turns]) == (both, some)
 
 
 def test_a_case_is_compared_with_itself_on_the_same_card(program):
     def on(place, batch, *times_ms):
         measured = measurement(*times_ms, case=case(batch_size=batch))
-        return dataclasses.replace(measured, turn=Turn(place, 0, 1))
+        return dataclasses.replace(measured, turn=LockWait(place, 0, 1))
 
     alone = [[on(0, 1, 10, 10, 10), on(0, 2, 20, 20, 20)], [on(0, 1, 11, 11, 11), on(0, 2, 22, 22, 22)]]
     found = list(program.compared(alone, [on(1, 1, 12.1, 12.1, 12.1), on(0, 2, 20, 20, 20), on(0, 4, 1, 1, 1)]))

@@ -10,10 +10,10 @@ import msgspec
 from pytest_sdperf.acceptance import candidates
 from pytest_sdperf.acceptance.candidates import State
 from pytest_sdperf.acceptance.refusals import refusals
-from pytest_sdperf.acceptance.sessions import Origin, driver_of, moved, session_of, under
-from pytest_sdperf.acceptance.terms import Terms
+from pytest_sdperf.acceptance.sessions import Provenance, driver_of, moved, session_of, under
+from pytest_sdperf.acceptance.terms import AcceptOptions
 from pytest_sdperf.baselines.files import update
-from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, Session, StoredCase, read
 from pytest_sdperf.baselines.tracked import is_tracked
 from pytest_sdperf.checks.pipelines.tables.stored import change, told
@@ -44,10 +44,10 @@ class Acceptance:
 def accept(
     reports: Iterable[CaseReport],
     *,
-    origin: Origin,
-    sources: Sources,
+    origin: Provenance,
+    sources: BaselineFiles,
     state: State,
-    terms: Terms = Terms(),  # noqa: B008 - it is frozen
+    terms: AcceptOptions = AcceptOptions(),  # noqa: B008 - it is frozen
 ) -> Acceptance:
     """Write measured cases into the project's own baseline of their device; one write, all or nothing.
 
@@ -100,7 +100,13 @@ def accept(
 
 
 def _with_report(
-    report: CaseReport, own: StoredCase | None, machine: Machine, *, sources: Sources, origin: Origin, terms: Terms
+    report: CaseReport,
+    own: StoredCase | None,
+    machine: Machine,
+    *,
+    sources: BaselineFiles,
+    origin: Provenance,
+    terms: AcceptOptions,
 ) -> tuple[StoredCase, str]:
     """Return a stored case with what was measured of it, and the line that says so.
 
@@ -156,7 +162,9 @@ def _level(session: Session) -> str:
     return f", a new level{of}" if session.changed else ""
 
 
-def _other_machine(case: Case, present: Baseline | None, sources: Sources, origin: Origin, terms: Terms) -> str:
+def _other_machine(
+    case: Case, present: Baseline | None, sources: BaselineFiles, origin: Provenance, terms: AcceptOptions
+) -> str:
     """Return why a case must not be added to the file of a machine, or to its sessions; empty where it may."""
     machine = present.machine if present is not None and present.cases else origin.machine
     names = [name for name in differing_keys(machine, origin.machine) if name != DRIVER]

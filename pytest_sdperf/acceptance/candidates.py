@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from pytest_sdperf.acceptance.refusals import refusals
-from pytest_sdperf.acceptance.sessions import Origin, session_of
-from pytest_sdperf.acceptance.terms import Terms
+from pytest_sdperf.acceptance.sessions import Provenance, session_of
+from pytest_sdperf.acceptance.terms import AcceptOptions
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import rounded, update
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of, read
@@ -74,7 +74,7 @@ def keep_newest(stored: StoredCase, count: int) -> StoredCase:
 
 
 def keep_candidates(
-    reports: Iterable[CaseReport], *, origin: Origin, state: State, accepted: Collection[str] = ()
+    reports: Iterable[CaseReport], *, origin: Provenance, state: State, accepted: Collection[str] = ()
 ) -> tuple[str, ...]:
     """Keep what a run measured until somebody accepts it; return the keys.
 
@@ -92,7 +92,7 @@ def keep_candidates(
         BaselineError: A file of candidates is damaged or cannot be written.
     """
     reports = tuple(reports)
-    refused = refusals(reports, Terms(reason="not asked for yet"), any_driver=True)
+    refused = refusals(reports, AcceptOptions(reason="not asked for yet"), any_driver=True)
     measured = {report.case.key: report for report in reports if report.measurement is not None}
     kept = {
         key: (report.case, _of_run(report, origin))
@@ -133,7 +133,7 @@ def withdraw(reports: Iterable[CaseReport], *, state: State) -> None:
         drop(state, path.stem, keys=concerned)
 
 
-def _of_run(report: CaseReport, origin: Origin) -> Session:
+def _of_run(report: CaseReport, origin: Provenance) -> Session:
     """Return a measurement as a session that knows its run: its command, and how strictly it judged."""
     assert report.measurement is not None
     session = session_of(report.measurement, origin, verdicts=report.verdicts)

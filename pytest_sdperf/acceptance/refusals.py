@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pytest_sdperf.acceptance.terms import Terms
+from pytest_sdperf.acceptance.terms import AcceptOptions
 from pytest_sdperf.checks.judging.fitness import DRIVER_CHANGED
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.doubts import disturbance, doubt
@@ -13,7 +13,7 @@ from pytest_sdperf.core.values.outcomes import Outcome
 
 
 def refusals(
-    reports: Iterable[CaseReport], terms: Terms, *, any_driver: bool = False, command: str = ""
+    reports: Iterable[CaseReport], terms: AcceptOptions, *, any_driver: bool = False, command: str = ""
 ) -> dict[str, str]:
     """Return why results must not be accepted, by case key.
 
@@ -39,7 +39,7 @@ def refusals(
     return refused
 
 
-def _own_refusal(report: CaseReport, terms: Terms, *, any_driver: bool, command: str) -> str:
+def _own_refusal(report: CaseReport, terms: AcceptOptions, *, any_driver: bool, command: str) -> str:
     for verdict in report.verdicts:
         if verdict.outcome is Outcome.INVALID and not (any_driver and verdict.code == DRIVER_CHANGED):
             return f"INVALID: {verdict.sentence}"

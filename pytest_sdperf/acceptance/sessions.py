@@ -21,7 +21,7 @@ Driver = str | int | float | None
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """Where and when results were measured.
 
     Attributes:
@@ -41,7 +41,7 @@ class Origin:
 
 def session_of(
     measurement: Measurement,
-    origin: Origin,
+    origin: Provenance,
     *,
     verdicts: Sequence[Verdict] = (),
     reason: str = "",

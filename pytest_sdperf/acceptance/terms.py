@@ -9,7 +9,7 @@ from pytest_sdperf.core.values import Case
 
 
 @dataclass(frozen=True)
-class Terms:
+class AcceptOptions:
     """What may be accepted.
 
     Attributes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_NAMES = {"floating": "dtype", "vae_floating": "vae_dtype"}
+_NAMES: dict[str, str] = {"floating": "dtype", "vae_floating": "vae_dtype"}
 _GIVEN, _EXTERNAL = "given", "external"
 
 
@@ -17,7 +17,7 @@ def from_schema_1(data: Any) -> Any:
         return [from_schema_1(one) for one in data]
     if not isinstance(data, dict):
         return data
-    renamed = {current_key(_NAMES.get(name, name)): from_schema_1(value) for name, value in data.items()}
+    renamed = {current_key(_NAMES.get(str(name), str(name))): from_schema_1(value) for name, value in data.items()}
     if renamed.get("exporter") == _GIVEN:
         renamed["exporter"] = _EXTERNAL
     return renamed

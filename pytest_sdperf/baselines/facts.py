@@ -85,7 +85,7 @@ class _OfComponent(TypedDict, total=False):
     tf32: str
 
 
-class Known(_OfComponent, total=False):
+class JudgedFacts(_OfComponent, total=False):
     """Of one process: those of its component, or of each of its components, and of what it ran as a whole."""
 
     answer: _Answer
@@ -117,7 +117,7 @@ def check_facts(samples: Iterable[Sample], place: str) -> None:
     """
     for number, sample in enumerate(samples):
         try:
-            strict_json.convert(dict(sample.facts), Known)
+            strict_json.convert(dict(sample.facts), JudgedFacts)
         except ValueError as error:
             what, _, where = str(error).partition(" - at `$")
             raise ValueError(f"{what} - at `{place}[{number}].facts{where or '`'}") from None

@@ -31,7 +31,7 @@ _NAME = re.compile(r"onnxruntime-(\d+)\.(\d+)\.json")
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
+class KnownCounts:
     """What is known of a build by a foreign optimizer, or of a graph of somebody else.
 
     Attributes:
@@ -91,7 +91,7 @@ def _release(path: Path) -> Release:
     return tuple(map(int, match.groups())) if match else ()
 
 
-def known(folders: Iterable[Path], version: str, case: Case) -> Known:
+def known(folders: Iterable[Path], version: str, case: Case) -> KnownCounts:
     """Return what an onnxruntime version is known to reach for a build, else what the newest older release is.
 
     Args:
@@ -109,8 +109,8 @@ def known(folders: Iterable[Path], version: str, case: Case) -> Known:
         if counts is not None:
             # Of a graph that onnxruntime did nothing to, no release of it says anything.
             own = case.fuser != "ort" or release == _release(file_of(Path(), version))
-            return Known(counts, "" if own else ".".join(map(str, release)))
-    return Known({})
+            return KnownCounts(counts, "" if own else ".".join(map(str, release)))
+    return KnownCounts({})
 
 
 def read(path: Path) -> dict[str, dict[str, int]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from pytest_sdperf.baselines.published import SCHEMA, Cell, Document, Published, Row, Table
+from pytest_sdperf.baselines.published import SCHEMA, Cell, Document, Published, PublishedRow, Table
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.core.machine.gpu_facts import load_gpus
 
@@ -64,7 +64,7 @@ class About:
             raise UnknownNameError("GPU", self.gpu, cards.families, hint="A slug of one of these will do, too.")
         return facts.family if facts else self.gpu
 
-    def table(self, model: str, sizes: tuple[int, int, int], rows: tuple[Row, ...]) -> Table:
+    def table(self, model: str, sizes: tuple[int, int, int], rows: tuple[PublishedRow, ...]) -> Table:
         """Return a table of these rows."""
         height, width, steps = sizes
         return Table(
@@ -162,10 +162,10 @@ def _ort_row(line: Mapping[str, str]) -> tuple[str, ...]:
     return (" ".join(word for word in (*words, folder, graph) if word), *words)
 
 
-def _row(words: tuple[str, ...], cells: Mapping[int, Cell]) -> Row:
+def _row(words: tuple[str, ...], cells: Mapping[int, Cell]) -> PublishedRow:
     label, engine, version, provider = words
     ordered = tuple(cells[size] for size in sorted(cells))
-    return Row(label=label, engine=engine, version=version, provider=provider, optimization="", cells=ordered)
+    return PublishedRow(label=label, engine=engine, version=version, provider=provider, optimization="", cells=ordered)
 
 
 def _benchmark_tables(path: Path, text: str, about: About) -> tuple[Table, ...]:

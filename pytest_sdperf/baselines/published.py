@@ -68,7 +68,7 @@ class Cell(_Strict, frozen=True):
         return bool(self.flags) or any(number is not None for number in (self.latency_s, self.memory_mb, first))
 
 
-class Row(_Strict, frozen=True):
+class PublishedRow(_Strict, frozen=True):
     """One row of a source's table.
 
     Attributes:
@@ -109,7 +109,7 @@ class Table(_Strict, frozen=True):
     width: int
     steps: int
     notes: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[PublishedRow, ...]
 
 
 class Document(_Strict, frozen=True):
@@ -135,12 +135,12 @@ class Published(_Strict, frozen=True):
 
 
 @dataclass(frozen=True)
-class Match:
+class PublishedMatch:
     """A row that may stand beside a measurement, and what kind of row it is."""
 
     source: Document
     table: Table
-    row: Row
+    row: PublishedRow
     kind: str = "published"
 
     @property
@@ -218,7 +218,9 @@ def _cell_problem(cell: Cell) -> str:
     return f"{bad[0]} is not positive" if bad else "batch size below 1" if cell.batch_size < 1 else ""
 
 
-def beside(published: Iterable[Published], *, family: str, model: str, batch_sizes: Iterable[int]) -> tuple[Match, ...]:
+def beside(
+    published: Iterable[Published], *, family: str, model: str, batch_sizes: Iterable[int]
+) -> tuple[PublishedMatch, ...]:
     """Return rows that were measured with this model on this GPU family, in the order of their sources.
 
     Args:
@@ -229,7 +231,7 @@ def beside(published: Iterable[Published], *, family: str, model: str, batch_siz
     """
     wanted = set(batch_sizes)
     return tuple(
-        Match(document.source, table, row)
+        PublishedMatch(document.source, table, row)
         for document in published
         for table in document.tables
         if family and table.family == family and ALIKE.get(table.model, table.model) == model

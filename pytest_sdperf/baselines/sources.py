@@ -23,7 +23,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Sources:
+class BaselineFiles:
     """The files of one device, in the order in which they are asked: a case is judged by the first that holds it.
 
     Attributes:
@@ -37,7 +37,7 @@ class Sources:
     @classmethod
     def of_device(
         cls, own: Path, registered: Iterable[Path] = (), *, slug: str, machine: Machine, reader: Reader = read
-    ) -> Sources:
+    ) -> BaselineFiles:
         """Read the files of a device.
 
         Args:

@@ -16,7 +16,7 @@ from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.files import strict_json
 from pytest_sdperf.core.machine.health import differing_keys
 from pytest_sdperf.core.values import Case, Sample
-from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 from pytest_sdperf.core.values.calibration import Calibration
 
 SCHEMA = 2
@@ -189,7 +189,7 @@ def _stored_case(path: Path, key: str, data: Any) -> StoredCase:
         for name, artifact in session.get("artifacts", {}).items():
             _only_known(path, f"{where}.artifacts.{name}", artifact, Artifact)
             for i, step in enumerate(artifact.get("steps", ())):
-                _only_known(path, f"{where}.artifacts.{name}.steps[{i}]", step, Step)
+                _only_known(path, f"{where}.artifacts.{name}.steps[{i}]", step, BuildStep)
         for i, sample in enumerate(session.get("samples", ())):
             _only_known(path, f"{where}.samples[{i}]", sample, Sample)
     return stored

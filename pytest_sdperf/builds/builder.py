@@ -27,7 +27,7 @@ from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Build, Workload, to_json
-from pytest_sdperf.faults.fault import Place
+from pytest_sdperf.faults.fault import FaultStage
 from pytest_sdperf.tasks import export, fuse_ort, lower, weights
 
 FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
@@ -112,26 +112,28 @@ class Builder:
         asked = component_dtype(model, component, ladder.dtype_of(optimization, self._catalog.ladder))
         dtype = self.external.dtype(model, component, optimization) if self.external else asked
         if consumes == "module":
-            return steps.module_build(self.reached(Place.WEIGHTS, self._weights(model, component), component), dtype)
+            return steps.module_build(
+                self.reached(FaultStage.WEIGHTS, self._weights(model, component), component), dtype
+            )
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
         if self.external is not None:
             made = [self.external.adopt(model, component, workload, dtype=dtype)]
         else:
             made = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
-        for place in (Place.WEIGHTS, Place.EXPORT):
+        for place in (FaultStage.WEIGHTS, FaultStage.EXPORT):
             made[-1] = self.reached(place, made[-1], component)
         optimizations = ladder.optimizations(optimization, self._catalog.ladder)
         if optimizations not in ((), (ladder.BASE,)):
             exact = steps.exact_names(model, component, workload)
             put_in = optimizations if fused else ()
             made.append(self._fuse(made[-1], component, optimizations=put_in, dtype=dtype, float32=exact, fuser=fuser))
-        made[-1] = self.reached(Place.GRAPH, made[-1], component)
+        made[-1] = self.reached(FaultStage.GRAPH, made[-1], component)
         if lowered and made[-1].metadata["without_cpu_kernel"]:
             made.append(self._lower(made[-1], component))
         return steps.onnx_build(*made, dtype=dtype)
 
-    def reached(self, place: Place, entry: Entry, component: str) -> Entry:
+    def reached(self, place: FaultStage, entry: Entry, component: str) -> Entry:
         """Return what a build goes on with at a place where a fault may be planted."""
         return entry
 

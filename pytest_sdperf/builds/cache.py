@@ -22,7 +22,7 @@ from typing import Any
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.key_locks import KeyLocks
 from pytest_sdperf.builds.manifest import MANIFEST, manifest_of, used_s, verify
-from pytest_sdperf.builds.uses import Uses
+from pytest_sdperf.builds.uses import Leases
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.errors import CacheError
 from pytest_sdperf.core.files.disk import disk_errors, folder_bytes
@@ -95,7 +95,7 @@ class Cache:
         self._say, self._note = say, note  # a line of progress; every key that is asked for
         self._entries = folder / "entries"
         self._locks = KeyLocks(folder / "locks", say=say)
-        self._uses = Uses(folder / "uses")
+        self._uses = Leases(folder / "uses")
         self._in_use: dict[str, Entry] = {}
 
     def get_or_make(self, key: str, make: Make) -> Entry:

@@ -29,7 +29,7 @@ _LEVEL: Mapping[str, str] = MappingProxyType(
 )
 
 
-class Holds:
+class ReferenceCounts:
     """Counts, for everything that tests may share, the tests that are still to come.
 
     The key of a build is known when what leads to it is built, and not when tests are collected. So what is counted is

@@ -9,7 +9,7 @@ from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Entry
 from pytest_sdperf.builds.fingerprint import library_versions, source_hash
 from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import Place
+from pytest_sdperf.faults.fault import FaultStage
 from pytest_sdperf.tasks import export, plant, weights
 
 
@@ -23,7 +23,7 @@ class PlantedBuilder(Builder):
         super().__init__(*args, **named)
         self._fault = known.get(fault)
 
-    def reached(self, place: Place, entry: Entry, component: str) -> Entry:
+    def reached(self, place: FaultStage, entry: Entry, component: str) -> Entry:
         """Return the entry with the fault in it; itself where the fault has no place there."""
         fault = self._fault
         if place is not fault.place or fault.component not in ("", component):

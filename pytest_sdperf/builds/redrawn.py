@@ -11,7 +11,7 @@ from pytest_sdperf.builds.cache import Entry
 from pytest_sdperf.builds.fingerprint import library_versions, source_hash
 from pytest_sdperf.builds.planted import PlantedBuilder
 from pytest_sdperf.core.contracts import Model
-from pytest_sdperf.faults.fault import Place
+from pytest_sdperf.faults.fault import FaultStage
 from pytest_sdperf.tasks import export, redraw, weights
 
 _SEED = 0
@@ -32,9 +32,9 @@ class _Redrawing(Builder):
 class _RedrawingGraphs(_Redrawing):
     """Draws the weights of a graph anew where it has just been exported, or taken from somebody's folder."""
 
-    def reached(self, place: Place, entry: Entry, component: str) -> Entry:
+    def reached(self, place: FaultStage, entry: Entry, component: str) -> Entry:
         """Return the entry with other weights, and with what is planted into it."""
-        if place is Place.WEIGHTS and (entry.path / export.FILE).is_file():
+        if place is FaultStage.WEIGHTS and (entry.path / export.FILE).is_file():
             entry = self._redrawn(entry, export.FILE)
         return super().reached(place, entry, component)
 

@@ -13,7 +13,7 @@ from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
 from pytest_sdperf.core.settings import Selection
 from pytest_sdperf.core.values import Build, Workload
-from pytest_sdperf.core.values.artifact import Step
+from pytest_sdperf.core.values.artifact import BuildStep
 from pytest_sdperf.tasks import export, weights
 
 # The libraries that the steps of a build load.
@@ -112,9 +112,9 @@ def open_shapes(model: Model) -> Workload:
     return Workload(batch_size=2, height=model.height, width=model.width + 64, steps=0, scheduler="")
 
 
-def step_of(entry: Entry) -> Step:
+def step_of(entry: Entry) -> BuildStep:
     """Return the step that made an entry."""
-    return Step(
+    return BuildStep(
         entry.key.rpartition("-")[0],
         entry.metadata["seconds"],
         entry.metadata.get("cpu_seconds"),

@@ -20,7 +20,7 @@ _LOCK, _KEYS = ".lock", ".keys"
 _DOOR = "door"
 
 
-class Uses:
+class Leases:
     """The uses of one cache folder, seen from one of its users."""
 
     def __init__(self, folder: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_sdperf.builds.cache import Cache
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.parsing import size_bytes
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.cli.project import folders
@@ -43,7 +43,7 @@ def cache_info(chosen: argparse.Namespace) -> Iterator[str]:
 
 def cache_prune(chosen: argparse.Namespace) -> Iterator[str]:
     """Remove the least recently used models and yield their keys."""
-    cache, limit = _cache(chosen), size_bytes(Answer(chosen.to, "--to"))
+    cache, limit = _cache(chosen), size_bytes(OptionValue(chosen.to, "--to"))
     removed = cache.prune(limit)
     yield from (f"removed {key}" for key in removed)
     yield f"{len(removed)} built models removed"

@@ -8,8 +8,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 from pytest_sdperf.baselines.files import write_atomically
-from pytest_sdperf.baselines.sources import Sources
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.baselines.sources import BaselineFiles
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.parsing import among
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.cli.gate_run import check_device, gate_lines, gate_markdown, judge_saved, stricter
@@ -49,14 +49,14 @@ def gate_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     named = existing_folder(chosen.baselines) if chosen.baselines is not None else None
     fail_on = None
     if chosen.fail_on is not None:
-        fail_on = among(Answer(chosen.fail_on, "--fail-on"), "verdict of fail-on", FAIL_ON)
+        fail_on = among(OptionValue(chosen.fail_on, "--fail-on"), "verdict of fail-on", FAIL_ON)
     if chosen.markdown is not None:
         check_file("--markdown", chosen.markdown)
     saved = read_results(chosen.results)
     check_device(saved, chosen.gpu, path=chosen.results)
     project = folders(unreadable=ELSEWHERE)
     own, registered = named or project.baselines, project.registered
-    sources = Sources.of_device(own, registered, slug=saved.run.slug, machine=saved.run.machine)
+    sources = BaselineFiles.of_device(own, registered, slug=saved.run.slug, machine=saved.run.machine)
     policy = stricter(saved.policy, missing=chosen.missing_baseline, unused=chosen.unused_baselines, fail_on=fail_on)
     gated = judge_saved(saved, sources, policy=policy)
     if chosen.markdown is not None:

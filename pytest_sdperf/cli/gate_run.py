@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_sdperf.baselines import privacy, published
 from pytest_sdperf.baselines.shipped import measured
-from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import DRIVER
 from pytest_sdperf.checks.judging.policy import Policy, fail_on_field
 from pytest_sdperf.checks.judging.run_status import NOTHING_JUDGED, run_status
@@ -41,7 +41,7 @@ class Gated:
     """
 
     saved: SavedResults
-    sources: Sources
+    sources: BaselineFiles
     policy: Policy
     reports: tuple[CaseReport, ...]
     unused: Unused
@@ -121,7 +121,7 @@ def stricter(policy: Policy, *, missing: str | None, unused: str | None, fail_on
     return dataclasses.replace(policy, **asked, **failing)  # type: ignore[arg-type]  # each of its own type
 
 
-def judge_saved(saved: SavedResults, sources: Sources, *, policy: Policy, any_driver: bool = False) -> Gated:
+def judge_saved(saved: SavedResults, sources: BaselineFiles, *, policy: Policy, any_driver: bool = False) -> Gated:
     """Judge every measurement again; what a test found out in any other way stays as it was found.
 
     Args:
@@ -137,7 +137,7 @@ def judge_saved(saved: SavedResults, sources: Sources, *, policy: Policy, any_dr
 
 
 def _again(
-    report: CaseReport, saved: SavedResults, sources: Sources, *, policy: Policy, any_driver: bool
+    report: CaseReport, saved: SavedResults, sources: BaselineFiles, *, policy: Policy, any_driver: bool
 ) -> CaseReport:
     if report.measurement is None:
         return report

@@ -28,7 +28,7 @@ class Registrar:
     root: Path
 
 
-class Shelf(Generic[T]):
+class Registry(Generic[T]):
     """The things of one kind, in the order of registration."""
 
     def __init__(self, kind: str) -> None:
@@ -93,10 +93,10 @@ class Catalog:
             catalog.add_engine(AcmeEngine())
     """
 
-    engines: Shelf[Engine] = field(default_factory=lambda: Shelf("engine"))
-    models: Shelf[Model] = field(default_factory=lambda: Shelf("model"))
-    optimizations: Shelf[Optimization] = field(default_factory=lambda: Shelf("optimization"))
-    probes: Shelf[DeviceProbe] = field(default_factory=lambda: Shelf("device probe"))
+    engines: Registry[Engine] = field(default_factory=lambda: Registry("engine"))
+    models: Registry[Model] = field(default_factory=lambda: Registry("model"))
+    optimizations: Registry[Optimization] = field(default_factory=lambda: Registry("optimization"))
+    probes: Registry[DeviceProbe] = field(default_factory=lambda: Registry("device probe"))
     baseline_folders: list[Path] = field(default_factory=list)
     _owner: Registrar = Registrar("pytest_sdperf", Path(__file__).parents[1])
 

@@ -35,7 +35,7 @@ class Override:
 
 
 @dataclass(frozen=True)
-class Rule:
+class ToleranceRule:
     """Tolerances of some cases. An axis without values is every case's.
 
     Attributes:
@@ -96,7 +96,9 @@ def _names(case: Case, axis: str) -> set[str]:
     return {str(getattr(case, axis))}
 
 
-def overrides_of(case: Case, rules: Iterable[Rule], marked: Rule | None = None) -> tuple[Override, ...]:
+def overrides_of(
+    case: Case, rules: Iterable[ToleranceRule], marked: ToleranceRule | None = None
+) -> tuple[Override, ...]:
     """Return the tolerances of a case; the project has the last word, a marker of the test the first.
 
     Args:
@@ -108,7 +110,7 @@ def overrides_of(case: Case, rules: Iterable[Rule], marked: Rule | None = None) 
         OptionError: Two rules of the project set the same one.
     """
     found = {name: _override(name, marked) for name in marked.effects} if marked else {}
-    said: dict[str, Rule] = {}
+    said: dict[str, ToleranceRule] = {}
     for rule in rules:
         if not rule.fits(case):
             continue
@@ -123,11 +125,11 @@ def overrides_of(case: Case, rules: Iterable[Rule], marked: Rule | None = None) 
     return tuple(found[name] for name in NAMES if name in found)
 
 
-def _override(name: str, rule: Rule) -> Override:
+def _override(name: str, rule: ToleranceRule) -> Override:
     return Override(name, rule.effects[name], rule.reason, rule.where)
 
 
-def check_used(rules: Iterable[Rule], cases: Sequence[Case], asked: Mapping[str, Collection[str]]) -> None:
+def check_used(rules: Iterable[ToleranceRule], cases: Sequence[Case], asked: Mapping[str, Collection[str]]) -> None:
     """Refuse rules that no case of a run has use for, though the run is about such cases.
 
     Args:
@@ -146,6 +148,6 @@ def check_used(rules: Iterable[Rule], cases: Sequence[Case], asked: Mapping[str,
             )
 
 
-def idle(rules: Iterable[Rule], cases: Sequence[Case]) -> tuple[str, ...]:
+def idle(rules: Iterable[ToleranceRule], cases: Sequence[Case]) -> tuple[str, ...]:
     """Say of each rule that no case of a run had use for which cases it is for."""
     return tuple(f"{rule.where} is for {rule.told()}" for rule in rules if not any(map(rule.fits, cases)))

@@ -12,7 +12,7 @@ from pytest_sdperf.core.contracts import Arrays, EngineOption, LoadRequest, Runn
 from pytest_sdperf.core.values import Workload
 from pytest_sdperf.engines import _cuda_libraries, _ort_said
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
-from pytest_sdperf.engines._ort_places import NUMPY_NAMES, Place
+from pytest_sdperf.engines._ort_places import NUMPY_NAMES, SizeBuffers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,14 +94,14 @@ class OrtRunner(Runner):
         self._session, self._memory, self._facts = session, memory, dict(facts)
         self._request = request
         self._dtypes = {node.name: NUMPY_NAMES[node.type] for node in session.get_inputs()}
-        self._places: dict[Workload, Place] = {}
+        self._places: dict[Workload, SizeBuffers] = {}
         self.resize(request.workload)
 
     def resize(self, workload: Workload) -> None:
         """Bind the buffers of a size; they are made when it first comes, and stay where they are."""
         size = dataclasses.replace(workload, steps=0, scheduler="")
         if size not in self._places:
-            self._places[size] = Place(self._session, self._memory, self._request, size, number=len(self._places))
+            self._places[size] = SizeBuffers(self._session, self._memory, self._request, size, number=len(self._places))
         self._place = self._places[size]
         self._binding, self._inputs, self._outputs = self._place.binding, self._place.inputs, self._place.outputs
         self._inner = self._place.inner

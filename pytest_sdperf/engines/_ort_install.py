@@ -25,7 +25,7 @@ PROVIDER_LIBRARIES = {
 
 
 @dataclass(frozen=True)
-class Build:
+class OrtBuild:
     """The module `onnxruntime` that would be imported.
 
     Attributes:
@@ -51,13 +51,13 @@ class Build:
         return next((path for path in paths if path.is_file()), None)
 
 
-def find_build() -> Build | None:
+def find_build() -> OrtBuild | None:
     """Return what `import onnxruntime` would load; None if nothing, or an empty folder that an uninstall left."""
     spec = importlib.util.find_spec(MODULE)
     if spec is None or spec.origin is None:
         return None
     folder = Path(spec.origin).parent
-    return Build(folder, tuple(sorted(_owners(folder))))
+    return OrtBuild(folder, tuple(sorted(_owners(folder))))
 
 
 def missing_build(provider: str, install: str) -> str | None:

@@ -23,7 +23,7 @@ NUMPY_NAMES = {
 }
 
 
-class Place:
+class SizeBuffers:
     """The buffers of one size.
 
     Attributes:

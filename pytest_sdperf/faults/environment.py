@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from pytest_sdperf.core.device import Health
-from pytest_sdperf.faults.fault import Fault, Place
+from pytest_sdperf.faults.fault import Fault, FaultStage
 from pytest_sdperf.faults.wanted import MEASURED, ON_GPU, PICTURES, TEXT_ENCODER, invalid
 
 Machine = Mapping[str, Any]
@@ -78,13 +78,13 @@ _OTHER = "The baseline was recorded on another machine: "
 def _reading(name: str, about: str, change: Any, words: str, *, on_gpu: bool = False) -> Fault:
     found = invalid("machine-not-fit", f"{_UNFIT}{words}.")
     options = ON_GPU if on_gpu else MEASURED
-    return Fault(f"environment-{name}", about, Place.READINGS, change, found, TEXT_ENCODER, options, on_gpu=on_gpu)
+    return Fault(f"environment-{name}", about, FaultStage.READINGS, change, found, TEXT_ENCODER, options, on_gpu=on_gpu)
 
 
 def _machine(name: str, about: str, change: Any, words: str, code: str = "machine-changed") -> Fault:
     found = invalid(code, words)
     return Fault(
-        f"environment-{name}", about, Place.MACHINE, change, found, TEXT_ENCODER, MEASURED, against_baseline=True
+        f"environment-{name}", about, FaultStage.MACHINE, change, found, TEXT_ENCODER, MEASURED, against_baseline=True
     )
 
 
@@ -155,7 +155,7 @@ FAULTS = (
     Fault(
         "environment-scheduler-clips",
         "A release of diffusers clips what DDIM predicts, whatever the configuration says: for the reference too.",
-        Place.LIBRARY,
+        FaultStage.LIBRARY,
         clipping_ddim,
         invalid(
             "reference-wrong",

@@ -17,7 +17,7 @@ NUMBER = "#"  # in words: a number, which differs from machine to machine
 ANYTHING = "..."
 
 
-class Place(Enum):
+class FaultStage(Enum):
     """Where along the data flow a fault goes in. Nothing behind that place knows that it was planted."""
 
     WEIGHTS = "the weights, behind their file or the export"
@@ -37,7 +37,7 @@ class NowhereError(Exception):
 
 
 @dataclass(frozen=True)
-class Found:
+class Detection:
     """How a fault must be found.
 
     Attributes:
@@ -84,9 +84,9 @@ class Fault:
 
     name: str
     about: str
-    place: Place
+    place: FaultStage
     change: Callable[..., Any]
-    found: Found
+    found: Detection
     component: str = ""
     options: str = ""
     against_baseline: bool = False

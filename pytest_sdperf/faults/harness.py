@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytest_sdperf.core.contracts import Runner
-from pytest_sdperf.faults.fault import REFUSED, UNUSED, Fault, Found, Place
+from pytest_sdperf.faults.fault import REFUSED, UNUSED, Detection, Fault, FaultStage
 from pytest_sdperf.faults.loaded import acting
 from pytest_sdperf.faults.wanted import DECODER, MEASURED, ON_GPU, TEXT_ENCODER, invalid
 
@@ -100,19 +100,23 @@ def renamed(choices: Sequence[Any]) -> Sequence[Any]:
 
 def _worker(name: str, about: str, act: Callable[[], None], code: str, words: str, *, options: str = MEASURED) -> Fault:
     plant: Callable[[Runner], Runner] = acting(act)
-    return Fault(f"harness-{name}", about, Place.RUNNER, plant, invalid(code, words), TEXT_ENCODER, options)
+    return Fault(f"harness-{name}", about, FaultStage.RUNNER, plant, invalid(code, words), TEXT_ENCODER, options)
 
 
 def _answer(name: str, about: str, change: Any, code: str, words: str, *, stored: bool = False) -> Fault:
     found = invalid(code, words)
-    return Fault(f"harness-{name}", about, Place.ANSWER, change, found, TEXT_ENCODER, MEASURED, against_baseline=stored)
+    return Fault(
+        f"harness-{name}", about, FaultStage.ANSWER, change, found, TEXT_ENCODER, MEASURED, against_baseline=stored
+    )
 
 
-def _stored(name: str, about: str, place: Place, change: Any, found: Found, *, options: str = MEASURED) -> Fault:
+def _stored(
+    name: str, about: str, place: FaultStage, change: Any, found: Detection, *, options: str = MEASURED
+) -> Fault:
     return Fault(f"harness-{name}", about, place, change, found, TEXT_ENCODER, options, against_baseline=True)
 
 
-_NO_LONGER = Found(
+_NO_LONGER = Detection(
     "pipelines", UNUSED,
     "UNUSED model=shapes component=text_encoder engine=ort-cpu ...: in the baseline, but nothing that these options "
     "collect measures it any more",
@@ -164,7 +168,7 @@ FAULTS = (
     Fault(
         "harness-faster-than-physics",
         "Times are a millionth of what they are, as where nobody waits for the device.",
-        Place.ANSWER, times(lambda values: [value / 1_000_000 for value in values]),
+        FaultStage.ANSWER, times(lambda values: [value / 1_000_000 for value in values]),
         invalid(
             "below-floor",
             "Text encoder latency # µs is below the physical floor of # µs: this device cannot do # TFLOP and read # "
@@ -181,8 +185,8 @@ FAULTS = (
         "memory-missing", "Text encoder first-run memory is missing from a sample.", stored=True,
     ),
     _stored(
-        "baseline-of-zero", "The baseline holds times of zero.", Place.BASELINE, zero_times,
-        Found(
+        "baseline-of-zero", "The baseline holds times of zero.", FaultStage.BASELINE, zero_times,
+        Detection(
             "pipelines", REFUSED,
             "baseline file ... is not a baseline: a time of 0 s, which no run can take - at ... Nothing was written to "
             "it. Restore it from version control (git checkout -- ...), or move it away and record it again with "
@@ -190,8 +194,8 @@ FAULTS = (
         ),
     ),
     _stored(
-        "baseline-cut-off", "The second half of the baseline file is missing.", Place.BASELINE, half_of_the_file,
-        Found(
+        "baseline-cut-off", "The second half of the baseline file is missing.", FaultStage.BASELINE, half_of_the_file,
+        Detection(
             "pipelines", REFUSED,
             "baseline file ... is not valid JSON: line #, column #: ... Nothing was written to it. Restore it from "
             "version "
@@ -199,9 +203,9 @@ FAULTS = (
         ),
     ),
     _stored(
-        "baseline-of-later-format", "The baseline file has a format that this version does not know.", Place.BASELINE,
+        "baseline-of-later-format", "The baseline file has a format that this version does not know.", FaultStage.BASELINE,
         later_format,
-        Found(
+        Detection(
             "pipelines", REFUSED,
             "baseline file ... has schema 99; this version of pytest-sdperf reads schema #. Install the version that "
             "wrote "
@@ -209,12 +213,12 @@ FAULTS = (
         ),
     ),
     _stored(
-        "case-vanished", "A case of the baseline is no longer measured by anything.", Place.CASES, vanished,
+        "case-vanished", "A case of the baseline is no longer measured by anything.", FaultStage.CASES, vanished,
         _NO_LONGER,
         options=_TWO,
     ),
     _stored(
-        "case-renamed", "A case has another name than in its baseline.", Place.CASES, renamed,
+        "case-renamed", "A case has another name than in its baseline.", FaultStage.CASES, renamed,
         _NO_LONGER,
         options=_TWO,
     ),

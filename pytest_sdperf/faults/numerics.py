@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.faults.fault import FAILED, Fault, Found, NowhereError, Place
+from pytest_sdperf.faults.fault import FAILED, Detection, Fault, FaultStage, NowhereError
 from pytest_sdperf.faults.graph.attention import scale_wrongly
 from pytest_sdperf.faults.graph.changes import find
 from pytest_sdperf.faults.graph.norms import GROUP, SKIP_GROUP, SKIP_LAYER, multiply_epsilon
@@ -114,7 +114,7 @@ def change_slope(model: ir.Model) -> None:
     raise NowhereError("no product with 1.702")
 
 
-_OVERFLOW = Found(
+_OVERFLOW = Detection(
     "agreement", FAILED,
     "From step 3 of 4 on the latents are not finite. The error was # after step 1, # after step 2. The unet began "
     "it: # of "
@@ -122,7 +122,7 @@ _OVERFLOW = Found(
     "#.",
     "steps",
 )  # fmt: skip
-_BLACK = Found(
+_BLACK = Detection(
     "agreement", FAILED,
     "The image has a relative L2 error # against torch float64; plain torch float32 has # in the worst of # roundings, "
     "so at most # passes; the worst element is image[...]. The image is black: no value is brighter than # of 255, of "
@@ -134,70 +134,70 @@ FAULTS = (
     Fault(
         "numerics-one-percent-high",
         "Everything that a component puts out is 1 % too large.",
-        Place.RUNNER, answering(after=scaled), _TEXT, TEXT_ENCODER, TEXT_RAW,
+        FaultStage.RUNNER, answering(after=scaled), _TEXT, TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-put-out-in-half-precision",
         "A float32 component rounds its outputs to float16.",
-        Place.RUNNER, answering(after=in_half), _TEXT, TEXT_ENCODER, TEXT_RAW,
+        FaultStage.RUNNER, answering(after=in_half), _TEXT, TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-small-values-lost",
         "Values below 0.001 become 0.",
-        Place.RUNNER, answering(after=flushed), _TEXT, TEXT_ENCODER, TEXT_RAW,
+        FaultStage.RUNNER, answering(after=flushed), _TEXT, TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-clipped",
         "Values are clipped to the range from -1 to 1.",
-        Place.RUNNER, answering(after=clipped), _TEXT, TEXT_ENCODER, TEXT_RAW,
+        FaultStage.RUNNER, answering(after=clipped), _TEXT, TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-one-value-not-a-number",
         "One value of each output is not a number.",
-        Place.RUNNER, answering(after=_with_one(float("nan"))),
+        FaultStage.RUNNER, answering(after=_with_one(float("nan"))),
         not_comparable("output 'last_hidden_state' holds 1 of # values that are not finite"), TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-one-value-infinite",
         "One value of each output is infinite.",
-        Place.RUNNER, answering(after=_with_one(float("inf"))),
+        FaultStage.RUNNER, answering(after=_with_one(float("inf"))),
         not_comparable("output 'last_hidden_state' holds 1 of # values that are not finite"), TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-products-in-ten-bits",
         "Products of a float32 graph are computed with ten bits of mantissa, as TF32 does.",
-        Place.GRAPH, halve_products, _SINGLE, UNET, UNET_SINGLE,
+        FaultStage.GRAPH, halve_products, _SINGLE, UNET, UNET_SINGLE,
     ),
     Fault(
         "numerics-attention-scale",
         "The products of self-attention are scaled 2 % too high.",
-        Place.GRAPH, scale_wrongly, _SINGLE, UNET, UNET_SINGLE,
+        FaultStage.GRAPH, scale_wrongly, _SINGLE, UNET, UNET_SINGLE,
     ),
     Fault(
         "numerics-epsilon-of-group-norms",
         "The epsilon of every group norm is ten times as large, as in a kernel that has its own.",
-        Place.GRAPH, functools.partial(multiply_epsilon, op_types=(GROUP, SKIP_GROUP)), _SINGLE, UNET, UNET_SINGLE,
+        FaultStage.GRAPH, functools.partial(multiply_epsilon, op_types=(GROUP, SKIP_GROUP)), _SINGLE, UNET, UNET_SINGLE,
     ),
     Fault(
         "numerics-epsilon-of-layer-norms",
         "The epsilon of every layer norm is ten times as large.",
-        Place.GRAPH, functools.partial(multiply_epsilon, op_types=("LayerNormalization", SKIP_LAYER)), _SINGLE,
+        FaultStage.GRAPH, functools.partial(multiply_epsilon, op_types=("LayerNormalization", SKIP_LAYER)), _SINGLE,
         UNET, UNET_SINGLE,
     ),
     Fault(
         "numerics-slope-of-quick-gelu",
         "The quick GELU of the text encoder has the slope 1.7 instead of 1.702.",
-        Place.EXPORT, change_slope, _TEXT, TEXT_ENCODER, TEXT_RAW,
+        FaultStage.EXPORT, change_slope, _TEXT, TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "numerics-overflow-at-step-3",
         "Attention overflows at the third of four steps, and everything behind it is not a number.",
-        Place.RUNNER, answering(after=overflowing_at(3)),
+        FaultStage.RUNNER, answering(after=overflowing_at(3)),
         _OVERFLOW, UNET, REQUEST,
     ),
     Fault(
         "numerics-black-image",
         "The decoder overflows and the image that is left is black.",
-        Place.RUNNER, answering(after=black), _BLACK, DECODER, REQUEST,
+        FaultStage.RUNNER, answering(after=black), _BLACK, DECODER, REQUEST,
     ),
 )  # fmt: skip

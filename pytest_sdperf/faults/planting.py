@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 from pytest_sdperf.core.contracts import Runner
 from pytest_sdperf.core.device import ClockCommands, Device, DeviceProbe, Health
 from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import Fault, Place
+from pytest_sdperf.faults.fault import Fault, FaultStage
 
 ARGUMENT = "planted"  # of a task: the name of the fault
 T = TypeVar("T")
 
 
-def at(name: str, place: Place) -> Fault | None:
+def at(name: str, place: FaultStage) -> Fault | None:
     """Return the fault of this name if it goes in here; None if it does not, or without a name."""
     fault = known.get(name) if name else None
     return fault if fault is not None and fault.place is place else None
@@ -29,30 +29,30 @@ def at(name: str, place: Place) -> Fault | None:
 
 def builds(name: str) -> bool:
     """Say whether a fault goes into what is built."""
-    return any(at(name, place) for place in (Place.WEIGHTS, Place.EXPORT, Place.GRAPH))
+    return any(at(name, place) for place in (FaultStage.WEIGHTS, FaultStage.EXPORT, FaultStage.GRAPH))
 
 
 def of_task(name: str) -> dict[str, str]:
     """Return what a task is told of a fault; nothing where it goes in elsewhere."""
-    inside = any(at(name, place) for place in (Place.RUNNER, Place.LIBRARY, Place.ANSWER))
+    inside = any(at(name, place) for place in (FaultStage.RUNNER, FaultStage.LIBRARY, FaultStage.ANSWER))
     return {ARGUMENT: name} if inside else {}
 
 
 def of_reference(name: str) -> str:
     """Return the name of a fault that reference and engine have in common; of every other one nothing."""
-    return name if at(name, Place.LIBRARY) else ""
+    return name if at(name, FaultStage.LIBRARY) else ""
 
 
 def libraries(arguments: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
     """Return a context in which the libraries of this process have the fault that its task was told of."""
-    fault = at(arguments.get(ARGUMENT, ""), Place.LIBRARY)
+    fault = at(arguments.get(ARGUMENT, ""), FaultStage.LIBRARY)
     context: contextlib.AbstractContextManager[None] = fault.change() if fault else contextlib.nullcontext()
     return context
 
 
 def loaded(arguments: Mapping[str, Any], component: str, runner: Runner) -> Runner:
     """Return a loaded component with the fault that its task was told of."""
-    fault = at(arguments.get(ARGUMENT, ""), Place.RUNNER)
+    fault = at(arguments.get(ARGUMENT, ""), FaultStage.RUNNER)
     if fault is None or fault.component not in ("", component):
         return runner
     planted: Runner = fault.change(runner)
@@ -61,20 +61,20 @@ def loaded(arguments: Mapping[str, Any], component: str, runner: Runner) -> Runn
 
 def answered(arguments: Mapping[str, Any], answer: Any, channel: Any) -> Any:
     """Return the answer of a task with the fault that it was told of; only samples can have one."""
-    fault = at(arguments.get(ARGUMENT, ""), Place.ANSWER)
+    fault = at(arguments.get(ARGUMENT, ""), FaultStage.ANSWER)
     return answer if fault is None or "sample" not in answer else fault.change(answer, channel)
 
 
 def collected(name: str, things: tuple[T, ...]) -> tuple[T, ...]:
     """Return what was collected with a fault in it."""
-    fault = at(name, Place.CASES)
+    fault = at(name, FaultStage.CASES)
     changed: tuple[T, ...] = things if fault is None else tuple(fault.change(things))
     return changed
 
 
 def read_baseline(name: str, path: Path, read: Callable[[Path], T]) -> T:
     """Read the file of a baseline; with a fault in it, a copy."""
-    fault = at(name, Place.BASELINE)
+    fault = at(name, FaultStage.BASELINE)
     if fault is None or not path.is_file():
         return read(path)
     with tempfile.TemporaryDirectory(prefix="sdperf-planted-") as folder:
@@ -85,7 +85,7 @@ def read_baseline(name: str, path: Path, read: Callable[[Path], T]) -> T:
 
 def device(name: str, found: Device) -> Device:
     """Return a device whose machine has a fault."""
-    fault = at(name, Place.MACHINE)
+    fault = at(name, FaultStage.MACHINE)
     if fault is None:
         return found
     return dataclasses.replace(found, machine=fault.change(found.machine))
@@ -93,7 +93,7 @@ def device(name: str, found: Device) -> Device:
 
 def probe(name: str, inner: DeviceProbe) -> DeviceProbe:
     """Return a probe whose readings have a fault."""
-    fault = at(name, Place.READINGS)
+    fault = at(name, FaultStage.READINGS)
     return inner if fault is None else PlantedProbe(inner, fault)
 
 

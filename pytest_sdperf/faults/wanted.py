@@ -5,7 +5,7 @@ The model is the small trained one: it has every block and layer of Stable Diffu
 
 from __future__ import annotations
 
-from pytest_sdperf.faults.fault import FAILED, Found
+from pytest_sdperf.faults.fault import FAILED, Detection
 
 _ORT = "--model=shapes --engine=ort-cpu"
 # Every optimization, in half precision as on a GPU; without fp16 the same graph is float32, which sees smaller faults.
@@ -34,39 +34,39 @@ _OUTPUTS = {UNET: "out_sample", TEXT_ENCODER: "last_hidden_state", DECODER: "sam
 _WIDER = {"float16": "float32", "float32": "float64"}
 
 
-def too_far(component: str, dtype: str) -> Found:
+def too_far(component: str, dtype: str) -> Detection:
     """Return how a component is found whose outputs are finite and too far from the reference."""
     words = (
         f"The component has a relative L2 error # against torch {_WIDER[dtype]}; plain torch {dtype} has #, so "
         f"at most # passes; the worst element is {_OUTPUTS[component]}[...]."
     )
-    return Found("agreement", FAILED, words, "component")
+    return Detection("agreement", FAILED, words, "component")
 
 
-def not_comparable(culprit: str) -> Found:
+def not_comparable(culprit: str) -> Detection:
     """Return how a component is found whose outputs cannot be compared."""
-    return Found("agreement", FAILED, f"The component is not comparable: {culprit}.", "component")
+    return Detection("agreement", FAILED, f"The component is not comparable: {culprit}.", "component")
 
 
-def parts_at(step: str) -> Found:
+def parts_at(step: str) -> Detection:
     """Return how a request is found whose latents leave the reference at a step."""
     words = (
         f"The latents part from torch float64 at step {step} of 4: relative L2 error #, and plain torch float32 has # "
         f"there in the worst of # roundings, so at most # passes. The error was ..."
     )
-    return Found("agreement", FAILED, words, "steps")
+    return Detection("agreement", FAILED, words, "steps")
 
 
-def invalid(code: str, words: str, *, by: str = "pipelines") -> Found:
+def invalid(code: str, words: str, *, by: str = "pipelines") -> Detection:
     """Return how a measurement is found that must not be judged."""
-    return Found(by, "INVALID", words, code)
+    return Detection(by, "INVALID", words, code)
 
 
-def failed(code: str, words: str, *, by: str = "pipelines") -> Found:
+def failed(code: str, words: str, *, by: str = "pipelines") -> Detection:
     """Return how something is found that is wrong whatever was stored."""
-    return Found(by, FAILED, words, code)
+    return Detection(by, FAILED, words, code)
 
 
-def regressed(code: str, words: str, *, by: str = "pipelines") -> Found:
+def regressed(code: str, words: str, *, by: str = "pipelines") -> Detection:
     """Return how something is found that became worse."""
-    return Found(by, "REGRESSED", words, code)
+    return Detection(by, "REGRESSED", words, code)

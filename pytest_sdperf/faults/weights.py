@@ -9,7 +9,7 @@ import re
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.faults.fault import Fault, NowhereError, Place
+from pytest_sdperf.faults.fault import Fault, FaultStage, NowhereError
 from pytest_sdperf.faults.wanted import DECODER, DECODER_SINGLE, TEXT_ENCODER, TEXT_RAW, not_comparable, too_far
 
 if TYPE_CHECKING:
@@ -110,13 +110,13 @@ def put_nan(weights: Weights) -> None:
 
 def _fault(name: str, about: str, change: Any) -> Fault:
     found = too_far(DECODER, "float32")
-    return Fault(f"weights-{name}", about, Place.WEIGHTS, change, found, DECODER, DECODER_SINGLE)
+    return Fault(f"weights-{name}", about, FaultStage.WEIGHTS, change, found, DECODER, DECODER_SINGLE)
 
 
 def _of_norms(name: str, about: str, change: Any) -> Fault:
     """Return a fault of the text encoder: its norms keep their names in an exported graph."""
     found = too_far(TEXT_ENCODER, "float32")
-    return Fault(f"weights-{name}", about, Place.WEIGHTS, change, found, TEXT_ENCODER, TEXT_RAW)
+    return Fault(f"weights-{name}", about, FaultStage.WEIGHTS, change, found, TEXT_ENCODER, TEXT_RAW)
 
 
 _NOT_FINITE = not_comparable("output 'sample' holds # of # values that are not finite")
@@ -135,11 +135,11 @@ FAULTS = (
     Fault(
         "weights-bit-flipped",
         "One bit of one weight is flipped: the highest one of its exponent.",
-        Place.WEIGHTS, flip_bit, _NOT_FINITE, DECODER, DECODER_SINGLE,
+        FaultStage.WEIGHTS, flip_bit, _NOT_FINITE, DECODER, DECODER_SINGLE,
     ),
     Fault(
         "weights-not-a-number",
         "One bias is not a number.",
-        Place.WEIGHTS, put_nan, _NOT_FINITE, DECODER, DECODER_SINGLE,
+        FaultStage.WEIGHTS, put_nan, _NOT_FINITE, DECODER, DECODER_SINGLE,
     ),
 )  # fmt: skip

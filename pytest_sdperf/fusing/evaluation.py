@@ -24,7 +24,7 @@ _LARGEST_RESULT = 2**23
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownValue:
     """What is known about a value.
 
     Attributes:
@@ -36,7 +36,7 @@ class Known:
     array: Array | None = None
 
 
-Knowledge = dict[ir.Value, Known]
+Knowledge = dict[ir.Value, KnownValue]
 
 
 def read_initializer(value: ir.Value, known: Knowledge) -> None:
@@ -45,7 +45,7 @@ def read_initializer(value: ir.Value, known: Knowledge) -> None:
     if tensor is not None:
         # What is also an input of the graph is only a default.
         contents = None if value.is_graph_input() else tensor_array(tensor)
-        known[value] = Known(tuple(tensor.shape.numpy()), contents)
+        known[value] = KnownValue(tuple(tensor.shape.numpy()), contents)
 
 
 def tensor_array(tensor: ir.TensorProtocol) -> Array | None:
@@ -90,16 +90,16 @@ def evaluate(node: ir.Node, known: Knowledge) -> None:
             known[value] = result
 
 
-def _results(node: ir.Node, inputs: Sequence[Known | None]) -> Sequence[Known | None]:
+def _results(node: ir.Node, inputs: Sequence[KnownValue | None]) -> Sequence[KnownValue | None]:
     if not node.domain:
         result = _constant(node) if node.op_type == "Constant" else _computed(node, inputs)
         if result is not None:
             return [result]
     pairs = [None if found is None else (found.shape, found.array) for found in inputs]
-    return [None if shape is None else Known(shape) for shape in output_shapes(node, pairs)]
+    return [None if shape is None else KnownValue(shape) for shape in output_shapes(node, pairs)]
 
 
-def _computed(node: ir.Node, inputs: Sequence[Known | None]) -> Known | None:
+def _computed(node: ir.Node, inputs: Sequence[KnownValue | None]) -> KnownValue | None:
     """Return the one output of a node if its contents are known."""
     given = [found for found in inputs if found is not None]
     if node.op_type == "Shape":
@@ -120,19 +120,19 @@ def _computed(node: ir.Node, inputs: Sequence[Known | None]) -> Known | None:
     return _typed(np.broadcast_to(function(*(array.flat[0] for array in arrays)), shape), node)
 
 
-def _typed(result: Array, node: ir.Node) -> Known:
+def _typed(result: Array, node: ir.Node) -> KnownValue:
     """Give a result the type that the graph says: numpy promotes more than onnx does."""
     array, dtype = np.asarray(result), node.outputs[0].dtype
     if dtype is not None and dtype != ir.DataType.UNDEFINED and array.dtype != dtype.numpy():
         array = np.broadcast_to(distinct(array).astype(dtype.numpy()), array.shape)
-    return Known(array.shape, array)
+    return KnownValue(array.shape, array)
 
 
-def _constant(node: ir.Node) -> Known | None:
+def _constant(node: ir.Node) -> KnownValue | None:
     attribute = next(iter(node.attributes.values()))
     if attribute.type == ir.AttributeType.TENSOR:
         tensor = attribute.as_tensor()
-        return Known(tuple(tensor.shape.numpy()), tensor_array(tensor))
+        return KnownValue(tuple(tensor.shape.numpy()), tensor_array(tensor))
     if attribute.name in ("value_int", "value_ints", "value_float", "value_floats"):
         return _typed(np.array(attribute.value, dtype=np.int64 if "int" in attribute.name else np.float32), node)
     return None

@@ -19,7 +19,7 @@ _MOVES = ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity")
 
 
 @dataclass(frozen=True)
-class Step:
+class MovedValue:
     """A value from which another one is computed by moves and constant factors.
 
     Attributes:
@@ -33,9 +33,9 @@ class Step:
     factor: float = 1.0
 
 
-def climb(value: ir.Value, graph: FusionGraph) -> list[Step]:
+def climb(value: ir.Value, graph: FusionGraph) -> list[MovedValue]:
     """Follow a value upwards through moves and constant factors; return what is passed, the lowest first."""
-    step = Step(value)
+    step = MovedValue(value)
     steps = [step]
     while (node := graph.producer(step.value, *_MOVES, "Mul", "Div")) is not None:
         if node.op_type in _MOVES:
@@ -47,7 +47,7 @@ def climb(value: ir.Value, graph: FusionGraph) -> list[Step]:
                 break
             number, moves = scaled, step.moves
         assert source is not None
-        step = Step(source, moves, step.factor * number)
+        step = MovedValue(source, moves, step.factor * number)
         steps.append(step)
     return steps
 

@@ -24,7 +24,7 @@ OTHER = "onnxruntime's optimizer made something else of it than the fuser native
 
 
 @dataclass(frozen=True)
-class Origin:
+class FusedOrigin:
     """Where a fused node began: the first candidate, in the exported graph, and its module path."""
 
     path: str
@@ -35,7 +35,7 @@ class Origin:
 class _Watched(Fusion):
     """A fusion that remembers where each of its nodes began, also where it takes in what another one made."""
 
-    def __init__(self, inner: Fusion, origins: dict[ir.Node, Origin]) -> None:
+    def __init__(self, inner: Fusion, origins: dict[ir.Node, FusedOrigin]) -> None:
         self.op = inner.op
         self._inner = inner
         self._origins = origins
@@ -48,7 +48,7 @@ class _Watched(Fusion):
 
     def apply(self, match: Any, graph: FusionGraph) -> ir.Node:
         node, inner = match
-        origin = self._origins.get(node) or Origin(path_of(node), node.name or "", node.op_type)
+        origin = self._origins.get(node) or FusedOrigin(path_of(node), node.name or "", node.op_type)
         fused = self._inner.apply(inner, graph)
         self._origins[fused] = origin
         return fused
@@ -75,9 +75,9 @@ def find_leftovers(source: ir.Model, fused: ir.Model, fusions: Sequence[Fusion])
         for node in fused.graph
         if node.domain or node.op_type == "LayerNormalization"
     ]
-    origins: dict[ir.Node, Origin] = {}
+    origins: dict[ir.Node, FusedOrigin] = {}
     sites = fuse(source, [_Watched(fusion, origins) for fusion in fusions])
-    made: dict[str, list[Origin]] = {}
+    made: dict[str, list[FusedOrigin]] = {}
     for node, origin in origins.items():
         if node.graph is not None:  # else another fusion took it in
             made.setdefault(counted(node), []).append(origin)
@@ -85,7 +85,7 @@ def find_leftovers(source: ir.Model, fused: ir.Model, fusions: Sequence[Fusion])
     return [*there, *left, *(site for site in sites if site.reason)]
 
 
-def _left(op: str, begun: Sequence[Origin], there: Sequence[Site]) -> list[Site]:
+def _left(op: str, begun: Sequence[FusedOrigin], there: Sequence[Site]) -> list[Site]:
     """Return where one operator could be and is not, with what is there instead."""
     matched = assign([origin.path for origin in begun], [site.path for site in there if site.op == op])
     found = []

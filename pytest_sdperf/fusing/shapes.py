@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from pytest_sdperf.fusing import evaluation
 from pytest_sdperf.fusing.contents import Array, equal
-from pytest_sdperf.fusing.evaluation import Known
+from pytest_sdperf.fusing.evaluation import KnownValue
 
 Shape = tuple[int, ...]
 
@@ -73,18 +73,18 @@ class Shapes:
         """Give a new value the shape of another one, and what is known of its contents if these are the same."""
         for walk in self._walks:
             if source in walk:
-                walk[target] = walk[source] if contents else Known(walk[source].shape)
+                walk[target] = walk[source] if contents else KnownValue(walk[source].shape)
 
     def permute(self, source: ir.Value, target: ir.Value, perm: Sequence[int]) -> None:
         """Give a new value the permuted shape of another one."""
         for walk in self._walks:
             if source in walk and len(walk[source].shape) == len(perm):
-                walk[target] = Known(tuple(walk[source].shape[axis] for axis in perm))
+                walk[target] = KnownValue(tuple(walk[source].shape[axis] for axis in perm))
 
     def put(self, value: ir.Value, shape: Shape) -> None:
         """Record the shape of a new weight."""
         for walk in self._walks:
-            walk[value] = Known(shape)
+            walk[value] = KnownValue(shape)
 
     def read(self, value: ir.Value) -> None:
         """Record a new constant."""
@@ -136,7 +136,7 @@ def _walk(graph: ir.Graph, sizes: Mapping[str, int], weights: evaluation.Knowled
     known = dict(weights)
     for value in graph.inputs:
         if value.shape is not None:
-            known[value] = Known(tuple(dim if isinstance(dim, int) else sizes[dim] for dim in _dims(value)))
+            known[value] = KnownValue(tuple(dim if isinstance(dim, int) else sizes[dim] for dim in _dims(value)))
     for node in graph:
         evaluation.evaluate(node, known)
     return known

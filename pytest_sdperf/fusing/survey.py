@@ -33,7 +33,7 @@ _VIEWS = ("Reshape", "Transpose", "Cast", "Identity", "Squeeze", "Unsqueeze")
 
 
 @dataclass(frozen=True)
-class Place:
+class Candidate:
     """A node where a fusion may begin.
 
     Attributes:
@@ -54,7 +54,7 @@ class Place:
 
 
 @dataclass
-class Survey:
+class GraphAnalysis:
     """What was found in a graph.
 
     Attributes:
@@ -66,11 +66,11 @@ class Survey:
 
     present: Mapping[str, int]
     cancel: int = 0
-    places: dict[str, list[Place]] = field(default_factory=dict)
+    places: dict[str, list[Candidate]] = field(default_factory=dict)
     final: dict[str, list[str]] = field(default_factory=dict)
 
 
-def survey(model: ir.Model, optimizations: Mapping[str, Optimization]) -> Survey:
+def survey(model: ir.Model, optimizations: Mapping[str, Optimization]) -> GraphAnalysis:
     """Apply the fusions of some optimizations to a model, in place, and return every place that they looked at.
 
     Args:
@@ -81,7 +81,7 @@ def survey(model: ir.Model, optimizations: Mapping[str, Optimization]) -> Survey
         BuildError: The model holds an operator in a form that no exporter emits.
     """
     tidy.unify(model)
-    found = Survey(Counter(map(counted, model.graph.all_nodes())), cancel=_cancelling(model.clone()))
+    found = GraphAnalysis(Counter(map(counted, model.graph.all_nodes())), cancel=_cancelling(model.clone()))
     graph = ready(model)
     origins: dict[ir.Node, ir.Node] = {}
     for name, optimization in optimizations.items():
@@ -92,7 +92,7 @@ def survey(model: ir.Model, optimizations: Mapping[str, Optimization]) -> Survey
     return found
 
 
-def expected_sites(found: Survey, optimizations: Mapping[str, Optimization]) -> dict[str, list[str]]:
+def expected_sites(found: GraphAnalysis, optimizations: Mapping[str, Optimization]) -> dict[str, list[str]]:
     """Return `domain::op_type` -> module paths where a graph should hold it after these; empty means nowhere.
 
     Args:
@@ -123,7 +123,7 @@ def expected_sites(found: Survey, optimizations: Mapping[str, Optimization]) -> 
     return {op: paths for op, paths in wanted.items() if paths or (op in taken and _made(op, wanted, optimizations))}
 
 
-def budgets(found: Survey) -> dict[str, int]:
+def budgets(found: GraphAnalysis) -> dict[str, int]:
     """Return `domain::op_type` of ONNX -> how many a graph may hold at most after the optimizations of a survey.
 
     Only where convolutions are in channels-last layout: without them a transpose is what an exporter made of a module.
@@ -131,7 +131,7 @@ def budgets(found: Survey) -> dict[str, int]:
     return {TRANSPOSE: len(found.final.get(TRANSPOSE, ()))} if found.final.get(_NHWC_CONV) else {}
 
 
-def standing(found: Survey, optimizations: Mapping[str, Optimization]) -> dict[str, dict[str, Any]]:
+def standing(found: GraphAnalysis, optimizations: Mapping[str, Optimization]) -> dict[str, dict[str, Any]]:
     """Return name -> `present`: fused nodes that the graph had; `left`: type of node -> where more could be fused.
 
     An optimization that fuses nothing by itself is left out.
@@ -159,7 +159,7 @@ def standing(found: Survey, optimizations: Mapping[str, Optimization]) -> dict[s
     return result
 
 
-def begun(found: Survey) -> list[Site]:
+def begun(found: GraphAnalysis) -> list[Site]:
     """Return every place of a graph at which something could be fused, as what a fuser left there."""
     return [
         Site(
@@ -174,7 +174,7 @@ def begun(found: Survey) -> list[Site]:
     ]
 
 
-def _add_missing(wanted: dict[str, list[str]], found: Survey) -> None:
+def _add_missing(wanted: dict[str, list[str]], found: GraphAnalysis) -> None:
     """Expect at every place that could not be fused what should be there, in the stead of what is."""
     for place in (place for places in found.places.values() for place in places if not place.fused):
         wanted.setdefault(place.op, []).append(place.path)
@@ -204,7 +204,7 @@ def _cancelling(model: ir.Model) -> int:
     return before - len(graph.nodes("Transpose"))
 
 
-def _look(fusion: Fusion, graph: FusionGraph, origins: dict[ir.Node, ir.Node]) -> list[Place]:
+def _look(fusion: Fusion, graph: FusionGraph, origins: dict[ir.Node, ir.Node]) -> list[Candidate]:
     places = []
     for node in list(fusion.candidates(graph)):
         if node.graph is None:
@@ -216,11 +216,11 @@ def _look(fusion: Fusion, graph: FusionGraph, origins: dict[ir.Node, ir.Node]) -
             match = fusion.requires(node, graph)
         except RefusalError as refusal:
             if applies:
-                places.append(Place(op, path, origin, name, fused=False, reason=refusal.reason))
+                places.append(Candidate(op, path, origin, name, fused=False, reason=refusal.reason))
             continue
         fused = fusion.apply(match, graph)
         origins[fused] = origin
-        places.append(Place(counted(fused), path, origin, name, fused=True))
+        places.append(Candidate(counted(fused), path, origin, name, fused=True))
     return places
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from pytest_sdperf.builds.onnx_folder import ONNX_DIR
 from pytest_sdperf.cases.external import no_module
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.answers import read_answers
 from pytest_sdperf.cases.options.engine_requests import check_profiles
 from pytest_sdperf.cases.options.pipeline_factory import alone
 from pytest_sdperf.cases.options.profiles import read_project
-from pytest_sdperf.cases.options.reading import Reader
+from pytest_sdperf.cases.options.reading import SettingsParser
 from pytest_sdperf.cases.options.tolerances import read_rules
 from pytest_sdperf.cases.registration import fill_catalog
 from pytest_sdperf.core.components import PIPELINE
@@ -39,10 +39,10 @@ def compose(config: pytest.Config) -> Run:
     handed = getattr(config, "workerinput", {})
     chosen = handed.get(CHOSEN, "")
     if chosen:
-        answers["gpu"] = Answer(chosen, "--sdperf-gpu")
+        answers["gpu"] = OptionValue(chosen, "--sdperf-gpu")
     gpu = answers["gpu"].text.strip() if "gpu" in answers else ""
     kind, found = asked_kind(gpu, catalog)
-    reader = Reader(
+    reader = SettingsParser(
         answers=answers,
         catalog=catalog,
         profiles=project.profiles,

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pytest_sdperf.acceptance.accept import accept
 from pytest_sdperf.acceptance.candidates import State, keep_candidates, withdraw
 from pytest_sdperf.acceptance.counts import counts_to_keep
-from pytest_sdperf.acceptance.sessions import Origin
-from pytest_sdperf.acceptance.terms import Terms
+from pytest_sdperf.acceptance.sessions import Provenance
+from pytest_sdperf.acceptance.terms import AcceptOptions
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines.shipped import measured
 from pytest_sdperf.baselines.tracked import is_tracked
@@ -107,7 +107,7 @@ def _keep(results: Results, session: Session, *, date: str, command: str) -> tup
             "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline.",
         )
     run = session.run
-    origin = Origin(slug=run.device().slug, machine=session.machine, date=date, commit=run.commit, command=command)
+    origin = Provenance(slug=run.device().slug, machine=session.machine, date=date, commit=run.commit, command=command)
     if not settings.update_baselines:
         keep_candidates(results.reports, origin=origin, state=state)
         return ()
@@ -116,7 +116,7 @@ def _keep(results: Results, session: Session, *, date: str, command: str) -> tup
         origin=origin,
         sources=session.sources,
         state=state,
-        terms=Terms(reason=settings.reason),
+        terms=AcceptOptions(reason=settings.reason),
     )
     done = frozenset(accepted.accepted)
     keep_candidates(results.reports, origin=origin, state=state, accepted=done)

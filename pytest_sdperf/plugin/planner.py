@@ -12,7 +12,7 @@ import pytest
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.machine.device_choice import describe
 from pytest_sdperf.plugin.plan.estimator import Estimator
-from pytest_sdperf.plugin.plan.lines import Outlook, plan_lines
+from pytest_sdperf.plugin.plan.lines import Plan, plan_lines
 from pytest_sdperf.plugin.plan.wanted import merged, reason_of_skip, wanted_of
 from pytest_sdperf.plugin.session import Session, session_of
 
@@ -45,7 +45,7 @@ class Planner:
         return True
 
 
-def outlook_of(session: Session, items: Sequence[pytest.Item]) -> Outlook:
+def outlook_of(session: Session, items: Sequence[pytest.Item]) -> Plan:
     """Return the plan of the selected tests.
 
     Raises:
@@ -58,7 +58,7 @@ def outlook_of(session: Session, items: Sequence[pytest.Item]) -> Outlook:
     else:
         costs = tuple((estimator.cost(one), True) for one in merged(wanted))
     device = estimator.device
-    return Outlook(
+    return Plan(
         costs=[cost for cost, _ in costs],
         device=describe(device) if device is not None else f"{settings.gpu}, which is not in this machine",
         folder=settings.cache_dir,

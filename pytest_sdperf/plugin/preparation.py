@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import psutil
 
-from pytest_sdperf.builds.execution.calls import Call
+from pytest_sdperf.builds.execution.calls import ReplayCall
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.steps import shapes_only
 from pytest_sdperf.builds.weights_identity import NONE
@@ -40,7 +40,7 @@ Step = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Needs:
+class BuildRequest:
     """What the tests of one case need.
 
     Attributes:
@@ -52,7 +52,7 @@ class Needs:
     checks: frozenset[str] = frozenset()
 
 
-def lanes(session: Session, needs: Sequence[Needs]) -> int:
+def lanes(session: Session, needs: Sequence[BuildRequest]) -> int:
     """Return how many heavy steps may run at once on this machine."""
     models = {need.case.model for need in needs}
     thin = all(session.run.catalog.models.get(name).thin for name in models)
@@ -61,7 +61,7 @@ def lanes(session: Session, needs: Sequence[Needs]) -> int:
     return max(1, min(session.cores, room, MOST_LANES))
 
 
-def prepare(session: Session, needs: Sequence[Needs], *, going_on: Callable[[], bool] = lambda: True) -> None:
+def prepare(session: Session, needs: Sequence[BuildRequest], *, going_on: Callable[[], bool] = lambda: True) -> None:
     """Build what the cases need and compute their references, several components at once.
 
     Args:
@@ -72,7 +72,7 @@ def prepare(session: Session, needs: Sequence[Needs], *, going_on: Callable[[], 
     if session.run.settings.in_process or not needs:
         return
     if session.run.settings.other is not None:  # these are of side B, whose dtype may be another one
-        needs = [Needs(need.case, need.checks - {DRIFT, REPLAY}) for need in needs]
+        needs = [BuildRequest(need.case, need.checks - {DRIFT, REPLAY}) for need in needs]
     count = lanes(session, needs)
     builds, references = _builds(session, needs), _references(session, needs)
     beside = [*builds.items(), *_works(session, needs).items()]
@@ -108,7 +108,7 @@ def _side_by_side(pool: ThreadPoolExecutor, run: Callable[[Step], None], chains:
     wait([pool.submit(run, step) for first in as_completed(begun) for step in first.result()])
 
 
-def _builds(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
+def _builds(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[str, ...], list[Step]]:
     """Return the steps of each component: the first one exports the graph which the others optimize."""
     found: dict[tuple[str, ...], dict[object, Step]] = {}
     for need in needs:
@@ -135,7 +135,7 @@ def _counts(session: Session, case: Case) -> Step:
     return lambda: session.builder.expected_counts(case.model, case.component, case.optimization)
 
 
-def _works(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
+def _works(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[str, ...], list[Step]]:
     """Return the steps that count the operations of what is measured on a GPU: after a measurement it would wait."""
     if session.run.device_kind == "cpu" or not session.run.settings.selection.has_module:
         return {}  # what has no floor needs no count
@@ -152,7 +152,7 @@ def _work(session: Session, case: Case, component: str) -> Step:
     return lambda: session.builder.work.of(case.model, component, case.workload)
 
 
-def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
+def _references(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[str, ...], list[Step]]:
     """Return one step per component and workload: it computes every dtype that some case needs."""
     wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, None]]] = {}
     for need in needs:
@@ -173,9 +173,9 @@ def _references(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, 
     return steps
 
 
-def _answers(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...], list[Step]]:
+def _answers(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[str, ...], list[Step]]:
     """Return one step per component: it computes what torch answers to the calls of the tests that replay a case."""
-    wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, Sequence[Call]], dict[str, None]]] = {}
+    wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, Sequence[ReplayCall]], dict[str, None]]] = {}
     for need in filter(lambda need: REPLAY in need.checks, needs):
         case = need.case
         with contextlib.suppress(SdperfError):  # its test says why
@@ -191,7 +191,7 @@ def _answers(session: Session, needs: Sequence[Needs]) -> Mapping[tuple[str, ...
     return steps
 
 
-def _dtypes(need: Needs, runner: CaseRunner) -> tuple[str, ...]:
+def _dtypes(need: BuildRequest, runner: CaseRunner) -> tuple[str, ...]:
     """Return the dtypes in which torch runs for the tests of one case."""
     drifting = precision.dtypes_of(runner) if DRIFT in need.checks else ()
     if AGREEMENT not in need.checks:
@@ -199,7 +199,7 @@ def _dtypes(need: Needs, runner: CaseRunner) -> tuple[str, ...]:
     return (*exact_and_rough(which.dtype_of(runner)), *drifting)
 
 
-def _runs(session: Session, needs: Sequence[Needs]) -> list[Step]:
+def _runs(session: Session, needs: Sequence[BuildRequest]) -> list[Step]:
     """Return the one run that each comparison with a reference needs."""
     return [_run(session, need.case) for need in needs if AGREEMENT in need.checks]
 

@@ -20,7 +20,7 @@ from pytest_sdperf.plugin.conclusion import conclude, summary_lines
 from pytest_sdperf.plugin.delivery import Recorder, attach, deliver_due, recorded, take_due, verdict_of
 from pytest_sdperf.plugin.plan.builds import builds_of_run
 from pytest_sdperf.plugin.plan.space import space_of
-from pytest_sdperf.plugin.preparation import Needs, prepare
+from pytest_sdperf.plugin.preparation import BuildRequest, prepare
 from pytest_sdperf.plugin.run_results import Results
 from pytest_sdperf.plugin.session import Session, session_of
 
@@ -239,7 +239,7 @@ def failing_first(item: pytest.Item) -> Iterator[None]:
         raise
 
 
-def what_fits(session: Session, needs: Sequence[Needs]) -> Sequence[Needs]:
+def what_fits(session: Session, needs: Sequence[BuildRequest]) -> Sequence[BuildRequest]:
     """Return what is built ahead: everything, unless the disk or the limit of the cache is too small for that.
 
     What the cache holds of it is checked meanwhile.
@@ -257,11 +257,11 @@ def what_fits(session: Session, needs: Sequence[Needs]) -> Sequence[Needs]:
     return [need for need in needs if need.case in space.ahead]
 
 
-def needs_of(items: Iterable[pytest.Item]) -> list[Needs]:
+def needs_of(items: Iterable[pytest.Item]) -> list[BuildRequest]:
     """Return what the tests that will run need to have built."""
     needs = []
     for item in items:
         case, purpose = case_of(item), purpose_of(item)
         if case is not None and not is_skipped(item) and purpose.makes:
-            needs.append(Needs(case, purpose.checks))
+            needs.append(BuildRequest(case, purpose.checks))
     return needs

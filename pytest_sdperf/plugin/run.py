@@ -22,9 +22,9 @@ from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.device import Device, DeviceKind, DeviceProbe
 from pytest_sdperf.core.errors import DeviceMissingError, EngineMissingError, OptionError, SdperfError, WorkerError
 from pytest_sdperf.core.interpreter import pip
-from pytest_sdperf.core.machine.device_choice import Found, describe, find_device
+from pytest_sdperf.core.machine.device_choice import DetectedDevice, describe, find_device
 from pytest_sdperf.core.settings import EngineRequest, Settings
-from pytest_sdperf.core.tolerances import Rule
+from pytest_sdperf.core.tolerances import ToleranceRule
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.artifact import Built
@@ -55,8 +55,8 @@ class Run:
     catalog: Catalog
     profiles: Mapping[str, Profile]
     device_kind: DeviceKind
-    found: Found | None = None
-    rules: tuple[Rule, ...] = ()
+    found: DetectedDevice | None = None
+    rules: tuple[ToleranceRule, ...] = ()
     root: Path = Path()
     refused: SdperfError | None = None
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -80,16 +80,16 @@ class Run:
         """Return the probe that found the device. Raises as `device` does."""
         return self._as_read.probe
 
-    def _find(self) -> Found:
+    def _find(self) -> DetectedDevice:
         if self.found is None:
             self.found = find_device(self.settings.gpu, self.catalog)
         return self.found
 
     @functools.cached_property
-    def _as_read(self) -> Found:
+    def _as_read(self) -> DetectedDevice:
         """The device and its probe, with what is planted into either."""
         found, name = self._find(), self.settings.plant
-        return Found(planting.probe(name, found.probe), planting.device(name, found.device))
+        return DetectedDevice(planting.probe(name, found.probe), planting.device(name, found.device))
 
     @functools.cached_property
     def commit(self) -> str:

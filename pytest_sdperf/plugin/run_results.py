@@ -12,7 +12,7 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Case, to_json
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.report.course import NARROWED, Course
+from pytest_sdperf.report.course import NARROWED, RunSummary
 from pytest_sdperf.report.judged import why_nothing
 from pytest_sdperf.report.unused import asked_axes
 
@@ -55,7 +55,7 @@ class Results:
     expected_failures: set[str] = dataclasses.field(default_factory=set)
     remembers_failures: bool = True
     written: tuple[str, ...] = ()
-    ended: Course = dataclasses.field(default_factory=Course)
+    ended: RunSummary = dataclasses.field(default_factory=RunSummary)
 
     @property
     def reports(self) -> list[CaseReport]:
@@ -159,9 +159,9 @@ class Results:
             self.asked = set(data["asked"])
             self.deselected |= data["deselected"]
 
-    def course(self, settings: Settings, *, status: int, failed: int, stopped: bool) -> Course:
+    def course(self, settings: Settings, *, status: int, failed: int, stopped: bool) -> RunSummary:
         """Return what was to be done and how it ended. Arguments as of `conclude`."""
-        return Course(
+        return RunSummary(
             status=status,
             stopped=stopped,
             failures=max(failed - len(self.failed_by_verdict), 0),

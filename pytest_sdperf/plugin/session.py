@@ -16,14 +16,14 @@ import pytest
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines import stored as baselines
 from pytest_sdperf.baselines.shipped import shipped_folder
-from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipeline
 from pytest_sdperf.builds.execution.runner import CaseRunner, build_of, optimizations_of
-from pytest_sdperf.builds.execution.workbench import Workbench
+from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.builds.fingerprint import library_versions
-from pytest_sdperf.builds.holds import Holds
+from pytest_sdperf.builds.holds import ReferenceCounts
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.builds.planted import PlantedBuilder
 from pytest_sdperf.builds.processes.process import environment
@@ -72,7 +72,7 @@ class Session:
         self.say = say
         self.cases = 1
         self.collected: tuple[Case, ...] = ()
-        self.holds = Holds(run.catalog)
+        self.holds = ReferenceCounts(run.catalog)
         self.wrong_sides: list[Case] = []
         self._runners: dict[Case, CaseRunner] = {}
         self._calibrated: list[Calibration | None] = []
@@ -131,11 +131,11 @@ class Session:
         )
 
     @functools.cached_property
-    def workbench(self) -> Workbench:
+    def workbench(self) -> RunContext:
         """What every case of this run shares."""
         device = self.run.device()
         self._scratch = tempfile.TemporaryDirectory(prefix="sdperf-")
-        return Workbench(
+        return RunContext(
             settings=self.run.settings,
             catalog=self.run.catalog,
             device=device,
@@ -193,7 +193,7 @@ class Session:
         return case in self._runners and self._runners[case].has_outputs
 
     @functools.cached_property
-    def sources(self) -> Sources:
+    def sources(self) -> BaselineFiles:
         """What judges the cases of this device: the project's own file, then those of registered folders.
 
         Raises:
@@ -202,7 +202,7 @@ class Session:
         settings, registered = self.run.settings, self.run.catalog.baseline_folders
         reader = functools.partial(planting.read_baseline, settings.plant, read=baselines.read)
         slug = self.run.device().slug
-        return Sources.of_device(settings.baselines, registered, slug=slug, machine=self.machine, reader=reader)
+        return BaselineFiles.of_device(settings.baselines, registered, slug=slug, machine=self.machine, reader=reader)
 
     def standing(self, case: Case) -> Mapping[str, Mapping[str, str]]:
         """Return component -> optimization -> how it stands, of graphs that are taken as they are; empty for other
@@ -212,7 +212,7 @@ class Session:
             return {}
         return self.builder.external.standing(self.run.catalog.models.get(case.model), case.component)
 
-    def known_counts(self, case: Case) -> fusions.Known | None:
+    def known_counts(self, case: Case) -> fusions.KnownCounts | None:
         """Return what is known of a build by a foreign optimizer, or of a graph of somebody else; None of other ones.
 
         Of one release the project's own file counts before what is shipped with the suite.

@@ -13,9 +13,9 @@ from pytest_sdperf.core.units import duration
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.plugin.delivery import Recorder
 from pytest_sdperf.plugin.plan.estimator import Estimator
-from pytest_sdperf.plugin.plan.figures import Figure
+from pytest_sdperf.plugin.plan.figures import Estimate
 from pytest_sdperf.plugin.plan.value import by_value
-from pytest_sdperf.plugin.plan.wanted import Wanted, wanted_of
+from pytest_sdperf.plugin.plan.wanted import PlannedCase, wanted_of
 from pytest_sdperf.plugin.session import session_of
 
 NAME = "sdperf-time-budget"
@@ -53,7 +53,7 @@ class TimeBudget:
         if wanted is None:
             return
         left_s, cost = self.left_s(), Estimator(session_of(self._config)).cost(wanted)
-        needed = cost.seconds or Figure()
+        needed = cost.seconds or Estimate()
         if needed.value <= left_s and (left_s > 0 or cost.seconds is not None):
             return  # what was made already takes no time, also where none is left
         run = session_of(self._config).run
@@ -80,7 +80,7 @@ def within(config: pytest.Config, items: Iterable[pytest.Item]) -> list[pytest.I
     budget = config.pluginmanager.get_plugin(NAME)
     if not isinstance(budget, TimeBudget):
         return list(items)
-    wanted: list[tuple[pytest.Item, Wanted]] = []
+    wanted: list[tuple[pytest.Item, PlannedCase]] = []
     for item in items:
         one = wanted_of(item)
         if one is not None:
@@ -89,7 +89,7 @@ def within(config: pytest.Config, items: Iterable[pytest.Item]) -> list[pytest.I
     return [item for (item, _), (_, fits) in zip(wanted, costs, strict=True) if fits]
 
 
-def not_measured(needed: Figure, *, left_s: float, budget_s: float) -> Verdict:
+def not_measured(needed: Estimate, *, left_s: float, budget_s: float) -> Verdict:
     """Return the verdict on a test for which the rest of a time budget is too short."""
     budget = f"the time budget of {duration(budget_s)}"
     if left_s <= 0:

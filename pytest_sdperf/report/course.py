@@ -11,7 +11,7 @@ NARROWED = "this run was narrowed to some tests"
 
 
 @dataclass(frozen=True)
-class Course:
+class RunSummary:
     """The course of one run. With it, results can be judged again somewhere else and no less strictly.
 
     Attributes:

@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 
 from pytest_sdperf.baselines.files import check_writable
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.folders import meant_folder
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.interpreter import install_command
@@ -26,7 +26,7 @@ def check_outputs(settings: Settings) -> None:
         _check_images(settings.images_dir)
 
 
-def check_baselines(settings: Settings, typed: Answer | None) -> None:
+def check_baselines(settings: Settings, typed: OptionValue | None) -> None:
     """Find out whether there is a folder of baselines that was typed; a run that records makes it.
 
     One that is not there would make every case NEW. Where nothing was typed, or in a file of the project, there is none

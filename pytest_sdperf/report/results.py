@@ -20,7 +20,7 @@ from pytest_sdperf.core.errors import OptionError, ResultsError
 from pytest_sdperf.core.files import strict_json
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import finite, to_json
-from pytest_sdperf.report.course import Course
+from pytest_sdperf.report.course import RunSummary
 from pytest_sdperf.report.run_info import RunInfo
 
 SCHEMA: Literal[2] = 2
@@ -45,14 +45,14 @@ class SavedResults:
     schema: Literal[2] = SCHEMA
     date: str
     run: RunInfo
-    course: Course
+    course: RunSummary
     policy: Policy
     settings: Mapping[str, Any]
     reports: tuple[CaseReport, ...]
 
 
 def results_of(
-    reports: tuple[CaseReport, ...], run: RunInfo, course: Course, policy: Policy, settings: Settings, *, date: str
+    reports: tuple[CaseReport, ...], run: RunInfo, course: RunSummary, policy: Policy, settings: Settings, *, date: str
 ) -> SavedResults:
     """Return what is written. A file of its own holds the explanations: they are longer than everything else."""
     short = tuple(dataclasses.replace(report, explanation=None) for report in reports)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import Baseline, StoredCase
 from pytest_sdperf.checks.judging.words import version_changes
 from pytest_sdperf.checks.reporting.case_report import CaseReport
@@ -81,7 +81,7 @@ class RunInfo:
         """Whether results that nobody has accepted are kept by this run."""
         return not (self.updating or self.in_process or self.results or self.interrupted or self.planted)
 
-    def against(self, sources: Sources, reports: Sequence[CaseReport]) -> RunInfo:
+    def against(self, sources: BaselineFiles, reports: Sequence[CaseReport]) -> RunInfo:
         """Return the same run with what there is to say about the baselines that judge it.
 
         Args:

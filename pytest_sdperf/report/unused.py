@@ -12,7 +12,7 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.settings import Selection
-from pytest_sdperf.report.course import Course
+from pytest_sdperf.report.course import RunSummary
 
 SILENT = "its test brought no result"
 GONE = "nothing that these options collect measures it any more"
@@ -31,7 +31,7 @@ class Unused:
     not_looked_for: str = ""
 
 
-def unused_cases(baseline: Baseline | None, course: Course, reports: Sequence[CaseReport]) -> Unused:
+def unused_cases(baseline: Baseline | None, course: RunSummary, reports: Sequence[CaseReport]) -> Unused:
     """Return the stored cases that nothing measured; a case that failed or was judged in any way was used.
 
     Args:

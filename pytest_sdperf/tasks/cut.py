@@ -14,7 +14,7 @@ from pytest_sdperf.tasks import TaskContext
 if TYPE_CHECKING:
     import torch
 
-    from pytest_sdperf.tracing.cut_module import Call
+    from pytest_sdperf.tracing.cut_module import ModuleCall
 
 
 def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _largest(whole: torch.nn.Module) -> str:
     return max(sizes, key=lambda name: sizes[name])
 
 
-def _drawn(part: torch.nn.Module, call: Call) -> tuple[torch.nn.Module, Call]:
+def _drawn(part: torch.nn.Module, call: ModuleCall) -> tuple[torch.nn.Module, ModuleCall]:
     """Return a module and its call with random numbers in place of weights and inputs."""
     import numpy as np
     import torch
@@ -106,7 +106,7 @@ def _write(
     folder: Path,
     loaded: torch.nn.Module,
     calculated: torch.nn.Module,
-    call: Call,
+    call: ModuleCall,
     *,
     built: tuple[str, str, dict[str, Any]],
     recipe: Mapping[str, Any],

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_sdperf.core.clock import Stopwatch
 from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import Fault, NowhereError, Place
+from pytest_sdperf.faults.fault import Fault, FaultStage, NowhereError
 from pytest_sdperf.fusing import graph, record
 from pytest_sdperf.tasks import TaskContext, export, weights
 
@@ -45,7 +45,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 def _into_weights(fault: Fault, source: Path, folder: Path) -> dict[str, Any]:
     from safetensors.numpy import load_file, save_file
 
-    if fault.place is not Place.WEIGHTS:
+    if fault.place is not FaultStage.WEIGHTS:
         raise NowhereError("a torch module has no graph")
     arrays = load_file(source)
     fault.change(arrays)
@@ -57,7 +57,7 @@ def _into_graph(fault: Fault, source: Path, folder: Path) -> dict[str, Any]:
     import onnx_ir as ir
 
     model = ir.load(source)
-    if fault.place is Place.WEIGHTS:
+    if fault.place is FaultStage.WEIGHTS:
         _change_initializers(fault, model)
     else:
         fault.change(model)

@@ -12,7 +12,7 @@ from pytest_sdperf.tasks import TaskContext
 
 if TYPE_CHECKING:
     from pytest_sdperf.core.values.located import Located
-    from pytest_sdperf.tracing.pool import Pool
+    from pytest_sdperf.tracing.pool import ActivationIndex
 
 _DRAWS = 3  # sets of random numbers that are tried in place of weights
 
@@ -58,7 +58,7 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """
     from pytest_sdperf.core.values.located import Located
     from pytest_sdperf.tracing import reference, search
-    from pytest_sdperf.tracing.walk import Walk
+    from pytest_sdperf.tracing.walk import DataflowSearch
 
     dtype, device, component = arguments["dtype"], arguments["device"], arguments["component"]
     inputs = load_arrays(Path(arguments["inputs"]))
@@ -69,7 +69,7 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         return {"located": to_json(pool), "files": []}
     graph = reference.load(Path(arguments["graph"])).graph
     whole = reference.wrong_by_definition(graph, pool, inputs, device=device)
-    walk = Walk(graph, pool, inputs, wide=reference.wide_type(dtype), device=device, sharp=whole is not None)
+    walk = DataflowSearch(graph, pool, inputs, wide=reference.wide_type(dtype), device=device, sharp=whole is not None)
     suspect = (
         search.wrong_in_graph(walk, obtained, dtype=dtype)
         or search.wrong_in_types(walk, obtained, dtype=dtype)
@@ -80,7 +80,7 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     return {"located": to_json(search.located(suspect, component)), "files": files}
 
 
-def _pool(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Pool | Located:
+def _pool(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> ActivationIndex | Located:
     """Return the values of a reference, or what is found before a build is looked at."""
     from pytest_sdperf.core.values.located import Located
     from pytest_sdperf.tracing import insides, reference

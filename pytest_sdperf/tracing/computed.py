@@ -12,7 +12,7 @@ import torch
 from pytest_sdperf.tracing.computer import Computer, Tensors
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
-from pytest_sdperf.tracing.pool import Found, Pool
+from pytest_sdperf.tracing.pool import ActivationIndex, ActivationMatch
 
 
 class Computed:
@@ -33,7 +33,7 @@ class Computed:
     def __init__(
         self,
         graph: ir.Graph,
-        pool: Pool,
+        pool: ActivationIndex,
         inputs: Mapping[str, np.ndarray],
         *,
         wide: torch.dtype,
@@ -59,7 +59,7 @@ class Computed:
         self.near: dict[ir.Value, Tensor | None] = {}
         self.limits: dict[ir.Value, float] = {}
         self.coarse: dict[ir.Value, float] = {}
-        self.confirmed: dict[ir.Value, Found] = {}
+        self.confirmed: dict[ir.Value, ActivationMatch] = {}
         self.nodes = list(graph)
         for value in graph.inputs:
             if str(value.name) in inputs:
@@ -111,7 +111,7 @@ class Computed:
         self.limits[value] = limit_of(near, exact, dtype=self._pool.dtype)
         return self.limits[value]
 
-    def _set(self, value: ir.Value, found: Found, *, like: Tensor, plain: Tensor | None) -> None:
+    def _set(self, value: ir.Value, found: ActivationMatch, *, like: Tensor, plain: Tensor | None) -> None:
         self.confirmed[value] = found
         self.exact[value] = found.exact(like)
         self.plain[value] = found.plain(like if plain is None else plain)

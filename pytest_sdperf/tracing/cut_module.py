@@ -25,7 +25,7 @@ class UncuttableError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class ModuleCall:
     """What a module was called with.
 
     Attributes:
@@ -47,21 +47,21 @@ class Call:
         texts += [f"{name}={_text(one, name, tensors)}" for name, one in self.named.items()]
         return ", ".join(texts), tensors
 
-    def with_tensors(self, tensors: Mapping[str, Tensor]) -> Call:
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> ModuleCall:
         """Return the same call with other tensors, by the names that `written` gave them."""
-        return Call(
+        return ModuleCall(
             tuple(_put(one, str(number), tensors) for number, one in enumerate(self.arguments)),
             {name: _put(one, name, tensors) for name, one in self.named.items()},
         )
 
 
 class _Caught(Exception):  # noqa: N818 - no error: it ends a call whose rest nobody needs
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: ModuleCall) -> None:
         super().__init__()
         self.call = call
 
 
-def call_of(module: torch.nn.Module, path: str, number: int, inputs: Sequence[Tensor]) -> Call:
+def call_of(module: torch.nn.Module, path: str, number: int, inputs: Sequence[Tensor]) -> ModuleCall:
     """Return what a sub-module is called with.
 
     Args:
@@ -76,7 +76,7 @@ def call_of(module: torch.nn.Module, path: str, number: int, inputs: Sequence[Te
         nonlocal calls
         calls += 1
         if calls == number:
-            raise _Caught(Call(arguments, named))
+            raise _Caught(ModuleCall(arguments, named))
 
     hook = module.get_submodule(path).register_forward_pre_hook(catch, with_kwargs=True)
     try:
@@ -186,7 +186,7 @@ def write(
     built: tuple[str, str, Mapping[str, Any]],
     weights: Mapping[str, Tensor],
     buffers: Sequence[str],
-    call: Call,
+    call: ModuleCall,
     taken: str,
     expected: Tensor,
     limit: float,

@@ -6,13 +6,13 @@ import math
 from pathlib import Path
 
 from pytest_sdperf.core.files.arrays import leaves_range, load_arrays
-from pytest_sdperf.core.values.located import Spot
+from pytest_sdperf.core.values.located import Location
 
 FILE = "inside.npz"  # beside the outputs
 READ, CALL = "<", "#"  # after the path of a module: the number of what it read, and of its call
 
 
-def plain_not_finite(exact: Path, plain: Path) -> Spot | None:
+def plain_not_finite(exact: Path, plain: Path) -> Location | None:
     """Return where plain torch is first not finite, if that leaves an output without a reference error; else None.
 
     Args:
@@ -26,5 +26,5 @@ def plain_not_finite(exact: Path, plain: Path) -> Spot | None:
     wanted, own = (load_arrays(path.parent / FILE) for path in (exact, plain))
     for name, array in own.items():
         if READ not in name and name in wanted and leaves_range(array, wanted[name]):
-            return Spot("", "", "", name.partition(CALL)[0], math.inf, math.inf)
-    return Spot(lost[0], "", "", "", math.inf, math.inf)
+            return Location("", "", "", name.partition(CALL)[0], math.inf, math.inf)
+    return Location(lost[0], "", "", "", math.inf, math.inf)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.definitions import Tensor
-from pytest_sdperf.tracing.pool import Found, Place
+from pytest_sdperf.tracing.pool import Activation, ActivationMatch
 
 # How many places may be tried for a value, and how many of the last parts of their module paths may differ.
 _TRIED_PLACES = 60
@@ -32,7 +32,7 @@ def is_telling(tensor: Tensor | None, value: ir.Value) -> bool:
     return tensor is not None and tensor.is_floating_point()
 
 
-def plausible(value: ir.Value, near: Iterable[Found]) -> list[Found]:
+def plausible(value: ir.Value, near: Iterable[ActivationMatch]) -> list[ActivationMatch]:
     """Return the places that a value may stand for, those of its own part of the module first, then the nearest."""
     node = value.producer()
     path = path_of(node).split(".") if node is not None and path_of(node) else []
@@ -42,7 +42,7 @@ def plausible(value: ir.Value, near: Iterable[Found]) -> list[Found]:
     return [one for _, one in related[:_TRIED_PLACES]]
 
 
-def _shared(path: list[str], place: Place) -> int | None:
+def _shared(path: list[str], place: Activation) -> int | None:
     """Return how many names two module paths have in common; None where one of them is not known."""
     other = place.path.split(".") if place.path else []
     if not path or not other:

@@ -33,7 +33,7 @@ LARGEST = 2**26
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Place:
+class Activation:
     """A value of the reference.
 
     Attributes:
@@ -65,7 +65,7 @@ class Gap:
     """A value of the reference without a reference error: plain torch is not finite there, and the reference is.
 
     Attributes:
-        name, path, role, exposed: As of a `Place`.
+        name, path, role, exposed: As of a `Activation`.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Gap:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class ActivationMatch:
     """A place that holds what was looked for.
 
     Attributes:
@@ -84,7 +84,7 @@ class Found:
         error: How far it is from what was looked for.
     """
 
-    place: Place
+    place: Activation
     order: tuple[int, ...]
     error: float
 
@@ -104,7 +104,7 @@ def is_masked(tensor: Tensor) -> bool:
     return largest >= _MINUS_INFINITY and float((sizes < largest / 1000).double().mean()) >= _LEFT
 
 
-class Pool:
+class ActivationIndex:
     """The values of a reference.
 
     Attributes:
@@ -121,10 +121,10 @@ class Pool:
         """
         self.dtype = dtype
         self._vectors: dict[int, Tensor] = {}
-        self._found: dict[int, list[tuple[Place, tuple[int, ...]]]] = {}
+        self._found: dict[int, list[tuple[Activation, tuple[int, ...]]]] = {}
         self._projections: dict[int, list[Tensor]] = {}
         self._stacked: dict[int, Tensor] = {}
-        self.places: list[Place] = []
+        self.places: list[Activation] = []
         self.gaps: list[Gap] = []
 
     def add(self, name: str, path: str, exact: Tensor, plain: Tensor, *, role: str = "", exposed: bool = False) -> None:
@@ -140,7 +140,7 @@ class Pool:
         reference_error = reference_error_of(plain.reshape(exact.shape), exact, dtype=self.dtype)
         if not math.isfinite(float(exact.double().norm())) or not bool(exact.any()):
             return
-        place = Place(name, path, role, exact, plain.reshape(exact.shape), reference_error, exposed)
+        place = Activation(name, path, role, exact, plain.reshape(exact.shape), reference_error, exposed)
         self.places.append(place)
         self._stacked.pop(size, None)
         for order in _ORDERS.get(exact.ndim, (tuple(range(exact.ndim)),)):
@@ -155,7 +155,7 @@ class Pool:
             self._vectors[size] = drawn.to(tensor.device, tensor.dtype)
         return self._vectors[size] @ tensor.reshape(-1)
 
-    def near(self, tensor: Tensor) -> Iterator[Found]:
+    def near(self, tensor: Tensor) -> Iterator[ActivationMatch]:
         """Yield the values of the same size, nearest first; how far they are is an estimate."""
         size = tensor.numel()
         if size not in self._projections or not bool(torch.isfinite(tensor).all()):
@@ -167,9 +167,9 @@ class Pool:
         away = (every - self._projected(tensor)).norm(dim=1) / (math.sqrt(_PROJECTIONS) * (norm or 1.0))
         for index in torch.argsort(away).tolist():
             place, order = self._found[size][index]
-            yield Found(place, order, float(away[index]))
+            yield ActivationMatch(place, order, float(away[index]))
 
-    def find(self, tensor: Tensor, *, name: str = "", within: float = math.inf) -> Found | None:
+    def find(self, tensor: Tensor, *, name: str = "", within: float = math.inf) -> ActivationMatch | None:
         """Return the place that holds a value, within the limit that it has there; None if there is none.
 
         Args:
@@ -177,7 +177,7 @@ class Pool:
             name: Of several equal ones, that of this name.
             within: How far it may be at most, where that is less.
         """
-        best: Found | None = None
+        best: ActivationMatch | None = None
         for number, near in enumerate(self.near(tensor)):
             largest = min(near.place.limit, within)
             if number >= _CHECKED or near.error > _SLACK * largest:

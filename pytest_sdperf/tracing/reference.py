@@ -11,20 +11,20 @@ import onnx_ir as ir
 import torch
 
 from pytest_sdperf.core.reference_error import REFERENCE
-from pytest_sdperf.core.values.located import Spot
+from pytest_sdperf.core.values.located import Location
 from pytest_sdperf.fusing import node_types, tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.computer import Computer, compute
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
-from pytest_sdperf.tracing.pool import LARGEST, Pool
+from pytest_sdperf.tracing.pool import LARGEST, ActivationIndex
 
 Arrays = Mapping[str, np.ndarray]
 # They hold what their input holds, and a pool finds a value in whatever shape and order.
 _SAME_CONTENT = frozenset({"Cast", "Dropout", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 
 
-def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, dtype: str, device: str) -> Pool:
+def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, dtype: str, device: str) -> ActivationIndex:
     """Compute a graph in the reference type and in the type that is tested, and return all of its values.
 
     Args:
@@ -51,7 +51,7 @@ def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, dtype: str, device
         inputs,
         lambda value, tensor: rough.__setitem__(str(value.name), tensor) if value.name in exact else None,
     )
-    pool = Pool(dtype)
+    pool = ActivationIndex(dtype)
     for name, (value, tensor) in exact.items():
         if name in rough:
             node = value.producer()
@@ -60,7 +60,9 @@ def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, dtype: str, device
     return pool
 
 
-def pool_of_modules(exact: Arrays, plain: Arrays, outputs: Arrays, rough: Arrays, *, dtype: str, device: str) -> Pool:
+def pool_of_modules(
+    exact: Arrays, plain: Arrays, outputs: Arrays, rough: Arrays, *, dtype: str, device: str
+) -> ActivationIndex:
     """Return what torch's modules gave inside, and their outputs, as the values of a reference.
 
     Args:
@@ -71,7 +73,7 @@ def pool_of_modules(exact: Arrays, plain: Arrays, outputs: Arrays, rough: Arrays
         dtype: That type.
         device: torch device to compute on.
     """
-    pool, wide = Pool(dtype), wide_type(dtype)
+    pool, wide = ActivationIndex(dtype), wide_type(dtype)
     for one, other, exposed in ((exact, plain, False), (outputs, rough, True)):
         for name, array in one.items():
             if "<" in name or name not in other or array.dtype.kind != "f":
@@ -82,7 +84,7 @@ def pool_of_modules(exact: Arrays, plain: Arrays, outputs: Arrays, rough: Arrays
     return pool
 
 
-def wrong_reference(pool: Pool, expected: Arrays, rough: Arrays, *, dtype: str) -> Spot | None:
+def wrong_reference(pool: ActivationIndex, expected: Arrays, rough: Arrays, *, dtype: str) -> Location | None:
     """Return the output with which an unfused graph is itself farther from torch than may be; None if it is not.
 
     Args:
@@ -98,11 +100,11 @@ def wrong_reference(pool: Pool, expected: Arrays, rough: Arrays, *, dtype: str) 
         largest = limit_of(torch.from_numpy(rough[place.name]), wanted, dtype=dtype)
         error = distance(place.exact.cpu(), wanted)
         if error > largest:
-            return Spot(place.name, "", "", place.path, error, largest)
+            return Location(place.name, "", "", place.path, error, largest)
     return None
 
 
-def wrong_by_definition(graph: ir.Graph, pool: Pool, inputs: Arrays, *, device: str) -> Spot | None:
+def wrong_by_definition(graph: ir.Graph, pool: ActivationIndex, inputs: Arrays, *, device: str) -> Location | None:
     """Return the output with which a graph, computed without any rounding, is farther off than plain torch with all.
 
     Whatever runs it, such a graph is wrong: what the rounding of its weights moves is a part of what plain torch has.
@@ -130,20 +132,20 @@ def wrong_by_definition(graph: ir.Graph, pool: Pool, inputs: Arrays, *, device: 
     return None
 
 
-def spot_of(value: ir.Value, error: float, limit: float) -> Spot:
+def spot_of(value: ir.Value, error: float, limit: float) -> Location:
     """Return a value of a graph as it is reported."""
     node = value.producer()
     if node is None:
-        return Spot(str(value.name), "", "", "", error, limit)
-    return Spot(str(value.name), node.name or "", f"{node.domain}::{node.op_type}", path_of(node), error, limit)
+        return Location(str(value.name), "", "", "", error, limit)
+    return Location(str(value.name), node.name or "", f"{node.domain}::{node.op_type}", path_of(node), error, limit)
 
 
-def plain_not_finite(pool: Pool) -> Spot | None:
+def plain_not_finite(pool: ActivationIndex) -> Location | None:
     """Return where plain torch is first not finite, if that leaves an output without a reference error; else None."""
     if not any(gap.exposed for gap in pool.gaps):
         return None
     first = pool.gaps[0]
-    return Spot(first.name, "", first.role, first.path, math.inf, math.inf)
+    return Location(first.name, "", first.role, first.path, math.inf, math.inf)
 
 
 def load(path: Path) -> ir.Model:

@@ -13,9 +13,9 @@ import torch
 
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.tracing.redrawn import numbers_like
-from pytest_sdperf.tracing.search import Arrays, Suspect, by_definition
+from pytest_sdperf.tracing.search import Arrays, SuspectNode, by_definition
 from pytest_sdperf.tracing.section import SUBGRAPH, USED, boundary, cut, use_memory, weights_of
-from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.tracing.walk import DataflowSearch
 
 INPUTS, EXPECTED, SCRIPT = "inputs.npz", "expected.npz", "reproduce.py"
 # Sizes of what is put into memory before a call, in float32: from 1 kB to 256 MB, so that each block that a node may be
@@ -58,7 +58,9 @@ sys.exit(0 if error <= {limit!r} else 1)
 '''
 
 
-def real(walk: Walk, suspect: Suspect, obtained: Arrays, *, dtype: str, device: str) -> dict[str, Any] | None:
+def real(
+    walk: DataflowSearch, suspect: SuspectNode, obtained: Arrays, *, dtype: str, device: str
+) -> dict[str, Any] | None:
     """Return `inputs`, `weights`, `expected` and `limit` with what the graph and the engine really hold.
 
     Of a wrong graph the inputs are those of the reference, and what is expected is what it has; of a wrong engine the
@@ -86,7 +88,7 @@ def real(walk: Walk, suspect: Suspect, obtained: Arrays, *, dtype: str, device: 
 
 
 def drawn(
-    walk: Walk, suspect: Suspect, like: Mapping[str, Any], *, seed: int, dtype: str, device: str
+    walk: DataflowSearch, suspect: SuspectNode, like: Mapping[str, Any], *, seed: int, dtype: str, device: str
 ) -> dict[str, Any] | None:
     """Return the same with random numbers in place of weights and inputs, each with their mean and deviation.
 
@@ -106,7 +108,7 @@ def drawn(
 
 
 def _defined(
-    walk: Walk, suspect: Suspect, inputs: Arrays, weights: Arrays, *, dtype: str, device: str
+    walk: DataflowSearch, suspect: SuspectNode, inputs: Arrays, weights: Arrays, *, dtype: str, device: str
 ) -> dict[str, Any] | None:
     assert suspect.value is not None
     made = by_definition(walk, suspect.nodes, suspect.value, {**inputs, **weights}, dtype=dtype, device=device)
@@ -115,7 +117,9 @@ def _defined(
     return {"inputs": inputs, "weights": weights, "expected": made[0].numpy(), "limit": made[1]}
 
 
-def write(folder: Path, source: Path, suspect: Suspect, content: Mapping[str, Any], session: Mapping[str, Any]) -> None:
+def write(
+    folder: Path, source: Path, suspect: SuspectNode, content: Mapping[str, Any], session: Mapping[str, Any]
+) -> None:
     """Write the files.
 
     Args:

@@ -10,14 +10,14 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from pytest_sdperf.core.values.located import Located, Spot
+from pytest_sdperf.core.values.located import Located, Location
 from pytest_sdperf.tracing.computer import Computer
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
 from pytest_sdperf.tracing.reference import spot_of, wide_type
 from pytest_sdperf.tracing.section import boundary, nodes_between
-from pytest_sdperf.tracing.seen import Seen
-from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.tracing.seen import EngineActivations
+from pytest_sdperf.tracing.walk import DataflowSearch
 
 Arrays = Mapping[str, np.ndarray]
 _WHOLE = (
@@ -32,7 +32,7 @@ _NO_LIMIT = (
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Suspect:
+class SuspectNode:
     """What was found.
 
     Attributes:
@@ -50,15 +50,15 @@ class Suspect:
     kind: str
     value: ir.Value | None = None
     nodes: Sequence[ir.Node] = ()
-    spot: Spot | None = None
-    inputs: tuple[Spot, ...] = ()
-    last: Spot | None = None
+    spot: Location | None = None
+    inputs: tuple[Location, ...] = ()
+    last: Location | None = None
     more: int = 0
     places: int = 0
     told: str = ""
 
 
-def located(suspect: Suspect, component: str) -> Located:
+def located(suspect: SuspectNode, component: str) -> Located:
     """Return what was found as it is reported."""
     return Located(
         component=component,
@@ -73,7 +73,7 @@ def located(suspect: Suspect, component: str) -> Located:
     )
 
 
-def wrong_in_graph(walk: Walk, obtained: Arrays, *, dtype: str) -> Suspect | None:
+def wrong_in_graph(walk: DataflowSearch, obtained: Arrays, *, dtype: str) -> SuspectNode | None:
     """Return the first value that the graph makes otherwise than its reference; None where it makes all of them right.
 
     Args:
@@ -87,20 +87,20 @@ def wrong_in_graph(walk: Walk, obtained: Arrays, *, dtype: str) -> Suspect | Non
     own = [value for value in walk.confirmed if value is not fault.value]
     nodes = nodes_between(fault.value, _known(walk, own))
     if fault.should is None:
-        return Suspect("graph", fault.value, nodes, spot_of(fault.value, math.inf, 0.0))
-    seen = Seen(walk, obtained, dtype=dtype)
+        return SuspectNode("graph", fault.value, nodes, spot_of(fault.value, math.inf, 0.0))
+    seen = EngineActivations(walk, obtained, dtype=dtype)
     inputs = tuple(filter(None, (seen.spot(value) for value in boundary(nodes))))
     others = {one.value.producer() for one in walk.faults} - {fault.value.producer()}
     spot = seen.spot(fault.value)
     if spot is None or spot.error <= spot.limit:  # what is wrong may be hidden in the rounding of all before it
         limit = min(fault.should.place.limit, walk.limits.get(fault.value, math.inf))
         spot = spot_of(fault.value, max(fault.should.error, 0.0), limit)
-    return Suspect(
+    return SuspectNode(
         "graph", fault.value, nodes, spot, inputs, seen.last_before(nodes[0]), len(others), len(walk.confirmed)
     )
 
 
-def wrong_in_types(walk: Walk, obtained: Arrays, *, dtype: str) -> Suspect | None:
+def wrong_in_types(walk: DataflowSearch, obtained: Arrays, *, dtype: str) -> SuspectNode | None:
     """Return the first value that is right by its definition, and wrong in the types that the graph says.
 
     What an engine gave there has to be wrong too: an engine may compute in wider types than these.
@@ -110,7 +110,7 @@ def wrong_in_types(walk: Walk, obtained: Arrays, *, dtype: str) -> Suspect | Non
         obtained: What an engine computed, as far as it was seen.
         dtype: The type that is tested.
     """
-    seen = Seen(walk, obtained, dtype=dtype)
+    seen = EngineActivations(walk, obtained, dtype=dtype)
     for value, error in walk.coarse.items():
         spot = seen.spot(value)
         if spot is not None and spot.error <= spot.limit:
@@ -118,11 +118,11 @@ def wrong_in_types(walk: Walk, obtained: Arrays, *, dtype: str) -> Suspect | Non
         nodes = nodes_between(value, _known(walk, [one for one in walk.confirmed if one is not value]))
         inputs = tuple(filter(None, (seen.spot(one) for one in boundary(nodes))))
         spot = spot or spot_of(value, error, walk.confirmed[value].place.limit)
-        return Suspect("types", value, nodes, spot, inputs, seen.last_before(nodes[0]), 0, len(walk.confirmed))
+        return SuspectNode("types", value, nodes, spot, inputs, seen.last_before(nodes[0]), 0, len(walk.confirmed))
     return None
 
 
-def wrong_as_a_whole(suspect: Suspect, whole: Spot | None) -> Suspect:
+def wrong_as_a_whole(suspect: SuspectNode, whole: Location | None) -> SuspectNode:
     """Return what was found of a graph that is wrong by its definitions: never that no node of it is.
 
     Args:
@@ -132,22 +132,22 @@ def wrong_as_a_whole(suspect: Suspect, whole: Spot | None) -> Suspect:
     if whole is None or suspect.kind in ("graph", "types"):
         return suspect
     told = _WHOLE.format(value=whole.value, error=whole.error, reference=whole.limit, last=_last_words(suspect.last))
-    return Suspect("graph", last=suspect.last, places=suspect.places, told=told)
+    return SuspectNode("graph", last=suspect.last, places=suspect.places, told=told)
 
 
-def _last_words(last: Spot | None) -> str:
+def _last_words(last: Location | None) -> str:
     return (
         "" if last is None else f" The last value that agrees in what the engine gave is {last.value} of {last.path}."
     )
 
 
-def _known(walk: Walk, confirmed: Sequence[ir.Value]) -> set[ir.Value]:
+def _known(walk: DataflowSearch, confirmed: Sequence[ir.Value]) -> set[ir.Value]:
     """Return values that a section may begin at: those that agree, and those that hold no floating-point numbers."""
     integers = {value for value, tensor in walk.exact.items() if tensor is not None and not tensor.is_floating_point()}
     return {*confirmed, *integers}
 
 
-def wrong_in_engine(walk: Walk, obtained: Arrays, *, dtype: str, device: str) -> Suspect:
+def wrong_in_engine(walk: DataflowSearch, obtained: Arrays, *, dtype: str, device: str) -> SuspectNode:
     """Return the first value that an engine computed beyond its limit, from which what is wrong reaches an output.
 
     Args:
@@ -156,22 +156,22 @@ def wrong_in_engine(walk: Walk, obtained: Arrays, *, dtype: str, device: str) ->
         dtype: The type that is tested.
         device: torch device to compute on.
     """
-    seen = Seen(walk, obtained, dtype=dtype)
+    seen = EngineActivations(walk, obtained, dtype=dtype)
     value = seen.first_beyond()
     if value is None:
         untold = _untold(walk, seen.found, obtained)
-        return Suspect("hidden" if untold else "vanished", places=seen.places, told=untold)
+        return SuspectNode("hidden" if untold else "vanished", places=seen.places, told=untold)
     agreeing = {one for one, (error, limit) in seen.found.items() if error <= limit}
     nodes = nodes_between(value, {*_known(walk, []), *agreeing})
     inputs = tuple(filter(None, (seen.spot(one) for one in boundary(nodes))))
     itself = _local(walk, nodes, value, obtained, dtype=dtype, device=device)
     if itself is not None and not math.isfinite(itself[1]):
-        return Suspect("hidden", places=seen.places, told=_NO_LIMIT.format(value=value.name))
+        return SuspectNode("hidden", places=seen.places, told=_NO_LIMIT.format(value=value.name))
     kind = "spread" if itself is not None and itself[0] <= itself[1] else "engine"
-    return Suspect(kind, value, nodes, seen.spot(value), inputs, seen.last_before(nodes[0]), 0, seen.places)
+    return SuspectNode(kind, value, nodes, seen.spot(value), inputs, seen.last_before(nodes[0]), 0, seen.places)
 
 
-def _untold(walk: Walk, found: Mapping[ir.Value, tuple[float, float]], obtained: Arrays) -> str:
+def _untold(walk: DataflowSearch, found: Mapping[ir.Value, tuple[float, float]], obtained: Arrays) -> str:
     """Say which output was compared with nothing, and why; empty where each was compared."""
     for node in walk.nodes:
         for value in node.outputs:
@@ -183,7 +183,7 @@ def _untold(walk: Walk, found: Mapping[ir.Value, tuple[float, float]], obtained:
     return ""
 
 
-def _why_not_compared(walk: Walk, value: ir.Value, array: np.ndarray | None) -> str:
+def _why_not_compared(walk: DataflowSearch, value: ir.Value, array: np.ndarray | None) -> str:
     exact, plain = walk.exact.get(value), walk.plain.get(value)
     if exact is None or plain is None:
         node = _first_unknown(walk, value)
@@ -198,7 +198,7 @@ def _why_not_compared(walk: Walk, value: ir.Value, array: np.ndarray | None) -> 
     return "By its definition it is one number, zeros or a mask, which tell nothing."
 
 
-def _first_unknown(walk: Walk, value: ir.Value) -> ir.Node:
+def _first_unknown(walk: DataflowSearch, value: ir.Value) -> ir.Node:
     """Return the first node before a value, or its own, whose results nobody knows."""
     before, unknown = {value}, value.producer()
     for node in reversed(walk.nodes):
@@ -211,7 +211,7 @@ def _first_unknown(walk: Walk, value: ir.Value) -> ir.Node:
 
 
 def _local(
-    walk: Walk, nodes: Sequence[ir.Node], value: ir.Value, obtained: Arrays, *, dtype: str, device: str
+    walk: DataflowSearch, nodes: Sequence[ir.Node], value: ir.Value, obtained: Arrays, *, dtype: str, device: str
 ) -> tuple[float, float] | None:
     """Return error and limit of a value against what its nodes make of what they were really given."""
     made = by_definition(walk, nodes, value, obtained, dtype=dtype, device=device)
@@ -219,7 +219,7 @@ def _local(
 
 
 def by_definition(
-    walk: Walk, nodes: Sequence[ir.Node], value: ir.Value, given: Arrays, *, dtype: str, device: str
+    walk: DataflowSearch, nodes: Sequence[ir.Node], value: ir.Value, given: Arrays, *, dtype: str, device: str
 ) -> tuple[Tensor, float] | None:
     """Return what nodes make of given inputs by their definitions, and the limit that plain torch sets there.
 

@@ -9,19 +9,19 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from pytest_sdperf.core.values.located import Spot
+from pytest_sdperf.core.values.located import Location
 from pytest_sdperf.tracing.distances import distance, limit_of
 from pytest_sdperf.tracing.pool import is_masked
 from pytest_sdperf.tracing.reference import spot_of
-from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.tracing.walk import DataflowSearch
 
 Arrays = Mapping[str, np.ndarray]
 
 
-class Seen:
+class EngineActivations:
     """What an engine computed, compared value by value."""
 
-    def __init__(self, walk: Walk, obtained: Arrays, *, dtype: str) -> None:
+    def __init__(self, walk: DataflowSearch, obtained: Arrays, *, dtype: str) -> None:
         self._walk = walk
         self.found: dict[ir.Value, tuple[float, float]] = {}
         for node in walk.nodes:
@@ -63,11 +63,11 @@ class Seen:
         ordered = [value for node in self._walk.nodes for value in node.outputs if value in guilty]
         return next((value for value in ordered if self._beyond(value)), None)
 
-    def spot(self, value: ir.Value) -> Spot | None:
+    def spot(self, value: ir.Value) -> Location | None:
         """Return a value that was seen, as it is reported."""
         return spot_of(value, *self.found[value]) if value in self.found else None
 
-    def last_before(self, first: ir.Node) -> Spot | None:
+    def last_before(self, first: ir.Node) -> Location | None:
         """Return the last value before a node that agrees."""
         last = None
         for node in self._walk.nodes:

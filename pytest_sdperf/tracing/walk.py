@@ -21,7 +21,7 @@ from pytest_sdperf.tracing.computed import Computed
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance
 from pytest_sdperf.tracing.likeness import is_telling, kind, plausible
-from pytest_sdperf.tracing.pool import Found, Pool
+from pytest_sdperf.tracing.pool import ActivationIndex, ActivationMatch
 
 # How many nodes after a corrected value are computed to see whether it was the right correction.
 _TRIED_NODES = 10
@@ -43,10 +43,10 @@ class GraphFault:
     """
 
     value: ir.Value
-    should: Found | None
+    should: ActivationMatch | None
 
 
-class Walk(Computed):
+class DataflowSearch(Computed):
     """A build along which wrong values are found.
 
     Attributes:
@@ -56,7 +56,7 @@ class Walk(Computed):
     def __init__(
         self,
         graph: ir.Graph,
-        pool: Pool,
+        pool: ActivationIndex,
         inputs: Mapping[str, np.ndarray],
         *,
         wide: torch.dtype,
@@ -146,7 +146,7 @@ class Walk(Computed):
                     return GraphFault(source, found)
         return fault
 
-    def _right_one(self, value: ir.Value, *, own: bool) -> Found | None:
+    def _right_one(self, value: ir.Value, *, own: bool) -> ActivationMatch | None:
         """Return what a value should hold: a place of the reference with which what follows is right again."""
         tensor, held = self.exact[value], self.confirmed.get(value)
         assert tensor is not None
@@ -162,7 +162,7 @@ class Walk(Computed):
                 return found
         return None
 
-    def _counterparts(self, value: ir.Value, near: Iterable[Found]) -> Iterator[Found]:
+    def _counterparts(self, value: ir.Value, near: Iterable[ActivationMatch]) -> Iterator[ActivationMatch]:
         """Yield the places that a value nearly holds, and those of its own module."""
         node = value.producer()
         path, left = path_of(node) if node is not None else "", _NEAREST
@@ -210,7 +210,7 @@ class Walk(Computed):
                     self._put_right(other)
                     self._again([value])
 
-    def _named(self, fault: GraphFault, held: Found | None) -> GraphFault:
+    def _named(self, fault: GraphFault, held: ActivationMatch | None) -> GraphFault:
         """Return a fault at the node that is to be named for it.
 
         A bias that is missing may have been left out by the node that a fuser took it from, or by the one that it was

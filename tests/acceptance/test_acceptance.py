@@ -16,10 +16,10 @@ from sample_values import CASE, case, failed, kernels, measurement, sample_with,
 from pytest_sdperf.acceptance.accept import accept
 from pytest_sdperf.acceptance.candidates import State, keep_candidates, of_run, withdraw
 from pytest_sdperf.acceptance.refusals import refusals
-from pytest_sdperf.acceptance.sessions import Origin, measurement_of, session_of
-from pytest_sdperf.acceptance.terms import Terms
+from pytest_sdperf.acceptance.sessions import Provenance, measurement_of, session_of
+from pytest_sdperf.acceptance.terms import AcceptOptions
 from pytest_sdperf.baselines.privacy import PrivacyError, identity, restored
-from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, read
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
@@ -28,7 +28,7 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.gates import LEVELS
 from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.values import Sample
-from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
 
@@ -53,8 +53,8 @@ class Desk:
     def state(self) -> State:
         return State(self.state_dir, self.folder)
 
-    def origin(self, **fields) -> Origin:
-        return Origin(**{"slug": "t4", "machine": MACHINE, "date": f"2026-11-{self.day:02}T10:00Z", **fields})
+    def origin(self, **fields) -> Provenance:
+        return Provenance(**{"slug": "t4", "machine": MACHINE, "date": f"2026-11-{self.day:02}T10:00Z", **fields})
 
     def stored(self, of=CASE):
         baseline = read(self.file)
@@ -71,10 +71,10 @@ class Desk:
         self.day += 1
         origin = options.pop("origin", None) or self.origin()
         sources = self.sources(origin.machine)
-        return accept(reports, origin=origin, sources=sources, state=self.state, terms=Terms(**options))
+        return accept(reports, origin=origin, sources=sources, state=self.state, terms=AcceptOptions(**options))
 
     def sources(self, machine=MACHINE):
-        return Sources.of_device(self.folder, self.registered, slug="t4", machine=machine)
+        return BaselineFiles.of_device(self.folder, self.registered, slug="t4", machine=machine)
 
     def machine(self):
         baseline = read(self.file)
@@ -209,7 +209,7 @@ def test_a_regression_needs_a_reason_and_then_is_the_new_level(desk):
 
 
 def test_files_and_what_building_them_took_are_stored_and_a_larger_file_is_the_new_level(desk):
-    step = Step("export", 25.0, 24.0, host="cpu-amd-epyc-2c", commit="abc", date="2026-11-20T09:58Z", now=True)
+    step = BuildStep("export", 25.0, 24.0, host="cpu-amd-epyc-2c", commit="abc", date="2026-11-20T09:58Z", now=True)
     small, large = ({"unet": Artifact(size, None, (step,))} for size in (60_000_000, 70_000_000))
     desk.accept(desk.report(measurement(artifacts=small)))
     assert desk.stored().last.artifacts == small
@@ -588,8 +588,8 @@ def test_a_slower_median_needs_a_reason_however_noisy_its_baseline(spread, ratio
     )
     slower = ratio > 1 + policy.latency_effect
     assume(abs(ratio - (1 + policy.latency_effect)) > 1e-6)
-    assert bool(refusals([report], Terms())) is slower
-    assert refusals([report], Terms(reason="a larger model")) == {}
+    assert bool(refusals([report], AcceptOptions())) is slower
+    assert refusals([report], AcceptOptions(reason="a larger model")) == {}
 
 
 def test_nothing_to_accept_writes_nothing(desk):

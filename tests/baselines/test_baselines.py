@@ -17,12 +17,12 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.values import Sample
-from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 from pytest_sdperf.core.values.calibration import Calibration
 
 MACHINE: dict[str, str | int | float | None] = {"slug": "cpu-test", "cores": 2, "power_limit_w": None}
-EXPORT = Step("export", 25.25, 25.0, host="cpu-amd-epyc-2c", commit="abc", date="2026-11-20T09:58Z", now=True)
-BUILT = {"unet": Artifact(68_968_116, 2_000_000, (EXPORT, Step("compile", 3.0)))}
+EXPORT = BuildStep("export", 25.25, 25.0, host="cpu-amd-epyc-2c", commit="abc", date="2026-11-20T09:58Z", now=True)
+BUILT = {"unet": Artifact(68_968_116, 2_000_000, (EXPORT, BuildStep("compile", 3.0)))}
 BASELINE = Baseline(machine=MACHINE, cases={CASE.key: stored(session(), session(11, 11, 11, artifacts=BUILT))})
 TAIL = (
     "Nothing was written to it. Restore it from version control (git checkout -- t4.json), or move it away and record "

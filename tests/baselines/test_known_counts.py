@@ -9,7 +9,7 @@ import json
 import pytest
 from sample_values import case
 
-from pytest_sdperf.baselines.fusions import Known, fusion_key, is_stored, known, record
+from pytest_sdperf.baselines.fusions import KnownCounts, fusion_key, is_stored, known, record
 from pytest_sdperf.core.errors import BaselineError
 
 CONV = "com.microsoft::NhwcConv"
@@ -26,28 +26,28 @@ def store(folder, release, nodes, build=BUILD):
 
 
 def test_without_a_file_nothing_is_known(folders):
-    assert known(folders, "1.33.0", BUILD) == Known({})
+    assert known(folders, "1.33.0", BUILD) == KnownCounts({})
 
 
 @pytest.mark.parametrize("version", ["1.33.0", "1.33.1", "1.33.0.dev20261120001+cu130"])
 def test_every_patch_and_nightly_of_a_release_has_its_counts(folders, version):
     store(folders[1], "1.33", 98)
-    assert known(folders, version, BUILD) == Known({CONV: 98})
+    assert known(folders, version, BUILD) == KnownCounts({CONV: 98})
 
 
 def test_of_one_release_the_first_folder_counts(folders):
     store(folders[1], "1.33", 98)
     store(folders[0], "1.33", 97)
-    assert known(folders, "1.33.0", BUILD) == Known({CONV: 97})
+    assert known(folders, "1.33.0", BUILD) == KnownCounts({CONV: 97})
 
 
 def test_a_release_without_counts_has_those_of_the_newest_older_one_wherever_they_are(folders):
     store(folders[0], "1.9", 90)
     store(folders[0], "1.31", 96)
     store(folders[1], "1.32", 98)
-    assert known(folders, "1.33.0", BUILD) == Known({CONV: 98}, "1.32")
-    assert known(folders, "2.0.0", BUILD) == Known({CONV: 98}, "1.32")
-    assert known(folders, "1.10.0", BUILD) == Known({CONV: 90}, "1.9")
+    assert known(folders, "1.33.0", BUILD) == KnownCounts({CONV: 98}, "1.32")
+    assert known(folders, "2.0.0", BUILD) == KnownCounts({CONV: 98}, "1.32")
+    assert known(folders, "1.10.0", BUILD) == KnownCounts({CONV: 90}, "1.9")
 
 
 @pytest.mark.parametrize("fuser", ["native", ""])
@@ -55,8 +55,8 @@ def test_a_graph_of_somebody_else_is_known_by_its_content_whatever_the_release_i
     given = case(engine="", fuser=fuser, optimization="bias-add", exporter="external", weights="onnx-1")
     other = dataclasses.replace(given, weights="onnx-2")
     store(folders[0], "1.31", 96, given)
-    assert known(folders, "1.33.0", given) == Known({CONV: 96})
-    assert known(folders, "1.33.0", other) == Known({})
+    assert known(folders, "1.33.0", given) == KnownCounts({CONV: 96})
+    assert known(folders, "1.33.0", other) == KnownCounts({})
 
 
 @pytest.mark.parametrize(("fuser", "exporter"), [*itertools.product(["native", "ort", ""], ["dynamo", "external"])])
@@ -67,7 +67,7 @@ def test_our_own_optimizer_on_our_own_export_has_nothing_stored(fuser, exporter)
 
 def test_a_newer_release_is_not_asked(folders):
     store(folders[1], "1.32", 98)
-    assert known(folders, "1.31.1", BUILD) == Known({})
+    assert known(folders, "1.31.1", BUILD) == KnownCounts({})
 
 
 def test_each_build_is_looked_for_by_itself(folders):
@@ -75,15 +75,15 @@ def test_each_build_is_looked_for_by_itself(folders):
     store(folders[1], "1.32", 98)
     store(folders[1], "1.32", 0, other)
     store(folders[0], "1.33", 97, other)
-    assert known(folders, "1.33.0", BUILD) == Known({CONV: 98}, "1.32")
-    assert known(folders, "1.33.0", other) == Known({CONV: 97})
+    assert known(folders, "1.33.0", BUILD) == KnownCounts({CONV: 98}, "1.32")
+    assert known(folders, "1.33.0", other) == KnownCounts({CONV: 97})
 
 
 def test_other_files_of_the_folder_are_not_counts(folders):
     store(folders[0], "1.32", 98)
     for name in ("onnxruntime-1.33-rc.json", "onnxruntime-next.json", "notes.txt"):
         (folders[0] / name).write_text("{", encoding="utf-8")
-    assert known(folders, "1.34.0", BUILD) == Known({CONV: 98}, "1.32")
+    assert known(folders, "1.34.0", BUILD) == KnownCounts({CONV: 98}, "1.32")
 
 
 def test_a_damaged_file_of_an_older_release_is_not_passed_over(folders):

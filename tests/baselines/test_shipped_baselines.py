@@ -12,7 +12,7 @@ from sample_values import session as session_of
 from pytest_sdperf.baselines import privacy, stored
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.shipped import measured, measured_folder
-from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.judging.memory import DRAWN
@@ -74,20 +74,20 @@ def test_it_judges_nobody_whose_machine_differs_in_one_key(tmp_path, path, key):
     machine = stored.read(path).machine
     other = {**machine, key: Settings().pool if key == "pool" else 1}
     assert list(differing_keys(machine, other)) == [key]
-    assert Sources.of_device(tmp_path, slug=path.stem, machine=other) == Sources(tmp_path / path.name)
+    assert BaselineFiles.of_device(tmp_path, slug=path.stem, machine=other) == BaselineFiles(tmp_path / path.name)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_it_judges_a_machine_of_the_pool_that_recorded_it_where_nothing_nearer_does(tmp_path, path):
     shipped = stored.read(path)
-    sources = Sources.of_device(tmp_path, slug=path.stem, machine=shipped.machine)
+    sources = BaselineFiles.of_device(tmp_path, slug=path.stem, machine=shipped.machine)
     assert (sources.own, sources.baseline) == (tmp_path / path.name, shipped)
     known = next(iter(shipped.cases.values()))
     own = dataclasses.replace(known.case, engine="own")
     one = stored.StoredCase(case=own, anchor=known.anchor, sessions=known.sessions)
     content = stored.Baseline(machine={**shipped.machine, "pool": "ours"}, cases={own.key: one})
     (tmp_path / path.name).write_text(to_text(content), encoding="utf-8")
-    both = Sources.of_device(tmp_path, slug=path.stem, machine=shipped.machine)
+    both = BaselineFiles.of_device(tmp_path, slug=path.stem, machine=shipped.machine)
     assert both.source_of(own).path == tmp_path / path.name
     assert both.source_of(known.case).path == path
 

@@ -13,11 +13,11 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.settings import EngineRequest, Selection
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
-from pytest_sdperf.report.course import NARROWED, Course
+from pytest_sdperf.report.course import NARROWED, RunSummary
 from pytest_sdperf.report.unused import GONE, Unused, asked_axes, unused_cases, unused_lines
 
 DECODER = case(component="vae_decoder")
-COLLECTED = Course(selected=1, measured=True, collected=(CASE,))
+COLLECTED = RunSummary(selected=1, measured=True, collected=(CASE,))
 REPORT = CaseReport("a::b", CASE, measurement())
 
 
@@ -35,7 +35,7 @@ def test_a_component_that_nothing_collects_any_more_is_unused():
 
 def test_without_a_baseline_nothing_is_looked_for():
     assert unused_cases(None, COLLECTED, [REPORT]) == Unused()
-    assert found(CASE, course=Course()) == Unused()
+    assert found(CASE, course=RunSummary()) == Unused()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_values import case
 
-from pytest_sdperf.builds.holds import Holds
+from pytest_sdperf.builds.holds import ReferenceCounts
 
 UNET = case(model="sd15-thin", component="unet", engine="ort-cpu", optimization="fp16", fuser="native")
 TEXT, WHOLE = (dataclasses.replace(UNET, component=name) for name in ("text_encoder", "pipeline"))
@@ -27,7 +27,7 @@ def asked(holds, of, *keys):
 
 def freed(*cases):
     """Return what goes after the test of each case, each of which asks for all its builds."""
-    holds = Holds(toy_catalog())
+    holds = ReferenceCounts(toy_catalog())
     holds.expect(cases)
     found = []
     for of in cases:
@@ -61,7 +61,7 @@ def test_another_batch_size_has_its_own_graphs():
 
 
 def test_a_request_needs_what_its_components_are_made_of():
-    holds = Holds(toy_catalog())
+    holds = ReferenceCounts(toy_catalog())
     holds.expect([TEXT, WHOLE])
     asked(holds, TEXT, "weights-t")
     assert holds.finished(TEXT) == frozenset()
@@ -70,7 +70,7 @@ def test_a_request_needs_what_its_components_are_made_of():
 
 
 def test_what_is_built_ahead_belongs_to_its_case_too():
-    holds = Holds(toy_catalog())
+    holds = ReferenceCounts(toy_catalog())
     holds.expect([UNET, FMHA])
     asked(holds, FMHA, "export-u", "fuse-native-f")
     assert holds.finished(UNET) == frozenset()
@@ -79,28 +79,28 @@ def test_what_is_built_ahead_belongs_to_its_case_too():
 
 @pytest.mark.parametrize("key", ["reference-a", "tokenizers-a", "expect-a", "work-a", "plain-pipeline-a"])
 def test_what_is_small_or_takes_long_to_make_stays(key):
-    holds = Holds(toy_catalog())
+    holds = ReferenceCounts(toy_catalog())
     holds.expect([UNET])
     asked(holds, UNET, key)
     assert holds.finished(UNET) == frozenset()
 
 
 def test_what_nobody_asked_for_in_a_test_stays():
-    holds = Holds(toy_catalog())
+    holds = ReferenceCounts(toy_catalog())
     holds.expect([UNET])
     holds.note("weights-u")
     assert holds.finished(UNET) == frozenset()
 
 
 def test_where_nobody_said_which_tests_come_nothing_goes():
-    holds = Holds(toy_catalog())
+    holds = ReferenceCounts(toy_catalog())
     asked(holds, UNET, "weights-u")
     assert holds.finished(UNET) == frozenset()
 
 
 @given(st.lists(st.sampled_from([UNET, TEXT, WHOLE, FMHA, LARGER, TORCH]), min_size=1, max_size=8))
 def test_nothing_goes_that_a_test_to_come_asks_for_and_everything_goes_in_the_end(cases):
-    holds = Holds(toy_catalog())
+    holds = ReferenceCounts(toy_catalog())
     holds.expect(cases)
     keys = {of: key_of(of) for of in cases}
     gone, ever = set(), set()

@@ -16,10 +16,10 @@ from sample_values import CASE, measurement, stored
 
 from pytest_sdperf import cli
 from pytest_sdperf.acceptance.candidates import State
-from pytest_sdperf.acceptance.sessions import Origin, session_of
+from pytest_sdperf.acceptance.sessions import Provenance, session_of
 from pytest_sdperf.baselines import facts, published, shipped
 from pytest_sdperf.baselines.files import to_text
-from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
@@ -28,14 +28,14 @@ from pytest_sdperf.cli import gate_run as gate
 from pytest_sdperf.cli.baselines import look
 from pytest_sdperf.core.errors import ResultsError
 from pytest_sdperf.core.values import Case, Measurement, Sample, to_json
-from pytest_sdperf.report.course import Course
+from pytest_sdperf.report.course import RunSummary
 from pytest_sdperf.report.results import SavedResults, read_results, results_data
 from pytest_sdperf.report.run_info import RunInfo
 
 MACHINE = {"cores": 2}
 CASES = [CASE, dataclasses.replace(CASE, component="pipeline", steps=4, scheduler="pndm")]
 TIMES = st.lists(st.sampled_from([0.0098, 0.01, 0.0101]), min_size=1, max_size=2)
-SAMPLE = {(Sample, "iterations_s"): TIMES, (Sample, "facts"): Shapes({}).of(facts.Known)}
+SAMPLE = {(Sample, "iterations_s"): TIMES, (Sample, "facts"): Shapes({}).of(facts.JudgedFacts)}
 FUZZ = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
@@ -106,7 +106,7 @@ def judged(folder, data) -> list[str]:
     path = folder / "results.json"
     path.write_text(json.dumps(data), encoding="utf-8")
     saved = read_results(path)
-    sources = Sources.of_device(folder / "baselines", (), slug="h200", machine=MACHINE)
+    sources = BaselineFiles.of_device(folder / "baselines", (), slug="h200", machine=MACHINE)
     gated = gate.judge_saved(saved, sources, policy=saved.policy)
     assert "\n".join(line.text for line in gate.gate_lines(gated, results=path, width=100))
     assert gate.gate_markdown(gated, results=path)
@@ -123,7 +123,7 @@ def test_results_of_any_content_get_a_verdict_or_are_refused(folder, data):
 
 def of_one(measured: Measurement, **policy) -> dict:
     report = CaseReport("a::b", CASE, measured, verdicts=judge(measured, None, policy=Policy()))
-    course = Course(selected=1, measured=True, collected=(CASE,))
+    course = RunSummary(selected=1, measured=True, collected=(CASE,))
     run = RunInfo("A card", "h200", "h200", MACHINE)
     data = results_data(
         SavedResults(date="2026-11-28T10:00Z", run=run, course=course, policy=Policy(), settings={}, reports=(report,))
@@ -211,7 +211,7 @@ def test_candidates_of_any_content_are_accepted_or_refused(folder, monkeypatch, 
 
 def test_a_candidate_whose_limits_cannot_be_read_is_refused(folder, monkeypatch, capsys):
     monkeypatch.setattr(sys, "path", [*sys.path])  # pytest adds to it
-    session = session_of(measurement(), Origin("h200", MACHINE, "2026-11-28T10:00Z", ""))
+    session = session_of(measurement(), Provenance("h200", MACHINE, "2026-11-28T10:00Z", ""))
     data = json.loads(to_text(Baseline(machine=MACHINE, cases={CASE.key: stored(session)})))
     data["cases"][CASE.key]["sessions"][0]["policy"] = {"processes": "three"}
     candidates(folder, "baselines").write_text(json.dumps(data), encoding="utf-8")

@@ -11,7 +11,7 @@ from sample_values import CASE, case, measurement, session, stored, waited
 
 from pytest_sdperf import cli
 from pytest_sdperf.acceptance.candidates import State, keep_candidates
-from pytest_sdperf.acceptance.sessions import Origin
+from pytest_sdperf.acceptance.sessions import Provenance
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Baseline, read
@@ -20,7 +20,7 @@ from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.tables.stored import list_lines, show_lines
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
-from pytest_sdperf.report.course import NARROWED, Course
+from pytest_sdperf.report.course import NARROWED, RunSummary
 from pytest_sdperf.report.results import SavedResults, write_results
 from pytest_sdperf.report.run_info import RunInfo
 
@@ -57,7 +57,7 @@ class User:
         path.write_text(to_text(content), encoding="utf-8")
 
     def saves(self, *reports, name="results.json", run=RUN, date="2026-11-28T10:00Z", **course):
-        whole = dataclasses.replace(Course(selected=1, measured=True, collected=(CASE,)), **course)
+        whole = dataclasses.replace(RunSummary(selected=1, measured=True, collected=(CASE,)), **course)
         saved = SavedResults(date=date, run=run, course=whole, policy=Policy(), settings={}, reports=reports)
         write_results(self.folder / name, saved)
 
@@ -66,7 +66,7 @@ class User:
         return State(self.folder / "state", self.folder / "baselines")
 
     def keeps(self, *reports, machine=MACHINE, date="2026-11-28T09:00Z", command="pytest suites"):
-        origin = Origin("h200", machine, date, "abc123", command)
+        origin = Provenance("h200", machine, date, "abc123", command)
         keep_candidates(reports, origin=origin, state=self.state)
 
     def stored(self):
@@ -217,7 +217,9 @@ def test_accept_takes_the_candidates_of_this_machine(user):
 def test_accept_takes_what_this_project_measured_and_nothing_of_another_one(user, tmp_path):
     elsewhere = State(user.folder / "state", tmp_path / "another" / "baselines")
     for state, of in ((elsewhere, case(batch_size=8)), (user.state, CASE)):
-        keep_candidates([report(case=of)], origin=Origin("h200", MACHINE, "2026-11-28T09:00Z", "abc123"), state=state)
+        keep_candidates(
+            [report(case=of)], origin=Provenance("h200", MACHINE, "2026-11-28T09:00Z", "abc123"), state=state
+        )
     assert user.type("accept")[1] == [f"+ {CASE.key}: 10.0 ms, 400 MB, measured 2026-11-28T09:00Z", WRITTEN]
     assert list(user.stored()) == [CASE.key]
     assert user.type("accept")[0] == 4

@@ -12,7 +12,7 @@ from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.report.course import Course
+from pytest_sdperf.report.course import RunSummary
 from pytest_sdperf.report.results import SavedResults, write_results
 from pytest_sdperf.report.run_info import RunInfo
 
@@ -32,7 +32,7 @@ def gate(tmp_path, monkeypatch, capsys):
     def run(*arguments, times_ms=(9.9, 10.0, 10.1), planted="", **course):
         measured = measurement(*times_ms)
         report = CaseReport("a::b", CASE, measured, verdicts=judge(measured, None, policy=Policy()), policy=Policy())
-        whole = dataclasses.replace(Course(selected=1, measured=True, collected=(CASE,)), **course)
+        whole = dataclasses.replace(RunSummary(selected=1, measured=True, collected=(CASE,)), **course)
         saved = SavedResults(
             date="2026-11-28T10:00Z",
             run=RunInfo("A card", "h200", "h200", MACHINE, planted=planted),

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from sample_values import CASE, failed, measurement, session, stored
 
-from pytest_sdperf.acceptance.sessions import Origin, measurement_of, session_of
+from pytest_sdperf.acceptance.sessions import Provenance, measurement_of, session_of
 from pytest_sdperf.builds.processes.process import Event
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
@@ -80,7 +80,7 @@ def test_every_process_is_asked_and_one_that_idles_takes_nothing_back(taken, rea
     [(BUSY, LOCKED, LOCKED_NOW), (LOCKED, BUSY, FREE_NOW), (LOCKED, LOCKED, ""), (BUSY, BUSY, ""), (IDLE, LOCKED, "")],
 )
 def test_a_baseline_of_other_clocks_judges_nothing(taken, then, now, sentence):
-    origin = Origin("h100-sxm5-80gb", {}, "2026-11-28T10:00Z")
+    origin = Provenance("h100-sxm5-80gb", {}, "2026-11-28T10:00Z")
     before = session_of(taken(then), origin)
     faster = dataclasses.replace(taken(now), samples=measurement(5, 5, 5).samples)
     found = judge(faster, stored(before), policy=GPU)
@@ -92,12 +92,12 @@ def test_a_baseline_of_other_clocks_judges_nothing(taken, then, now, sentence):
 
 
 def test_sessions_that_do_not_say_are_passed_over(taken):
-    known, silent = session_of(taken(LOCKED), Origin("h100", {}, "2026-11-28T10:00Z")), session()
+    known, silent = session_of(taken(LOCKED), Provenance("h100", {}, "2026-11-28T10:00Z")), session()
     assert [one.code for one in judge(taken(BUSY), stored(known, silent), policy=GPU)] == ["clocks-changed"]
     assert "clocks-changed" not in {one.code for one in judge(taken(BUSY), stored(silent, silent), policy=GPU)}
 
 
 def test_a_process_that_died_is_what_is_said_first(taken):
-    before = session_of(taken(BUSY), Origin("h100", {}, "2026-11-28T10:00Z"))
+    before = session_of(taken(BUSY), Provenance("h100", {}, "2026-11-28T10:00Z"))
     died = failed("crash", "it died", readings=taken(LOCKED).readings)
     assert [one.code for one in judge(died, stored(before), policy=GPU)] == ["worker-crash"]

@@ -12,7 +12,7 @@ import re
 import pytest
 
 from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import FAILED, REFUSED, UNUSED, Fault, Place
+from pytest_sdperf.faults.fault import FAILED, REFUSED, UNUSED, Fault, FaultStage
 
 STANDS_FOR_THE_UNET = "graph-query-and-key-exchanged"
 QUICK = {
@@ -24,7 +24,7 @@ QUICK = {
 
 def is_whole(fault: Fault) -> bool:
     """Whether a fault is planted into a whole run here."""
-    return fault.place is not Place.GRAPH or fault.component != "unet" or fault.name == STANDS_FOR_THE_UNET
+    return fault.place is not FaultStage.GRAPH or fault.component != "unet" or fault.name == STANDS_FOR_THE_UNET
 
 
 WHOLE = tuple(filter(is_whole, known.FAULTS.values()))

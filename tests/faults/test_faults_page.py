@@ -10,7 +10,7 @@ from planted_runs import WHOLE
 
 from pytest_sdperf import cli
 from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import Fault, Place
+from pytest_sdperf.faults.fault import Fault, FaultStage
 
 ALL = tuple(known.FAULTS.values())
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def test_the_page_has_every_fault(area):
 
 
 def test_the_readme_states_the_score():
-    graphs = [fault for fault in ALL if fault.place is Place.GRAPH and fault.found.by == "agreement"]
+    graphs = [fault for fault in ALL if fault.place is FaultStage.GRAPH and fault.found.by == "agreement"]
     assert {fault.name for fault in WHOLE} | {fault.name for fault in graphs} == set(known.FAULTS)
     both = len({fault.name for fault in WHOLE} & {fault.name for fault in graphs})
     score = (

@@ -6,22 +6,22 @@ import dataclasses
 
 import pytest
 
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.plant import read_plant
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import Fault, Found, Place
+from pytest_sdperf.faults.fault import Detection, Fault, FaultStage
 from pytest_sdperf.report.planted import is_found, outcome_of, planted_lines
 
 NAME = "runtime-answers-to-first-inputs"
-PLANT = Answer(NAME, "--sdperf-plant")
+PLANT = OptionValue(NAME, "--sdperf-plant")
 CASE = Case("shapes", "text_encoder", "ort-cpu", "fp32")
 
 
-def read(**others: Answer) -> str:
+def read(**others: OptionValue) -> str:
     return read_plant(
         PLANT, {"plant": PLANT, **{name.replace("_", "-"): said for name, said in others.items()}}, device_kind="cpu"
     )
@@ -33,7 +33,7 @@ def test_a_fault_is_named():
 
 def test_an_unknown_fault_is_refused_with_what_is_like_it():
     with pytest.raises(OptionError) as refused:
-        read_plant(Answer("runtime-answers-to-first", "--plant"), {}, device_kind="cpu")
+        read_plant(OptionValue("runtime-answers-to-first", "--plant"), {}, device_kind="cpu")
     assert str(refused.value) == (
         f"unknown fault 'runtime-answers-to-first'. Did you mean {NAME} or runtime-answers-of-former-call? Type "
         f"`sdperf faults` to see all {len(known.FAULTS)}."
@@ -41,7 +41,7 @@ def test_an_unknown_fault_is_refused_with_what_is_like_it():
 
 
 def test_what_only_a_gpu_can_show_is_refused_on_a_cpu():
-    answer = Answer("environment-shared-with-others", "--plant")
+    answer = OptionValue("environment-shared-with-others", "--plant")
     assert read_plant(answer, {}, device_kind="cuda") == "environment-shared-with-others"
     with pytest.raises(OptionError) as refused:
         read_plant(answer, {}, device_kind="cpu")
@@ -67,14 +67,14 @@ def test_what_only_a_gpu_can_show_is_refused_on_a_cpu():
 )
 def test_what_does_not_go_with_a_fault_is_refused(name, text, shown, why):
     with pytest.raises(OptionError) as refused:
-        read(**{name: Answer(text, "--x")})
+        read(**{name: OptionValue(text, "--x")})
     assert str(refused.value) == (
         f"--sdperf-plant={NAME} and {shown} do not go together: {why}. Leave one of them out."
     )
 
 
 def test_a_switch_that_is_off_goes_with_a_fault():
-    assert read(resume=Answer("false", "[tool.sdperf] resume")) == NAME
+    assert read(resume=OptionValue("false", "[tool.sdperf] resume")) == NAME
 
 
 def report(*verdicts: Verdict, agreements: tuple[Agreement, ...] = ()) -> CaseReport:
@@ -130,7 +130,7 @@ def test_a_report_begins_with_the_fault():
 
 
 def test_words_stand_for_numbers_and_any_text_and_nothing_else():
-    pattern = Found("agreement", "INVALID", "It took # s; the worst is x[...].").pattern
+    pattern = Detection("agreement", "INVALID", "It took # s; the worst is x[...].").pattern
     assert pattern.fullmatch("It took 1.5e-03 s; the\n  worst is x[1, 2].")
     assert not pattern.fullmatch("It took long s; the worst is x[1].")
     assert not pattern.fullmatch("It took 1 s; the worst was x[1].")
@@ -140,12 +140,14 @@ def test_words_stand_for_numbers_and_any_text_and_nothing_else():
     ("verdict", "status"), [("REGRESSED", 1), ("FAILED", 1), ("INVALID", 10), ("UNUSED", 12), ("REFUSED", 4)]
 )
 def test_each_verdict_has_its_exit_status(verdict, status):
-    assert Found("pipelines", verdict, "").status == status
+    assert Detection("pipelines", verdict, "").status == status
 
 
 def test_the_command_has_what_the_fault_needs():
-    found = Found("pipelines", "INVALID", "It is wrong.", "wrong")
-    fault = Fault("runtime-x", "It is wrong.", Place.RUNNER, lambda runner: runner, found, options="--engine=torch")
+    found = Detection("pipelines", "INVALID", "It is wrong.", "wrong")
+    fault = Fault(
+        "runtime-x", "It is wrong.", FaultStage.RUNNER, lambda runner: runner, found, options="--engine=torch"
+    )
     assert fault.command == "pytest suites/test_pipelines.py --engine=torch --plant=runtime-x"
     assert fault.preparation == ""
     stored = dataclasses.replace(fault, against_baseline=True)

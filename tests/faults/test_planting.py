@@ -16,7 +16,7 @@ from pytest_sdperf.core.schedulers import make_scheduler
 from pytest_sdperf.core.settings import EngineRequest
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.faults import known, planting
-from pytest_sdperf.faults.fault import NowhereError, Place
+from pytest_sdperf.faults.fault import FaultStage, NowhereError
 
 CASE = Case("shapes", "text_encoder", "ort-cpu", "fp32")
 CARD = Device("cuda", "A card", "h200", machine={"driver": "1", "memory_bytes": 100})
@@ -60,7 +60,7 @@ def answer(runner: Runner, value: float) -> list[float]:
     return [float(number) for number in runner.fetch()["out"].reshape(-1)]
 
 
-@pytest.mark.parametrize("place", Place)
+@pytest.mark.parametrize("place", FaultStage)
 def test_every_place_has_a_fault_and_is_told_of_no_other(place):
     mine = [fault.name for fault in known.FAULTS.values() if fault.place is place]
     assert mine
@@ -70,14 +70,14 @@ def test_every_place_has_a_fault_and_is_told_of_no_other(place):
 
 def test_only_what_happens_in_a_worker_is_told_to_it():
     told = {known.get(name).place for name in known.FAULTS if planting.of_task(name)}
-    assert told == {Place.RUNNER, Place.LIBRARY, Place.ANSWER}
+    assert told == {FaultStage.RUNNER, FaultStage.LIBRARY, FaultStage.ANSWER}
     assert planting.of_task("runtime-error-swallowed") == {"planted": "runtime-error-swallowed"}
     assert planting.of_task("") == {}
 
 
 def test_only_what_is_built_has_a_builder_of_its_own():
     built = {known.get(name).place for name in known.FAULTS if planting.builds(name)}
-    assert built == {Place.WEIGHTS, Place.EXPORT, Place.GRAPH}
+    assert built == {FaultStage.WEIGHTS, FaultStage.EXPORT, FaultStage.GRAPH}
     assert not planting.builds("")
 
 

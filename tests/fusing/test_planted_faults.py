@@ -15,7 +15,7 @@ from rewriting import LAST, error, plain, reference, tolerance
 from pytest_sdperf.checks.agreement.tensors import compare
 from pytest_sdperf.checks.agreement.words import sentences
 from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import Place
+from pytest_sdperf.faults.fault import FaultStage
 
 GRAPHS = {
     "unet": ("torch-2.13/sd15-thin-unet-dynamo-18-dynamic", "unet.down_blocks.0"),
@@ -23,7 +23,7 @@ GRAPHS = {
     "vae_decoder": ("torch-2.13/sd15-thin-vae_decoder-dynamo-18-static", ""),
 }
 OPEN_TEXT = ("torch-2.13/sd21-thin-text_encoder-dynamo-18-static", "")
-FAULTS = [fault for fault in known.FAULTS.values() if fault.place is Place.GRAPH and fault.found.by == "agreement"]
+FAULTS = [fault for fault in known.FAULTS.values() if fault.place is FaultStage.GRAPH and fault.found.by == "agreement"]
 # float16 rounds more than these change; all others are seen in a build of halves too.
 SMALL = {"numerics-epsilon-of-group-norms", "numerics-epsilon-of-layer-norms", "numerics-products-in-ten-bits"}
 

@@ -15,7 +15,7 @@ import pytest
 from sample_values import CASE
 
 from pytest_sdperf import cli
-from pytest_sdperf.builds.execution.turns import Turns
+from pytest_sdperf.builds.execution.turns import DeviceLock
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device
@@ -302,7 +302,9 @@ def test_workers_elsewhere_are_refused():
 
 @pytest.mark.slow
 def test_two_runs_on_one_card_take_turns_and_the_second_says_for_whom_it_waited(pytester, machine, results):
-    other = Turns(Device("cuda", H100, "h100-sxm5-80gb", uuid="GPU-0"), pytester.path / "state", run="x", say=print)
+    other = DeviceLock(
+        Device("cuda", H100, "h100-sxm5-80gb", uuid="GPU-0"), pytester.path / "state", run="x", say=print
+    )
     begun, over = threading.Event(), threading.Event()
 
     def measure():

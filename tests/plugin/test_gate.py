@@ -13,7 +13,7 @@ from sample_values import CASE, case, measurement, session, stored
 
 from pytest_sdperf.baselines import published, shipped
 from pytest_sdperf.baselines.privacy import identity
-from pytest_sdperf.baselines.sources import Source, Sources
+from pytest_sdperf.baselines.sources import BaselineFiles, Source
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.checks.judging.policy import Policy, fail_on_field
 from pytest_sdperf.checks.judging.verdict import judge
@@ -24,7 +24,7 @@ from pytest_sdperf.core.errors import ResultsError
 from pytest_sdperf.core.settings import FAIL_ON
 from pytest_sdperf.core.tolerances import Override
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
-from pytest_sdperf.report.course import NARROWED, Course
+from pytest_sdperf.report.course import NARROWED, RunSummary
 from pytest_sdperf.report.results import SavedResults, read_results, write_results
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.unused import SILENT
@@ -32,7 +32,7 @@ from pytest_sdperf.report.unused import SILENT
 MACHINE = {"cores": 2, "pool": "default"}
 POLICY = Policy()
 RUN = RunInfo("A card", "h200", "h200", MACHINE, command="pytest suites --gpu=h200")
-WHOLE = Course(selected=1, measured=True, collected=(CASE,))
+WHOLE = RunSummary(selected=1, measured=True, collected=(CASE,))
 BASELINE = Baseline(machine=MACHINE, cases={CASE.key: stored()})
 STEADY = Baseline(machine=MACHINE, cases={CASE.key: stored(*[session(9.99, 10.0, 10.01)] * 5)})
 NOISY = (8.0, 10.0, 12.0)
@@ -65,7 +65,7 @@ FILE = Path("baselines/h200.json")
 
 
 def sources(baseline):
-    return Sources(FILE, (Source(FILE, baseline),) if baseline else ())
+    return BaselineFiles(FILE, (Source(FILE, baseline),) if baseline else ())
 
 
 def status(results, baseline=BASELINE, **asked):
@@ -93,15 +93,15 @@ SLOW = report(14.9, 15.0, 15.1)
         (saved(report(), course=dataclasses.replace(WHOLE, status=2)), BASELINE, {}, 10),
         (saved(report(), course=dataclasses.replace(WHOLE, status=1, stopped=True)), BASELINE, {}, 10),
         (saved(SLOW, course=dataclasses.replace(WHOLE, status=2)), BASELINE, {}, 1),
-        (saved(FUSED, course=Course()), BASELINE, {}, 0),
-        (saved(FUSED, course=Course(selected=1)), BASELINE, {}, 10),
-        (saved(COMPARED, course=Course()), BASELINE, {}, 0),
-        (saved(CaseReport("a::left", CASE), course=Course()), BASELINE, {}, 10),
-        (saved(LEFT_OUT, course=Course()), BASELINE, {}, 10),
-        (saved(LEFT_OUT, course=Course()), BASELINE, {"fail_on": ("not-measured",)}, 11),
-        (saved(course=Course()), BASELINE, {}, 10),
+        (saved(FUSED, course=RunSummary()), BASELINE, {}, 0),
+        (saved(FUSED, course=RunSummary(selected=1)), BASELINE, {}, 10),
+        (saved(COMPARED, course=RunSummary()), BASELINE, {}, 0),
+        (saved(CaseReport("a::left", CASE), course=RunSummary()), BASELINE, {}, 10),
+        (saved(LEFT_OUT, course=RunSummary()), BASELINE, {}, 10),
+        (saved(LEFT_OUT, course=RunSummary()), BASELINE, {"fail_on": ("not-measured",)}, 11),
+        (saved(course=RunSummary()), BASELINE, {}, 10),
         (saved(course=WHOLE), BASELINE, {}, 10),
-        (saved(course=Course(selected=3)), BASELINE, {}, 10),
+        (saved(course=RunSummary(selected=3)), BASELINE, {}, 10),
         (saved(SLOW, course=dataclasses.replace(WHOLE, expected_failures=("a::speed",))), BASELINE, {}, 0),
     ],
 )
@@ -218,7 +218,7 @@ def test_the_report_is_the_one_of_a_run_and_ends_with_how_to_accept():
 
 
 def test_what_is_wrong_with_the_results_as_a_whole_is_said_first():
-    gated = judge_saved(saved(course=Course(status=2, selected=2)), sources(None), policy=POLICY)
+    gated = judge_saved(saved(course=RunSummary(status=2, selected=2)), sources(None), policy=POLICY)
     lines = list(gate_lines(gated, results=Path("r.json"), width=100))
     assert [line.text for line in lines[1:3]] == [
         "INVALID the run ended before its last test (exit status 2 of pytest): results are missing",
@@ -250,7 +250,7 @@ def test_another_driver_is_invalid_and_the_last_line_is_the_command_that_starts_
 def test_every_file_that_judges_is_named_with_what_it_judges():
     new = case(batch_size=4)
     acme = Baseline(machine=MACHINE, cases={one.key: stored(of=one) for one in (CASE, new)})
-    both = Sources(FILE, (Source(FILE, BASELINE), Source(Path("acme/h200.json"), acme)))
+    both = BaselineFiles(FILE, (Source(FILE, BASELINE), Source(Path("acme/h200.json"), acme)))
     gated = judge_saved(saved(report(), report(14.9, 15.0, 15.1, case=new)), both, policy=POLICY)
     assert [one.outcome for one in gated.reports] == [Outcome.HELD, Outcome.REGRESSED]
     lines = [line.text for line in gate_lines(gated, results=Path("r.json"), width=120)]

@@ -11,13 +11,13 @@ import pytest
 from door_toys import toy_catalog
 from sample_values import case
 
-from pytest_sdperf.builds.holds import Holds
+from pytest_sdperf.builds.holds import ReferenceCounts
 from pytest_sdperf.cases.purposes import AGREEMENT, COUNTS, REPLAY, SPEED
 from pytest_sdperf.checks.references import of_case, which
 from pytest_sdperf.checks.replay import ahead
 from pytest_sdperf.core.settings import PipelineFactory, Selection, Settings
 from pytest_sdperf.plugin import preparation
-from pytest_sdperf.plugin.preparation import Needs, prepare
+from pytest_sdperf.plugin.preparation import BuildRequest, prepare
 
 
 class Recorder:
@@ -26,7 +26,7 @@ class Recorder:
     def __init__(self, kind: str = "cpu", *, in_process: bool = False, fails: str = "") -> None:
         self.run = SimpleNamespace(settings=Settings(in_process=in_process), device_kind=kind, catalog=toy_catalog())
         self.cores, self.shared, self._fails = 2, False, fails
-        self.holds = Holds(self.run.catalog)
+        self.holds = ReferenceCounts(self.run.catalog)
         self.log: list[tuple[str, str, bool]] = []
         self.builder = SimpleNamespace(
             expected_counts=lambda model, component, optimization: self.note("counts", component),
@@ -71,7 +71,7 @@ def prepared(monkeypatch, session, *needs, steps=100):
 
 
 UNET, TEXT = (case(model="sd15-thin", component=name, engine="ort-cpu") for name in ("unet", "text_encoder"))
-NEEDS = (Needs(TEXT, frozenset({AGREEMENT})), Needs(UNET, frozenset({AGREEMENT, COUNTS})))
+NEEDS = (BuildRequest(TEXT, frozenset({AGREEMENT})), BuildRequest(UNET, frozenset({AGREEMENT, COUNTS})))
 
 
 def test_on_a_cpu_what_takes_longest_comes_first_and_runs_follow_with_every_core(monkeypatch):
@@ -97,12 +97,12 @@ def test_on_a_gpu_references_follow_one_after_the_other_and_nothing_runs_ahead(m
 
 
 OWN = Selection(pipeline=PipelineFactory("mypipe", "make"))
-MEASURED = (Needs(UNET, frozenset({SPEED})), Needs(TEXT, frozenset({AGREEMENT})))
+MEASURED = (BuildRequest(UNET, frozenset({SPEED})), BuildRequest(TEXT, frozenset({AGREEMENT})))
 
 
 def test_on_a_gpu_the_operations_of_what_is_measured_are_counted_beside_the_builds_once_per_shape(monkeypatch):
     other = (case(model="sd15-thin", component="unet", engine="torch", batch_size=size) for size in (1, 2))
-    needs = (*MEASURED, *(Needs(one, frozenset({SPEED})) for one in other))
+    needs = (*MEASURED, *(BuildRequest(one, frozenset({SPEED})) for one in other))
     log = prepared(monkeypatch, Recorder("cuda"), *needs)
     assert [entry for entry in log if entry[0] == "work"] == [("work", "unet", True)] * 2
     assert log[-1] == ("reference", "text_encoder", False)
@@ -110,7 +110,7 @@ def test_on_a_gpu_the_operations_of_what_is_measured_are_counted_beside_the_buil
 
 def test_of_a_whole_request_the_operations_of_every_component_are_counted(monkeypatch):
     whole = case(model="sd15-thin", component="pipeline", engine="torch")
-    log = prepared(monkeypatch, Recorder("cuda"), Needs(whole, frozenset({SPEED})))
+    log = prepared(monkeypatch, Recorder("cuda"), BuildRequest(whole, frozenset({SPEED})))
     assert [what for step, what, _ in log if step == "work"] == ["text_encoder", "unet"]
 
 
@@ -130,7 +130,7 @@ def test_what_fails_is_left_to_its_test_and_the_others_go_on(monkeypatch, step):
 
 
 def test_only_what_is_compared_runs_ahead(monkeypatch):
-    assert prepared(monkeypatch, Recorder(), Needs(UNET)) == [("build", "unet", True)]
+    assert prepared(monkeypatch, Recorder(), BuildRequest(UNET)) == [("build", "unet", True)]
 
 
 def test_where_time_is_up_no_further_step_begins(monkeypatch):
@@ -165,7 +165,7 @@ def test_builds_of_one_export_follow_it_side_by_side_and_another_shape_does_not_
         for size, optimizations in ((1, ("fp32", "fp16", "fmha")), (2, ("fp32",)))
     )
     session = Session("cuda")
-    prepare(session, [*map(Needs, one), *map(Needs, two)])
+    prepare(session, [*map(BuildRequest, one), *map(BuildRequest, two)])
     assert len(session.log) == 4
     assert set(order[:2]) == {(1, "fp32"), (2, "fp32")}
 
@@ -177,7 +177,7 @@ def test_what_torch_answers_to_further_calls_is_computed_ahead_once_per_componen
     monkeypatch.setattr(which, "dtype_of", lambda runner: "float16" if "16" in runner.case.optimization else "float32")
     monkeypatch.setattr(ahead, "answer", lambda runner, asked, dtypes: answered.append((asked, dtypes)))
     cases = [case(engine="torch", optimization="fp32"), case(optimization="fp32"), case(optimization="fp16")]
-    prepare(session, [Needs(one, frozenset({REPLAY})) for one in cases])
+    prepare(session, [BuildRequest(one, frozenset({REPLAY})) for one in cases])
     assert answered == [({"repeats": ["A", "B"], "batch": ["C"]}, ("float64", "float32", "float16"))]
 
 
@@ -185,5 +185,5 @@ def test_on_a_gpu_further_calls_are_answered_when_they_are_needed(monkeypatch):
     answered = []
     monkeypatch.setattr(ahead, "calls_of", lambda runner, sizes: {"repeats": []})
     monkeypatch.setattr(ahead, "answer", lambda *arguments: answered.append(arguments))
-    prepare(Recorder("cuda"), [Needs(case(), frozenset({REPLAY}))])
+    prepare(Recorder("cuda"), [BuildRequest(case(), frozenset({REPLAY}))])
     assert answered == []

@@ -8,7 +8,7 @@ from door_toys import toy_catalog
 from pytest_sdperf.core.settings import Selection, Settings
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin import preparation
-from pytest_sdperf.plugin.preparation import Needs, lanes
+from pytest_sdperf.plugin.preparation import BuildRequest, lanes
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_as_many_steps_at_once_as_memory_and_cores_allow(monkeypatch, model, wei
     monkeypatch.setattr(preparation.psutil, "virtual_memory", lambda: SimpleNamespace(available=free))
     settings = Settings(selection=Selection(weights=weights))
     session = SimpleNamespace(run=SimpleNamespace(catalog=toy_catalog(), settings=settings), cores=3)
-    assert lanes(session, [Needs(Case(model, "unet", "", "fp16"))]) == expected
+    assert lanes(session, [BuildRequest(Case(model, "unet", "", "fp16"))]) == expected

@@ -18,7 +18,7 @@ from pytest_sdperf.plugin import selftester
 from pytest_sdperf.plugin.selftest.measuring import Measured
 from pytest_sdperf.plugin.selftest.noise import ModelNoise
 from pytest_sdperf.plugin.selftest.power import Simulation
-from pytest_sdperf.plugin.selftest.records import Archive, Row, SelfTests, file_of, read
+from pytest_sdperf.plugin.selftest.records import Archive, RuleCounts, SelfTests, file_of, read
 
 FILES = ["--sdperf-cache-dir=cache", "--sdperf-state-dir=state"]
 TESTS = "def test_fast(runner, bench): raise AssertionError\ndef test_right(runner, agree): raise AssertionError"
@@ -286,8 +286,8 @@ def test_a_gpu_that_does_not_find_what_was_injected_fails(run, pytester, machine
 @pytest.mark.parametrize(("other", "limit"), [((), 0.03), (["--sdperf-ab-engine=torch"], 0.05)])
 def test_what_a_self_test_has_shown_is_the_limit_of_every_later_run(sdperf, pytester, other, limit):
     rows = (
-        *(Row("stored-2-other", 0.03, effect, 80, found, 720) for effect, found in ((0.0, 0), (0.05, 80))),
-        *(Row("pairs", 0.05, effect, 80, found, 320) for effect, found in ((0.0, 0), (0.10, 80))),
+        *(RuleCounts("stored-2-other", 0.03, effect, 80, found, 720) for effect, found in ((0.0, 0), (0.05, 80))),
+        *(RuleCounts("pairs", 0.05, effect, 80, found, 320) for effect, found in ((0.0, 0), (0.10, 80))),
     )
     settings = Settings(baselines=pytester.path / "baselines", state_dir=pytester.path / "state")
     archive = Archive(settings, slug="toy-cpu", machine={"pool": "default"})
@@ -305,8 +305,8 @@ def test_what_a_self_test_has_shown_is_the_limit_of_every_later_run(sdperf, pyte
 
 def test_resolutions_in_turns_are_judged_by_what_was_shown_of_pairs(sdperf, pytester):
     rows = (
-        *(Row("stored-2-other", 0.03, effect, 80, found, 720) for effect, found in ((0.0, 0), (0.05, 80))),
-        *(Row("pairs", 0.05, effect, 80, found, 320) for effect, found in ((0.0, 0), (0.10, 80))),
+        *(RuleCounts("stored-2-other", 0.03, effect, 80, found, 720) for effect, found in ((0.0, 0), (0.05, 80))),
+        *(RuleCounts("pairs", 0.05, effect, 80, found, 320) for effect, found in ((0.0, 0), (0.10, 80))),
     )
     settings = Settings(baselines=pytester.path / "baselines", state_dir=pytester.path / "state")
     archive = Archive(settings, slug="toy-cpu", machine={"pool": "default"})

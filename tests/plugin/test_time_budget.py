@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_sdperf.core import clock
-from pytest_sdperf.plugin.plan.figures import Figure, estimate
+from pytest_sdperf.plugin.plan.figures import Estimate, estimate
 from pytest_sdperf.plugin.time_budget import not_measured
 
 UNET = ["--sdperf-engine=ort-cpu", "--sdperf-component=unet", "--sdperf-optimization=fp32,fp16"]
@@ -202,7 +202,7 @@ def test_workers_of_xdist_count_from_the_start_of_the_run(pytester, sdperf):
     [
         (estimate(400.0), 0.0, "Nothing was measured: the time budget of 20.0 min is used up."),
         (
-            Figure(400.0, ("measured here 2026-11-28",)),
+            Estimate(400.0, ("measured here 2026-11-28",)),
             60.0,
             (
                 "Nothing was measured: the time budget of 20.0 min has 60 s left, and this takes 6.7 min (measured "

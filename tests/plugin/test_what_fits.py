@@ -10,10 +10,10 @@ from sample_values import case
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.plugin import reporter
 from pytest_sdperf.plugin.plan.space import Space
-from pytest_sdperf.plugin.preparation import Needs
+from pytest_sdperf.plugin.preparation import BuildRequest
 
 ONE, TWO = (case(batch_size=size) for size in (1, 2))
-NEEDS = [Needs(ONE), Needs(TWO)]
+NEEDS = [BuildRequest(ONE), BuildRequest(TWO)]
 
 
 class Cache:

@@ -12,7 +12,7 @@ from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.fusing.explain import Explanation, Unfused
-from pytest_sdperf.report.course import Course
+from pytest_sdperf.report.course import RunSummary
 from pytest_sdperf.report.explanations import explanations_data, write_explanations
 from pytest_sdperf.report.findings import finding_lines
 from pytest_sdperf.report.results import results_data, results_of
@@ -62,7 +62,7 @@ def test_the_file_says_per_build_what_is_where_and_what_is_not_and_nothing_priva
 
 
 def test_the_file_of_all_results_does_not_repeat_it():
-    data = results_data(results_of(tuple(REPORTS), RunInfo("", ""), Course(), Policy(), Settings(), date=""))
+    data = results_data(results_of(tuple(REPORTS), RunInfo("", ""), RunSummary(), Policy(), Settings(), date=""))
     assert [report["explanation"] for report in data["reports"]] == [None, None]
     assert data["reports"][0]["verdicts"][0]["details"] == list(DETAILS)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sample_values import COUNTS, case, failed, measurement, session, stored, took, waited
 
 from pytest_sdperf.baselines import published
-from pytest_sdperf.baselines.sources import Source, Sources
+from pytest_sdperf.baselines.sources import BaselineFiles, Source
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
@@ -254,7 +254,7 @@ def test_what_changed_is_said_only_where_something_was_compared(measured, lines)
     old = session(subject={"onnxruntime": "1.30.0"})
     known = Baseline(machine={}, cases={of.key: stored(old, of=of)})
     file = Path("baselines/h200.json")
-    sources = Sources(file, (Source(file, known),))
+    sources = BaselineFiles(file, (Source(file, known),))
     run = RunInfo("NVIDIA H200", "h200").against(sources, reports)
     assert [line for line in text(header_lines(run, width=80)).splitlines() if line.startswith("changed")] == lines
 

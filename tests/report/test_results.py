@@ -17,7 +17,7 @@ from pytest_sdperf.core.errors import OptionError, ResultsError
 from pytest_sdperf.core.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.core.values import Sample
 from pytest_sdperf.core.values.outcomes import Agreement
-from pytest_sdperf.report.course import Course
+from pytest_sdperf.report.course import RunSummary
 from pytest_sdperf.report.results import (
     read_results,
     results_data,
@@ -41,7 +41,7 @@ REPORTS = [
 
 
 def saved(date=""):
-    course = Course(selected=1, measured=True, collected=(CASE,))
+    course = RunSummary(selected=1, measured=True, collected=(CASE,))
     return results_of(tuple(REPORTS), RUN, course, Policy(), SETTINGS, date=date)
 
 

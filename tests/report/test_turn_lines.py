@@ -7,7 +7,7 @@ import dataclasses
 from sample_values import case, measurement
 
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.core.values.turn import Turn
+from pytest_sdperf.core.values.turn import LockWait
 from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.turns import turn_lines
@@ -15,7 +15,9 @@ from pytest_sdperf.report.turns import turn_lines
 
 def report(waited_s, waited_for):
     measured = measurement(case=case(model="sd15", engine="ort-cuda"))
-    return CaseReport("t", measured.case, dataclasses.replace(measured, turn=Turn(1, 100, 110, waited_s, waited_for)))
+    return CaseReport(
+        "t", measured.case, dataclasses.replace(measured, turn=LockWait(1, 100, 110, waited_s, waited_for))
+    )
 
 
 def test_who_waited_for_another_run_is_told_and_by_whom_it_was_kept():

@@ -12,7 +12,7 @@ import torch
 from diffusers import AutoencoderKL, UNet2DConditionModel
 
 from pytest_sdperf.tracing import cut_module
-from pytest_sdperf.tracing.cut_module import Call, UncuttableError
+from pytest_sdperf.tracing.cut_module import ModuleCall, UncuttableError
 from pytest_sdperf.tracing.module_program import program
 
 PLAIN = {"device": "cpu", "tf32": False, "channels_last": False, "attention": "", "compile": None}
@@ -58,7 +58,7 @@ INPUTS = [torch.randn(1, 4, 8, 8), torch.tensor([3.0]), torch.randn(1, 5, 12)]
 
 def test_a_call_is_written_as_python_writes_it():
     first, second = torch.zeros(2), torch.ones(3)
-    call = Call((first, None, (1, [second])), {"scale": 0.5, "more": {"mask": second}, "name": "x"})
+    call = ModuleCall((first, None, (1, [second])), {"scale": 0.5, "more": {"mask": second}, "name": "x"})
     text, tensors = call.written()
     assert text == (
         """given["0"], None, (1, [given["2.1.0"]], ), scale=0.5, more={'mask': given["more.mask"]}, name='x'"""
@@ -71,7 +71,7 @@ def test_a_call_is_written_as_python_writes_it():
 
 def test_an_object_of_a_class_cannot_be_written():
     with pytest.raises(UncuttableError) as raised:
-        Call((object(),), {}).written()
+        ModuleCall((object(),), {}).written()
     assert str(raised.value) == "it is called with an object of object"
 
 

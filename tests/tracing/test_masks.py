@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 import torch
 
-from pytest_sdperf.tracing.pool import Pool, is_masked
+from pytest_sdperf.tracing.pool import ActivationIndex, is_masked
 from pytest_sdperf.tracing.reference import load, pool_of_graphs
-from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.tracing.walk import DataflowSearch
 
 RANDOM = np.random.default_rng(0)
 TOKENS, WIDTH = 6, 8
@@ -51,7 +51,7 @@ def walk_along(tmp_path, **changed):
     right = attention(tmp_path / "right.onnx")
     pool = pool_of_graphs(right, right, INPUTS, dtype="float32", device="cpu")
     graph = load(attention(tmp_path / "build.onnx", **changed)).graph
-    return Walk(graph, pool, INPUTS, wide=torch.float64, device="cpu")
+    return DataflowSearch(graph, pool, INPUTS, wide=torch.float64, device="cpu")
 
 
 def test_a_right_graph_stays_right(tmp_path):
@@ -69,7 +69,7 @@ def test_numbers_with_a_mask_are_no_place_of_a_reference(lowest):
     scores = torch.from_numpy(RANDOM.standard_normal((4, TOKENS, TOKENS)))
     masked = scores + torch.triu(torch.full((TOKENS, TOKENS), float(lowest), dtype=torch.float64), 1)
     assert is_masked(masked)
-    pool = Pool("float32")
+    pool = ActivationIndex("float32")
     pool.add("masked", "", masked, masked.float())
     pool.add("scores", "", scores, scores.float())
     assert [place.name for place in pool.places] == ["scores"]

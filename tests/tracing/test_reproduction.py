@@ -15,13 +15,13 @@ import pytest
 import torch
 
 from pytest_sdperf.core.files.arrays import load_arrays
-from pytest_sdperf.core.values.located import Spot
+from pytest_sdperf.core.values.located import Location
 from pytest_sdperf.tracing import reproduction, search
-from pytest_sdperf.tracing.pool import Pool
+from pytest_sdperf.tracing.pool import ActivationIndex
 from pytest_sdperf.tracing.reference import load, plain_not_finite
 from pytest_sdperf.tracing.search import located, wrong_in_engine, wrong_in_graph
 from pytest_sdperf.tracing.section import inner_values, reveal
-from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.tracing.walk import DataflowSearch
 
 RANDOM = np.random.default_rng(0)
 INPUTS = {"x": RANDOM.standard_normal((4, 16, 32)).astype(np.float32)}
@@ -69,7 +69,7 @@ def compute(path, folder, config):
 
 
 def walk_along(path):
-    return Walk(load(path).graph, Pool("float32"), INPUTS, wide=torch.float64, device="cpu")
+    return DataflowSearch(load(path).graph, ActivationIndex("float32"), INPUTS, wide=torch.float64, device="cpu")
 
 
 def run(folder):
@@ -130,7 +130,7 @@ def test_an_operator_without_a_definition_is_named_and_nothing_blamed(graph, tmp
     model = ir.load(graph)
     last = next(node for node in model.graph if node.name == "last")
     last.domain, last.op_type = "acme", "Secret"
-    walk = Walk(model.graph, Pool("float32"), INPUTS, wide=torch.float64, device="cpu")
+    walk = DataflowSearch(model.graph, ActivationIndex("float32"), INPUTS, wide=torch.float64, device="cpu")
     walk.faults.clear()
     suspect = wrong_in_engine(walk, compute(graph, tmp_path / "probe", {}), **HOW)
     assert (suspect.kind, suspect.value, suspect.places) == ("hidden", None, 2)
@@ -173,7 +173,7 @@ def test_where_the_node_alone_is_not_finite_neither_it_nor_what_it_reads_is_blam
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 def test_a_place_without_a_reference_error_is_a_gap_and_holds_nothing(bad):
-    pool, exact = Pool("float16"), torch.from_numpy(RANDOM.standard_normal((4, 8)))
+    pool, exact = ActivationIndex("float16"), torch.from_numpy(RANDOM.standard_normal((4, 8)))
     broken, mask = exact.half(), torch.tensor([[0.0, -3.0e38]] * 4)
     broken[0, 0] = bad
     pool.add("mask", "net.mask", mask, mask.half(), role="Where")
@@ -182,7 +182,7 @@ def test_a_place_without_a_reference_error_is_a_gap_and_holds_nothing(bad):
     pool.add("out", "", exact, broken, exposed=True)
     assert [gap.name for gap in pool.gaps] == ["inner", "out"]
     assert pool.find(exact) is None
-    assert plain_not_finite(pool) == Spot("inner", "", "MatMul", "net.0", math.inf, math.inf)
+    assert plain_not_finite(pool) == Location("inner", "", "MatMul", "net.0", math.inf, math.inf)
 
 
 def test_errors_that_come_from_before(graph, tmp_path):

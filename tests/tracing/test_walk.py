@@ -11,12 +11,12 @@ import rewriting
 import torch
 
 from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import Place
+from pytest_sdperf.faults.fault import FaultStage
 from pytest_sdperf.fusing import tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
 from pytest_sdperf.tracing.reference import pool_of_graphs
 from pytest_sdperf.tracing.section import nodes_between
-from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.tracing.walk import DataflowSearch
 
 GRAPH = ("torch-2.13/sd15-thin-unet-dynamo-18-dynamic", "unet.down_blocks.0")
 WIDE = {"float32": torch.float64, "float16": torch.float32}
@@ -40,7 +40,7 @@ NAMED = {
 OF_THE_UNET = [
     fault.name
     for fault in known.FAULTS.values()
-    if fault.place is Place.GRAPH and fault.component == "unet" and fault.name != "numerics-products-in-ten-bits"
+    if fault.place is FaultStage.GRAPH and fault.component == "unet" and fault.name != "numerics-products-in-ten-bits"
 ]
 QUICK = ("graph-query-and-key-exchanged", "graph-moved-bias-lost", "graph-activation-lost", "graph-padded-on-one-side")
 
@@ -80,7 +80,7 @@ def walk_along(folder, dtype, fault=None, *, sharp=False):
     model = fused(dtype).clone()
     if fault is not None:
         fault(model)
-    return Walk(model.graph, pool, inputs, wide=WIDE[dtype], device="cpu", sharp=sharp)
+    return DataflowSearch(model.graph, pool, inputs, wide=WIDE[dtype], device="cpu", sharp=sharp)
 
 
 @pytest.mark.parametrize("sharp", [False, True])
@@ -131,7 +131,7 @@ def test_every_fault_of_the_catalogue_is_named_where_it_is(folder, fault):
     """At most two nodes away: a weight that was packed has no counterpart, so what uses it is named."""
     planted = fused("float32").clone()
     known.get(fault).change(planted)
-    walk = Walk(planted.graph, *scene("float32", folder), wide=WIDE["float32"], device="cpu")
+    walk = DataflowSearch(planted.graph, *scene("float32", folder), wide=WIDE["float32"], device="cpu")
     near = neighbours(neighbours(changed(fused("float32"), planted)))
     # Of two exchanged biases the first changes nothing that has a counterpart until a norm behind it, which is named.
     first = 1 if fault == "graph-biases-exchanged" else 0
@@ -192,7 +192,7 @@ def test_each_node_that_is_wrong_in_halves_is_named_by_a_sharp_walk(folder, chan
     for name in places:
         model = fused("float16").clone()
         change(model, next(node for node in model.graph if node.outputs[0].name == name))
-        walk = Walk(model.graph, pool, inputs, wide=WIDE["float16"], device="cpu", sharp=True)
+        walk = DataflowSearch(model.graph, pool, inputs, wide=WIDE["float16"], device="cpu", sharp=True)
         assert walk.faults, name
         planted = [node for node in model.graph if node.outputs[0].name == name]
         first = min(walk.faults, key=lambda one: walk.place_of(one.value))

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from pytest_sdperf.checks.agreement.where import sentence
-from pytest_sdperf.core.values.located import Spot
+from pytest_sdperf.core.values.located import Location
 from pytest_sdperf.fusing import half
 from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.tracing.computer import Computer, compute
-from pytest_sdperf.tracing.pool import Pool
+from pytest_sdperf.tracing.pool import ActivationIndex
 from pytest_sdperf.tracing.reference import load, pool_of_graphs, wrong_by_definition
-from pytest_sdperf.tracing.search import Suspect, located, wrong_as_a_whole, wrong_in_engine, wrong_in_types
-from pytest_sdperf.tracing.walk import Walk
+from pytest_sdperf.tracing.search import SuspectNode, located, wrong_as_a_whole, wrong_in_engine, wrong_in_types
+from pytest_sdperf.tracing.walk import DataflowSearch
 
 RANDOM = np.random.default_rng(0)
 TIMES = RANDOM.uniform(1, 999, (2, 1)).astype(np.float32)
@@ -63,18 +63,18 @@ def values_of(graph: ir.Graph, wide: torch.dtype | None) -> dict[str, torch.Tens
 
 
 @pytest.fixture
-def pool() -> Pool:
+def pool() -> ActivationIndex:
     """What torch has: the sine in float32, then rounded."""
     right = timestep_graph(FLOAT)
     exact, plain = values_of(right, torch.float32), values_of(right, None)
-    made = Pool("float16")
+    made = ActivationIndex("float16")
     made.add("sine", "net.time_proj", exact["sine"], exact["sine"].half())
     made.add("y", "", exact["y"], plain["y"], exposed=True)
     return made
 
 
-def walk_along(graph: ir.Graph, pool: Pool, *, sharp: bool = False) -> Walk:
-    return Walk(graph, pool, {"x": TIMES}, wide=torch.float32, device="cpu", sharp=sharp)
+def walk_along(graph: ir.Graph, pool: ActivationIndex, *, sharp: bool = False) -> DataflowSearch:
+    return DataflowSearch(graph, pool, {"x": TIMES}, wide=torch.float32, device="cpu", sharp=sharp)
 
 
 def engine_of(graph: ir.Graph) -> dict[str, np.ndarray]:
@@ -117,8 +117,8 @@ def test_a_graph_that_is_wrong_is_never_said_to_have_no_wrong_node(pool):
     assert whole.error == pytest.approx(0.01, rel=0.1)
     walk = walk_along(timestep_graph(FLOAT), pool)
     spread = wrong_in_engine(walk, engine_of(graph), dtype="float16", device="cpu")
-    for found in (spread, Suspect("spread"), Suspect("vanished"), Suspect("engine")):
-        told = wrong_as_a_whole(found, Spot("y", "product", "::MatMul", "", 2.7e-3, 1.5e-3))
+    for found in (spread, SuspectNode("spread"), SuspectNode("vanished"), SuspectNode("engine")):
+        told = wrong_as_a_whole(found, Location("y", "product", "::MatMul", "", 2.7e-3, 1.5e-3))
         assert (told.kind, told.value) == ("graph", None)
         assert sentence(located(told, "unet")).startswith(
             "The graph itself is wrong, whatever runs it: by the definitions of its nodes, without any rounding, its y "
@@ -161,7 +161,7 @@ def test_a_whole_unet_whose_sinusoids_are_float16_names_them_and_no_block_behind
     pool = pool_of_graphs(paths["raw"], paths["right"], inputs, dtype="float16", device="cpu")
     graph = load(paths["narrow"]).graph
     whole = wrong_by_definition(graph, pool, inputs, device="cpu")
-    walk = Walk(graph, pool, inputs, wide=torch.float32, device="cpu", sharp=whole is not None)
+    walk = DataflowSearch(graph, pool, inputs, wide=torch.float32, device="cpu", sharp=whole is not None)
     assert walk.faults == []
     suspect = wrong_in_types(walk, {}, dtype="float16")
     assert suspect is not None

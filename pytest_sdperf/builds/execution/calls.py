@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class ReplayCall:
     """One call.
 
     Attributes:
@@ -39,7 +39,7 @@ class Call:
 
 
 def call_arguments(
-    runner: CaseRunner, calls: Sequence[Call], *, builds: Mapping[str, Build] | None = None
+    runner: CaseRunner, calls: Sequence[ReplayCall], *, builds: Mapping[str, Build] | None = None
 ) -> dict[str, Any]:
     """Return the arguments of a task that makes calls on one loaded case, for other builds if they are given."""
     sizes = {(call.workload.batch_size, call.workload.height, call.workload.width) for call in calls}
@@ -49,7 +49,7 @@ def call_arguments(
     return {**shared, "calls": [{**_told(runner, call), "resized": resized} for call in calls]}
 
 
-def _told(runner: CaseRunner, call: Call) -> dict[str, Any]:
+def _told(runner: CaseRunner, call: ReplayCall) -> dict[str, Any]:
     work = to_json(call.workload)
     if runner.is_pipeline:
         rows = call.rows or tuple(range(call.drawn or call.workload.batch_size))
@@ -59,7 +59,7 @@ def _told(runner: CaseRunner, call: Call) -> dict[str, Any]:
     return {"workload": work, "inputs": str(save_arrays(file, _inputs(runner, call)))}
 
 
-def _inputs(runner: CaseRunner, call: Call) -> Arrays:
+def _inputs(runner: CaseRunner, call: ReplayCall) -> Arrays:
     """Draw the inputs of a component, and pick rows of those that have one for each row of the batch."""
     model, component = runner.model, runner.case.component
     whole = dataclasses.replace(call.workload, batch_size=call.drawn or call.workload.batch_size)

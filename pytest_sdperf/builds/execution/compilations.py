@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_sdperf.builds.cache import Cache, Entry
 from pytest_sdperf.builds.content_key import content_key
-from pytest_sdperf.builds.execution.turns import Turns
+from pytest_sdperf.builds.execution.turns import DeviceLock
 from pytest_sdperf.builds.fingerprint import modules_of, source_hash
 from pytest_sdperf.builds.processes import process
 from pytest_sdperf.builds.processes.signs_of_life import signs_of_life
@@ -43,7 +43,7 @@ class Compilations:
     settings: Settings
     device: Device
     say: Callable[[str], None]
-    turns: Turns
+    turns: DeviceLock
     _versions: dict[tuple[str, Path | None, str], Mapping[str, str]] = dataclasses.field(default_factory=dict)
     _failed: dict[str, SdperfError] = dataclasses.field(default_factory=dict)
 

@@ -17,13 +17,13 @@ from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.units import duration
-from pytest_sdperf.core.values.turn import Turn
+from pytest_sdperf.core.values.turn import LockWait
 
 _WAIT_BEFORE_SAYING_S = 1.0
 
 
 @dataclass(frozen=True)
-class Holder:
+class LockHolder:
     """Who has a device.
 
     Attributes:
@@ -44,7 +44,7 @@ class Holder:
         return f"process {self.pid} has it since {since:%H:%M} UTC, for {self.what}"
 
 
-class Turns:
+class DeviceLock:
     """The turns of one process on one device.
 
     Example::
@@ -69,7 +69,7 @@ class Turns:
         self._lock = filelock.FileLock(self._path)
 
     @contextlib.contextmanager
-    def alone(self, what: str) -> Iterator[Callable[[], Turn]]:
+    def alone(self, what: str) -> Iterator[Callable[[], LockWait]]:
         """Wait until nobody else has the device, and keep others waiting meanwhile; give what tells the turn.
 
         Args:
@@ -83,8 +83,8 @@ class Turns:
         began_s = clock.wall_s()
         try:
             if not nested:
-                self._tell(Holder(self._run, os.getpid(), began_s, what))
-            yield lambda: Turn(self._device.index, began_s, clock.wall_s(), began_s - asked_s, waited_for)
+                self._tell(LockHolder(self._run, os.getpid(), began_s, what))
+            yield lambda: LockWait(self._device.index, began_s, clock.wall_s(), began_s - asked_s, waited_for)
         finally:
             self._lock.release()
 
@@ -120,11 +120,11 @@ class Turns:
         self._say(f"waited {duration(waited_s)} for {self._device.name}")
         return told
 
-    def _tell(self, holder: Holder) -> None:
+    def _tell(self, holder: LockHolder) -> None:
         with contextlib.suppress(OSError):  # the lock is what counts
             self._path.with_suffix(".json").write_text(json.dumps(asdict(holder)), encoding="utf-8")
 
-    def _holder(self) -> Holder | None:
+    def _holder(self) -> LockHolder | None:
         with contextlib.suppress(OSError, ValueError, TypeError):
-            return Holder(**json.loads(self._path.with_suffix(".json").read_text(encoding="utf-8")))
+            return LockHolder(**json.loads(self._path.with_suffix(".json").read_text(encoding="utf-8")))
         return None

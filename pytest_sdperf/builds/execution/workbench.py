@@ -12,14 +12,14 @@ from pathlib import Path
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution.compilations import Compilations
-from pytest_sdperf.builds.execution.turns import Turns
+from pytest_sdperf.builds.execution.turns import DeviceLock
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device, DeviceProbe
 from pytest_sdperf.core.settings import Settings
 
 
 @dataclasses.dataclass(frozen=True)
-class Workbench:
+class RunContext:
     """What every case of a session shares.
 
     Attributes:
@@ -53,9 +53,9 @@ class Workbench:
         return Compilations(self.cache, self.settings, self.device, self.say, self.turns)
 
     @functools.cached_property
-    def turns(self) -> Turns:
+    def turns(self) -> DeviceLock:
         """The turns of this process on the device."""
-        return Turns(self.device, self.settings.state_dir, run=self.run, say=self.say)
+        return DeviceLock(self.device, self.settings.state_dir, run=self.run, say=self.say)
 
     def new_folder(self, name: str) -> Path:
         """Return a new scratch folder for one worker process."""

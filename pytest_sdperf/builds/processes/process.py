@@ -94,7 +94,7 @@ def started(
     python: Path | None = None,
     env: Mapping[str, str] | None = None,
     preload: Preload | None = None,
-) -> Iterator[Waiting]:
+) -> Iterator[IdleWorker]:
     """Start a worker process that waits for its task; leaving the context ends it with its children.
 
     Args:
@@ -119,10 +119,10 @@ def started(
     with contextlib.ExitStack() as stack:
         process = stack.enter_context(_opened(python, env or {}, out_dir))
         _send(process, first)
-        yield Waiting(process, out_dir, end=stack.close)
+        yield IdleWorker(process, out_dir, end=stack.close)
 
 
-class Waiting:
+class IdleWorker:
     """A worker process that was started and waits for its one task."""
 
     def __init__(self, process: subprocess.Popen[bytes], out_dir: Path, *, end: Callable[[], None]) -> None:

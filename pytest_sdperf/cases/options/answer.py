@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Answer:
+class OptionValue:
     """What the user said about one option.
 
     Attributes:

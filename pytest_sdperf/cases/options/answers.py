@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.flags import OPTIONS
 
 
-def read_answers(config: pytest.Config, project: Mapping[str, str]) -> dict[str, Answer]:
+def read_answers(config: pytest.Config, project: Mapping[str, str]) -> dict[str, OptionValue]:
     """Return what was said, by option name: flag over ini value over `[tool.sdperf]`.
 
     Args:
@@ -24,13 +24,13 @@ def read_answers(config: pytest.Config, project: Mapping[str, str]) -> dict[str,
         if given is not None:
             answers[option.name] = given
         elif ini is not None:
-            answers[option.name] = Answer(str(ini), option.destination)
+            answers[option.name] = OptionValue(str(ini), option.destination)
         elif option.name in project:
-            answers[option.name] = Answer(project[option.name], f"[tool.sdperf] {option.name}")
+            answers[option.name] = OptionValue(project[option.name], f"[tool.sdperf] {option.name}")
     return answers
 
 
-def typed(destination: str, config: pytest.Config) -> Answer | None:
+def typed(destination: str, config: pytest.Config) -> OptionValue | None:
     """Return what the command line says of an option, by its name in pytest's namespace; None where it says nothing."""
     given = config.getoption(destination)
-    return Answer(*given) if given is not None else None
+    return OptionValue(*given) if given is not None else None

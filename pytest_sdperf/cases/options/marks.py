@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
-from pytest_sdperf.core.tolerances import MOST, NAMES, Rule
+from pytest_sdperf.core.tolerances import MOST, NAMES, ToleranceRule
 
 MARKER = "sdperf"
 _LISTS = ("models", "components", "engines", "optimizations", "shapes")
@@ -35,11 +35,11 @@ class Marks:
     tolerances: Mapping[str, float] | None = None
     reason: str | None = None
 
-    def rule(self, nodeid: str) -> Rule | None:
+    def rule(self, nodeid: str) -> ToleranceRule | None:
         """Return the tolerances of this test, of whichever of its cases; None where it has none."""
         if not self.tolerances or not self.reason:
             return None
-        return Rule(f"the marker of {nodeid}", self.tolerances, self.reason)
+        return ToleranceRule(f"the marker of {nodeid}", self.tolerances, self.reason)
 
 
 def read_marks(markers: Iterable[pytest.Mark]) -> Marks:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.engine_requests import ALL, parse_engines
 from pytest_sdperf.cases.options.profiles import Profile
 from pytest_sdperf.core.catalog import Catalog
@@ -40,11 +40,11 @@ class OtherSideReader:
         path_of: Turns an answer into a path.
     """
 
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, OptionValue]
     catalog: Catalog
     profiles: Mapping[str, Profile]
     device_kind: str
-    path_of: Callable[[Answer], Path]
+    path_of: Callable[[OptionValue], Path]
 
     def side(self, *, most_pairs: int) -> OtherSide | None:
         """Return the second side; None if nobody asked for one.
@@ -77,7 +77,7 @@ class OtherSideReader:
                 f"--sdperf-ab=PYTHON, --sdperf-ab-engine=NAME or --sdperf-ab-optimization=NAME, or leave it out."
             )
 
-    def _check_beside(self, side: Answer, most_pairs: int) -> None:
+    def _check_beside(self, side: OptionValue, most_pairs: int) -> None:
         for name, why in _BESIDE:
             if name in self.answers and read.switch(self.answers[name]):
                 raise OptionError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -14,7 +14,7 @@ _MIN_OPSET, _MAX_OPSET = 17, 23
 _LATENT_FACTOR = 8
 
 
-def text(answer: Answer) -> str:
+def text(answer: OptionValue) -> str:
     """Read any text.
 
     Raises:
@@ -26,7 +26,7 @@ def text(answer: Answer) -> str:
     return found
 
 
-def names(answer: Answer) -> tuple[str, ...]:
+def names(answer: OptionValue) -> tuple[str, ...]:
     """Split at commas, each name once.
 
     Raises:
@@ -38,7 +38,7 @@ def names(answer: Answer) -> tuple[str, ...]:
     return tuple(dict.fromkeys(pieces))
 
 
-def among(answer: Answer, kind: str, allowed: Iterable[str]) -> tuple[str, ...]:
+def among(answer: OptionValue, kind: str, allowed: Iterable[str]) -> tuple[str, ...]:
     """Split at commas and check every name.
 
     Raises:
@@ -53,7 +53,7 @@ def among(answer: Answer, kind: str, allowed: Iterable[str]) -> tuple[str, ...]:
     return found
 
 
-def operators(answer: Answer, components: Iterable[str]) -> tuple[str, ...]:
+def operators(answer: OptionValue, components: Iterable[str]) -> tuple[str, ...]:
     """Read pieces such as `unet:MultiHeadAttention`, sorted, each once.
 
     Raises:
@@ -73,7 +73,7 @@ def operators(answer: Answer, components: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names(answer)))
 
 
-def one_of(answer: Answer, kind: str, allowed: Iterable[str]) -> str:
+def one_of(answer: OptionValue, kind: str, allowed: Iterable[str]) -> str:
     """Check a single name.
 
     Raises:
@@ -86,7 +86,7 @@ def one_of(answer: Answer, kind: str, allowed: Iterable[str]) -> str:
     return found[0]
 
 
-def count(answer: Answer, noun: str, *, piece: str = "") -> int:
+def count(answer: OptionValue, noun: str, *, piece: str = "") -> int:
     """Read a whole number of at least 1: `piece`, or the whole answer."""
     piece = piece or answer.text.strip()
     if not re.fullmatch(r"[0-9]+", piece) or int(piece) < 1:
@@ -96,12 +96,12 @@ def count(answer: Answer, noun: str, *, piece: str = "") -> int:
     return int(piece)
 
 
-def counts(answer: Answer, noun: str) -> tuple[int, ...]:
+def counts(answer: OptionValue, noun: str) -> tuple[int, ...]:
     """Read whole numbers of at least 1, separated by commas."""
     return tuple(dict.fromkeys(count(answer, noun, piece=piece) for piece in names(answer)))
 
 
-def opset(answer: Answer) -> int:
+def opset(answer: OptionValue) -> int:
     """Read an ONNX opset."""
     number = count(answer, "an opset")
     if not _MIN_OPSET <= number <= _MAX_OPSET:
@@ -112,7 +112,7 @@ def opset(answer: Answer) -> int:
     return number
 
 
-def resolution(answer: Answer) -> tuple[int, int]:
+def resolution(answer: OptionValue) -> tuple[int, int]:
     """Read `WIDTHxHEIGHT` or one number for both; return (height, width) in pixels."""
     match = re.fullmatch(r"([0-9]+)(?:x([0-9]+))?", answer.text.strip())
     if match is None:
@@ -137,9 +137,9 @@ def resolution(answer: Answer) -> tuple[int, int]:
     return height, width
 
 
-def resolutions(answer: Answer) -> tuple[tuple[int, int], ...]:
+def resolutions(answer: OptionValue) -> tuple[tuple[int, int], ...]:
     """Read resolutions separated by commas, two or more; return (width, height) of each in pixels."""
-    found = dict.fromkeys(resolution(Answer(piece, answer.spelling))[::-1] for piece in names(answer))
+    found = dict.fromkeys(resolution(OptionValue(piece, answer.spelling))[::-1] for piece in names(answer))
     if len(found) < 2:
         raise OptionError(
             f"{answer} names one resolution, and several take turns. Allowed: two or more, separated by commas; type "
@@ -148,7 +148,7 @@ def resolutions(answer: Answer) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def repeats(answer: Answer) -> int:
+def repeats(answer: OptionValue) -> int:
     """Read a number of equal calls: one has nothing to be compared with."""
     number = count(answer, "a number of equal calls")
     if number < 2:
@@ -159,7 +159,7 @@ def repeats(answer: Answer) -> int:
     return number
 
 
-def seconds(answer: Answer) -> float:
+def seconds(answer: OptionValue) -> float:
     """Read a time of more than zero: `900`, `90s`, `15m`, `1.5h`."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", answer.text.strip())
     value = float(match[1]) * _SECONDS[match[2]] if match else 0.0
@@ -171,7 +171,7 @@ def seconds(answer: Answer) -> float:
     return value
 
 
-def size_bytes(answer: Answer) -> int:
+def size_bytes(answer: OptionValue) -> int:
     """Read a size on disk: `100GB`, `512MiB`, or plain bytes."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", answer.text.strip())
     unit = _BYTES.get(match[2].upper()) if match else None
@@ -183,7 +183,7 @@ def size_bytes(answer: Answer) -> int:
     return int(float(match[1]) * unit)
 
 
-def fraction(answer: Answer, *, most: float = 1.0) -> float:
+def fraction(answer: OptionValue, *, most: float = 1.0) -> float:
     """Read a relative change between 0 and `most`: `2%` or `0.02`."""
     match = re.fullmatch(r"([0-9]*\.?[0-9]+)(%?)", answer.text.strip())
     value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
@@ -195,7 +195,7 @@ def fraction(answer: Answer, *, most: float = 1.0) -> float:
     return value
 
 
-def switch(answer: Answer) -> bool:
+def switch(answer: OptionValue) -> bool:
     """Read yes or no."""
     said = answer.text.strip().lower()
     if said in {"true", "on", "yes", "1"}:
@@ -205,7 +205,7 @@ def switch(answer: Answer) -> bool:
     raise OptionError(f"{answer} is neither yes nor no. Allowed: true, false; type {answer.spelling}=true.")
 
 
-def word(answer: Answer, noun: str) -> str:
+def word(answer: OptionValue, noun: str) -> str:
     """Read a label without spaces."""
     said = answer.text.strip()
     if not re.fullmatch(r"[A-Za-z0-9._-]+", said):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.ladder import AS_IS
@@ -40,7 +40,7 @@ _BESIDE: Mapping[str, str] = {
 }
 
 
-def alone(answers: Mapping[str, Answer]) -> dict[str, Answer]:
+def alone(answers: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
     """Return the answers without those that a pipeline of the user's own makes void.
 
     What a configuration file says about models gives way to a pipeline that was named on the command line.
@@ -67,7 +67,7 @@ def alone(answers: Mapping[str, Answer]) -> dict[str, Answer]:
     return kept
 
 
-def parse_factory(answer: Answer, *, started_in: Path, root: Path) -> PipelineFactory:
+def parse_factory(answer: OptionValue, *, started_in: Path, root: Path) -> PipelineFactory:
     """Return the function that `module:function` names; its module is looked for, and not imported.
 
     Args:
@@ -113,7 +113,7 @@ def only(selection: Selection, factory: PipelineFactory) -> Selection:
     )
 
 
-def _typed(answer: Answer) -> bool:
+def _typed(answer: OptionValue) -> bool:
     return answer.spelling.startswith("--")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.faults import known
 
@@ -26,7 +26,7 @@ _VALUES: Mapping[str, str] = {
 }
 
 
-def read_plant(answer: Answer, answers: Mapping[str, Answer], *, device_kind: str) -> str:
+def read_plant(answer: OptionValue, answers: Mapping[str, OptionValue], *, device_kind: str) -> str:
     """Return the name of a fault.
 
     Args:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pytest_sdperf.builds.weights_identity import NONE, RANDOM
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.engine_requests import parse_engines
 from pytest_sdperf.cases.options.folders import baselines_folder, cache_folder, path_of, state_folder
 from pytest_sdperf.cases.options.other_side import OtherSideReader
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Reader:
+class SettingsParser:
     """Turns the answers of one run into settings.
 
     Attributes:
@@ -59,7 +59,7 @@ class Reader:
         root: Folder that paths in configuration files are relative to.
     """
 
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, OptionValue]
     catalog: Catalog
     profiles: Mapping[str, Profile]
     device_kind: str
@@ -154,35 +154,35 @@ class Reader:
             return selection
         return only(selection, parse_factory(self.answers["pipeline"], started_in=self.started_in, root=self.root))
 
-    def _said(self, name: str, parse: Callable[[Answer], T], default: T) -> T:
+    def _said(self, name: str, parse: Callable[[OptionValue], T], default: T) -> T:
         return parse(self.answers[name]) if name in self.answers else default
 
-    def _among(self, kind: str, allowed: tuple[str, ...]) -> Callable[[Answer], tuple[str, ...]]:
+    def _among(self, kind: str, allowed: tuple[str, ...]) -> Callable[[OptionValue], tuple[str, ...]]:
         return partial(read.among, kind=kind, allowed=allowed)
 
-    def models(self, answer: Answer) -> tuple[str, ...]:
+    def models(self, answer: OptionValue) -> tuple[str, ...]:
         """Read names of models."""
         return read.among(answer, kind="model", allowed=self.catalog.models.names)
 
-    def components(self, answer: Answer) -> tuple[str, ...]:
+    def components(self, answer: OptionValue) -> tuple[str, ...]:
         """Read names of components, of whichever model."""
         return read.among(answer, kind="component", allowed=components_of(self.catalog))
 
-    def engines(self, answer: Answer) -> tuple[EngineRequest, ...]:
+    def engines(self, answer: OptionValue) -> tuple[EngineRequest, ...]:
         """Read engines with their options."""
         return parse_engines(answer.text, self.catalog, self.profiles, device_kind=self.device_kind)
 
-    def optimizations(self, answer: Answer) -> tuple[str, ...]:
+    def optimizations(self, answer: OptionValue) -> tuple[str, ...]:
         """Read selections of optimizations."""
         return parse_optimizations(answer.text, self.catalog.ladder, as_is="onnx-dir" in self.answers)
 
-    def _fp32_ops(self, answer: Answer) -> tuple[str, ...]:
+    def _fp32_ops(self, answer: OptionValue) -> tuple[str, ...]:
         return read.operators(answer, [name for name in components_of(self.catalog) if name != PIPELINE])
 
-    def _unnamed_optimizations(self, answer: Answer) -> tuple[str, ...]:
+    def _unnamed_optimizations(self, answer: OptionValue) -> tuple[str, ...]:
         return unnamed(answer.text, self.catalog.ladder)
 
-    def _self_test(self, answer: Answer) -> bool:
+    def _self_test(self, answer: OptionValue) -> bool:
         asked = read.switch(answer)
         for name, why in _NO_SELF_TEST.items():
             beside = self.answers.get(name)
@@ -194,7 +194,7 @@ class Reader:
     def _processes(self) -> int:
         return self._said("processes", partial(read.count, noun="a number of processes"), Settings().processes)
 
-    def _most_processes(self, answer: Answer) -> int:
+    def _most_processes(self, answer: OptionValue) -> int:
         most, least = read.count(answer, "a number of processes"), self._processes()
         asked = self.answers.get("processes")
         if asked and asked.spelling.startswith("--") and not answer.spelling.startswith("--"):
@@ -213,10 +213,10 @@ class Reader:
         )
         return read_other.side(most_pairs=self._said("max-processes", self._most_processes, MORE * self._processes()))
 
-    def _path(self, answer: Answer) -> Path:
+    def _path(self, answer: OptionValue) -> Path:
         return path_of(answer, started_in=self.started_in, root=self.root)
 
-    def _folder(self, answer: Answer) -> Path:
+    def _folder(self, answer: OptionValue) -> Path:
         folder = self._path(answer)
         if not folder.is_dir():
             raise OptionError(
@@ -225,7 +225,7 @@ class Reader:
             )
         return folder.resolve()
 
-    def _reference(self, answer: Answer) -> Path:
+    def _reference(self, answer: OptionValue) -> Path:
         if "onnx-dir" not in self.answers:
             raise OptionError(
                 f"{answer} is what an --onnx-dir is compared with, and none is given. Name the folder to test with "
@@ -233,11 +233,11 @@ class Reader:
             )
         return self._folder(answer)
 
-    def _plant(self, answer: Answer) -> str:
+    def _plant(self, answer: OptionValue) -> str:
         return read_plant(answer, self.answers, device_kind=self.device_kind)
 
     @staticmethod
-    def _prompts(answer: Answer) -> int:
+    def _prompts(answer: OptionValue) -> int:
         count = read.count(answer, "a number of prompts")
         if count > PROMPT_COUNT:
             raise OptionError(
@@ -246,7 +246,7 @@ class Reader:
             )
         return count
 
-    def _weights(self, answer: Answer) -> str:
+    def _weights(self, answer: OptionValue) -> str:
         """Return `random`, `none`, the absolute path of a folder, or a hub id."""
         weights = read.text(answer)
         folder = self._path(answer)
@@ -261,7 +261,7 @@ class Reader:
             f"the Hugging Face hub; type for example {answer.spelling}=random."
         )
 
-    def _check_without_weights(self, answer: Answer) -> None:
+    def _check_without_weights(self, answer: OptionValue) -> None:
         for name, value, reason in _NEED_WEIGHTS:
             other = self.answers.get(name)
             if other is not None and value in read.names(other):

@@ -15,20 +15,20 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.profiles import TOLERANCES
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.core.labels import engine_label
-from pytest_sdperf.core.tolerances import MOST, NAMES, Rule
+from pytest_sdperf.core.tolerances import MOST, NAMES, ToleranceRule
 
 if TYPE_CHECKING:
-    from pytest_sdperf.cases.options.reading import Reader
+    from pytest_sdperf.cases.options.reading import SettingsParser
 
 AXES = ("models", "components", "engines", "optimizations", "batch-sizes")
 REASON = "reason"
 
 
-def read_rules(tables: Sequence[Mapping[str, str]], reader: Reader) -> tuple[Rule, ...]:
+def read_rules(tables: Sequence[Mapping[str, str]], reader: SettingsParser) -> tuple[ToleranceRule, ...]:
     """Check the tables of a project, also those that this run does not use.
 
     Args:
@@ -42,11 +42,11 @@ def read_rules(tables: Sequence[Mapping[str, str]], reader: Reader) -> tuple[Rul
     return tuple(_rule(f"[[{TOLERANCES}]] {number}", table, reader) for number, table in enumerate(tables, 1))
 
 
-def _rule(where: str, table: Mapping[str, str], reader: Reader) -> Rule:
+def _rule(where: str, table: Mapping[str, str], reader: SettingsParser) -> ToleranceRule:
     for key in table:
         if key not in (*AXES, *NAMES, REASON):
             raise UnknownNameError(f"key in {where}", key, (*AXES, *NAMES, REASON))
-    said = {key: Answer(text, f"{where} {key}") for key, text in table.items()}
+    said = {key: OptionValue(text, f"{where} {key}") for key, text in table.items()}
     effects = {name: read.fraction(said[name], most=MOST) for name in NAMES if name in said}
     if not effects:
         raise OptionError(
@@ -59,7 +59,7 @@ def _rule(where: str, table: Mapping[str, str], reader: Reader) -> Rule:
             f'{REASON} = "the driver picks between two algorithms".'
         )
     engines = reader.engines(said["engines"]) if "engines" in said else ()
-    return Rule(
+    return ToleranceRule(
         where,
         effects,
         table[REASON].strip(),

@@ -19,7 +19,7 @@ END_OF_FLOAT16 = 65504
 
 
 @dataclasses.dataclass(frozen=True)
-class Origin:
+class FirstNonFinite:
     """The first output that is not finite.
 
     Attributes:
@@ -38,7 +38,7 @@ class Origin:
     before: float | None
 
 
-def origin_of(outputs: Arrays) -> Origin | None:
+def origin_of(outputs: Arrays) -> FirstNonFinite | None:
     """Return where values that are not finite come from; None where there are none, or nobody can tell.
 
     A pipeline of the user's own is not looked into. Where its latents are finite and its image is not, it was the VAE.
@@ -53,9 +53,9 @@ def origin_of(outputs: Arrays) -> Origin | None:
         for index, (_, bad, size) in enumerate(calls):
             if bad:
                 before = float(calls[:index, 0].max()) if index else None
-                return Origin(name.removeprefix(RANGE), index + 1, len(calls), int(bad), int(size), before)
+                return FirstNonFinite(name.removeprefix(RANGE), index + 1, len(calls), int(bad), int(size), before)
     if LATENTS in outputs and not not_finite(outputs[LATENTS]) and (bad := not_finite(outputs[IMAGE])):
-        return Origin("vae_decoder", 1, 1, bad, outputs[IMAGE].size, None)
+        return FirstNonFinite("vae_decoder", 1, 1, bad, outputs[IMAGE].size, None)
     return None
 
 
@@ -65,7 +65,7 @@ def largest(outputs: Arrays, component: str) -> float | None:
     return float(calls[:, 0].max()) if calls is not None and len(calls) and not calls[:, 1].any() else None
 
 
-def story(origin: Origin, reference: Arrays, *, dtype: str, of: str) -> str:
+def story(origin: FirstNonFinite, reference: Arrays, *, dtype: str, of: str) -> str:
     """Tell in sentences how a component came to put out values that are not finite.
 
     Args:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2, reference_error_of, relative_l2
 from pytest_sdperf.core.reference_error import REFERENCE, limit
-from pytest_sdperf.core.values.outcomes import Agreement, Step
+from pytest_sdperf.core.values.outcomes import Agreement, StepAgreement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,11 +30,11 @@ def compare_steps(obtained: Array, reference: Array, *, plain: Array, dtype: str
     steps = []
     for one, exact, rough in zip(obtained, reference, plain, strict=True):
         reference_error = reference_error_of([rough], exact, dtype=dtype)
-        steps.append(Step(relative_l2(one, exact), reference_error, limit(reference_error)))
+        steps.append(StepAgreement(relative_l2(one, exact), reference_error, limit(reference_error)))
     return agreement_of(steps, dtype=dtype)
 
 
-def agreement_of(steps: Sequence[Step], *, dtype: str, level: str = "steps", culprit: str = "") -> Agreement:
+def agreement_of(steps: Sequence[StepAgreement], *, dtype: str, level: str = "steps", culprit: str = "") -> Agreement:
     """Return the agreement of all steps: that of the first one beyond its limit, or of the one nearest to it.
 
     Args:
@@ -44,7 +44,7 @@ def agreement_of(steps: Sequence[Step], *, dtype: str, level: str = "steps", cul
         culprit: Why nothing can be compared; empty if it can.
     """
     number = first_beyond(steps) or _nearest(steps)
-    chosen = steps[number - 1] if number else Step(math.inf, 0.0, 0.0)
+    chosen = steps[number - 1] if number else StepAgreement(math.inf, 0.0, 0.0)
     return Agreement(
         level=level,
         metric=RELATIVE_L2,
@@ -58,12 +58,12 @@ def agreement_of(steps: Sequence[Step], *, dtype: str, level: str = "steps", cul
     )
 
 
-def first_beyond(steps: Sequence[Step]) -> int | None:
+def first_beyond(steps: Sequence[StepAgreement]) -> int | None:
     """Return the number of the first step beyond its limit, from 1; None where every step is within."""
     return next((number for number, step in enumerate(steps, 1) if not step.passed), None)
 
 
-def _nearest(steps: Sequence[Step]) -> int | None:
+def _nearest(steps: Sequence[StepAgreement]) -> int | None:
     numbers = range(1, len(steps) + 1)
     return max(numbers, key=lambda number: steps[number - 1].error / steps[number - 1].limit, default=None)
 

@@ -9,7 +9,7 @@ from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2
 from pytest_sdperf.checks.images.similarity import FLIP, SSIM, bound, spelled
 from pytest_sdperf.checks.precision.drift import DRIFT, ROUNDING
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, Row, batches_differ, case_label, column_lines
+from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.interpreter import install_command
@@ -93,7 +93,7 @@ def _not_looked_at(agreements: Sequence[Agreement]) -> Iterator[str]:
         yield f"not looked at: {' and '.join(lacking)}; type: {command}"
 
 
-def _rows(report: CaseReport, *, batch: bool) -> Iterator[Row]:
+def _rows(report: CaseReport, *, batch: bool) -> Iterator[TableRow]:
     for agreement in (one for one in report.agreements if one.metric == RELATIVE_L2):
         row = _row(report, agreement, batch=batch)
         metrics = [one for one in report.agreements if one.metric != RELATIVE_L2 and one.side == agreement.side]
@@ -102,22 +102,24 @@ def _rows(report: CaseReport, *, batch: bool) -> Iterator[Row]:
         yield row
 
 
-def _with_metrics(row: Row, metrics: Sequence[Agreement]) -> Row:
+def _with_metrics(row: TableRow, metrics: Sequence[Agreement]) -> TableRow:
     """Return a row with the metrics of its image below it."""
     wrong = "" if all(one.passed for one in metrics) else "FAILS, "
     texts = [f"{spelled(one.metric, one.error)} ({bound(one.metric, one.limit)})" for one in metrics]
     details = "; ".join(filter(None, [row.details, f"{wrong}{', '.join(texts)}"]))
-    return Row(row.label, row.cells, ("red",) if wrong else row.styles, details)
+    return TableRow(row.label, row.cells, ("red",) if wrong else row.styles, details)
 
 
-def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> Row:
+def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> TableRow:
     finite = math.isfinite(agreement.error) and agreement.limit > 0
     used = share(agreement.error / agreement.limit) if finite else "-"
     numbers = (f"{agreement.error:.2e}", f"{agreement.limit:.2e}", used)
     label = _label(report, agreement, batch=batch)
     if agreement.passed:
-        return Row(label, numbers, (), "; ".join(filter(None, (_step(agreement), _images(agreement), _own(agreement)))))
-    return Row(label, numbers, ("red",), _failing(agreement))
+        return TableRow(
+            label, numbers, (), "; ".join(filter(None, (_step(agreement), _images(agreement), _own(agreement))))
+        )
+    return TableRow(label, numbers, ("red",), _failing(agreement))
 
 
 def _label(report: CaseReport, agreement: Agreement, *, batch: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pytest_sdperf.core.units import plural
-from pytest_sdperf.core.values.located import Located, Spot
+from pytest_sdperf.core.values.located import Located, Location
 
 _SHOWN_NODES = 5
 _WHAT = {
@@ -67,13 +67,13 @@ def _unmatched(located: Located) -> str:
     )
 
 
-def _named(spot: Spot) -> str:
+def _named(spot: Location) -> str:
     op = spot.op.removeprefix("::")
     name = " ".join(filter(None, [op, spot.node]))
     return f"{name} of {spot.path}" if name and spot.path else name or spot.path or spot.value
 
 
-def _error(spot: Spot) -> str:
+def _error(spot: Location) -> str:
     if not math.isfinite(spot.error):
         return "not all of its values are finite"
     return f"relative L2 error {spot.error:.2e}, and at most {spot.limit:.2e} passes there"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from pytest_sdperf.baselines.fusions import Known
+from pytest_sdperf.baselines.fusions import KnownCounts
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.fusing.explain import Explanation, sentences, short
@@ -26,7 +26,7 @@ def judge_against_target(
     counts: Counts,
     target: Counts,
     *,
-    known: Known | None,
+    known: KnownCounts | None,
     most: Counts = MappingProxyType({}),
     explanation: Explanation | None = None,
     allowed_by: str = "torch module",

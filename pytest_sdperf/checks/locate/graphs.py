@@ -12,7 +12,7 @@ from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import source_hash
 from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.checks.locate import reproductions, rewriting
-from pytest_sdperf.checks.locate.question import Question, redrawn_runner, torch_device, torch_outputs
+from pytest_sdperf.checks.locate.question import SearchTarget, redrawn_runner, torch_device, torch_outputs
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.which import by_torch, dtype_of
 from pytest_sdperf.core import ladder
@@ -22,7 +22,7 @@ from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.reference_error import REFERENCE, exact_and_rough
 from pytest_sdperf.core.values import Build, Case
-from pytest_sdperf.core.values.located import Located, Spot
+from pytest_sdperf.core.values.located import Located, Location
 
 _COPIES = 8  # of every inner value: in three precisions, in other orders of axes, and while one is computed
 _OF_PIXELS = ("unet", "vae_decoder", "vae_encoder")  # what becomes smaller with the picture
@@ -31,7 +31,7 @@ _SHARES = (1, 8)  # every inner value is asked for, or every eighth
 _CUDA_GRAPH = "cuda_graph"
 
 
-def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
+def search(question: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
     """Find the first node that is wrong.
 
     Args:
@@ -80,7 +80,7 @@ def _too_large(obtained: Path, case: Case) -> str:
     )
 
 
-def _inside(question: Question, build: Build, *, share: int) -> dict[str, Any]:
+def _inside(question: SearchTarget, build: Build, *, share: int) -> dict[str, Any]:
     """Return what the engine of a case computes inside: `obtained`, an npz file, and how many inner `values`."""
     runner, component = question.runner, question.runner.case.component
     told = _own_task(runner, "reveal", {"graph": str(build.path), "share": share})
@@ -133,7 +133,7 @@ def _exported(runner: CaseRunner, dtype: str) -> tuple[Path, Path] | None:
 
 
 def _with_random_weights(
-    question: Question, found: Located, recipe: Mapping[str, Any], *, dtype: str
+    question: SearchTarget, found: Located, recipe: Mapping[str, Any], *, dtype: str
 ) -> list[dict[str, Any]]:
     """Return files that show a wrong graph with random weights, if there are any."""
     try:
@@ -144,7 +144,7 @@ def _with_random_weights(
         return []
 
 
-def _redrawn(question: Question, found: Located, recipe: Mapping[str, Any], *, dtype: str) -> list[dict[str, Any]]:
+def _redrawn(question: SearchTarget, found: Located, recipe: Mapping[str, Any], *, dtype: str) -> list[dict[str, Any]]:
     """Return files that show a wrong graph with random weights; none where these do not lead to the same node.
 
     A fuser makes a wrong graph of an export, whatever its weights are. So the export is written again with random
@@ -173,7 +173,7 @@ def _redrawn(question: Question, found: Located, recipe: Mapping[str, Any], *, d
 
 
 def _compared(
-    question: Question,
+    question: SearchTarget,
     build: Build,
     seen: Mapping[str, Any],
     references: tuple[Path, Path] | None,
@@ -188,7 +188,7 @@ def _compared(
 
 
 def _by_modules(
-    question: Question,
+    question: SearchTarget,
     build: Build,
     seen: Mapping[str, Any],
     expected: Mapping[str, Path],
@@ -205,7 +205,7 @@ def _by_modules(
     return dataclasses.replace(located, kind=kind).saying(_wrong_export(export.spot)), answer
 
 
-def _wrong_export(spot: Spot) -> str:
+def _wrong_export(spot: Location) -> str:
     return (
         f"The exported graph is wrong before anything is optimized: its {spot.value} has an error {spot.error:.2e}, "
         f"and at most {spot.limit:.2e} passes."
@@ -213,7 +213,7 @@ def _wrong_export(spot: Spot) -> str:
 
 
 def _find(
-    question: Question,
+    question: SearchTarget,
     build: Build,
     seen: Mapping[str, Any],
     expected: Mapping[str, Path],

@@ -13,7 +13,7 @@ from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.agreement.steps import first_beyond
 from pytest_sdperf.checks.agreement.tensors import compare
 from pytest_sdperf.checks.locate import graphs, modules
-from pytest_sdperf.checks.locate.question import Question, torch_outputs
+from pytest_sdperf.checks.locate.question import SearchTarget, torch_outputs
 from pytest_sdperf.checks.references.which import by_torch, dtype_of
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.interpreter import pip
@@ -71,7 +71,7 @@ def _locate(runner: CaseRunner, found: Sequence[Agreement], *, folder: Path, rea
     if isinstance(runner, ExternalPipelineRunner):
         return Located(runner.case.component, "hidden", told=_OWN_PIPELINE)
     if not runner.is_pipeline:
-        return _answer(Question(runner, runner.inputs()), folder=folder, real_weights=real_weights)
+        return _answer(SearchTarget(runner, runner.inputs()), folder=folder, real_weights=real_weights)
     for question in _questions(runner, found):
         if _agrees(question):
             continue
@@ -79,7 +79,7 @@ def _locate(runner: CaseRunner, found: Sequence[Agreement], *, folder: Path, rea
     return Located(runner.case.component, "spread", told=_ACCUMULATED)
 
 
-def _answer(question: Question, *, folder: Path, real_weights: bool) -> Located:
+def _answer(question: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
     runner = question.runner
     runner.workbench.say(f"looking where {runner.case.model} {runner.case.component} goes wrong")
     if runner.engine.consumes == "module":
@@ -89,7 +89,7 @@ def _answer(question: Question, *, folder: Path, real_weights: bool) -> Located:
     return dataclasses.replace(located, call=question.call)
 
 
-def _questions(runner: CaseRunner, found: Sequence[Agreement]) -> list[Question]:
+def _questions(runner: CaseRunner, found: Sequence[Agreement]) -> list[SearchTarget]:
     """Return each component of a request with what it was given in the call where the request first goes wrong."""
     steps = next((one.steps for one in found if one.steps), ())
     number = first_beyond(steps) or len(steps) or int(runner.outputs()["unet_calls"])
@@ -98,7 +98,7 @@ def _questions(runner: CaseRunner, found: Sequence[Agreement]) -> list[Question]
     runner.workbench.say(f"keeping what the components of {runner.case.model} are given")
     kept = runner.task("run", {**runner.arguments(), "keep": calls})["kept"]
     return [
-        Question(_alone(runner, name), load_arrays(Path(kept[name])), call=f"call {calls[name]} of the {name}")
+        SearchTarget(_alone(runner, name), load_arrays(Path(kept[name])), call=f"call {calls[name]} of the {name}")
         for name in runner.components
     ]
 
@@ -108,7 +108,7 @@ def _alone(runner: CaseRunner, component: str) -> CaseRunner:
     return dataclasses.replace(runner, case=case)
 
 
-def _agrees(question: Question) -> bool:
+def _agrees(question: SearchTarget) -> bool:
     """Whether a component gives what its reference gives, for these inputs."""
     runner = question.runner
     if not by_torch(runner):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.checks.agreement.tensors import reference_error_of, relative_l2
 from pytest_sdperf.checks.locate import reproductions
-from pytest_sdperf.checks.locate.question import Question, torch_outputs
+from pytest_sdperf.checks.locate.question import SearchTarget, torch_outputs
 from pytest_sdperf.checks.references.derived import plain_runner
 from pytest_sdperf.checks.references.which import dtype_of
 from pytest_sdperf.core.files.arrays import at_most_two_values, load_arrays
 from pytest_sdperf.core.reference_error import exact_and_rough, limit
-from pytest_sdperf.core.values.located import Located, Spot
+from pytest_sdperf.core.values.located import Located, Location
 from pytest_sdperf.tracing.insides import CALL, FILE, READ, plain_not_finite
 
 if TYPE_CHECKING:
@@ -54,15 +54,15 @@ class FirstWrong:
         whole: Whether what the outermost module gave was.
     """
 
-    spot: Spot | None = None
+    spot: Location | None = None
     calls: tuple[tuple[str, int], ...] = ()
-    inputs: tuple[Spot, ...] = ()
-    last: Spot | None = None
+    inputs: tuple[Location, ...] = ()
+    last: Location | None = None
     places: int = 0
     whole: bool = True
 
 
-def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
+def search(question: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
     """Find the first sub-module that is wrong.
 
     Args:
@@ -95,7 +95,7 @@ def search(question: Question, *, folder: Path, real_weights: bool) -> Located:
 
 
 def _cut(
-    question: Question, calls: Sequence[tuple[str, int]], recipe: Mapping[str, Any], *, dtype: str
+    question: SearchTarget, calls: Sequence[tuple[str, int]], recipe: Mapping[str, Any], *, dtype: str
 ) -> dict[str, Any]:
     """Have a module cut out in a process of plain torch: the first of some that can stand by itself."""
     runner, plain = question.runner, plain_runner(question.runner)
@@ -148,7 +148,7 @@ def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -
     return FirstWrong(last=last, places=len(given), whole=outermost in given)
 
 
-def _beyond(spot: Spot) -> bool:
+def _beyond(spot: Location) -> bool:
     return spot.error > spot.limit
 
 
@@ -157,7 +157,7 @@ def _call(name: str) -> tuple[str, int]:
     return path, int(number or 1)
 
 
-def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -> Iterator[tuple[str, Spot]]:
+def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -> Iterator[tuple[str, Location]]:
     for name, array in obtained.items():
         if name not in exact or array.shape != exact[name].shape or not exact[name].any():
             continue
@@ -168,4 +168,4 @@ def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -> Ite
         if not math.isfinite(largest):
             continue  # plain torch is not finite there: it says nothing about others
         value, error = f"input {number}" if number else "", relative_l2(array, exact[name])
-        yield name, Spot(value, "", "", path.partition(CALL)[0], error, largest)
+        yield name, Location(value, "", "", path.partition(CALL)[0], error, largest)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Question:
+class SearchTarget:
     """One component that may be wrong.
 
     Attributes:
@@ -38,7 +38,7 @@ class Question:
     call: str = ""
 
 
-def torch_outputs(question: Question, dtypes: Sequence[str], *, inside: bool = False) -> dict[str, Path]:
+def torch_outputs(question: SearchTarget, dtypes: Sequence[str], *, inside: bool = False) -> dict[str, Path]:
     """Return dtype -> npz file with what plain torch gives; if asked for, `inside.npz` is beside it."""
     found = plain_torch.run(plain_runner(question.runner), dtypes, question.inputs, inside=inside)
     return {name: Path(found[name]) for name in dtypes}

@@ -15,7 +15,7 @@ from typing import Any
 
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.checks.agreement.where import sentence
-from pytest_sdperf.checks.locate.question import Question
+from pytest_sdperf.checks.locate.question import SearchTarget
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.located import Located, Reproduction
@@ -48,7 +48,7 @@ def seeded(case: Case) -> bool:
 
 
 def keep(
-    question: Question, located: Located, files: Sequence[Mapping[str, Any]], *, folder: Path, real_weights: bool
+    question: SearchTarget, located: Located, files: Sequence[Mapping[str, Any]], *, folder: Path, real_weights: bool
 ) -> Located:
     """Run the files that may show a fault, keep the first that do, and say so.
 
@@ -75,7 +75,7 @@ def keep(
     return located.saying(told)
 
 
-def _run(folder: Path, question: Question) -> tuple[int, str]:
+def _run(folder: Path, question: SearchTarget) -> tuple[int, str]:
     """Run the program of some files as their reader would, in the interpreter of the engine."""
     request = question.runner.request
     environment = {**os.environ, **request.env, **worker_environment(question.runner.workbench.device)}
@@ -96,7 +96,7 @@ def _run(folder: Path, question: Question) -> tuple[int, str]:
     return (done.returncode if done.stdout.strip() else -1), done.stdout.strip()
 
 
-def _kept(question: Question, source: Path, folder: Path, weights: str, *, text: str) -> Reproduction:
+def _kept(question: SearchTarget, source: Path, folder: Path, weights: str, *, text: str) -> Reproduction:
     """Put the files where they stay, in the place of those of an earlier run, with a text beside them."""
     case, python = question.runner.case, question.runner.request.python or sys.executable
     name = f"{case.model}-{case.component}-{case.optimization}-{case.engine}-{content_key({'case': case.key})[:8]}"
@@ -108,7 +108,7 @@ def _kept(question: Question, source: Path, folder: Path, weights: str, *, text:
     return Reproduction(str(target), command, weights)
 
 
-def _about(question: Question, located: Located, weights: str, output: str) -> str:
+def _about(question: SearchTarget, located: Located, weights: str, output: str) -> str:
     """Return the text beside the files: what they show, of what, and with which versions."""
     case, consumes = question.runner.case, question.runner.engine.consumes
     held = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.agreement.tensors import compare
-from pytest_sdperf.checks.locate.question import Question
+from pytest_sdperf.checks.locate.question import SearchTarget
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.reference_error import exact_and_rough
@@ -26,7 +26,7 @@ _AGAIN = 3  # processes that are asked once more, as they are
 _LESS = 0.5  # of an error: what is left of it where what made it is switched off
 
 
-def told(question: Question, expected: Mapping[str, Path], dtype: str, *, values: int, share: int) -> str:
+def told(question: SearchTarget, expected: Mapping[str, Path], dtype: str, *, values: int, share: int) -> str:
     """Say who is to blame for what an engine gives, where it is right while its inner values are read.
 
     Args:
@@ -56,7 +56,7 @@ def told(question: Question, expected: Mapping[str, Path], dtype: str, *, values
     return of_rewriting(seen, label, compared(_without(question.runner)), again[0])
 
 
-def _wanted(question: Question, expected: Mapping[str, Path], dtype: str) -> tuple[Arrays, Arrays]:
+def _wanted(question: SearchTarget, expected: Mapping[str, Path], dtype: str) -> tuple[Arrays, Arrays]:
     if not expected:
         return float32_graph.answers_to(question.runner, dtype, question.inputs)
     exact, rough = (load_arrays(expected[name]) for name in exact_and_rough(dtype))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_sdperf.builds.execution.workbench import Workbench
+from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.builds.processes.process import Event, run_task
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import SdperfError
@@ -13,7 +13,7 @@ from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values.calibration import Calibration
 
 
-def calibrate(bench: Workbench, *, python: Path | None) -> Calibration | None:
+def calibrate(bench: RunContext, *, python: Path | None) -> Calibration | None:
     """Return the rates of the device; None where nothing can measure them, which is said.
 
     Args:

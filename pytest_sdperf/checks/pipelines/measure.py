@@ -19,7 +19,7 @@ from pytest_sdperf.core.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.core.machine import health
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Build, Failure, Measurement, Sample, finite, to_json
-from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 from pytest_sdperf.tasks.sampling.timing import TimingPlan
 
 # Processes that have imported everything and wait for their turn; each holds the code of its libraries in memory.
@@ -262,7 +262,7 @@ def _artifacts(builds: Mapping[str, Build], arguments: Mapping[str, Any]) -> dic
     found = {}
     for component, build in builds.items():
         part = arguments["components"][component]
-        compiling = [Step(**part["compilation"])] if part["compiled"] else []
+        compiling = [BuildStep(**part["compilation"])] if part["compiled"] else []
         found[component] = Artifact(build.size_bytes, part.get("compiled_bytes"), (*build.steps, *compiling))
     return found
 

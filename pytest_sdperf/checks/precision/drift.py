@@ -20,7 +20,7 @@ from pytest_sdperf.checks.images.similarity import errors
 from pytest_sdperf.core.components import IMAGE, LATENTS
 from pytest_sdperf.core.files.arrays import not_finite
 from pytest_sdperf.core.reference_error import HALF_UNIT, limit
-from pytest_sdperf.core.values.outcomes import Agreement, Step
+from pytest_sdperf.core.values.outcomes import Agreement, StepAgreement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -44,7 +44,7 @@ def drift_of_torch(half: Arrays, single: Arrays, *, exact: Arrays, dtype: str) -
     ratio = HALF_UNIT[dtype] / HALF_UNIT["float32"]
     explained = [ratio * error for error in _errors(single[LATENTS], exact[LATENTS], dtype="float32")]
     steps = [
-        Step(error, bound, bound)
+        StepAgreement(error, bound, bound)
         for error, bound in zip(_errors(half[LATENTS], single[LATENTS], dtype=dtype), explained, strict=True)
     ]
     return _agreement(steps, half, single, dtype=dtype, by=ROUNDING)
@@ -61,7 +61,7 @@ def drift_of_engine(half: Arrays, single: Arrays, *, plain: tuple[Arrays, Arrays
     """
     own = _errors(half[LATENTS], single[LATENTS], dtype=dtype)
     steps = [
-        Step(error, reference_error, limit(reference_error))
+        StepAgreement(error, reference_error, limit(reference_error))
         for error, reference_error in zip(own, _errors(plain[0][LATENTS], plain[1][LATENTS], dtype=dtype), strict=True)
     ]
     return _agreement(steps, half, single, dtype=dtype, by="torch")
@@ -72,7 +72,7 @@ def _errors(obtained: Array, reference: Array, *, dtype: str) -> list[float]:
     return [reference_error_of([one], other, dtype=dtype) for one, other in zip(obtained, reference, strict=True)]
 
 
-def _agreement(steps: list[Step], half: Arrays, single: Arrays, *, dtype: str, by: str) -> Agreement:
+def _agreement(steps: list[StepAgreement], half: Arrays, single: Arrays, *, dtype: str, by: str) -> Agreement:
     origin = origin_of(half)
     broken = origin is not None or not_finite(half[IMAGE])
     return dataclasses.replace(

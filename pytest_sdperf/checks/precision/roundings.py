@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.checks.agreement.steps import agreement_of
 from pytest_sdperf.core.components import IMAGE, LATENTS
 from pytest_sdperf.core.files.arrays import not_finite
-from pytest_sdperf.core.values.outcomes import Agreement, Step
+from pytest_sdperf.core.values.outcomes import Agreement, StepAgreement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +69,6 @@ def _widest(one: Agreement, others: Sequence[Agreement]) -> Agreement:
     return dataclasses.replace(widest, name="", told="") if widest.passed else widest
 
 
-def _widest_step(group: Sequence[Step]) -> Step:
+def _widest_step(group: Sequence[StepAgreement]) -> StepAgreement:
     widest = max(group, key=lambda step: step.limit)
-    return Step(group[0].error, widest.reference_error, widest.limit)
+    return StepAgreement(group[0].error, widest.reference_error, widest.limit)

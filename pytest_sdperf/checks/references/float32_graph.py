@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.calls import Call, by_call, call_arguments
+from pytest_sdperf.builds.execution.calls import ReplayCall, by_call, call_arguments
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE
 from pytest_sdperf.checks.agreement.tensors import relative_l2
@@ -74,7 +74,7 @@ def check_reference(runner: CaseRunner) -> None:
 
 
 def answers(
-    runner: CaseRunner, dtype: str, calls: Sequence[Call], *, numbers: Sequence[int]
+    runner: CaseRunner, dtype: str, calls: Sequence[ReplayCall], *, numbers: Sequence[int]
 ) -> tuple[Sequence[Arrays], list[Sequence[Arrays]]]:
     """Return what the reference answers to calls, and what the plain run does; from the cache if it is there.
 
@@ -183,7 +183,7 @@ def _outputs(
     *,
     optimizations: str,
     rounding: int = 0,
-    calls: Sequence[Call] = (),
+    calls: Sequence[ReplayCall] = (),
 ) -> Arrays:
     """Return what the export puts out for the inputs of the case, or for those of calls (`NUMBER.OUTPUT`)."""
     plain = graph_runner(runner, optimizations=optimizations)

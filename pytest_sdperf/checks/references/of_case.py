@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.calls import Call, by_call
+from pytest_sdperf.builds.execution.calls import ReplayCall, by_call
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references import float32_graph, plain_pipeline, plain_torch
@@ -105,7 +105,7 @@ def _outputs(runner: CaseRunner, dtypes: Sequence[str]) -> Stored:
 
 
 def answers(
-    runner: CaseRunner, groups: Sequence[Sequence[Call]], dtypes: Sequence[str]
+    runner: CaseRunner, groups: Sequence[Sequence[ReplayCall]], dtypes: Sequence[str]
 ) -> list[dict[str, Sequence[Arrays]]]:
     """Return what torch answers to groups of calls: of each group, by dtype, the outputs of each call.
 

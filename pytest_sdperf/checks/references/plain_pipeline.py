@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.builds.content_key import content_key
-from pytest_sdperf.builds.execution.calls import Call, call_arguments
+from pytest_sdperf.builds.execution.calls import ReplayCall, call_arguments
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.fingerprint import source_hash
 from pytest_sdperf.checks.references.stored import Stored
@@ -27,7 +27,7 @@ def outputs(runner: ExternalPipelineRunner, dtypes: Sequence[str]) -> Stored:
     return Stored.of(runner, parts, compute, code=_CODE)
 
 
-def answers(runner: ExternalPipelineRunner, asked: Mapping[str, tuple[Sequence[Call], str]]) -> Stored:
+def answers(runner: ExternalPipelineRunner, asked: Mapping[str, tuple[Sequence[ReplayCall], str]]) -> Stored:
     """Return the answers to calls, by the name under which calls and a dtype are asked."""
     jobs = {
         name: {**_parts(runner, dtype), "calls": call_arguments(runner, group)["calls"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.calls import Call, call_arguments
+from pytest_sdperf.builds.execution.calls import ReplayCall, call_arguments
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references.derived import plain_runner
 from pytest_sdperf.checks.references.stored import Stored
@@ -52,7 +52,7 @@ def run(
     return plain.task("run", {**plain.arguments(inputs), "dtypes": list(dtypes), "inside": inside}, module="reference")
 
 
-def answers(runner: CaseRunner, asked: Mapping[str, tuple[Sequence[Call], str]]) -> Stored:
+def answers(runner: CaseRunner, asked: Mapping[str, tuple[Sequence[ReplayCall], str]]) -> Stored:
     """Return the answers to calls, by the name under which calls and a dtype are asked."""
     plain = plain_runner(runner)
 

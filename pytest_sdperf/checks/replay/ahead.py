@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pytest_sdperf.builds.execution.calls import Call
+from pytest_sdperf.builds.execution.calls import ReplayCall
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references.of_case import answers
 from pytest_sdperf.checks.references.which import by_torch
 from pytest_sdperf.checks.replay import batch, repeats, resolutions
 
 
-def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[str, Sequence[Call]]:
+def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[str, Sequence[ReplayCall]]:
     """Return the calls of a case that torch answers too, by what they are for; none where there is no torch module.
 
     A case that takes other sizes is there for the resolutions: the others are those of its twin that takes one.
@@ -28,6 +28,6 @@ def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[st
     return {"repeats": repeats.calls_of(runner), **own}
 
 
-def answer(runner: CaseRunner, asked: Mapping[str, Sequence[Call]], dtypes: Sequence[str]) -> None:
+def answer(runner: CaseRunner, asked: Mapping[str, Sequence[ReplayCall]], dtypes: Sequence[str]) -> None:
     """Let torch answer calls of a case in several dtypes, all of them in one process."""
     answers(runner, list(asked.values()), dtypes)

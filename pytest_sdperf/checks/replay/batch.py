@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.calls import Call
+from pytest_sdperf.builds.execution.calls import ReplayCall
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references.which import by_torch
 from pytest_sdperf.checks.replay.calls import (
     PROMPTS,
     Answers,
-    Wanted,
+    ReferenceAnswers,
     is_plain_torch,
     judged,
     make_calls,
@@ -65,13 +65,13 @@ def mix(runner: CaseRunner) -> Replay:
     alone = calls_of(runner, size=size if one_size(runner) else 1)
     asked = calls_of(runner) if by_torch(runner) else alone  # a graph takes the sizes that the case does
     count = rows_of(runner, size)
-    together = Call("the batch", _of(runner, size), _prompts(range(size)), drawn=size, rows=tuple(range(count)))
+    together = ReplayCall("the batch", _of(runner, size), _prompts(range(size)), drawn=size, rows=tuple(range(count)))
     torch = wanted(runner, asked)
     found = make_calls(runner, [together, *alone])
     return judged(runner, asked, torch, lambda torch: _compared(runner, found, torch, count=count))
 
 
-def _compared(runner: CaseRunner, found: Answers, torch: Wanted, *, count: int) -> Replay:
+def _compared(runner: CaseRunner, found: Answers, torch: ReferenceAnswers, *, count: int) -> Replay:
     rows = _looked_at(runner)
     pairs = list(zip(rows, found.outputs[1:], torch.exact, torch.rough, strict=True))
     mixed = [_row(found.outputs[0], row) for row in rows]
@@ -96,7 +96,7 @@ def _compared(runner: CaseRunner, found: Answers, torch: Wanted, *, count: int) 
     )
 
 
-def calls_of(runner: CaseRunner, *, size: int = 1) -> list[Call]:
+def calls_of(runner: CaseRunner, *, size: int = 1) -> list[ReplayCall]:
     """Return one call for each row that is looked at: it alone, in every place of a batch of `size` images."""
     drawn = _size(runner)
     count = rows_of(runner, drawn)
@@ -118,12 +118,12 @@ def _of(runner: CaseRunner, size: int) -> Any:
     return dataclasses.replace(runner.case.workload, batch_size=size)
 
 
-def _alone(runner: CaseRunner, row: int, *, drawn: int, size: int, count: int) -> Call:
+def _alone(runner: CaseRunner, row: int, *, drawn: int, size: int, count: int) -> ReplayCall:
     """Return a call with one row of a drawn batch in every place of a batch of `size` images."""
     places = rows_of(runner, size)
     prompts = _prompts([row] * size) if runner.is_pipeline else ()
     name = f"{_word(runner)} {row + 1} of {count} alone"
-    return Call(name, _of(runner, size), prompts, drawn=drawn, rows=(row,) * places)
+    return ReplayCall(name, _of(runner, size), prompts, drawn=drawn, rows=(row,) * places)
 
 
 def _prompts(images: Sequence[int]) -> tuple[str, ...]:

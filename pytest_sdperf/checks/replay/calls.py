@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.calls import Call, by_call, call_arguments
+from pytest_sdperf.builds.execution.calls import ReplayCall, by_call, call_arguments
 from pytest_sdperf.builds.execution.runner import PROMPT, CaseRunner
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.of_case import answers
@@ -55,7 +55,7 @@ class Answers:
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class ReferenceAnswers:
     """What torch answers to calls, or an export in single precision where no torch module stands for an external graph.
 
     Attributes:
@@ -94,7 +94,7 @@ def one_size(runner: CaseRunner) -> str:
     return f"not applicable: the graph takes one size alone; {told}"
 
 
-def make_calls(runner: CaseRunner, calls: Sequence[Call]) -> Answers:
+def make_calls(runner: CaseRunner, calls: Sequence[ReplayCall]) -> Answers:
     """Load the case once, in a fresh process, and make calls.
 
     Raises:
@@ -109,7 +109,9 @@ def make_calls(runner: CaseRunner, calls: Sequence[Call]) -> Answers:
     )
 
 
-def judged(runner: CaseRunner, calls: Sequence[Call], torch: Wanted, make: Callable[[Wanted], Replay]) -> Replay:
+def judged(
+    runner: CaseRunner, calls: Sequence[ReplayCall], torch: ReferenceAnswers, make: Callable[[ReferenceAnswers], Replay]
+) -> Replay:
     """Compare with torch: where a request is beyond a limit of one rounding, with several (`precision.roundings`).
 
     Args:
@@ -127,7 +129,7 @@ def judged(runner: CaseRunner, calls: Sequence[Call], torch: Wanted, make: Calla
     return make(wanted(runner, calls, several=True))
 
 
-def wanted(runner: CaseRunner, calls: Sequence[Call], *, several: bool = False) -> Wanted:
+def wanted(runner: CaseRunner, calls: Sequence[ReplayCall], *, several: bool = False) -> ReferenceAnswers:
     """Return what torch answers to the same calls, if asked for in several roundings; from the cache if it is there.
 
     Raises:
@@ -138,7 +140,9 @@ def wanted(runner: CaseRunner, calls: Sequence[Call], *, several: bool = False) 
     if not by_torch(runner):
         numbers = range(OTHERS + 1 if several else 1)
         right, others = float32_graph.answers(runner, dtype, calls, numbers=numbers)
-        return Wanted(dtype, right, list(zip(*others, strict=True)), float32_graph.BY, float32_graph.REFERENCE)
+        return ReferenceAnswers(
+            dtype, right, list(zip(*others, strict=True)), float32_graph.BY, float32_graph.REFERENCE
+        )
     exact, *rough = (*exact_and_rough(dtype), *(labels(dtype) if several else ()))
     (found,) = answers(runner, [calls], (exact, *rough))
-    return Wanted(dtype, found[exact], list(zip(*(found[one] for one in rough), strict=True)), "torch", exact)
+    return ReferenceAnswers(dtype, found[exact], list(zip(*(found[one] for one in rough), strict=True)), "torch", exact)

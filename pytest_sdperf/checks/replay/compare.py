@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.checks.agreement.tensors import compare, reference_error_of, relative_l2, share_of_limit
 from pytest_sdperf.core.files.arrays import not_finite
 from pytest_sdperf.core.reference_error import limit
-from pytest_sdperf.core.values.replays import Answer, Spread
+from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ def limits_of(exact: Arrays, rough: Sequence[Arrays], *, dtype: str) -> dict[str
     }
 
 
-def spread_of(of: str, answers: Sequence[Arrays], limits: Mapping[str, float]) -> Spread:
+def spread_of(of: str, answers: Sequence[Arrays], limits: Mapping[str, float]) -> AnswerSpread:
     """Compare answers with the first of them; the output nearest to its limit decides.
 
     Args:
@@ -51,10 +51,10 @@ def spread_of(of: str, answers: Sequence[Arrays], limits: Mapping[str, float]) -
     ]
     largest, limit, output = max(found, key=lambda one: _share(one[0], one[1]))
     equal = all(_same(other.get(name), first[name]) for other in others for name in limits)
-    return Spread(of, largest, limit, equal, output)
+    return AnswerSpread(of, largest, limit, equal, output)
 
 
-def answer_of(call: str, obtained: Arrays, exact: Arrays, rough: Sequence[Arrays], *, dtype: str) -> Answer:
+def answer_of(call: str, obtained: Arrays, exact: Arrays, rough: Sequence[Arrays], *, dtype: str) -> CallAgreement:
     """Compare one answer with torch's, as `limits_of` does; the output nearest to its limit decides."""
     alone = [
         max(
@@ -73,7 +73,7 @@ def answer_of(call: str, obtained: Arrays, exact: Arrays, rough: Sequence[Arrays
         for name, array in exact.items()
     ]
     found = max(alone, key=share_of_limit)
-    return Answer(call, found.error, found.reference_error, found.limit, found.culprit)
+    return CallAgreement(call, found.error, found.reference_error, found.limit, found.culprit)
 
 
 def is_indistinct(one: Arrays, other: Arrays, limits: Mapping[str, float]) -> bool:
@@ -82,7 +82,9 @@ def is_indistinct(one: Arrays, other: Arrays, limits: Mapping[str, float]) -> bo
     return finite and all(_distance(other[name], one[name]) <= NEARER * limit for name, limit in limits.items())
 
 
-def with_stale(answer: Answer, obtained: Arrays, earlier: Arrays, limits: Mapping[str, float], *, call: str) -> Answer:
+def with_stale(
+    answer: CallAgreement, obtained: Arrays, earlier: Arrays, limits: Mapping[str, float], *, call: str
+) -> CallAgreement:
     """Return a wrong answer that says so where it is the one to an earlier call."""
     if answer.passed or not all(map(math.isfinite, limits.values())):
         return answer

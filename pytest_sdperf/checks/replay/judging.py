@@ -14,7 +14,7 @@ from pytest_sdperf.checks.judging.words import opening
 from pytest_sdperf.core.units import megabytes, plural
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
-from pytest_sdperf.core.values.replays import Answer, Check, Replay, Spread
+from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Check, Replay
 
 METRICS: Mapping[Check, str] = {"repeats": "replay", "batch": "batch", "resolutions": "resolutions"}
 # Reason codes: of a wrong answer, of answers that differ, and of right ones.
@@ -116,7 +116,7 @@ def _wrong(replay: Replay, case: Case, _: Policy) -> Iterator[Found]:
             yield Outcome.FAILED, code, _wrong_answer(replay, case, answer)
 
 
-def _wrong_answer(replay: Replay, case: Case, answer: Answer) -> str:
+def _wrong_answer(replay: Replay, case: Case, answer: CallAgreement) -> str:
     what = f"{opening(case)} answer to {answer.call}"
     if replay.check == "batch":
         what = f"{opening(case)}, {answer.call} of a batch of different ones"
@@ -161,7 +161,7 @@ def _meaning(code: str) -> str:
     }.get(code, "")
 
 
-def _spread(spread: Spread, by: str) -> str:
+def _spread(spread: AnswerSpread, by: str) -> str:
     if not math.isfinite(spread.limit):
         return f"{spread.of}: nothing can be judged, because plain {by} is not finite"
     if not math.isfinite(spread.largest):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.calls import Call
+from pytest_sdperf.builds.execution.calls import ReplayCall
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.agreement.tensors import different
-from pytest_sdperf.checks.replay.calls import PROMPTS, Answers, Wanted, judged, make_calls, wanted
+from pytest_sdperf.checks.replay.calls import PROMPTS, Answers, ReferenceAnswers, judged, make_calls, wanted
 from pytest_sdperf.checks.replay.compare import answer_of, is_indistinct, limits_of, spread_of, with_stale
 from pytest_sdperf.core.units import plural
-from pytest_sdperf.core.values.replays import Answer, Replay, Spread
+from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Replay
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,11 +24,11 @@ FEWEST_PROCESSES = 3
 FIRST, OTHER = "the first prompt and seed", "another prompt and seed"
 
 
-def calls_of(runner: CaseRunner) -> tuple[Call, Call]:
+def calls_of(runner: CaseRunner) -> tuple[ReplayCall, ReplayCall]:
     """Return the call that is repeated, which is that of every other test, and the one between."""
     workload = runner.case.workload
-    first = Call(FIRST, workload, PROMPTS[:1] * workload.batch_size)
-    return first, Call(OTHER, workload, PROMPTS[1:2] * workload.batch_size, seed=1)
+    first = ReplayCall(FIRST, workload, PROMPTS[:1] * workload.batch_size)
+    return first, ReplayCall(OTHER, workload, PROMPTS[1:2] * workload.batch_size, seed=1)
 
 
 def repeat(runner: CaseRunner, *, repeats: int) -> Replay:
@@ -52,7 +52,7 @@ def repeat(runner: CaseRunner, *, repeats: int) -> Replay:
 
 
 def _compared(
-    runner: CaseRunner, found: Answers, processes: Sequence[Arrays], torch: Wanted, *, repeats: int
+    runner: CaseRunner, found: Answers, processes: Sequence[Arrays], torch: ReferenceAnswers, *, repeats: int
 ) -> Replay:
     limits = limits_of(torch.exact[0], torch.rough[0], dtype=torch.dtype)
     answer = answer_of(OTHER, found.outputs[repeats], torch.exact[1], torch.rough[1], dtype=torch.dtype)
@@ -72,7 +72,7 @@ def _compared(
     )
 
 
-def _kinds(processes: Sequence[Arrays], torch: Wanted, *, names: Sequence[str]) -> Iterator[Answer]:
+def _kinds(processes: Sequence[Arrays], torch: ReferenceAnswers, *, names: Sequence[str]) -> Iterator[CallAgreement]:
     """Yield the different answers of processes to one call beside torch's; nothing where all of them are equal."""
     groups = different([{name: one[name] for name in names if name in one} for one in processes])
     for group in groups if len(groups) > 1 else ():
@@ -82,7 +82,7 @@ def _kinds(processes: Sequence[Arrays], torch: Wanted, *, names: Sequence[str]) 
 
 def _spreads(
     found: Answers, processes: Sequence[Arrays], limits: Mapping[str, float], *, repeats: int
-) -> Iterator[Spread]:
+) -> Iterator[AnswerSpread]:
     yield spread_of(plural(repeats, "equal call"), found.outputs[:repeats], limits)
     yield spread_of("the first again, after another", [found.outputs[0], found.outputs[-1]], limits)
     yield spread_of(plural(len(processes), "process", "processes"), processes, limits)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from pytest_sdperf.builds.execution.calls import Call
+from pytest_sdperf.builds.execution.calls import ReplayCall
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.replay.calls import (
     PROMPTS,
     Answers,
-    Wanted,
+    ReferenceAnswers,
     is_plain_torch,
     judged,
     make_calls,
@@ -59,10 +59,12 @@ def spelled(workload: Workload) -> str:
     return f"{workload.width}x{workload.height}"
 
 
-def calls_of(runner: CaseRunner, sizes: Sequence[Workload]) -> list[Call]:
+def calls_of(runner: CaseRunner, sizes: Sequence[Workload]) -> list[ReplayCall]:
     """Return one call for each resolution, and another one for each."""
     return [
-        Call(f"{spelled(size)}{', other inputs' if seed else ''}", size, prompt * runner.case.batch_size, seed=seed)
+        ReplayCall(
+            f"{spelled(size)}{', other inputs' if seed else ''}", size, prompt * runner.case.batch_size, seed=seed
+        )
         for seed, prompt in ((0, PROMPTS[:1]), (1, PROMPTS[1:2]))
         for size in sizes
     ]
@@ -83,7 +85,7 @@ def resize(runner: CaseRunner, sizes: Sequence[Workload]) -> Replay:
     return judged(runner, calls, torch, lambda torch: _compared(runner, calls, found, torch))
 
 
-def _compared(runner: CaseRunner, calls: Sequence[Call], found: Answers, torch: Wanted) -> Replay:
+def _compared(runner: CaseRunner, calls: Sequence[ReplayCall], found: Answers, torch: ReferenceAnswers) -> Replay:
     count = len(calls) // 2
     spreads, answers = [], []
     for number, call in enumerate(calls):

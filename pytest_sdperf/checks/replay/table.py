@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.checks.replay.judging import METRICS
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, Row, batches_differ, case_label, column_lines
+from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
 from pytest_sdperf.checks.reporting.line import STYLES, Line, wrapped
 from pytest_sdperf.core.values.replays import Replay
 
@@ -30,14 +30,14 @@ def replay_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]
     yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
 
 
-def _row(report: CaseReport, replay: Replay, *, batch: bool) -> Row:
+def _row(report: CaseReport, replay: Replay, *, batch: bool) -> TableRow:
     spreads = [(one.largest, one.limit) for one in replay.spreads]
     apart, error = _nearest(spreads), _nearest([(one.error, one.limit) for one in replay.answers])
     cells = ("equal" if spreads and all(one.equal for one in replay.spreads) else apart[0], apart[1], *error)
     verdict = report.verdict(METRICS[replay.check])
     styles = STYLES.get(verdict.outcome, ()) if verdict else ()
     case, side = report.looked_at
-    return Row(case_label(case, f"{case.component} {replay.check}", batch=batch, side=side), cells, styles)
+    return TableRow(case_label(case, f"{case.component} {replay.check}", batch=batch, side=side), cells, styles)
 
 
 def _nearest(found: Sequence[tuple[float, float]]) -> tuple[str, str]:

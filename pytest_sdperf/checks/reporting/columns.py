@@ -14,7 +14,7 @@ _WIDTH = 10
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """One row.
 
     Attributes:
@@ -51,7 +51,7 @@ def batches_differ(cases: Iterable[Case]) -> bool:
     return len({case.batch_size for case in cases}) > 1
 
 
-def column_lines(title: str, columns: Sequence[str], rows: Iterable[Row], *, width: int) -> Iterator[Line]:
+def column_lines(title: str, columns: Sequence[str], rows: Iterable[TableRow], *, width: int) -> Iterator[Line]:
     """Yield a heading and the rows; a label that is too long gets a line of its own, above its numbers."""
     rows = tuple(rows)
     longest = max((len(row.label) for row in rows), default=0)

@@ -28,7 +28,7 @@ _SIDES = (1.3 * RADII["small"][0], 2.6 * RADII["large"][1])
 
 
 @dataclass(frozen=True)
-class Seen:
+class SceneReading:
     """One thing that an image shows.
 
     Attributes:
@@ -52,7 +52,7 @@ class Reading:
     """What an image shows: its background, and its things from the largest to the smallest."""
 
     background: str
-    things: tuple[Seen, ...]
+    things: tuple[SceneReading, ...]
 
 
 def read(image: Image) -> Reading:
@@ -90,7 +90,7 @@ def _background(pixels: Image) -> tuple[Image, str]:
     return colour, name if plain.mean() >= _PLAIN_SHARE else UNCLEAR
 
 
-def _seen(pixels: Image, region: Image, behind: Image) -> Seen:
+def _seen(pixels: Image, region: Image, behind: Image) -> SceneReading:
     """Describe one region; its outline is where its own colour and the background are equally far away."""
     import numpy as np
     from scipy import ndimage
@@ -104,7 +104,7 @@ def _seen(pixels: Image, region: Image, behind: Image) -> Seen:
     height, width = int(bottom - top), int(right - left)
     name, error = _named(colour, {**BACKGROUNDS, **COLOURS})
     shape, cover = _best_shape(own[top:bottom, left:right])
-    return Seen(
+    return SceneReading(
         colour=name,
         shape=shape,
         size=_size(width, height),

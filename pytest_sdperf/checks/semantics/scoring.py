@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.checks.semantics.reading import Reading, Seen, read
+from pytest_sdperf.checks.semantics.reading import Reading, SceneReading, read
 from pytest_sdperf.core.scenes import Scene, Thing
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def shift(mine: Sequence[Score], theirs: Sequence[Score]) -> float:
     return statistics.fmean(distances) if distances else math.nan
 
 
-def relation(first: Seen, second: Seen) -> str:
+def relation(first: SceneReading, second: SceneReading) -> str:
     """Say where the first thing is, seen from the second, along the axis on which they are farther apart."""
     across, down = second.x - first.x, second.y - first.y
     if abs(across) >= abs(down):
@@ -85,20 +85,20 @@ def relation(first: Seen, second: Seen) -> str:
     return "above" if down > 0 else "below"
 
 
-def _in_order(scene: Scene, things: tuple[Seen, ...]) -> tuple[Seen, Seen]:
+def _in_order(scene: Scene, things: tuple[SceneReading, ...]) -> tuple[SceneReading, SceneReading]:
     """Return the two things in the order of the caption: as their colours say, else as more of the rest does."""
     one, other = things
     return max(((one, other), (other, one)), key=lambda order: _likeness(scene, order))
 
 
-def _likeness(scene: Scene, order: tuple[Seen, Seen]) -> tuple[int, int]:
+def _likeness(scene: Scene, order: tuple[SceneReading, SceneReading]) -> tuple[int, int]:
     pairs = tuple(zip((scene.first, scene.second), order, strict=True))
     colours = sum(said.colour == seen.colour for said, seen in pairs)
     rest = sum((said.shape == seen.shape) + (said.size == seen.size) for said, seen in pairs)
     return colours, rest
 
 
-def _clearness(said: Thing, seen: Seen) -> float:
+def _clearness(said: Thing, seen: SceneReading) -> float:
     if (said.colour, said.shape, said.size) != (seen.colour, seen.shape, seen.size):
         return 0.0
     return seen.cover * max(0.0, 1 - seen.colour_error / _WORST_COLOUR)

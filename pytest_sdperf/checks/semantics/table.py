@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, Row, batches_differ, case_label, column_lines
+from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
 from pytest_sdperf.checks.reporting.line import STYLES, Line, wrapped
 from pytest_sdperf.checks.semantics.judging import METRIC
 from pytest_sdperf.core.values.outcomes import Semantics, Window
@@ -29,7 +29,7 @@ def semantics_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Li
     yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
 
 
-def _row(report: CaseReport, semantics: Semantics, *, batch: bool) -> Row:
+def _row(report: CaseReport, semantics: Semantics, *, batch: bool) -> TableRow:
     count, right, clearness = semantics.prompts, semantics.right, semantics.clearness
     cells = (
         f"{right.obtained * count:.0f}/{count}",
@@ -41,7 +41,7 @@ def _row(report: CaseReport, semantics: Semantics, *, batch: bool) -> Row:
     verdict = report.verdict(METRIC)
     styles = STYLES.get(verdict.outcome, ()) if verdict else ()
     case, side = report.looked_at
-    return Row(case_label(case, case.component, batch=batch, side=side), cells, styles)
+    return TableRow(case_label(case, case.component, batch=batch, side=side), cells, styles)
 
 
 def _span(window: Window) -> str:

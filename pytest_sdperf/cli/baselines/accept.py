@@ -11,10 +11,10 @@ import msgspec
 from pytest_sdperf.acceptance.accept import Acceptance, accept
 from pytest_sdperf.acceptance.candidates import of_run
 from pytest_sdperf.acceptance.counts import counts_to_keep
-from pytest_sdperf.acceptance.sessions import Origin, measurement_of
-from pytest_sdperf.acceptance.terms import Terms
+from pytest_sdperf.acceptance.sessions import Provenance, measurement_of
+from pytest_sdperf.acceptance.terms import AcceptOptions
 from pytest_sdperf.baselines import fusions, privacy
-from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
 from pytest_sdperf.checks.judging.policy import Policy
@@ -108,7 +108,7 @@ def _of_results(saved: SavedResults, chosen: argparse.Namespace, places: Places)
     sources = places.sources(run.slug, run.machine)
     reports = judge_saved(saved, sources, policy=saved.policy, any_driver=terms.re_anchor).reports
     if saved.course.measured:
-        origin = Origin(run.slug, run.machine, saved.date, run.commit, _typed(run.command))
+        origin = Provenance(run.slug, run.machine, saved.date, run.commit, _typed(run.command))
         yield accept(reports, origin=origin, sources=sources, state=places.state, terms=terms)
     counts = counts_to_keep(filter(lambda report: terms.mean(report.case), reports), reason=terms.reason)
     if not (counts and run.fusions):
@@ -126,8 +126,8 @@ def _typed(command: str) -> str:
     return privacy.restored(command, privacy.identity())
 
 
-def _terms(chosen: argparse.Namespace) -> Terms:
-    return Terms(chosen.reason, "--reason", chosen.re_anchor, chosen.only, chosen.new_only)
+def _terms(chosen: argparse.Namespace) -> AcceptOptions:
+    return AcceptOptions(chosen.reason, "--reason", chosen.re_anchor, chosen.only, chosen.new_only)
 
 
 def results_in(given: Sequence[Path]) -> tuple[list[Path], list[Path]]:
@@ -210,7 +210,7 @@ def _of_candidates(chosen: argparse.Namespace, places: Places) -> Iterator[Accep
         for (date, commit, command), cases in sorted(_by_origin(kept).items()):
             sources = places.sources(path.stem, kept.machine)
             reports = [_report(stored, kept.machine, sources, any_driver=terms.re_anchor) for stored in cases]
-            origin = Origin(path.stem, kept.machine, date, commit, _typed(command))
+            origin = Provenance(path.stem, kept.machine, date, commit, _typed(command))
             yield accept(reports, origin=origin, sources=sources, state=places.state, terms=terms)
 
 
@@ -222,7 +222,7 @@ def _by_origin(kept: Baseline) -> dict[tuple[str, str, str], list[StoredCase]]:
     return found
 
 
-def _report(kept: StoredCase, machine: Machine, sources: Sources, *, any_driver: bool) -> CaseReport:
+def _report(kept: StoredCase, machine: Machine, sources: BaselineFiles, *, any_driver: bool) -> CaseReport:
     """Judge a candidate as its run did, by what is stored now: somebody may have accepted others in the meantime."""
     measurement = measurement_of(kept.last, kept.case)
     stored, differences = sources.stored(kept.case, machine)

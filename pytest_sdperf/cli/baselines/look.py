@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pytest_sdperf.acceptance.candidates import of_run
-from pytest_sdperf.acceptance.sessions import Origin, session_of
+from pytest_sdperf.acceptance.sessions import Provenance, session_of
 from pytest_sdperf.acceptance.terms import has_words
 from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Baseline, Session
@@ -98,7 +98,7 @@ def _sessions(path: Path) -> Mapping[str, Session]:
 
 def results_sessions(saved: SavedResults) -> dict[str, Session]:
     """Return what results would become if they were accepted: case key -> session; what failed has none."""
-    origin = Origin(saved.run.slug, saved.run.machine, saved.date, saved.run.commit)
+    origin = Provenance(saved.run.slug, saved.run.machine, saved.date, saved.run.commit)
     return {
         report.case.key: session_of(report.measurement, origin)
         for report in saved.reports

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_sdperf.acceptance.candidates import State
-from pytest_sdperf.baselines.sources import Sources
+from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import Baseline, Machine, read
 from pytest_sdperf.cli.project import ELSEWHERE, Folders, folders
 from pytest_sdperf.core.errors import BaselineError
@@ -53,7 +53,7 @@ class Places:
     def _folders(self) -> Folders:
         return folders(unreadable=ELSEWHERE)
 
-    def sources(self, slug: str, machine: Machine) -> Sources:
+    def sources(self, slug: str, machine: Machine) -> BaselineFiles:
         """Read what judges the cases of a device in a run that is started here, as it is now.
 
         Args:
@@ -64,7 +64,7 @@ class Places:
             OptionError: pytest cannot read its configuration, which may register folders of baselines.
             BaselineError: A file cannot be trusted.
         """
-        return Sources.of_device(self.baselines, self._folders.registered, slug=slug, machine=machine)
+        return BaselineFiles.of_device(self.baselines, self._folders.registered, slug=slug, machine=machine)
 
 
 def files_in(folder: Path) -> Iterator[tuple[Path, Baseline]]:

@@ -19,7 +19,7 @@ _HIDDEN = "-1"  # an empty value hides nothing from HIP and cannot be set on Win
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedDevice:
     """A device with the probe that found it: of several probes for one kind, only that one knows the device."""
 
     probe: DeviceProbe
@@ -27,7 +27,7 @@ class Found:
 
 
 @dataclass
-class Survey:
+class DetectedGpus:
     """The GPUs of this machine.
 
     Attributes:
@@ -35,7 +35,7 @@ class Survey:
         absent: Name of a probe that found nothing -> why.
     """
 
-    found: list[Found] = field(default_factory=list)
+    found: list[DetectedDevice] = field(default_factory=list)
     absent: dict[str, str] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
@@ -46,7 +46,7 @@ class Survey:
         ]
 
 
-def choose_device(gpu: str, probes: Mapping[str, DeviceProbe], *, environ: Mapping[str, str]) -> Found:
+def choose_device(gpu: str, probes: Mapping[str, DeviceProbe], *, environ: Mapping[str, str]) -> DetectedDevice:
     """Return the device that was asked for, with its probe; of several that fit, the first that nobody uses.
 
     Args:
@@ -77,7 +77,7 @@ def choose_device(gpu: str, probes: Mapping[str, DeviceProbe], *, environ: Mappi
     return min(fits, key=_busy)
 
 
-def peers(gpu: str, catalog: Catalog, chosen: Found) -> tuple[list[Device], list[str]]:
+def peers(gpu: str, catalog: Catalog, chosen: DetectedDevice) -> tuple[list[Device], list[str]]:
     """Return the devices that measure like the one that was chosen, itself first, and why others do not.
 
     A case has one baseline, and that is of one machine: a card with another power limit is another machine.
@@ -156,24 +156,24 @@ def worker_environment(device: Device, *, environ: Mapping[str, str] | None = No
     return {"HIP_VISIBLE_DEVICES": chosen, "CUDA_VISIBLE_DEVICES": chosen}
 
 
-def _cpu(probes: Mapping[str, DeviceProbe]) -> Found:
+def _cpu(probes: Mapping[str, DeviceProbe]) -> DetectedDevice:
     for probe in probes.values():
         if probe.kind == "cpu":
-            return Found(probe, probe.find()[0])
+            return DetectedDevice(probe, probe.find()[0])
     raise DeviceMissingError(
         "no device probe for CPUs is registered. Known probes: "
         f"{', '.join(probes) or 'none'}. Leave the plug-in pytest_sdperf.builtins switched on."
     )
 
 
-def survey(probes: Mapping[str, DeviceProbe]) -> Survey:
+def survey(probes: Mapping[str, DeviceProbe]) -> DetectedGpus:
     """Ask every probe but that of CPUs what is here."""
-    here = Survey()
+    here = DetectedGpus()
     for name, probe in probes.items():
         if probe.kind == "cpu":
             continue
         try:
-            here.found.extend(Found(probe, device) for device in probe.find())
+            here.found.extend(DetectedDevice(probe, device) for device in probe.find())
         except DeviceMissingError as error:
             here.absent[name] = str(error)
     return here
@@ -192,7 +192,7 @@ def _is_uuid(request: str) -> bool:
     return request.upper().startswith(("GPU-", "MIG-"))
 
 
-def _busy(found: Found) -> int:
+def _busy(found: DetectedDevice) -> int:
     """Rank a device: 0 idle, 1 perhaps in use, 2 in use."""
     health = found.probe.health(found.device)
     if health.other_processes:
@@ -200,7 +200,7 @@ def _busy(found: Found) -> int:
     return 0 if health.other_processes == 0 and not health.reasons else 1
 
 
-def _refuse(request: str, here: Survey, environ: Mapping[str, str]) -> NoReturn:
+def _refuse(request: str, here: DetectedGpus, environ: Mapping[str, str]) -> NoReturn:
     table = load_gpus()
     name = to_slug(request)
     somewhere = name == "auto" or table.kind_of(name) is not None
@@ -217,7 +217,7 @@ def _refuse(request: str, here: Survey, environ: Mapping[str, str]) -> NoReturn:
     raise DeviceMissingError("\n".join(lines))
 
 
-def _unknown(request: str, here: Survey, table: GpuTable) -> UnknownNameError:
+def _unknown(request: str, here: DetectedGpus, table: GpuTable) -> UnknownNameError:
     present = {one.device.slug for one in here.found}
     near = difflib.get_close_matches(request.lower(), {*table.slugs, *present}, n=1, cutoff=0.5)
     return UnknownNameError(
@@ -234,7 +234,7 @@ def _entry(inherited: str | None, index: int) -> str:
     return str(index) if inherited is None else inherited.split(",")[index].strip()
 
 
-def find_device(gpu: str, catalog: Catalog) -> Found:
+def find_device(gpu: str, catalog: Catalog) -> DetectedDevice:
     """Return the device that `gpu` names.
 
     Raises:
@@ -244,7 +244,7 @@ def find_device(gpu: str, catalog: Catalog) -> Found:
     return choose_device(gpu, catalog.probes.items(), environ=os.environ)
 
 
-def asked_kind(gpu: str, catalog: Catalog) -> tuple[DeviceKind, Found | None]:
+def asked_kind(gpu: str, catalog: Catalog) -> tuple[DeviceKind, DetectedDevice | None]:
     """Return the kind of the device that was asked for, and the device itself if it is a GPU of this machine.
 
     The tests of graphs run anywhere, also for a GPU that is elsewhere: its kind then follows from its name.

@@ -33,7 +33,7 @@ UNKNOWN = Built()
 
 
 @dataclass(frozen=True)
-class Step:
+class BuildStep:
     """One step of a build, with the numbers of when it was made.
 
     Attributes:
@@ -65,9 +65,9 @@ class Artifact:
 
     model_bytes: int
     compiled_bytes: int | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[BuildStep, ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Artifact:
         """Rebuild an artifact from JSON data."""
-        return cls(**{**data, "steps": tuple(Step(**step) for step in data.get("steps", ()))})
+        return cls(**{**data, "steps": tuple(BuildStep(**step) for step in data.get("steps", ()))})

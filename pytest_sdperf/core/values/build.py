@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_sdperf.core.values.artifact import Step
+from pytest_sdperf.core.values.artifact import BuildStep
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +52,6 @@ class Build:
     float32_products: Mapping[str, int] = dataclasses.field(default_factory=dict)
     graph_hash: str = ""
     size_bytes: int = 0
-    steps: tuple[Step, ...] = ()
+    steps: tuple[BuildStep, ...] = ()
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()

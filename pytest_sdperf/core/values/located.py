@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
-class Spot:
+class Location:
     """A value inside a component.
 
     Attributes:
@@ -71,9 +71,9 @@ class Located:
 
     component: str
     kind: str
-    spot: Spot | None = None
-    inputs: tuple[Spot, ...] = ()
-    last: Spot | None = None
+    spot: Location | None = None
+    inputs: tuple[Location, ...] = ()
+    last: Location | None = None
     section: tuple[str, ...] = ()
     more: int = 0
     places: int = 0
@@ -92,9 +92,9 @@ class Located:
         return cls(
             **{
                 **data,
-                "spot": Spot(**spot) if spot else None,
-                "last": Spot(**last) if last else None,
-                "inputs": tuple(Spot(**one) for one in data.get("inputs", ())),
+                "spot": Location(**spot) if spot else None,
+                "last": Location(**last) if last else None,
+                "inputs": tuple(Location(**one) for one in data.get("inputs", ())),
                 "section": tuple(data.get("section", ())),
                 "reproduction": Reproduction(**files) if files else None,
             }

@@ -12,7 +12,7 @@ from pytest_sdperf.core.values.artifact import Artifact
 from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.case import Case
 from pytest_sdperf.core.values.floor import Floor
-from pytest_sdperf.core.values.turn import Turn
+from pytest_sdperf.core.values.turn import LockWait
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Measurement:
     readings: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     floor: Floor | None = None
     calibration: Calibration | None = None
-    turn: Turn | None = None
+    turn: LockWait | None = None
     resumed: str = ""
     replaced: tuple[Sample, ...] = ()
     answer: str = ""
@@ -151,7 +151,7 @@ class Measurement:
             readings=data.get("readings", {}),
             floor=Floor(**floor) if floor else None,
             calibration=Calibration(**calibration) if calibration else None,
-            turn=Turn(**turn) if turn else None,
+            turn=LockWait(**turn) if turn else None,
             resumed=data.get("resumed", ""),
             answer=data.get("answer", ""),
             replaced=tuple(Sample.from_json(sample) for sample in data.get("replaced", ())),

@@ -41,7 +41,7 @@ class Outcome(Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class StepAgreement:
     """The latents after one UNet call, against those of the reference after as many.
 
     Attributes:
@@ -96,7 +96,7 @@ class Agreement:
     details: Mapping[str, float] = dataclasses.field(default_factory=dict)
     name: str = ""
     told: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[StepAgreement, ...] = ()
     roundings: int = 1
     side: str = ""
     outcome: Outcome = dataclasses.field(init=False, default=Outcome.FAILED)
@@ -110,7 +110,7 @@ class Agreement:
         """Rebuild an agreement from JSON data, also where a text stands for a number that is not finite."""
         given = {name: value for name, value in data.items() if name != "outcome"}
         numbers = {name: float(data[name]) for name in ("error", "reference_error", "limit")}
-        return cls(**{**given, **numbers, "steps": tuple(Step(**step) for step in data.get("steps", ()))})
+        return cls(**{**given, **numbers, "steps": tuple(StepAgreement(**step) for step in data.get("steps", ()))})
 
     @property
     def passed(self) -> bool:

@@ -13,7 +13,7 @@ Check = Literal["repeats", "batch", "resolutions"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Spread:
+class AnswerSpread:
     """Answers that have to be the same one.
 
     Attributes:
@@ -38,7 +38,7 @@ class Spread:
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class CallAgreement:
     """One answer of a loaded case, beside that of torch to the same inputs.
 
     Attributes:
@@ -87,10 +87,10 @@ class Replay:
     dtype: str
     reference: str
     exact: bool
-    spreads: tuple[Spread, ...]
-    answers: tuple[Answer, ...]
+    spreads: tuple[AnswerSpread, ...]
+    answers: tuple[CallAgreement, ...]
     processes: int = 0
-    kinds: tuple[Answer, ...] = ()
+    kinds: tuple[CallAgreement, ...] = ()
     overwritten: tuple[str, ...] = ()
     indistinct: bool = False
     prepared: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -107,8 +107,10 @@ class Replay:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Replay:
         """Rebuild it from JSON data."""
-        spreads = tuple(Spread(**spread) for spread in data["spreads"])
-        answers, kinds = (tuple(Answer(**answer) for answer in data.get(name, ())) for name in ("answers", "kinds"))
+        spreads = tuple(AnswerSpread(**spread) for spread in data["spreads"])
+        answers, kinds = (
+            tuple(CallAgreement(**answer) for answer in data.get(name, ())) for name in ("answers", "kinds")
+        )
         peaks = {way: tuple(rounds) for way, rounds in data.get("peaks_bytes", {}).items()}
         overwritten = tuple(data.get("overwritten", ()))
         read = {"spreads": spreads, "answers": answers, "kinds": kinds, "peaks_bytes": peaks}

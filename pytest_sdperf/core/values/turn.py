@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Turn:
+class LockWait:
     """One measurement's turn on a device.
 
     Attributes:

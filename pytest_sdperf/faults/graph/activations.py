@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pytest_sdperf.faults.fault import Fault, NowhereError, Place
+from pytest_sdperf.faults.fault import Fault, FaultStage, NowhereError
 from pytest_sdperf.faults.graph.changes import array, bypass, find, first_two, put, swap
 from pytest_sdperf.faults.wanted import (
     DECODER,
@@ -107,53 +107,53 @@ FAULTS = (
     Fault(
         "graph-halves-of-geglu-exchanged",
         "A fused GEGLU applies its activation to the half that it shall only multiply.",
-        Place.GRAPH, exchange_halves_of_geglu, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, exchange_halves_of_geglu, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-bias-of-geglu-negated",
         "A fused GEGLU subtracts its bias.",
-        Place.GRAPH, negate_bias_of_geglu, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, negate_bias_of_geglu, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-bias-add-skipped",
         "The result of a fused bias and residual is the residual alone.",
-        Place.GRAPH, skip_bias_add, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, skip_bias_add, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-residual-from-elsewhere",
         "A fused bias and residual adds the residual of another block.",
-        Place.GRAPH, add_other_skip, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, add_other_skip, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-biases-exchanged",
         "Two fused biases stand in each other's place.",
-        Place.GRAPH, exchange_bias_adds, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, exchange_bias_adds, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-silu-skipped",
         "The SiLU of the time embedding is left out.",
-        Place.GRAPH, skip_silu, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, skip_silu, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-sine-and-cosine-exchanged",
         "The time embedding joins sine and cosine in the other order.",
-        Place.GRAPH, exchange_sine_and_cosine, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, exchange_sine_and_cosine, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-gelu-for-quick-gelu",
         "The text encoder computes the exact GELU where its model has the quick one.",
-        Place.GRAPH, replace_quick_gelu, too_far(TEXT_ENCODER, "float16"), TEXT_ENCODER, TEXT_HALF,
+        FaultStage.GRAPH, replace_quick_gelu, too_far(TEXT_ENCODER, "float16"), TEXT_ENCODER, TEXT_HALF,
     ),
     Fault(
         "graph-bias-of-gelu-lost",
         "A fused GELU of a text encoder has lost the bias that it took in.",
-        Place.GRAPH, drop_bias_of_gelu, too_far(TEXT_ENCODER, "float16"), TEXT_ENCODER,
+        FaultStage.GRAPH, drop_bias_of_gelu, too_far(TEXT_ENCODER, "float16"), TEXT_ENCODER,
         OTHER_TEXT_HALF,
     ),
     Fault(
         "graph-norm-not-fused",
         "The exporter writes one norm in another form of the same value, which no rule of the optimizer knows.",
-        Place.EXPORT, write_norm_differently,
+        FaultStage.EXPORT, write_norm_differently,
         failed(
             "operators-missing",
             "The vae_decoder graph of shapes at bias-add, fused by native, lacks operators that its "
@@ -165,7 +165,7 @@ FAULTS = (
     Fault(
         "graph-silu-not-taken-in",
         "The exporter writes SiLU in another form of the same value: norms are fused, and none has its activation.",
-        Place.EXPORT, write_silu_differently,
+        FaultStage.EXPORT, write_silu_differently,
         failed(
             "operators-missing",
             "The vae_decoder graph of shapes at bias-add, fused by native, lacks operators that its "

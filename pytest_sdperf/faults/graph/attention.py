@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_sdperf.faults.fault import Fault, NowhereError, Place
+from pytest_sdperf.faults.fault import Fault, FaultStage, NowhereError
 from pytest_sdperf.faults.graph.changes import array, bypass, find, put, set_float, set_int
 from pytest_sdperf.faults.wanted import OTHER_TEXT_HALF, TEXT_ENCODER, TEXT_HALF, UNET, UNET_HALF, too_far
 
@@ -102,41 +102,41 @@ FAULTS = (
     Fault(
         "graph-query-and-key-exchanged",
         "The packed projection of a self-attention holds the key's columns where the query's belong.",
-        Place.GRAPH, exchange_query_and_key, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, exchange_query_and_key, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-key-and-value-exchanged",
         "The packed projection of a cross-attention holds the value's columns where the key's belong.",
-        Place.GRAPH, exchange_key_and_value, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, exchange_key_and_value, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-packed-by-projection",
         "Packed columns are ordered by projection, where the kernel reads them by head.",
-        Place.GRAPH, pack_by_projection, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, pack_by_projection, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-heads-rotated",
         "The values of a self-attention are packed one head off.",
-        Place.GRAPH, rotate_heads_of_value, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, rotate_heads_of_value, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-number-of-heads-halved",
         "A fused attention has half as many heads, each twice as wide: what an optimizer does that guesses them.",
-        Place.GRAPH, halve_number_of_heads, too_far(TEXT_ENCODER, "float16"), TEXT_ENCODER, OTHER_TEXT_HALF,
+        FaultStage.GRAPH, halve_number_of_heads, too_far(TEXT_ENCODER, "float16"), TEXT_ENCODER, OTHER_TEXT_HALF,
     ),
     Fault(
         "graph-attention-skipped",
         "The result of a cross-attention is its query: the text is not looked at there.",
-        Place.GRAPH, skip, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, skip, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-causal-mask-lost",
         "A fused attention of the text encoder has lost its causal mask.",
-        Place.GRAPH, drop_causal_flag, too_far(TEXT_ENCODER, "float16"), TEXT_ENCODER, TEXT_HALF,
+        FaultStage.GRAPH, drop_causal_flag, too_far(TEXT_ENCODER, "float16"), TEXT_ENCODER, TEXT_HALF,
     ),
     Fault(
         "graph-projection-transposed",
         "The square weight of an output projection is transposed.",
-        Place.GRAPH, transpose_projection, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, transpose_projection, _SEEN, UNET, UNET_HALF,
     ),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_sdperf.faults.fault import Fault, NowhereError, Place
+from pytest_sdperf.faults.fault import Fault, FaultStage, NowhereError
 from pytest_sdperf.faults.graph.changes import array, drop_inputs, find, first_two, put, swap
 from pytest_sdperf.faults.wanted import DECODER, DECODER_HALF, FUSED_DECODER, UNET, UNET_HALF, failed, too_far
 
@@ -106,42 +106,42 @@ FAULTS = (
     Fault(
         "graph-convolutions-exchanged",
         "Two convolutions of the same shape have each other's weights.",
-        Place.GRAPH, exchange_weights, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, exchange_weights, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-kernel-transposed",
         "The kernel of a convolution was transposed with height and width exchanged.",
-        Place.GRAPH, transpose_kernel, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, transpose_kernel, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-channels-exchanged",
         "The kernel of a convolution was transposed with the channels before and behind it exchanged.",
-        Place.GRAPH, exchange_channels, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, exchange_channels, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-padded-on-one-side",
         "A convolution pads two pixels at the top and left instead of one on every side.",
-        Place.GRAPH, pad_one_side, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, pad_one_side, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-bias-of-convolution-lost",
         "A convolution that was put into channels-last order has lost its bias.",
-        Place.GRAPH, drop_bias, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, drop_bias, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-height-and-width-exchanged",
         "A transpose into channels-last order exchanges height and width, which square images hide from shape checks.",
-        Place.GRAPH, exchange_height_and_width, _SEEN, UNET, UNET_HALF,
+        FaultStage.GRAPH, exchange_height_and_width, _SEEN, UNET, UNET_HALF,
     ),
     Fault(
         "graph-image-enlarged-late",
         "The decoder doubles pixels from their upper edge instead of their lower one.",
-        Place.GRAPH, enlarge_late, too_far(DECODER, "float16"), DECODER, DECODER_HALF,
+        FaultStage.GRAPH, enlarge_late, too_far(DECODER, "float16"), DECODER, DECODER_HALF,
     ),
     Fault(
         "graph-transposes-do-not-cancel",
         "Every operator is fused, and round each norm the image goes into the other layout and back.",
-        Place.GRAPH, part_transposes,
+        FaultStage.GRAPH, part_transposes,
         failed(
             "operators-missing",
             "The vae_decoder graph of shapes at bias-add, fused by native, lacks operators that its "
@@ -153,7 +153,7 @@ FAULTS = (
     Fault(
         "graph-convolution-in-single-precision",
         "Every operator is fused, and one convolution computes in float32, between casts of half precision.",
-        Place.GRAPH, compute_in_float32,
+        FaultStage.GRAPH, compute_in_float32,
         failed(
             "half-precision-lost",
             "The vae_decoder graph of shapes at bias-add, fused by native, computes 1 NhwcConv in float32, though its "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_sdperf.faults.fault import Fault, NowhereError, Place
+from pytest_sdperf.faults.fault import Fault, FaultStage, NowhereError
 from pytest_sdperf.faults.graph.changes import array, drop_inputs, find, first_two, put, set_float, set_int, swap
 from pytest_sdperf.faults.wanted import DECODER, DECODER_HALF, UNET, UNET_HALF, too_far
 
@@ -117,7 +117,7 @@ _SEEN = too_far(UNET, "float16")
 
 def _fault(name: str, about: str, change: object) -> Fault:
     assert callable(change)
-    return Fault(f"graph-{name}", about, Place.GRAPH, change, _SEEN, UNET, UNET_HALF)
+    return Fault(f"graph-{name}", about, FaultStage.GRAPH, change, _SEEN, UNET, UNET_HALF)
 
 
 FAULTS = (
@@ -129,7 +129,7 @@ FAULTS = (
     Fault(
         "graph-offsets-of-norms-rotated",
         "Each fused norm of the decoder has the offset of the next one.",
-        Place.GRAPH, rotate_offsets, too_far(DECODER, "float16"), DECODER, DECODER_HALF,
+        FaultStage.GRAPH, rotate_offsets, too_far(DECODER, "float16"), DECODER, DECODER_HALF,
     ),
     _fault("scale-and-offset-exchanged", "A fused norm takes its offset for its scale.", exchange_scale_and_offset),
     _fault("layer-norms-exchanged", "Two layer norms have each other's scale.", exchange_scales_of_layer_norms),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.contracts import Arrays, Runner
-from pytest_sdperf.faults.fault import Fault, Place
+from pytest_sdperf.faults.fault import Fault, FaultStage
 from pytest_sdperf.faults.loaded import Passing, answering
 from pytest_sdperf.faults.wanted import (
     DECODER,
@@ -171,19 +171,19 @@ FAULTS = (
     Fault(
         "runtime-answers-to-first-inputs",
         "A captured graph reads the inputs of its capture: every answer is the first one.",
-        Place.RUNNER, FirstInputs,
+        FaultStage.RUNNER, FirstInputs,
         invalid("answers-wrong", _STALE), TEXT_ENCODER, MEASURED,
     ),
     Fault(
         "runtime-answers-of-former-call",
         "Two output buffers take turns, and the one that is read is that of the call before.",
-        Place.RUNNER, FormerCall, invalid("answers-wrong", _STALE),
+        FaultStage.RUNNER, FormerCall, invalid("answers-wrong", _STALE),
         TEXT_ENCODER, MEASURED,
     ),
     Fault(
         "runtime-answer-of-each-process",
         "Each process draws its kernels anew, and rounds one number of its answers in another way than the others.",
-        Place.RUNNER, answering(after=with_a_bit_of_the_process),
+        FaultStage.RUNNER, answering(after=with_a_bit_of_the_process),
         failed(
             "bits-differ",
             "Text encoder: # answers in # processes to the same inputs, and ort-cpu promises equal bits for equal "
@@ -194,52 +194,52 @@ FAULTS = (
     Fault(
         "runtime-every-second-step-reused",
         "Every second call of the UNet is answered with the outputs of the one before: a cache that nobody asked for.",
-        Place.RUNNER, EverySecond, parts_at("2"), UNET, REQUEST,
+        FaultStage.RUNNER, EverySecond, parts_at("2"), UNET, REQUEST,
     ),
     Fault(
         "runtime-timestep-frozen",
         "The timestep has become a constant of the graph.",
-        Place.RUNNER, answering(before=FirstTimestep), parts_at("2"), UNET, REQUEST,
+        FaultStage.RUNNER, answering(before=FirstTimestep), parts_at("2"), UNET, REQUEST,
     ),
     Fault(
         "runtime-error-swallowed",
         "A kernel fails, the error is swallowed, and the output buffer holds the zeros that it was made with.",
-        Place.RUNNER, answering(after=zeros), too_far(TEXT_ENCODER, "float32"), TEXT_ENCODER, TEXT_RAW,
+        FaultStage.RUNNER, answering(after=zeros), too_far(TEXT_ENCODER, "float32"), TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "runtime-axes-exchanged",
         "Outputs come in another order of their axes.",
-        Place.RUNNER, answering(after=without_last_axis_order),
+        FaultStage.RUNNER, answering(after=without_last_axis_order),
         not_comparable("output 'last_hidden_state' has shape (...), the reference (...)"), TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "runtime-output-missing",
         "One output is not there.",
-        Place.RUNNER, answering(after=without_one), not_comparable("output 'last_hidden_state' is missing"),
+        FaultStage.RUNNER, answering(after=without_one), not_comparable("output 'last_hidden_state' is missing"),
         TEXT_ENCODER, TEXT_RAW,
     ),
     Fault(
         "runtime-guidance-lost",
         "Both halves of the UNet's batch hold the guided half: guidance does nothing.",
-        Place.RUNNER, answering(after=without_guidance),
+        FaultStage.RUNNER, answering(after=without_guidance),
         _MOVED, UNET, MORE_PICTURES,
     ),
     Fault(
         "runtime-guidance-reversed",
         "The halves of the UNet's batch are exchanged: guidance leads away from the prompt.",
-        Place.RUNNER, answering(after=with_halves_exchanged),
+        FaultStage.RUNNER, answering(after=with_halves_exchanged),
         _WORSE, UNET, PICTURES,
     ),
     Fault(
         "runtime-prompt-ignored",
         "Every word of the prompt is padding.",
-        Place.RUNNER, answering(before=without_words),
+        FaultStage.RUNNER, answering(before=without_words),
         _WORSE, TEXT_ENCODER, PICTURES,
     ),
     Fault(
         "runtime-scale-of-latents-lost",
         "The decoder is given latents that were not divided by their scale.",
-        Place.RUNNER, answering(before=without_scale),
+        FaultStage.RUNNER, answering(before=without_scale),
         _WORSE, DECODER, PICTURES,
     ),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pytest_sdperf.core.contracts import Runner
-from pytest_sdperf.faults.fault import Fault, Place
+from pytest_sdperf.faults.fault import Fault, FaultStage
 from pytest_sdperf.faults.loaded import Calling, Telling, acting, before
 from pytest_sdperf.faults.wanted import MEASURED, TEXT_ENCODER, TIMED, failed, invalid, regressed
 
@@ -61,7 +61,7 @@ FAULTS = (
     Fault(
         "runtime-ten-times-as-slow",
         "Every call takes ten times as long, as where a kernel is replaced by a loop.",
-        Place.RUNNER, lambda runner: Calling(runner, waiting),
+        FaultStage.RUNNER, lambda runner: Calling(runner, waiting),
         regressed(
             "latency-above-interval",
             "Text encoder latency # ms is # % above its baseline of # ms (held up to # ms ...)...",
@@ -71,7 +71,7 @@ FAULTS = (
     Fault(
         "runtime-memory-kept",
         "A call keeps 256 MB that it needed for the first run alone.",
-        Place.RUNNER, keeping,
+        FaultStage.RUNNER, keeping,
         regressed(
             "memory-above-limit",
             "Text encoder second-run memory # MB is # % above its baseline of # MB (held up to # MB, 10 % of host "
@@ -81,7 +81,7 @@ FAULTS = (
     Fault(
         "runtime-out-of-memory",
         "A build that fitted into memory no longer does.",
-        Place.RUNNER, acting(run_out_of_memory),
+        FaultStage.RUNNER, acting(run_out_of_memory),
         regressed(
             "oom-instead-of-number",
             "Text encoder latency is OOM: the device ran out of memory where its baseline took # ms; since then: ...",
@@ -90,7 +90,7 @@ FAULTS = (
     Fault(
         "runtime-kernel-refuses",
         "A kernel throws at the first call.",
-        Place.RUNNER, acting(refuse_shape), invalid(
+        FaultStage.RUNNER, acting(refuse_shape), invalid(
             "worker-error",
             "ValueError: Non-zero status code returned while running Conv node. Its last words: ... ValueError: "
             "Non-zero "
@@ -100,7 +100,7 @@ FAULTS = (
     Fault(
         "runtime-node-on-the-cpu",
         "The session says that three nodes fell back to the CPU, as those of an opset without GPU kernels do.",
-        Place.RUNNER,
+        FaultStage.RUNNER,
         telling(
             providers=["CUDAExecutionProvider"], cpu_node_count=3, shape_node_count=0, memcpy_nodes=0,
             cpu_nodes=["Attention attn1", "Pad pad_1", "Resize up_1"],
@@ -115,7 +115,7 @@ FAULTS = (
     Fault(
         "runtime-copies-between-devices",
         "The session says that it put four copies between CPU and GPU into the graph.",
-        Place.RUNNER,
+        FaultStage.RUNNER,
         telling(
             providers=["CUDAExecutionProvider"], cpu_node_count=1, shape_node_count=1, memcpy_nodes=4,
             cpu_nodes=["Shape shape_1"],
@@ -130,7 +130,7 @@ FAULTS = (
     Fault(
         "runtime-graph-not-replayed",
         "A CUDA graph was asked for, and the engine says that none is replayed.",
-        Place.RUNNER, telling(cuda_graph={"requested": True, "replayed": False}),
+        FaultStage.RUNNER, telling(cuda_graph={"requested": True, "replayed": False}),
         invalid(
             "graph-not-replayed",
             "A CUDA graph was asked for, but the text encoder replays none: its kernels are launched one by one.",
@@ -139,7 +139,7 @@ FAULTS = (
     Fault(
         "runtime-compiled-again",
         "torch.compile says that it broke the graph and compiled it again while calls were timed.",
-        Place.RUNNER, telling(compile={"graphs": 2, "graph_breaks": 1, "recompiles": 3}),
+        FaultStage.RUNNER, telling(compile={"graphs": 2, "graph_breaks": 1, "recompiles": 3}),
         failed(
             "compile-broken",
             "torch.compile made 2 graphs of the text encoder: 1 graph break, 3 recompilations in the timed calls.",

@@ -18,7 +18,7 @@ from pytest_sdperf.core.components import component_dtype, parts_of
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.plan.estimates import step_bytes, step_seconds
-from pytest_sdperf.plugin.plan.figures import Figure, estimate
+from pytest_sdperf.plugin.plan.figures import Estimate, estimate
 from pytest_sdperf.plugin.session import Session
 
 RECORDED = "measured here"
@@ -26,7 +26,7 @@ Place = tuple[object, ...]
 
 
 @dataclass(frozen=True)
-class Step:
+class PlannedStep:
     """One step of a build.
 
     Attributes:
@@ -39,8 +39,8 @@ class Step:
     kind: str
     place: Place
     entry: Entry | None
-    seconds: Figure | None
-    size: Figure | None
+    seconds: Estimate | None
+    size: Estimate | None
 
 
 def builds_of_run(session: Session) -> Builds:
@@ -70,7 +70,7 @@ class Builds:
     blind: bool = False
     _took_s: dict[Place, float] = field(default_factory=dict)
 
-    def of(self, case: Case, engine: Engine | None) -> tuple[Step, ...]:
+    def of(self, case: Case, engine: Engine | None) -> tuple[PlannedStep, ...]:
         """Return every step of a case, in the order in which they are made.
 
         Args:
@@ -84,7 +84,7 @@ class Builds:
         names = parts_of(model, case.component)
         return tuple(step for name in filter(None, names) for step in self._component(case, name, engine))
 
-    def expectation(self, case: Case) -> Step:
+    def expectation(self, case: Case) -> PlannedStep:
         """Return the step that derives how many operators a build should hold."""
         self.inventory.seen.clear()
         found: Iterable[Entry] = ()
@@ -94,7 +94,7 @@ class Builds:
             found = self.inventory.seen.values()
         return self._step("expect", ("expect", case.model), next(iter(found), None))
 
-    def _component(self, case: Case, name: str, engine: Engine | None) -> list[Step]:
+    def _component(self, case: Case, name: str, engine: Engine | None) -> list[PlannedStep]:
         optimizations = optimizations_of(self.builder, case, self.catalog)
         chain = self._chain(case, engine, optimizations)
         self.inventory.seen.clear()
@@ -119,7 +119,7 @@ class Builds:
             chain.append("lower")
         return chain
 
-    def _of_component(self, kind: str, case: Case, name: str) -> Step:
+    def _of_component(self, kind: str, case: Case, name: str) -> PlannedStep:
         place: Place = (kind, case.model, name, case.weights)
         if kind != "weights":
             fixed = (case.batch_size, case.height, case.width) if case.shapes == "static" else ()
@@ -134,14 +134,14 @@ class Builds:
 
     def _step(
         self, kind: str, place: Place, entry: Entry | None, parameters: int | None = 0, dtype: str = "float32"
-    ) -> Step:
+    ) -> PlannedStep:
         like = (kind, *place[1:3])
         if entry is not None:
             self._took_s[like] = entry.metadata.get("seconds", 0.0)
-            return Step(kind, place, entry, Figure(), Figure(entry.size_bytes, (RECORDED,)))
+            return PlannedStep(kind, place, entry, Estimate(), Estimate(entry.size_bytes, (RECORDED,)))
         if parameters is None:
-            return Step(kind, place, None, None, None)
+            return PlannedStep(kind, place, None, None, None)
         seconds = estimate(step_seconds(kind, parameters))
         if like in self._took_s:  # the same step of another optimization or shape
-            seconds = Figure(self._took_s[like], (RECORDED,))
-        return Step(kind, place, None, seconds, estimate(step_bytes(kind, parameters, dtype)))
+            seconds = Estimate(self._took_s[like], (RECORDED,))
+        return PlannedStep(kind, place, None, seconds, estimate(step_bytes(kind, parameters, dtype)))

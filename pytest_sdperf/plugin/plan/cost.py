@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_sdperf.plugin.plan.figures import Figure
-from pytest_sdperf.plugin.plan.wanted import Wanted
+from pytest_sdperf.plugin.plan.figures import Estimate
+from pytest_sdperf.plugin.plan.wanted import PlannedCase
 
 
 @dataclass(frozen=True)
-class Cost:
+class CaseCost:
     """What one case costs; of builds that several cases share, the first case has the cost.
 
     Attributes:
@@ -23,18 +23,18 @@ class Cost:
         problem: Why it cannot be built; empty if nothing is known against it.
     """
 
-    wanted: Wanted
+    wanted: PlannedCase
     to_make: tuple[str, ...] = ()
     cached: int = 0
-    build: Figure | None = None
-    run: Figure | None = None
-    disk: Figure | None = None
-    memory: Figure | None = None
+    build: Estimate | None = None
+    run: Estimate | None = None
+    disk: Estimate | None = None
+    memory: Estimate | None = None
     out_of_memory: bool = False
     resumed: bool = False
     problem: str = ""
 
     @property
-    def seconds(self) -> Figure | None:
+    def seconds(self) -> Estimate | None:
         """Building and everything else."""
         return None if self.build is None or self.run is None else self.build + self.run

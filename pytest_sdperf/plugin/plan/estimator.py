@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_sdperf.builds.execution.runner import CaseRunner, optimizations_of
-from pytest_sdperf.builds.execution.workbench import Workbench
+from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.cases.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, PICTURES, REPLAY, RUN, SPEED, TURNS
 from pytest_sdperf.checks.agreement.check import processes_of
 from pytest_sdperf.checks.judging.policy import Policy
@@ -27,13 +27,13 @@ from pytest_sdperf.core.errors import DeviceMissingError, SdperfError
 from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.plan import estimates
-from pytest_sdperf.plugin.plan.builds import Place, Step, builds_of_run
-from pytest_sdperf.plugin.plan.cost import Cost
+from pytest_sdperf.plugin.plan.builds import Place, PlannedStep, builds_of_run
+from pytest_sdperf.plugin.plan.cost import CaseCost
 from pytest_sdperf.plugin.plan.estimates import Speed, start_seconds
-from pytest_sdperf.plugin.plan.figures import Figure, all_of, estimate
-from pytest_sdperf.plugin.plan.known import Known
+from pytest_sdperf.plugin.plan.figures import Estimate, all_of, estimate
+from pytest_sdperf.plugin.plan.known import RecordedSessions
 from pytest_sdperf.plugin.plan.repeated import Repeated
-from pytest_sdperf.plugin.plan.wanted import Wanted
+from pytest_sdperf.plugin.plan.wanted import PlannedCase
 from pytest_sdperf.plugin.session import Session
 
 
@@ -55,7 +55,7 @@ class Estimator:
         slug = self.device.slug if self.device else settings.gpu
         self._speed = Speed.of(run.device_kind, slug, cores=session.cores)
         stored = session.sources.baseline if self.device else None
-        self._known = Known.of(stored, settings, slug=slug) if self.device else Known()
+        self._known = RecordedSessions.of(stored, settings, slug=slug) if self.device else RecordedSessions()
 
     @property
     def memory_bytes(self) -> float | None:
@@ -69,7 +69,7 @@ class Estimator:
         facts = estimates.card(settings.gpu)
         return facts.memory_gb * 1e9 if facts is not None else None
 
-    def cost(self, wanted: Wanted) -> Cost:
+    def cost(self, wanted: PlannedCase) -> CaseCost:
         """Return what one case costs beyond what was asked for before."""
         case = wanted.case
         engine = self._engine(case)
@@ -78,13 +78,13 @@ class Estimator:
             if COUNTS in wanted.tests:
                 steps.append(self._builds.expectation(case))
         except SdperfError as error:
-            return Cost(wanted, problem=str(error))
+            return CaseCost(wanted, problem=str(error))
         mine = [step for step in steps if step.place not in self._claimed]
         self._claimed.update(step.place for step in mine)
         missing = [step for step in mine if step.entry is None]
         resumed = SPEED in wanted.tests and self._is_resumed(case)
         left = replace(wanted, tests=tuple(test for test in wanted.tests if test != SPEED)) if resumed else wanted
-        return Cost(
+        return CaseCost(
             wanted,
             to_make=tuple(step.kind for step in missing),
             cached=sum(step.entry is not None for step in steps),
@@ -96,7 +96,7 @@ class Estimator:
             resumed=resumed,
         )
 
-    def within(self, wanted: Iterable[Wanted], seconds: float) -> tuple[tuple[Cost, bool], ...]:
+    def within(self, wanted: Iterable[PlannedCase], seconds: float) -> tuple[tuple[CaseCost, bool], ...]:
         """Return what the cases cost, and which of them fit one after the other; one that does not is passed over."""
         found = []
         for one in wanted:
@@ -122,9 +122,9 @@ class Estimator:
             return given.dtype(self._model(case), case.component, case.optimization)
         return ladder.dtype_of(case.optimization, self.session.run.catalog.ladder)
 
-    def _run(self, wanted: Wanted, engine: Engine | None, steps: Sequence[Step]) -> Figure | None:
+    def _run(self, wanted: PlannedCase, engine: Engine | None, steps: Sequence[PlannedStep]) -> Estimate | None:
         if engine is None:
-            return Figure()
+            return Estimate()
         parts = {
             SPEED: lambda: self._measuring(wanted.case, engine),
             AGREEMENT: lambda: self._comparing(wanted.case, engine, steps),
@@ -135,13 +135,13 @@ class Estimator:
             RUN: lambda: self._calling(wanted.case, engine),
         }
         found = [parts[test]() for test in wanted.tests if test not in {COUNTS, BUILD}]
-        return all_of([*found, self._compiling(wanted.case, engine)]) if found else Figure()
+        return all_of([*found, self._compiling(wanted.case, engine)]) if found else Estimate()
 
-    def _compiling(self, case: Case, engine: Engine) -> Figure | None:
+    def _compiling(self, case: Case, engine: Engine) -> Estimate | None:
         """Return what a compiler takes, which works once for each case, and not where the cache has what it made."""
         place = ("compile", case)
         if not engine.compiles or place in self._claimed or self.session.has_outputs(case) or self._is_compiled(case):
-            return Figure()
+            return Estimate()
         self._claimed.add(place)
         size = estimates.weights_bytes(case, self._model(case), dtype=self._dtype(case, engine))
         return None if size is None else estimate(estimates.compile_seconds(size))
@@ -155,7 +155,7 @@ class Estimator:
             return False
         return bool(keys) and all(map(self._builds.inventory.begins, keys))
 
-    def _measuring(self, case: Case, engine: Engine) -> Figure | None:
+    def _measuring(self, case: Case, engine: Engine) -> Estimate | None:
         settings = self.session.run.settings
         plan = timing_plan(whole=case.component == PIPELINE, device_kind=self._speed.kind)
         seconds = partial(estimates.process_seconds, plan)
@@ -166,11 +166,11 @@ class Estimator:
         starts = math.ceil(settings.processes / MOST_WAITING) * start_seconds(case, engine)
         return replace(one, value=one.value * settings.processes + starts)
 
-    def _calling(self, case: Case, engine: Engine) -> Figure | None:
+    def _calling(self, case: Case, engine: Engine) -> Estimate | None:
         one = self._known.first_seconds(case) or self._estimated(estimates.first_seconds, case, engine)
         return None if one is None else replace(one, value=one.value + start_seconds(case, engine))
 
-    def _estimated(self, seconds: Callable[..., float], case: Case, engine: Engine) -> Figure | None:
+    def _estimated(self, seconds: Callable[..., float], case: Case, engine: Engine) -> Estimate | None:
         dtype, model = self._dtype(case, engine), self._model(case)
         call_s = estimates.request_seconds(case, model, self._speed, dtype=dtype)
         size = estimates.weights_bytes(case, model, dtype=dtype)
@@ -178,30 +178,30 @@ class Estimator:
             return None
         return estimate(seconds(call_s, weights_bytes=size, speed=self._speed))
 
-    def _comparing(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+    def _comparing(self, case: Case, engine: Engine, steps: Sequence[PlannedStep]) -> Estimate | None:
         """Return what the processes of an agreement cost, and the references."""
         processes = processes_of(engine, self._speed.kind, whole=case.component == PIPELINE)
         return all_of((*self._executing(case, engine, processes), self._references(case, engine, steps)))
 
-    def _drifting(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+    def _drifting(self, case: Case, engine: Engine, steps: Sequence[PlannedStep]) -> Estimate | None:
         """Return what a request in half precision costs, one in single precision, and the references."""
         single = self._calling(case, engine)
         return all_of((*self._executing(case, engine, 1), single, self._references(case, engine, steps)))
 
-    def _executing(self, case: Case, engine: Engine, processes: int) -> list[Figure | None]:
+    def _executing(self, case: Case, engine: Engine, processes: int) -> list[Estimate | None]:
         """Return what each process costs that executes a case once; one of them may have done so before its test."""
         return [self._calling(case, engine)] * (processes - self.session.has_outputs(case))
 
-    def _replaying(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+    def _replaying(self, case: Case, engine: Engine, steps: Sequence[PlannedStep]) -> Estimate | None:
         """Return what repeated calls cost, and torch's answers; the other checks of a replay make fewer of them."""
         seconds = self._repeated(case, engine).replay_seconds(self.session.run.settings.repeats)
         answers = self._references(case, engine, steps)
         return None if seconds is None else all_of((estimate(seconds), answers))
 
-    def _taking_turns(self, case: Case, engine: Engine) -> Figure | None:
+    def _taking_turns(self, case: Case, engine: Engine) -> Estimate | None:
         settings, kind = self.session.run.settings, self._speed.kind
         if case.component == PIPELINE or (kind == "cpu" and not settings.max_processes):
-            return Figure()  # skipped; its text says why
+            return Estimate()  # skipped; its text says why
         sizes = settings.resolutions or resolutions.usual_of(self._model(case).height or case.height)
         pairs = Policy.of(settings, device_kind=kind).pair_analyses.counts[0]
         seconds = self._repeated(case, engine).turns_seconds(sizes, pairs=pairs)
@@ -211,7 +211,7 @@ class Estimator:
         dtype = self._dtype(case, engine)
         return Repeated(case, self._model(case), self._speed, dtype, start_seconds(case, engine))
 
-    def _drawing(self, case: Case, engine: Engine) -> Figure | None:
+    def _drawing(self, case: Case, engine: Engine) -> Estimate | None:
         """Return what the pictures of a case cost, and those of plain torch once for every engine."""
         prompts = self.session.run.settings.prompts or semantics.DEFAULT_PROMPTS[self._speed.kind]
         plain = replace(case, batch_size=min(prompts, PICTURE_BATCH))
@@ -228,7 +228,7 @@ class Estimator:
             seconds += start_s + call_s * math.ceil(prompts / side.batch_size)
         return estimate(seconds)
 
-    def _references(self, case: Case, engine: Engine, steps: Sequence[Step]) -> Figure | None:
+    def _references(self, case: Case, engine: Engine, steps: Sequence[PlannedStep]) -> Estimate | None:
         """Return what the references of a case cost that are not there yet; one process computes them."""
         model, dtype = self._model(case), self._dtype(case, engine)
         dtype = dtype if case.component == PIPELINE else component_dtype(model, case.component, dtype)
@@ -238,11 +238,11 @@ class Estimator:
         self._claimed.update((*whole, name) for name in missing)
         call_s = estimates.request_seconds(case, model, self._speed, dtype="float32")
         if call_s is None or not missing:
-            return Figure() if call_s is not None else None
+            return Estimate() if call_s is not None else None
         # float64 is half as fast as float32 on a CPU.
         return estimate(estimates.TORCH_START_S + sum(call_s * (2 if name == "float64" else 1) for name in missing))
 
-    def _missing(self, case: Case, names: tuple[str, str], steps: Sequence[Step]) -> tuple[str, ...]:
+    def _missing(self, case: Case, names: tuple[str, str], steps: Sequence[PlannedStep]) -> tuple[str, ...]:
         runner = self._runner(case)
         if runner is None or any(step.entry is None for step in steps if step.kind == "weights"):
             return names
@@ -267,7 +267,7 @@ class Estimator:
         run = self.session.run
         if self.device is None:
             return None
-        bench = Workbench(
+        bench = RunContext(
             settings=run.settings,
             catalog=run.catalog,
             device=self.device,
@@ -279,7 +279,7 @@ class Estimator:
         )
         return CaseRunner(case, run.request_of(case), bench)
 
-    def _memory(self, case: Case, engine: Engine | None) -> Figure | None:
+    def _memory(self, case: Case, engine: Engine | None) -> Estimate | None:
         if engine is None:
             return None
         known = self._known.peak_bytes(case)

@@ -9,7 +9,7 @@ ESTIMATED = "estimated"
 
 
 @dataclass(frozen=True)
-class Figure:
+class Estimate:
     """Seconds or bytes.
 
     Attributes:
@@ -25,19 +25,19 @@ class Figure:
         """Whether a part of it was never measured."""
         return ESTIMATED in self.sources
 
-    def __add__(self, other: Figure) -> Figure:
+    def __add__(self, other: Estimate) -> Estimate:
         """Add values and sources."""
-        return Figure(self.value + other.value, tuple(dict.fromkeys((*self.sources, *other.sources))))
+        return Estimate(self.value + other.value, tuple(dict.fromkeys((*self.sources, *other.sources))))
 
 
-def estimate(value: float) -> Figure:
+def estimate(value: float) -> Estimate:
     """Return a number that nobody measured."""
-    return Figure(value, (ESTIMATED,))
+    return Estimate(value, (ESTIMATED,))
 
 
-def total(figures: Iterable[Figure | None]) -> tuple[Figure, int]:
+def total(figures: Iterable[Estimate | None]) -> tuple[Estimate, int]:
     """Return the sum of what is known, and how many numbers nobody can tell."""
-    known, unknown = Figure(), 0
+    known, unknown = Estimate(), 0
     for figure in figures:
         if figure is None:
             unknown += 1
@@ -46,7 +46,7 @@ def total(figures: Iterable[Figure | None]) -> tuple[Figure, int]:
     return known, unknown
 
 
-def all_of(figures: Iterable[Figure | None]) -> Figure | None:
+def all_of(figures: Iterable[Estimate | None]) -> Estimate | None:
     """Return the sum; None where a part of it is not known."""
     known, unknown = total(figures)
     return None if unknown else known

@@ -8,11 +8,11 @@ from pytest_sdperf.acceptance.candidates import State
 from pytest_sdperf.baselines.stored import Baseline, Session, read
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Case, Sample
-from pytest_sdperf.plugin.plan.figures import Figure
+from pytest_sdperf.plugin.plan.figures import Estimate
 
 
 @dataclass(frozen=True)
-class Known:
+class RecordedSessions:
     """Sessions of one device.
 
     Attributes:
@@ -24,7 +24,7 @@ class Known:
     candidates: Baseline | None = None
 
     @classmethod
-    def of(cls, stored: Baseline | None, settings: Settings, *, slug: str) -> Known:
+    def of(cls, stored: Baseline | None, settings: Settings, *, slug: str) -> RecordedSessions:
         """Read the project's candidates of a device.
 
         Raises:
@@ -32,26 +32,26 @@ class Known:
         """
         return cls(stored, read(State(settings.state_dir, settings.baselines).candidates_of(slug)))
 
-    def process_seconds(self, case: Case) -> Figure | None:
+    def process_seconds(self, case: Case) -> Estimate | None:
         """Return how long one process measured the case last time, without its start; None if it never did."""
         session, source = self._last(case)
         if session is None or not session.samples:
             return None
-        return Figure(sum(map(_seconds, session.samples)) / len(session.samples), (source,))
+        return Estimate(sum(map(_seconds, session.samples)) / len(session.samples), (source,))
 
-    def first_seconds(self, case: Case) -> Figure | None:
+    def first_seconds(self, case: Case) -> Estimate | None:
         """Return how long loading and the first run took last time; None if they were never measured."""
         session, source = self._last(case)
         if session is None or not session.samples:
             return None
-        return Figure(max(sample.load_s + sample.first_run_s for sample in session.samples), (source,))
+        return Estimate(max(sample.load_s + sample.first_run_s for sample in session.samples), (source,))
 
-    def peak_bytes(self, case: Case) -> Figure | None:
+    def peak_bytes(self, case: Case) -> Estimate | None:
         """Return the largest peak of device memory last time, host memory on a CPU; None if it was never measured."""
         session, source = self._last(case)
         samples = session.samples if session else ()
         peaks = [peak for sample in samples for peak in (sample.first_run_bytes, sample.second_run_bytes) if peak]
-        return Figure(max(peaks), (source,)) if peaks else None
+        return Estimate(max(peaks), (source,)) if peaks else None
 
     def ran_out_of_memory(self, case: Case) -> bool:
         """Whether the case ran out of memory last time."""

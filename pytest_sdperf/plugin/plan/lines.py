@@ -10,8 +10,8 @@ from pathlib import Path
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.units import disk_size, duration, megabytes, plural
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.plugin.plan.cost import Cost
-from pytest_sdperf.plugin.plan.figures import ESTIMATED, Figure, total
+from pytest_sdperf.plugin.plan.cost import CaseCost
+from pytest_sdperf.plugin.plan.figures import ESTIMATED, Estimate, total
 
 _INDENT = "  "
 _TESTS, _NUMBER = 24, 13
@@ -19,7 +19,7 @@ NOT_KNOWN = "?"
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Plan:
     """A plan and what it is held against.
 
     Attributes:
@@ -34,7 +34,7 @@ class Outlook:
         beyond: Positions in `costs` of what does not fit into it.
     """
 
-    costs: Sequence[Cost]
+    costs: Sequence[CaseCost]
     device: str
     folder: Path
     free_bytes: int | None = None
@@ -45,14 +45,14 @@ class Outlook:
     beyond: frozenset[int] = frozenset()
 
 
-class Sources:
+class Footnotes:
     """Numbers the sources of a plan in the order in which they occur."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._estimated = False
 
-    def cell(self, figure: Figure | None, told: Callable[[float], str]) -> str:
+    def cell(self, figure: Estimate | None, told: Callable[[float], str]) -> str:
         """Return a number with marks that say where it comes from; `-` for nothing at all."""
         if figure is None:
             return NOT_KNOWN
@@ -71,14 +71,14 @@ class Sources:
         yield from (f"[{number}] {source}" for source, number in self._numbers.items())
 
 
-def plan_lines(outlook: Outlook, *, width: int) -> Iterator[Line]:
+def plan_lines(outlook: Plan, *, width: int) -> Iterator[Line]:
     """Yield the plan of a run: one paragraph per case, then all of them together."""
     yield from wrapped(f"device     {outlook.device}", width=width, rest=" " * 11)
     if not outlook.costs:
         yield from wrapped(_nothing(outlook), width=width, styles=("yellow",))
         yield from _skipped(outlook, width=width)
         return
-    sources = Sources()
+    sources = Footnotes()
     yield Line()
     memory = "GPU memory" if outlook.on_gpu else "memory"
     heads = f"{'time':>{_NUMBER}}{'disk':>{_NUMBER}}{memory:>{_NUMBER}}"
@@ -92,13 +92,13 @@ def plan_lines(outlook: Outlook, *, width: int) -> Iterator[Line]:
         yield from wrapped(text, width=width, first=_INDENT, rest=_INDENT * 2)
 
 
-def _nothing(outlook: Outlook) -> str:
+def _nothing(outlook: Plan) -> str:
     if outlook.skipped:
         return "nothing would run: every selected test of a case is skipped"
     return "nothing is selected: no selected test is about a case"
 
 
-def _case(cost: Cost, sources: Sources, *, width: int, beyond: bool) -> Iterator[Line]:
+def _case(cost: CaseCost, sources: Footnotes, *, width: int, beyond: bool) -> Iterator[Line]:
     said = f": {Outcome.NOT_MEASURED.value}" if beyond else ": speed is resumed" if cost.resumed else ""
     yield Line(f"{cost.wanted.id}{said}")
     if cost.problem:
@@ -112,7 +112,7 @@ def _case(cost: Cost, sources: Sources, *, width: int, beyond: bool) -> Iterator
     yield Line(f"{_INDENT + ', '.join(cost.wanted.tests):<{_TESTS}}{cells}  {_builds(cost)}".rstrip())
 
 
-def _builds(cost: Cost) -> str:
+def _builds(cost: CaseCost) -> str:
     if not cost.to_make:
         return "in the cache" if cost.cached else "as above"
     kinds = Counter(cost.to_make)
@@ -122,12 +122,12 @@ def _builds(cost: Cost) -> str:
     return f"to make: {', '.join(names)}"
 
 
-def _in_all(outlook: Outlook, sources: Sources, *, width: int) -> Iterator[Line]:
+def _in_all(outlook: Plan, sources: Footnotes, *, width: int) -> Iterator[Line]:
     costs = [cost for number, cost in enumerate(outlook.costs) if number not in outlook.beyond]
     (build, unknown), (run, more) = total(cost.build for cost in costs), total(cost.run for cost in costs)
     disk, _ = total(cost.disk for cost in costs)
 
-    def told(figure: Figure, of: Callable[[float], str] = duration) -> str:
+    def told(figure: Estimate, of: Callable[[float], str] = duration) -> str:
         return sources.cell(None if (unknown or more) and not figure.value else figure, of)
 
     missing = sum(len(cost.to_make) for cost in costs)
@@ -150,14 +150,14 @@ def _in_all(outlook: Outlook, sources: Sources, *, width: int) -> Iterator[Line]
         yield from wrapped(text, width=width, first=_INDENT, rest=_INDENT, styles=("yellow",))
 
 
-def _largest(outlook: Outlook, sources: Sources) -> str:
+def _largest(outlook: Plan, sources: Footnotes) -> str:
     known = [cost.memory for cost in outlook.costs if cost.memory is not None]
     largest = max(known, key=lambda figure: figure.value, default=None)
     of = f", of {megabytes(outlook.memory_bytes)}" if outlook.memory_bytes else ""
     return f"at most {sources.cell(largest, megabytes)}{of}"
 
 
-def _room(outlook: Outlook, disk: Figure, *, width: int) -> Iterator[Line]:
+def _room(outlook: Plan, disk: Estimate, *, width: int) -> Iterator[Line]:
     if outlook.free_bytes is not None and disk.value > outlook.free_bytes:
         text = f"{outlook.folder} has {disk_size(outlook.free_bytes)} left: name another disk with --sdperf-cache-dir"
         yield from wrapped(text, width=width, first=_INDENT, rest=_INDENT, styles=("red",))
@@ -173,7 +173,7 @@ def _labelled(label: str, text: str, *, width: int) -> Iterator[Line]:
     yield from wrapped(text, width=width, first=f"{_INDENT}{label:<12}", rest=" " * 14)
 
 
-def _skipped(outlook: Outlook, *, width: int) -> Iterator[Line]:
+def _skipped(outlook: Plan, *, width: int) -> Iterator[Line]:
     for reason, count in outlook.skipped.items():
         text = f"{plural(count, 'test')} skipped: {reason}"
         yield from wrapped(text, width=width, first=_INDENT, rest=_INDENT * 2)

@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_sdperf.core.files.disk import folder_bytes
 from pytest_sdperf.core.units import disk_size, plural
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.plugin.plan.builds import Builds, Place, Step
+from pytest_sdperf.plugin.plan.builds import Builds, Place, PlannedStep
 from pytest_sdperf.plugin.run import Run
 
 # What is estimated may take more; what is written meanwhile is not in the estimate.
@@ -78,7 +78,7 @@ def space_of(cases: Iterable[Case], builds: Builds, run: Run) -> Space:
         return _space(steps, steps, whole=whole, room=room, keep=room)
     keep = max(0.0, room - max(_bytes(each) for each in steps.values()))
     ahead: list[Case] = []
-    taken: list[Step] = []
+    taken: list[PlannedStep] = []
     for case, each in steps.items():
         if _bytes([*taken, *each]) > keep:
             break
@@ -88,7 +88,7 @@ def space_of(cases: Iterable[Case], builds: Builds, run: Run) -> Space:
 
 
 def _space(
-    steps: Mapping[Case, Sequence[Step]], ahead: Iterable[Case], *, whole: float, room: float, keep: float
+    steps: Mapping[Case, Sequence[PlannedStep]], ahead: Iterable[Case], *, whole: float, room: float, keep: float
 ) -> Space:
     first = frozenset(ahead)
     taken = [step for case in first for step in steps[case]]
@@ -97,7 +97,7 @@ def _space(
     return Space(first, len(steps), whole, room, keep, max(0.0, keep - missing), needed)
 
 
-def _steps(case: Case, builds: Builds, run: Run) -> tuple[Step, ...]:
+def _steps(case: Case, builds: Builds, run: Run) -> tuple[PlannedStep, ...]:
     try:
         engine = run.catalog.engines.get(run.request_of(case).engine) if case.engine else None
         return builds.of(case, engine)
@@ -105,7 +105,7 @@ def _steps(case: Case, builds: Builds, run: Run) -> tuple[Step, ...]:
         return ()
 
 
-def _bytes(steps: Iterable[Step]) -> float:
+def _bytes(steps: Iterable[PlannedStep]) -> float:
     """Return what steps leave on the disk; one that several cases share counts once, and what nobody can tell not."""
     sizes: dict[Place, float] = {
         step.place: step.size.value * (1.0 if step.entry is not None else _SAFETY)

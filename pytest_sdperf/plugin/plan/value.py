@@ -9,7 +9,7 @@ from typing import TypeVar
 from pytest_sdperf.cases.purposes import SPEED, TURNS
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.plugin.plan.wanted import Wanted
+from pytest_sdperf.plugin.plan.wanted import PlannedCase
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class Value(IntEnum):
     OTHER = 4
 
 
-def by_value(wanted: Iterable[tuple[T, Wanted]], optimizations: Sequence[str]) -> list[T]:
+def by_value(wanted: Iterable[tuple[T, PlannedCase]], optimizations: Sequence[str]) -> list[T]:
     """Sort by value; among equals the order stays.
 
     The main batch size is the one that was named first. The last optimization is the one that holds most, per model,
@@ -41,7 +41,7 @@ def by_value(wanted: Iterable[tuple[T, Wanted]], optimizations: Sequence[str]) -
     for case in timed:
         most[_row(case)] = max(most.get(_row(case), 0), _height(case, optimizations))
 
-    def value(pair: tuple[T, Wanted]) -> Value:
+    def value(pair: tuple[T, PlannedCase]) -> Value:
         one = pair[1]
         if not _is_timed(one):
             return Value.CORRECT
@@ -53,7 +53,7 @@ def by_value(wanted: Iterable[tuple[T, Wanted]], optimizations: Sequence[str]) -
     return [thing for thing, _ in sorted(pairs, key=value)]
 
 
-def _is_timed(wanted: Wanted) -> bool:
+def _is_timed(wanted: PlannedCase) -> bool:
     return not {SPEED, TURNS}.isdisjoint(wanted.tests)
 
 

@@ -13,7 +13,7 @@ from pytest_sdperf.core.values import Case
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlannedCase:
     """A case and what tests do with it.
 
     Attributes:
@@ -27,13 +27,13 @@ class Wanted:
     tests: tuple[str, ...]
 
 
-def wanted_of(item: pytest.Item) -> Wanted | None:
+def wanted_of(item: pytest.Item) -> PlannedCase | None:
     """Return what a test wants; None where it is about no case, or is skipped."""
     case = case_of(item)
     if case is None or is_skipped(item):
         return None
     callspec = item.callspec  # type: ignore[attr-defined]  # a test of a case is parametrized
-    return Wanted(str(callspec.id), case, purpose_of(item).told)
+    return PlannedCase(str(callspec.id), case, purpose_of(item).told)
 
 
 def reason_of_skip(item: pytest.Item) -> str:
@@ -44,9 +44,9 @@ def reason_of_skip(item: pytest.Item) -> str:
     return str(marker.kwargs.get("reason") or (marker.args[0] if marker.args else "it says so"))
 
 
-def merged(wanted: Iterable[Wanted]) -> list[Wanted]:
+def merged(wanted: Iterable[PlannedCase]) -> list[PlannedCase]:
     """Return one entry per case, with everything that some test does with it."""
-    found: dict[Case, Wanted] = {}
+    found: dict[Case, PlannedCase] = {}
     for one in wanted:
         before = found.setdefault(one.case, one)
         tests = tuple(dict.fromkeys((*before.tests, *one.tests)))

@@ -81,7 +81,7 @@ def by_sessions(stored: Sequence[Sequence[Sample]], take: Take, case: Case, *, p
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class JudgingRule:
     """A way in which users' runs are judged.
 
     Attributes:
@@ -114,12 +114,12 @@ class Rule:
         return by_sessions([baseline() for _ in range(self.stored)], take, case, policy=policy)
 
 
-PAIRS = Rule("pairs", "A/B in pairs")
+PAIRS = JudgingRule("pairs", "A/B in pairs")
 # Two sessions are judged by the spread of processes, five by that of sessions.
 RULES = (
     PAIRS,
-    Rule("stored-2", "2 stored sessions", 2),
-    Rule("stored-5", "5 stored sessions", 5),
-    Rule("stored-2-other", "2 of other runs", 2, other_runs=True),
-    Rule("stored-5-other", "5 of other runs", 5, other_runs=True),
+    JudgingRule("stored-2", "2 stored sessions", 2),
+    JudgingRule("stored-5", "5 stored sessions", 5),
+    JudgingRule("stored-2-other", "2 of other runs", 2, other_runs=True),
+    JudgingRule("stored-5-other", "5 of other runs", 5, other_runs=True),
 )

@@ -6,20 +6,20 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.core.units import plural, share
-from pytest_sdperf.plugin.selftest.comparisons import PAIRS, RULES, Rule
+from pytest_sdperf.plugin.selftest.comparisons import PAIRS, RULES, JudgingRule
 from pytest_sdperf.plugin.selftest.limits import InForce
-from pytest_sdperf.plugin.selftest.records import Row
+from pytest_sdperf.plugin.selftest.records import RuleCounts
 
 # Slowdown, and the share of comparisons in which it has to be found: in pairs, and by a baseline. Of a GPU only.
 GOALS = {True: (0.03, 0.99), False: (0.05, 0.95)}
 
 
-def goal_of(rule: Rule) -> tuple[float, float]:
+def goal_of(rule: JudgingRule) -> tuple[float, float]:
     """Return a slowdown and the share of comparisons in which a rule has to find it on a GPU."""
     return GOALS[rule == PAIRS]
 
 
-def shortfalls(rows: Sequence[Row], in_force: InForce) -> Iterator[str]:
+def shortfalls(rows: Sequence[RuleCounts], in_force: InForce) -> Iterator[str]:
     """Yield a sentence for every rule with a false alarm, and for every goal that is surely not reached.
 
     Args:
@@ -43,7 +43,7 @@ def shortfalls(rows: Sequence[Row], in_force: InForce) -> Iterator[str]:
         )
 
 
-def seen_from(rows: Iterable[Row], goal: float) -> Row | None:
+def seen_from(rows: Iterable[RuleCounts], goal: float) -> RuleCounts | None:
     """Return the row of the smallest slowdown from which on all that were injected were found as often as `goal`.
 
     Args:
@@ -53,12 +53,12 @@ def seen_from(rows: Iterable[Row], goal: float) -> Row | None:
     return next(iter(reversed(_seen(rows, goal))), None)
 
 
-def shown_from(rows: Iterable[Row], goal: float) -> Row | None:
+def shown_from(rows: Iterable[RuleCounts], goal: float) -> RuleCounts | None:
     """Return the same, of those of which it is sure: the lower end of the interval reaches the goal."""
     return next((row for row in reversed(_seen(rows, goal)) if row.rate.interval[0] >= goal), None)
 
 
-def _seen(rows: Iterable[Row], goal: float) -> list[Row]:
+def _seen(rows: Iterable[RuleCounts], goal: float) -> list[RuleCounts]:
     """Return slowdowns that were found as often as a goal, largest first, until one was not."""
     largest_first = sorted((row for row in rows if row.effect), key=lambda row: -row.effect)
     return list(itertools.takewhile(lambda row: row.rate.share >= goal, largest_first))

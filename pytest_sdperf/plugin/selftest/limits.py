@@ -9,8 +9,8 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.units import plural, share
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.plugin.selftest.comparisons import PAIRS, Rule
-from pytest_sdperf.plugin.selftest.records import Row, SelfTests
+from pytest_sdperf.plugin.selftest.comparisons import PAIRS, JudgingRule
+from pytest_sdperf.plugin.selftest.records import RuleCounts, SelfTests
 from pytest_sdperf.plugin.selftest.schedule import CPU_EFFECTS
 from pytest_sdperf.plugin.selftest.spread import spread_by, with_spread
 
@@ -45,11 +45,11 @@ class InForce:
     pairs: Policy
     stored: Policy
 
-    def of(self, rule: Rule) -> Policy:
+    def of(self, rule: JudgingRule) -> Policy:
         """Return the policy of a rule."""
         return self.pairs if rule == PAIRS else self.stored
 
-    def rows(self, rule: Rule, rows: Iterable[Row]) -> dict[float, Row]:
+    def rows(self, rule: JudgingRule, rows: Iterable[RuleCounts]) -> dict[float, RuleCounts]:
         """Return slowdown -> what a rule made of it, at the limit that is in force."""
         limit = self.of(rule).latency_effect
         return {row.effect: row for row in rows if (row.rule, row.limit) == (rule.name, limit)}
@@ -127,11 +127,11 @@ def with_limit(policy: Policy, shown: Shown | None) -> Policy:
     return dataclasses.replace(policy, cpu_min_effect=shown.limit, self_test_passed=True, self_test=shown.text)
 
 
-def _most(rows: list[Row]) -> Row | None:
+def _most(rows: list[RuleCounts]) -> RuleCounts | None:
     return max(rows, key=lambda row: row.comparisons, default=None)
 
 
-def _text(tested: SelfTests, same: Row, slowed: Row) -> str:
+def _text(tested: SelfTests, same: RuleCounts, slowed: RuleCounts) -> str:
     return (
         f"its self-test of {tested.runs[-1].date[:10]} raised no alarm in {plural(same.comparisons, 'comparison')} of "
         f"one build with itself, and found +{share(slowed.effect)} in {slowed.found} of {slowed.comparisons}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.values import Case, Sample
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.plugin.selftest.comparisons import Judged, Rule, found_in
+from pytest_sdperf.plugin.selftest.comparisons import Judged, JudgingRule, found_in
 from pytest_sdperf.plugin.selftest.noise import Noise
 from pytest_sdperf.plugin.selftest.rates import Rate
 
@@ -39,13 +39,13 @@ class Simulation:
     trials: int = 200
     seed: int = 1
 
-    def outcomes(self, rule: Rule, effect: float) -> tuple[collections.Counter[Outcome], float]:
+    def outcomes(self, rule: JudgingRule, effect: float) -> tuple[collections.Counter[Outcome], float]:
         """Return how often each verdict was given on a slowdown, and the processes that one took on average."""
         draw = random.Random(f"{self.seed} {rule.name} {effect}")  # noqa: S311 - no secret is drawn
         judged = [self.comparison(rule, effect, draw) for _ in range(self.trials)]
         return collections.Counter(one.outcome for one in judged), sum(one.processes for one in judged) / len(judged)
 
-    def comparison(self, rule: Rule, effect: float, draw: random.Random) -> Judged:
+    def comparison(self, rule: JudgingRule, effect: float, draw: random.Random) -> Judged:
         """Draw the times of one comparison and judge them."""
         baseline = functools.partial(self._stored, draw)
         # The stored sessions are drawn first: a level of its own belongs to the session that is judged, too.
@@ -60,12 +60,12 @@ class Simulation:
     def _stored(self, draw: random.Random) -> list[Sample]:
         return [Sample((time,)) for time in itertools.islice(self.noise.session(draw), self.policy.processes)]
 
-    def rate(self, rule: Rule, effect: float) -> Rate:
+    def rate(self, rule: JudgingRule, effect: float) -> Rate:
         """Return how often a slowdown is found; of no slowdown, how often one build is called slower or faster."""
         found, _ = self.outcomes(rule, effect)
         return Rate(found_in(found, effect), self.trials)
 
-    def detectable(self, rule: Rule, goal: float, *, steps: Sequence[float] = ()) -> float | None:
+    def detectable(self, rule: JudgingRule, goal: float, *, steps: Sequence[float] = ()) -> float | None:
         """Return the smallest step from which on a slowdown is found as often as `goal`; None if none is.
 
         Args:

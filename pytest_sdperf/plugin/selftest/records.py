@@ -21,7 +21,7 @@ SCHEMA = 1
 FOLDER = "selftest"
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class RuleCounts(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """What one rule made of one slowdown, over all runs; one line of the file, without the names of its fields.
 
     Attributes:
@@ -91,7 +91,7 @@ class SelfTests(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     case: Case
     runs: tuple[SelfTestRun, ...]
-    rows: tuple[Row, ...] = ()
+    rows: tuple[RuleCounts, ...] = ()
 
 
 class SelfTestFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.values import Case, Sample
-from pytest_sdperf.plugin.selftest.comparisons import RULES, Judged, Rule, found_in
-from pytest_sdperf.plugin.selftest.records import Row, SelfTestRun, SelfTests, key_of
+from pytest_sdperf.plugin.selftest.comparisons import RULES, Judged, JudgingRule, found_in
+from pytest_sdperf.plugin.selftest.records import RuleCounts, SelfTestRun, SelfTests, key_of
 from pytest_sdperf.plugin.selftest.schedule import effects
 
 # An injection counts if the calls were really made longer by this much of what was asked for, at least and at most.
@@ -92,7 +92,7 @@ def not_injected(runs: Sequence[SelfTestRun]) -> int:
 
 
 def comparisons(
-    rule: Rule, runs: Sequence[SelfTestRun], effect: float, case: Case, *, policy: Policy
+    rule: JudgingRule, runs: Sequence[SelfTestRun], effect: float, case: Case, *, policy: Policy
 ) -> Iterator[tuple[Judged, int]]:
     """Yield every comparison that runs allow, with the processes that it took, those of its baseline included.
 
@@ -123,7 +123,7 @@ def comparisons(
             yield judged, judged.processes + rule.stored * policy.processes
 
 
-def rows_of(tested: SelfTests, *, policy: Policy) -> tuple[Row, ...]:
+def rows_of(tested: SelfTests, *, policy: Policy) -> tuple[RuleCounts, ...]:
     """Return what every rule makes of every slowdown, at every limit that may hold on this kind of device."""
     rows = []
     for one in policies(policy):
@@ -148,9 +148,9 @@ def policies(policy: Policy) -> tuple[Policy, ...]:
     )
 
 
-def _row(rule: Rule, limit: float, effect: float, found: Sequence[tuple[Judged, int]]) -> Row:
+def _row(rule: JudgingRule, limit: float, effect: float, found: Sequence[tuple[Judged, int]]) -> RuleCounts:
     outcomes = collections.Counter(judged.outcome for judged, _ in found)
-    return Row(
+    return RuleCounts(
         rule=rule.name,
         limit=limit,
         effect=effect,

@@ -21,7 +21,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True)
-class Spread:
+class RunSpread:
     """How far apart measurements of one build are.
 
     Attributes:
@@ -33,7 +33,7 @@ class Spread:
     text: str
 
 
-def spread_by(tested: SelfTests, *, processes: int, pairs: bool) -> Spread | None:
+def spread_by(tested: SelfTests, *, processes: int, pairs: bool) -> RunSpread | None:
     """Return how far the self-tests of one case found a build to be from itself; None if there were too few.
 
     Sessions, or pairs, of as many processes as the first interim analysis of a verdict has.
@@ -48,12 +48,12 @@ def spread_by(tested: SelfTests, *, processes: int, pairs: bool) -> Spread | Non
         return None
     effect = math.expm1(statistics.quantiles(found, n=ONE_IN, method="inclusive")[-1])
     date, count = tested.runs[-1].date[:10], plural(len(found), "comparison")
-    return Spread(
+    return RunSpread(
         effect, f"in its self-test of {date}, one in {ONE_IN} of {count} of one build with itself differed more"
     )
 
 
-def with_spread(policy: Policy, found: Iterable[Spread | None]) -> Policy:
+def with_spread(policy: Policy, found: Iterable[RunSpread | None]) -> Policy:
     """Return a policy whose smallest effect is never under the widest spread that was measured."""
     widest = max(filter(None, found), key=lambda one: one.effect, default=None)
     return policy if widest is None else policy.never_under(widest.effect, because=widest.text)

@@ -10,13 +10,13 @@ from pytest_sdperf.checks.ab.pairs import label
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.reporting.line import Line, labelled, wrapped
 from pytest_sdperf.core.units import plural, seconds, share
-from pytest_sdperf.plugin.selftest.comparisons import PAIRS, RULES, Rule
+from pytest_sdperf.plugin.selftest.comparisons import PAIRS, RULES, JudgingRule
 from pytest_sdperf.plugin.selftest.findings import GOALS, goal_of, seen_from, shown_from
 from pytest_sdperf.plugin.selftest.limits import InForce, next_effect, shown_by
 from pytest_sdperf.plugin.selftest.noise import MeasuredNoise, measured_noise
 from pytest_sdperf.plugin.selftest.power import Simulation
 from pytest_sdperf.plugin.selftest.rates import needed
-from pytest_sdperf.plugin.selftest.records import Row, SelfTests
+from pytest_sdperf.plugin.selftest.records import RuleCounts, SelfTests
 from pytest_sdperf.plugin.selftest.rows import not_injected
 from pytest_sdperf.plugin.selftest.schedule import effects
 
@@ -61,7 +61,7 @@ def selftest_lines(tested: SelfTests, *, device: str, in_force: InForce, width: 
 class _Ruled:
     """One rule with what was measured of it, and the simulation of it with the measured noise."""
 
-    def __init__(self, rule: Rule, tested: SelfTests, noise: MeasuredNoise, in_force: InForce) -> None:
+    def __init__(self, rule: JudgingRule, tested: SelfTests, noise: MeasuredNoise, in_force: InForce) -> None:
         self._rule, self._policy = rule, in_force.of(rule)
         self._rows = in_force.rows(rule, tested.rows)
         # Runs that are compared with themselves share their level; of other ones it has to be known how they differ.
@@ -91,7 +91,7 @@ class _Ruled:
         return f"smallest slowdown found in {share(goal)} by {self._rule.title}: {measured}; {by_drawing} by simulation"
 
 
-def _found(rows: Sequence[Row], goal: float) -> str:
+def _found(rows: Sequence[RuleCounts], goal: float) -> str:
     """Say from which slowdown on a rule was surely right as often as it should be, or that nobody can tell yet."""
     shown = shown_from(rows, goal)
     if shown is not None:
@@ -191,11 +191,11 @@ def _spread(value: float) -> str:
     return f"{100 * value:.2f} %"
 
 
-def _measured(row: Row) -> tuple[str, str, str, str, str]:
+def _measured(row: RuleCounts) -> tuple[str, str, str, str, str]:
     return str(row.comparisons), str(row.found), share(row.rate.share), _interval(row), str(row.processes)
 
 
-def _interval(row: Row) -> str:
+def _interval(row: RuleCounts) -> str:
     low, high = row.rate.interval
     return f"{100 * low:.1f} to {100 * high:.1f} %"
 

@@ -13,7 +13,7 @@ import pytest
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution import compilations
 from pytest_sdperf.builds.execution.compilations import Compilations
-from pytest_sdperf.builds.execution.turns import Turns
+from pytest_sdperf.builds.execution.turns import DeviceLock
 from pytest_sdperf.builds.inventory import Inventory
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.contracts import Engine
@@ -125,7 +125,7 @@ def arguments(folder, **changes):
 
 def session(folder, *, device=CARD, run="mine", say=print):
     cache = Cache(folder / "cache", size_bytes=10**9)
-    turns = Turns(device, folder, run=run, say=say)
+    turns = DeviceLock(device, folder, run=run, say=say)
     return Compilations(cache, Settings(build_timeout_s=1234.0), device, say, turns)
 
 

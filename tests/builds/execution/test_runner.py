@@ -10,7 +10,7 @@ from door_toys import ToyEngine, toy_catalog
 from sample_values import case
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.execution.turns import Turns
+from pytest_sdperf.builds.execution.turns import DeviceLock
 from pytest_sdperf.builds.processes import process
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.settings import EngineRequest, Settings
@@ -28,7 +28,7 @@ def test_an_environment_never_moves_a_case_to_another_device(tmp_path, monkeypat
         catalog=toy_catalog(),
         device=CARD,
         new_folder=lambda name: tmp_path,
-        turns=Turns(CARD, tmp_path, run="this", say=print),
+        turns=DeviceLock(CARD, tmp_path, run="this", say=print),
     )
     request = EngineRequest("mine", "ort-cpu", env={name: "elsewhere", "ORT_LOG": "1"})
     CaseRunner(case(), request, workbench).task("run", {})

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from pytest_sdperf.builds.execution import turns as turns_module
-from pytest_sdperf.builds.execution.turns import Turns
+from pytest_sdperf.builds.execution.turns import DeviceLock
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OptionError
 
@@ -19,7 +19,7 @@ FIRST, SECOND = (Device("cuda", "NVIDIA T4", "t4", index=place, uuid=f"GPU-{plac
 
 
 def turns(device, folder, said, *, run="mine"):
-    return Turns(device, folder, run=run, say=said.append)
+    return DeviceLock(device, folder, run=run, say=said.append)
 
 
 def hold(device, folder, *, run="another"):
@@ -106,7 +106,7 @@ def test_another_process_that_is_killed_lets_go(tmp_path):
 
 def test_where_nobody_says_who_has_it_that_is_said(tmp_path, monkeypatch):
     said: list[str] = []
-    monkeypatch.setattr(turns_module.Turns, "_tell", lambda self, holder: None)
+    monkeypatch.setattr(turns_module.DeviceLock, "_tell", lambda self, holder: None)
     thread, over = hold(FIRST, tmp_path)
     threading.Timer(1.5, over.set).start()
     with turns(FIRST, tmp_path, said).alone("this"):

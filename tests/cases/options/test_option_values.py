@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.core.errors import SdperfError
 
 
-def said(text: str) -> Answer:
-    return Answer(text, "--x")
+def said(text: str) -> OptionValue:
+    return OptionValue(text, "--x")
 
 
 @pytest.mark.parametrize(

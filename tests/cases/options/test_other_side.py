@@ -9,10 +9,10 @@ import pytest
 from door_toys import ToyEngine, toy_catalog
 
 from pytest_sdperf.cases.axes import Axes
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.marks import Marks
 from pytest_sdperf.cases.options.profiles import Profile
-from pytest_sdperf.cases.options.reading import Reader
+from pytest_sdperf.cases.options.reading import SettingsParser
 from pytest_sdperf.cases.other_case import differing, other_case
 from pytest_sdperf.cases.selector import Selector
 from pytest_sdperf.core.errors import OptionError, SdperfError
@@ -24,8 +24,8 @@ NAME_ONE = "Name it with --sdperf-ab=PYTHON, --sdperf-ab-engine=NAME or --sdperf
 
 def read(tmp_path, **answers):
     said = {name.replace("_", "-"): text for name, text in answers.items()}
-    said = {name: Answer(text, f"--{name}") for name, text in said.items()}
-    return Reader(said, toy_catalog(), TWIN, device_kind="cpu", started_in=tmp_path, root=tmp_path).settings()
+    said = {name: OptionValue(text, f"--{name}") for name, text in said.items()}
+    return SettingsParser(said, toy_catalog(), TWIN, device_kind="cpu", started_in=tmp_path, root=tmp_path).settings()
 
 
 @pytest.fixture

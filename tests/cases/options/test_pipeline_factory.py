@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf.cases.options.answer import Answer
+from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.pipeline_factory import parse_factory
 from pytest_sdperf.core.settings import PipelineFactory
 
 
 def parse(text, *, started_in, root):
-    return parse_factory(Answer(text, "--pipeline"), started_in=started_in, root=root)
+    return parse_factory(OptionValue(text, "--pipeline"), started_in=started_in, root=root)
 
 
 @pytest.fixture

@@ -6,18 +6,18 @@ import platformdirs
 import pytest
 from door_toys import toy_catalog
 
-from pytest_sdperf.cases.options.answer import Answer
-from pytest_sdperf.cases.options.reading import Reader
+from pytest_sdperf.cases.options.answer import OptionValue
+from pytest_sdperf.cases.options.reading import SettingsParser
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.settings import EngineRequest, Selection, Settings
 
 
 def read(answers=None, *, started_in=Path("/started"), root=Path("/root")):
     said = {
-        name: answer if isinstance(answer, Answer) else Answer(answer, f"--{name}")
+        name: answer if isinstance(answer, OptionValue) else OptionValue(answer, f"--{name}")
         for name, answer in (answers or {}).items()
     }
-    return Reader(said, toy_catalog(), {}, device_kind="cpu", started_in=started_in, root=root).settings()
+    return SettingsParser(said, toy_catalog(), {}, device_kind="cpu", started_in=started_in, root=root).settings()
 
 
 def test_nothing_said_is_the_default_of_everything():
@@ -112,14 +112,14 @@ def test_everything_said_is_in_the_settings(tmp_path):
 
 
 def test_a_path_in_a_file_begins_at_the_projects_root():
-    assert read({"baselines": Answer("b", "sdperf_baselines")}).baselines == Path("/root/b")
+    assert read({"baselines": OptionValue("b", "sdperf_baselines")}).baselines == Path("/root/b")
 
 
 def test_a_flag_that_asks_for_more_processes_is_stronger_than_the_most_of_a_file():
-    few = Answer("2", "[tool.sdperf] max-processes")
+    few = OptionValue("2", "[tool.sdperf] max-processes")
     settings = read({"processes": "5", "max-processes": few})
     assert (settings.processes, settings.most_processes) == (5, 5)
-    assert read({"max-processes": Answer("9", "[tool.sdperf] max-processes")}).most_processes == 9
+    assert read({"max-processes": OptionValue("9", "[tool.sdperf] max-processes")}).most_processes == 9
     assert (read({"processes": "2"}).most_processes, read().most_processes) == (8, 12)
 
 

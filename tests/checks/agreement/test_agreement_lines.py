@@ -11,7 +11,7 @@ from sample_values import case
 from pytest_sdperf.checks.agreement.table import agreement_lines
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core import interpreter
-from pytest_sdperf.core.values.outcomes import Agreement, Step
+from pytest_sdperf.core.values.outcomes import Agreement, StepAgreement
 
 AGREEMENT = Agreement("component", "relative-l2", 1.57e-3, 1.75e-3, 3.5e-3, "float16", "float32", "sample[0,3,1,2]")
 FULL = {"model": "sd15", "height": 512, "width": 512, "engine": "ort-cuda"}
@@ -61,7 +61,7 @@ def rows(agreement, component="pipeline"):
 
 def test_the_step_that_is_shown_is_named_with_the_last_one():
     numbers = [(1e-4, 1e-3), (1.76e-3, 3.47e-3), (3.13e-3, 6.35e-3)]
-    steps = tuple(Step(error, limit / 2, limit) for error, limit in numbers)
+    steps = tuple(StepAgreement(error, limit / 2, limit) for error, limit in numbers)
     shown = {"level": "steps", "error": 1.76e-3, "reference_error": 1.735e-3, "limit": 3.47e-3, "steps": steps}
     legend = [
         "  error: relative-l2 to the reference (float16 against float32); limit: 2 x the error of",

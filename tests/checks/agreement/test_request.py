@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sample_values import case
 
-from pytest_sdperf.checks.agreement.ranges import Origin, origin_of
+from pytest_sdperf.checks.agreement.ranges import FirstNonFinite, origin_of
 from pytest_sdperf.checks.agreement.remedies import remedies
 from pytest_sdperf.checks.agreement.request import compare_request
 from pytest_sdperf.checks.agreement.words import sentences
@@ -100,7 +100,9 @@ def without_ranges(made):
 
 
 def test_a_pipeline_that_nobody_looks_into_had_a_bad_decoder_where_its_latents_are_finite():
-    assert origin_of(without_ranges(outputs(image=IMAGE * NAN))) == Origin("vae_decoder", 1, 1, 12288, 12288, None)
+    assert origin_of(without_ranges(outputs(image=IMAGE * NAN))) == FirstNonFinite(
+        "vae_decoder", 1, 1, 12288, 12288, None
+    )
     assert origin_of(without_ranges(outputs(image=IMAGE * NAN, step_latents=STEPS * NAN))) is None
     assert origin_of(without_ranges(outputs())) is None
 

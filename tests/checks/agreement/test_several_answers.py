@@ -12,7 +12,7 @@ from pytest_sdperf.checks.agreement.check import PROCESSES, judged_by_all, sever
 from pytest_sdperf.checks.agreement.tensors import compare, different
 from pytest_sdperf.checks.agreement.words import sentences
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.replay.calls import Answers, Wanted
+from pytest_sdperf.checks.replay.calls import Answers, ReferenceAnswers
 from pytest_sdperf.checks.replay.judging import judge_replay
 from pytest_sdperf.checks.replay.repeats import _compared
 from pytest_sdperf.core.values.outcomes import Outcome
@@ -71,7 +71,7 @@ def replayed(processes: list[dict[str, np.ndarray]], *, promised: bool) -> Repla
     )
     found = Answers([processes[0], processes[0], answer(0, OTHER), processes[0]], (), (), {})
     exact = [{"out_sample": EXACT}, {"out_sample": OTHER}]
-    torch = Wanted("float32", exact, [[ROUGH], [answer(1e-6, OTHER)]], "torch", "float64")
+    torch = ReferenceAnswers("float32", exact, [[ROUGH], [answer(1e-6, OTHER)]], "torch", "float64")
     return _compared(runner, found, processes, torch, repeats=2)  # type: ignore[arg-type]  # the same
 
 

@@ -9,10 +9,10 @@ from hypothesis import given, strategies
 
 from pytest_sdperf.checks.agreement.where import sentence
 from pytest_sdperf.core.values import to_json
-from pytest_sdperf.core.values.located import Located, Reproduction, Spot
+from pytest_sdperf.core.values.located import Located, Location, Reproduction
 
-SPOT = Spot("attended", "mha_3", "com.microsoft::MultiHeadAttention", "unet.mid.attn1", 0.24, 3.2e-3)
-READ = Spot("packed", "reshape_2", "::Reshape", "unet.mid.attn1", 1.3e-3, 3.2e-3)
+SPOT = Location("attended", "mha_3", "com.microsoft::MultiHeadAttention", "unet.mid.attn1", 0.24, 3.2e-3)
+READ = Location("packed", "reshape_2", "::Reshape", "unet.mid.attn1", 1.3e-3, 3.2e-3)
 FILES = Reproduction("/tmp/files", "python /tmp/files/reproduce.py", "random")
 GRAPH = Located("unet", "graph", SPOT, (READ,), READ, ("mha_3",), reproduction=FILES)
 
@@ -81,7 +81,7 @@ def test_it_travels_as_json():
 
 
 def test_plain_torch_itself_is_not_finite():
-    spot = Spot("scores", "", "MatMul", "unet.mid.attn1", math.inf, math.inf)
+    spot = Location("scores", "", "MatMul", "unet.mid.attn1", math.inf, math.inf)
     assert sentence(Located("unet", "plain", spot, call="call 3 of the unet")) == (
         "In plain torch itself the unet goes wrong at MatMul of unet.mid.attn1, in call 3 of the unet: not all of its "
         "values are finite. The reference has numbers there, which this dtype cannot hold: of what follows "

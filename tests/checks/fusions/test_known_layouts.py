@@ -10,7 +10,7 @@ import pytest
 from sample_values import case
 from zoo_targets import budgets, expected
 
-from pytest_sdperf.baselines.fusions import Known, read
+from pytest_sdperf.baselines.fusions import KnownCounts, read
 from pytest_sdperf.checks.fusions.target import judge_against_target
 from pytest_sdperf.core.values.outcomes import Outcome
 
@@ -28,7 +28,7 @@ def judged(key, **changed):
     )
     counts = {**STORED[key], **{name.replace("transposes", LAYOUT): nodes for name, nodes in changed.items()}}
     return judge_against_target(
-        build, counts, expected(name, selection)[0], known=Known(STORED[key]), most=budgets(name, selection)
+        build, counts, expected(name, selection)[0], known=KnownCounts(STORED[key]), most=budgets(name, selection)
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.plugin.selftest.comparisons import PAIRS, Rule
+from pytest_sdperf.plugin.selftest.comparisons import PAIRS, JudgingRule
 from pytest_sdperf.plugin.selftest.noise import ModelNoise
 from pytest_sdperf.plugin.selftest.power import Simulation
 
@@ -26,7 +26,7 @@ def simulated(rule, noise, *, effect, trials, policy):
 
 
 def stored(noise, *, effect, sessions, trials=200, policy=POLICY):
-    rule = Rule(f"stored-{sessions}", "", sessions)
+    rule = JudgingRule(f"stored-{sessions}", "", sessions)
     return simulated(rule, noise, effect=effect, trials=trials, policy=policy)
 
 

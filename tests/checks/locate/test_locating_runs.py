@@ -26,7 +26,7 @@ from approximate_gelu import make_catalog
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.execution.workbench import Workbench
+from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.builds.onnx_folder import OnnxFolder
 from pytest_sdperf.builds.planted import PlantedBuilder
 from pytest_sdperf.checks.agreement.check import agree
@@ -136,7 +136,7 @@ def disagree(suites_folder, tmp_path, monkeypatch):
             "folder": OnnxFolder(selection.onnx_dir) if selection.onnx_dir else None,
             "reference": OnnxFolder(selection.onnx_reference) if selection.onnx_reference else None,
         }
-        bench = Workbench(
+        bench = RunContext(
             settings=settings,
             catalog=catalog,
             device=Device("cpu", "a CPU", "cpu"),

@@ -12,9 +12,9 @@ from sample_values import case
 from pytest_sdperf.checks.agreement.where import sentence
 from pytest_sdperf.checks.locate import modules
 from pytest_sdperf.checks.locate.modules import first_wrong, found_in
-from pytest_sdperf.checks.locate.question import Question
+from pytest_sdperf.checks.locate.question import SearchTarget
 from pytest_sdperf.core.files.arrays import save_arrays
-from pytest_sdperf.core.values.located import Spot
+from pytest_sdperf.core.values.located import Location
 
 RANDOM = np.random.default_rng(0)
 ORDER = ("net.0.norm", "net.0.act", "net.0.act#2", "net.0", "net.1", "net")
@@ -92,7 +92,7 @@ def test_where_the_outermost_module_was_compared_with_nothing_nothing_is_called_
 def test_not_finite():
     broken = {**obtained("net.1", "net"), "net.0": np.full(64, np.nan), "net": np.full(64, np.nan)}
     spot = first_wrong(broken, EXACT, PLAIN, dtype="float16").spot
-    assert isinstance(spot, Spot)
+    assert isinstance(spot, Location)
     assert (spot.path, spot.error) == ("net.0", np.inf)
 
 
@@ -116,7 +116,7 @@ def searched(monkeypatch, *, cut, recipe, paths, inside=""):
     monkeypatch.setattr(modules, "dtype_of", lambda runner: "float16")
     monkeypatch.setattr(modules, "torch_outputs", lambda question, dtypes, *, inside: paths)
     monkeypatch.setattr(modules, "_cut", lambda question, calls, recipe, *, dtype: cut)
-    return modules.search(Question(runner, {}), folder=Path(), real_weights=False)  # type: ignore[arg-type]
+    return modules.search(SearchTarget(runner, {}), folder=Path(), real_weights=False)  # type: ignore[arg-type]
 
 
 COMPILED = (

@@ -10,26 +10,26 @@ from types import SimpleNamespace
 import pytest
 from sample_values import case
 
-from pytest_sdperf.checks.locate.question import Question
+from pytest_sdperf.checks.locate.question import SearchTarget
 from pytest_sdperf.checks.locate.reproductions import keep
 from pytest_sdperf.core.device import Device
-from pytest_sdperf.core.values.located import Located, Spot
+from pytest_sdperf.core.values.located import Located, Location
 
 SHOWS = "print('onnxruntime 1.32.0: error 5.00e-01, limit 1.00e-03'); raise SystemExit(1)"
 GONE = "print('onnxruntime 1.32.0: error 5.00e-05, limit 1.00e-03')"
 BREAKS = "import no_such_module"
-SPOT = Spot("sum_out", "node_norm", "com.microsoft::SkipLayerNormalization", "unet.norm2", 0.5, 1e-3)
+SPOT = Location("sum_out", "node_norm", "com.microsoft::SkipLayerNormalization", "unet.norm2", 0.5, 1e-3)
 FOUND = Located("unet", "engine", SPOT)
 
 
-def question(weights: str, consumes: str = "onnx") -> Question:
+def question(weights: str, consumes: str = "onnx") -> SearchTarget:
     runner = SimpleNamespace(
         engine=SimpleNamespace(consumes=consumes),
         case=case(weights=weights),
         request=SimpleNamespace(python=None, env={}),
         workbench=SimpleNamespace(device=Device("cpu", "CPU", "cpu-2c")),
     )
-    return Question(runner, {})  # type: ignore[arg-type]  # all that is read of a runner
+    return SearchTarget(runner, {})  # type: ignore[arg-type]  # all that is read of a runner
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_files_of_a_module_say_what_they_need(tmp_path):
     folder = tmp_path / "tried"
     folder.mkdir()
     (folder / "reproduce.py").write_text(SHOWS.replace("onnxruntime 1.32.0", "torch 2.13.0 cpu"))
-    found = Located("unet", "module", Spot("", "", "", "unet.norm2", 0.5, 1e-3))
+    found = Located("unet", "module", Location("", "", "", "unet.norm2", 0.5, 1e-3))
     files = [{"folder": str(folder), "weights": "random"}]
     located = keep(question("folder-1", "module"), found, files, folder=tmp_path / "kept", real_weights=False)
     assert located.reproduction is not None

@@ -11,12 +11,12 @@ from sample_values import case
 
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.checks.locate import graphs, locate, rewriting
-from pytest_sdperf.checks.locate.question import Question
+from pytest_sdperf.checks.locate.question import SearchTarget
 from pytest_sdperf.core.errors import WorkerError
 from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import Build
-from pytest_sdperf.core.values.located import Located, Spot
+from pytest_sdperf.core.values.located import Located, Location
 
 
 def found_of(runner, settings=None):
@@ -127,7 +127,7 @@ def told_of(engine: Engine, tmp_path, monkeypatch, *, by_torch: bool = True) -> 
         np.savez(file, **arrays)
     monkeypatch.setattr(rewriting, "_without", engine.without)
     monkeypatch.setattr(rewriting.float32_graph, "answers_to", lambda *asked: (exact, rough))
-    question = Question(engine, {})  # type: ignore[arg-type]  # all that is read of a runner
+    question = SearchTarget(engine, {})  # type: ignore[arg-type]  # all that is read of a runner
     return rewriting.told(question, files if by_torch else {}, "float16", values=8, share=1)
 
 
@@ -169,7 +169,7 @@ def test_an_engine_that_cannot_leave_a_graph_as_it_is(tmp_path, monkeypatch):
 
 
 def test_an_export_may_be_wrong_itself():
-    spot = Spot("view_3", "node_view_3", "::Reshape", "unet.conv_in", 0.5, 1e-3)
+    spot = Location("view_3", "node_view_3", "::Reshape", "unet.conv_in", 0.5, 1e-3)
     assert graphs._wrong_export(spot) == (
         "The exported graph is wrong before anything is optimized: its view_3 has an error 5.00e-01, and at most "
         "1.00e-03 passes."
@@ -190,7 +190,7 @@ def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
 
     monkeypatch.setattr(graphs, "_redrawn", fail)
     found = Located("unet", "graph")
-    assert graphs._with_random_weights(Question(runner, {}), found, {}, dtype="float16") == []
+    assert graphs._with_random_weights(SearchTarget(runner, {}), found, {}, dtype="float16") == []
     assert said == ["looking again with random weights failed: the worker was killed by SIGKILL"]
 
 
@@ -198,8 +198,8 @@ def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
 def test_only_a_wrong_graph_is_made_again(kind):
     """A graph that somebody gave is no export that could be repeated."""
     runner = SimpleNamespace(workbench=SimpleNamespace(builder=SimpleNamespace(external=object())))
-    assert graphs._redrawn(Question(runner, {}), Located("unet", kind), {"providers": []}, dtype="float16") == []
+    assert graphs._redrawn(SearchTarget(runner, {}), Located("unet", kind), {"providers": []}, dtype="float16") == []
 
 
 def test_nothing_is_made_again_where_nobody_knows_how_to_run_it():
-    assert graphs._redrawn(Question(None, {}), Located("unet", "graph"), {}, dtype="float16") == []
+    assert graphs._redrawn(SearchTarget(None, {}), Located("unet", "graph"), {}, dtype="float16") == []

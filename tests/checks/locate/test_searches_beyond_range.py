@@ -11,7 +11,7 @@ import pytest
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.execution.workbench import Workbench
+from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.cases.registration import registrar_of
 from pytest_sdperf.checks.agreement.check import agree
 from pytest_sdperf.checks.agreement.where import sentence
@@ -51,7 +51,7 @@ def searched(shared_folder, tmp_path):
         with catalog.owned_by(registrar_of(sys.modules[__name__])):
             pytest_sdperf_register(catalog)
         cache = Cache(folder, size_bytes=10**9)
-        bench = Workbench(
+        bench = RunContext(
             settings=settings, catalog=catalog, device=Device("cpu", "a CPU", "cpu"), probe=CpuProbe(),
             builder=Builder(catalog, settings, cache, say=lambda text: None), cache=cache, folder=Path(tmp_path),
             say=lambda text: None,

@@ -10,11 +10,11 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_lines
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 
-EXPORT = Step("export", 25.2, 25.1, host="cpu-amd-epyc-2c", commit="b6db44140419", date="2026-11-28T10:41Z")
-FUSE = Step("fuse-native", 1.15, 1.15, host="cpu-amd-epyc-2c", commit="b6db44140419", date="2026-11-28T10:41Z")
-COMPILE = Step("compile", 184.0, 61.0, now=True)
+EXPORT = BuildStep("export", 25.2, 25.1, host="cpu-amd-epyc-2c", commit="b6db44140419", date="2026-11-28T10:41Z")
+FUSE = BuildStep("fuse-native", 1.15, 1.15, host="cpu-amd-epyc-2c", commit="b6db44140419", date="2026-11-28T10:41Z")
+COMPILE = BuildStep("compile", 184.0, 61.0, now=True)
 
 
 def report(artifact, **fields):
@@ -58,7 +58,7 @@ def test_what_this_run_built_and_what_came_from_the_cache():
 
 
 def test_what_came_from_the_cache_is_shown_where_it_changed_or_where_everything_is_asked_for():
-    cached = Artifact(68_968_116, None, (Step("export", 25.2),))
+    cached = Artifact(68_968_116, None, (BuildStep("export", 25.2),))
     assert text(report(cached)) == []
     row = "  sd15-thin unet fp16 (ort) ort-cpu     69 MB         -    25.2 s    cached          -"
     assert text(report(cached), every=True)[1:3] == [row, "    export 25.2 s (cached, made nobody knows when)"]

@@ -13,7 +13,7 @@ from sample_values import measurement, session, stored
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.judging.artifacts import judge_build_time, judge_size, judge_warm_start
-from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 from pytest_sdperf.core.values.outcomes import Outcome
 
 HELD, IMPROVED, NEW = Outcome.HELD, Outcome.IMPROVED, Outcome.NEW
@@ -25,7 +25,7 @@ GB, MB = 10**9, 10**6
 
 
 def step(name="export", seconds=20.0, cpu=19.0, *, host=EPYC, now=True, date="2026-11-20T10:00Z"):
-    return Step(name, seconds, cpu, host=host, commit="abc", date=date, now=now)
+    return BuildStep(name, seconds, cpu, host=host, commit="abc", date=date, now=now)
 
 
 def artifact(model_bytes=4 * GB, compiled_bytes=None, *steps):

@@ -9,7 +9,7 @@ from sample_values import case, measurement, sample
 from pytest_sdperf.checks.pipelines.tables.fairness import fairness_lines
 from pytest_sdperf.checks.pipelines.tables.tables import table_lines
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 from pytest_sdperf.core.values.outcomes import Agreement
 
 WHOLE = {"model": "sd15", "component": "pipeline", "steps": 50, "scheduler": "pndm", "height": 512, "width": 512}
@@ -44,7 +44,7 @@ def lines(*reports):
 
 
 def test_every_engine_says_what_it_did_for_its_time():
-    compiled = {"unet": Artifact(5, 7, (Step("export", 20.0), Step("compile", 90.0)))}
+    compiled = {"unet": Artifact(5, 7, (BuildStep("export", 20.0), BuildStep("compile", 90.0)))}
     reports = (
         measured(ORT, **TOLD, **parts("float32")),
         measured(TORCH, **TOLD, **parts("float32", "")),

@@ -15,7 +15,7 @@ from wrong_optimizer import HIT, make_catalog
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.execution.workbench import Workbench
+from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.checks.agreement import check as agreement
 from pytest_sdperf.checks.agreement.tensors import relative_l2
@@ -52,7 +52,7 @@ def runner_of(tmp_path):
         settings = Settings(cache_dir=tmp_path / "cache", in_process=True, selection=selection)
         catalog, cache = make_catalog(), Cache(tmp_path / "cache", size_bytes=10**9)
         builder = Builder(catalog, settings, cache, say=lambda text: None, **folders)
-        bench = Workbench(
+        bench = RunContext(
             settings=settings, catalog=catalog, device=Device("cpu", "a CPU", "cpu"), probe=CpuProbe(),
             builder=builder, cache=cache, folder=Path(tmp_path), say=lambda text: None,
         )  # fmt: skip

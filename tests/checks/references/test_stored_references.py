@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pytest_sdperf.builds.content_key import content_key
-from pytest_sdperf.builds.execution.calls import Call
+from pytest_sdperf.builds.execution.calls import ReplayCall
 from pytest_sdperf.builds.execution.external_pipeline import Description, ExternalPipelineRunner
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions, source_hash
@@ -33,7 +33,7 @@ EXTERNAL = Case(
 OWN = Case("own", "pipeline", "diffusers", "as-is", height=64, width=64, steps=2, weights="pipeline-0123")
 TORCH = ("torch", "diffusers", "transformers")
 EAGER = "pytest_sdperf.engines.torch_eager"
-CALL = Call("one", Workload(1, 64, 64, 0, ""), ("a red circle",), seed=3)
+CALL = ReplayCall("one", Workload(1, 64, 64, 0, ""), ("a red circle",), seed=3)
 
 
 class FullCache:

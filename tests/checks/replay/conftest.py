@@ -10,7 +10,7 @@ from planted_replays import LOADS, make_catalog
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.execution.workbench import Workbench
+from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import Case
@@ -34,7 +34,7 @@ def case_on(cache_dir, tmp_path):
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         settings = Settings(cache_dir=cache_dir, state_dir=folder, in_process=in_process)
         catalog, cache = make_catalog(), Cache(cache_dir, size_bytes=10**10)
-        bench = Workbench(
+        bench = RunContext(
             settings=settings,
             catalog=catalog,
             device=Device("cpu", "a CPU", "cpu"),

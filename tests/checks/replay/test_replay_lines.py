@@ -9,7 +9,7 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.replay.judging import judge_replay
 from pytest_sdperf.checks.replay.table import replay_lines
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.core.values.replays import Answer, Interleaving, Replay, Spread
+from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Interleaving, Replay
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
 
@@ -19,8 +19,8 @@ RIGHT = Replay(
     "float16",
     "float32",
     exact=True,
-    spreads=(Spread("2 equal calls", 0.0, 3e-3, equal=True, output="out_sample"),),
-    answers=(Answer("another prompt and seed", 1e-3, 1.5e-3, 3e-3),),
+    spreads=(AnswerSpread("2 equal calls", 0.0, 3e-3, equal=True, output="out_sample"),),
+    answers=(CallAgreement("another prompt and seed", 1e-3, 1.5e-3, 3e-3),),
 )
 
 
@@ -30,7 +30,7 @@ def report(name, replay, **fields):
 
 
 def apart(check, largest):
-    spread = Spread("row 1 of 2, and alone", largest, 3e-3, equal=False, output="out_sample")
+    spread = AnswerSpread("row 1 of 2, and alone", largest, 3e-3, equal=False, output="out_sample")
     return dataclasses.replace(RIGHT, check=check, exact=False, spreads=(*RIGHT.spreads, spread))
 
 

@@ -14,28 +14,28 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.replay.judging import judge_replay
 from pytest_sdperf.core.values import Failure, to_json
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.core.values.replays import Answer, Interleaving, Replay, Spread
+from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Interleaving, Replay
 
 CASE = case(component="unet")
 POLICY = Policy(on_cpu=True)
 AGAIN = (
-    Spread("2 equal calls", 0.0, 2e-6, equal=True, output="out_sample"),
-    Spread("the first again, after another", 0.0, 2e-6, equal=True, output="out_sample"),
-    Spread("2 processes", 0.0, 2e-6, equal=True, output="out_sample"),
+    AnswerSpread("2 equal calls", 0.0, 2e-6, equal=True, output="out_sample"),
+    AnswerSpread("the first again, after another", 0.0, 2e-6, equal=True, output="out_sample"),
+    AnswerSpread("2 processes", 0.0, 2e-6, equal=True, output="out_sample"),
 )
-OTHER = Answer("another prompt and seed", 1e-6, 1.1e-6, 2.2e-6, "out_sample[0, 1, 2, 3]")
+OTHER = CallAgreement("another prompt and seed", 1e-6, 1.1e-6, 2.2e-6, "out_sample[0, 1, 2, 3]")
 REPEATS = Replay("repeats", "float32", "float64", exact=True, spreads=AGAIN, answers=(OTHER,))
 BATCH = dataclasses.replace(
     REPEATS,
     check="batch",
     exact=False,
-    spreads=(Spread("row 1 of 8, and alone", 1e-6, 2e-6, equal=False, output="out_sample"),),
+    spreads=(AnswerSpread("row 1 of 8, and alone", 1e-6, 2e-6, equal=False, output="out_sample"),),
     answers=(dataclasses.replace(OTHER, call="row 1 of 8"),),
 )
 SIZES = dataclasses.replace(
     REPEATS,
     check="resolutions",
-    spreads=(Spread("512x512 again", 0.0, 2e-6, equal=True, output="out_sample"),),
+    spreads=(AnswerSpread("512x512 again", 0.0, 2e-6, equal=True, output="out_sample"),),
     answers=(
         dataclasses.replace(OTHER, call="512x512"),
         dataclasses.replace(OTHER, call="512x512, other inputs"),

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from sample_values import case
 
-from pytest_sdperf.builds.execution.calls import Call, _inputs
+from pytest_sdperf.builds.execution.calls import ReplayCall, _inputs
 from pytest_sdperf.checks.replay import batch, calls, interleaving, resolutions
 from pytest_sdperf.core.contracts import Arrays
 from pytest_sdperf.core.errors import NoReferenceError
@@ -119,7 +119,7 @@ def drawn(call) -> Arrays:
 
 def test_a_row_alone_is_that_row_in_every_place():
     together, (first, *_, last) = (
-        drawn(Call("all", about().case.workload, (), drawn=4)),
+        drawn(ReplayCall("all", about().case.workload, (), drawn=4)),
         batch.calls_of(about(shapes="dynamic")),
     )
     assert together["sample"].shape[0] == 8

@@ -3,21 +3,21 @@ from __future__ import annotations
 from sample_values import case, sample, session, stored
 
 from pytest_sdperf.baselines.stored import Baseline
-from pytest_sdperf.plugin.plan.figures import Figure, estimate, total
-from pytest_sdperf.plugin.plan.known import Known
+from pytest_sdperf.plugin.plan.figures import Estimate, estimate, total
+from pytest_sdperf.plugin.plan.known import RecordedSessions
 
 
 def test_a_sum_names_every_source_once_and_counts_what_is_not_known():
-    measured = Figure(2.0, ("measured here 2026-11-28",))
+    measured = Estimate(2.0, ("measured here 2026-11-28",))
     found, unknown = total([measured, estimate(1.0), None, measured])
     assert (found.value, found.sources, unknown) == (5.0, ("measured here 2026-11-28", "estimated"), 1)
     assert found.estimated
-    assert not (measured + Figure()).estimated
+    assert not (measured + Estimate()).estimated
 
 
 def known(*, stored_date="", candidate_date="", **fields):
     dates = {"stored": stored_date, "candidates": candidate_date}
-    return Known(
+    return RecordedSessions(
         **{
             name: Baseline(machine={}, cases={case().key: stored(session(10, 10, date=date, **fields))})
             for name, date in dates.items()
@@ -33,8 +33,8 @@ def test_the_newest_session_tells():
     assert older.peak_bytes(case()).sources == ("baseline of 2026-11-22",)
     assert older.peak_bytes(case()).value == 500 * 2**20
     assert older.peak_bytes(case(batch_size=9)) is None
-    assert Known().process_seconds(case()) is None
-    assert Known().first_seconds(case()) is None
+    assert RecordedSessions().process_seconds(case()) is None
+    assert RecordedSessions().first_seconds(case()) is None
 
 
 def test_the_seconds_of_a_process_are_its_calls_and_what_came_before_them():
@@ -47,4 +47,4 @@ def test_out_of_memory_is_known_and_has_no_seconds():
     oom = known(candidate_date="2026-11-21T10:00Z", failure="oom")
     assert oom.ran_out_of_memory(case())
     assert oom.process_seconds(case()) is None
-    assert not Known().ran_out_of_memory(case())
+    assert not RecordedSessions().ran_out_of_memory(case())

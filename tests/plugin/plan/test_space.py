@@ -15,17 +15,17 @@ from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.plugin.plan import space
-from pytest_sdperf.plugin.plan.builds import Step
+from pytest_sdperf.plugin.plan.builds import PlannedStep
 from pytest_sdperf.plugin.plan.figures import estimate
 from pytest_sdperf.plugin.plan.space import Space, room_bytes, space_of
 
 GB = 10**9
-WEIGHTS, EXPORT = (Step(kind, (kind,), None, None, estimate(4 * GB)) for kind in ("weights", "export"))
+WEIGHTS, EXPORT = (PlannedStep(kind, (kind,), None, None, estimate(4 * GB)) for kind in ("weights", "export"))
 OPTIMIZATIONS = ("fp16", "fmha", "group-norm")
 
 
 def fused(optimization, size=2 * GB):
-    return Step("fuse-native", ("fuse", optimization), None, None, estimate(size))
+    return PlannedStep("fuse-native", ("fuse", optimization), None, None, estimate(size))
 
 
 class Builds:
@@ -91,7 +91,7 @@ def test_a_full_disk_is_a_limit_too(found):
 def test_what_the_cache_holds_takes_what_it_takes_and_is_kept(found, tmp_path):
     cache = Cache(tmp_path / "cache", size_bytes=GB)
     entry = cache.get_or_make("weights-a", lambda folder: {"wrote": (folder / "data").write_bytes(bytes(1000))})
-    held = Step("weights", ("weights",), entry, None, estimate(4 * GB))
+    held = PlannedStep("weights", ("weights",), entry, None, estimate(4 * GB))
     whole = found(18, {optimization: (held, EXPORT, fused(optimization)) for optimization in OPTIMIZATIONS})
     assert whole.whole_bytes == 16.5 * GB
     assert whole.needed == {"weights-a"}
@@ -99,7 +99,7 @@ def test_what_the_cache_holds_takes_what_it_takes_and_is_kept(found, tmp_path):
 
 
 def test_a_case_that_cannot_be_built_or_told_takes_no_room(found):
-    unknown = Step("weights", ("weights",), None, None, None)
+    unknown = PlannedStep("weights", ("weights",), None, None, None)
     whole = found(1, {"fp16": BuildError("no"), "fmha": (unknown,), "group-norm": ()})
     assert (whole.is_tight, whole.whole_bytes, len(whole.ahead)) == (False, 0, 3)
 

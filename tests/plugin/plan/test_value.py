@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 from sample_values import case
 
 from pytest_sdperf.plugin.plan.value import by_value
-from pytest_sdperf.plugin.plan.wanted import Wanted, merged
+from pytest_sdperf.plugin.plan.wanted import PlannedCase, merged
 
 OPTIMIZATIONS = ("fp32", "fp16", "fmha", "group-norm")
 
 
 def wanted(test, optimization="fp16", batch_size=4, **fields):
-    return Wanted(
+    return PlannedCase(
         f"{test} {optimization} {batch_size}", case(optimization=optimization, batch_size=batch_size, **fields), (test,)
     )
 

@@ -15,7 +15,7 @@ from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.plugin.selftest import rows as module
 from pytest_sdperf.plugin.selftest.comparisons import PAIRS, RULES, Judged
 from pytest_sdperf.plugin.selftest.noise import ModelNoise
-from pytest_sdperf.plugin.selftest.records import Row
+from pytest_sdperf.plugin.selftest.records import RuleCounts
 from pytest_sdperf.plugin.selftest.rows import comparisons, not_injected, rows_of, stream_of, was_injected
 
 GPU = Policy(max_processes=12)
@@ -115,8 +115,8 @@ def test_on_a_cpu_every_limit_is_tried_and_a_row_uses_the_processes_that_timed_i
     found = rows(drawn_run(count=240, on_cpu=True), policy=CPU, case=CPU_CASE)
     assert {limit for _, limit, _ in found} == {0.3, 0.2, 0.1, 0.05, 0.03, 0.02}
     # 240 processes, 40 of them for each slowdown; the last comparison that begins has 24 left.
-    assert found["pairs", 0.3, 0.0] == Row("pairs", 0.3, 0.0, 55, 0, 220)
-    assert found["pairs", 0.3, 0.5] == Row("pairs", 0.3, 0.5, 5, 5, 20)
+    assert found["pairs", 0.3, 0.0] == RuleCounts("pairs", 0.3, 0.0, 55, 0, 220)
+    assert found["pairs", 0.3, 0.5] == RuleCounts("pairs", 0.3, 0.5, 5, 5, 20)
     assert found["pairs", 0.3, 0.1].found == 0
     assert found["pairs", 0.02, 0.1].found == found["pairs", 0.02, 0.1].comparisons > 0
 

@@ -9,7 +9,7 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.plugin.selftest.limits import InForce
 from pytest_sdperf.plugin.selftest.noise import ModelNoise
 from pytest_sdperf.plugin.selftest.power import Simulation
-from pytest_sdperf.plugin.selftest.records import Row, SelfTests
+from pytest_sdperf.plugin.selftest.records import RuleCounts, SelfTests
 from pytest_sdperf.plugin.selftest.table import selftest_lines
 
 STILL = ModelNoise(day=0.0, process=0.0, drift=0.0, bad=0.0)
@@ -33,7 +33,7 @@ def smallest(*rows, runs=1):
 
 
 def pairs(effect, found, comparisons):
-    return Row("pairs", 0.02, effect, comparisons, found, 48)
+    return RuleCounts("pairs", 0.02, effect, comparisons, found, 48)
 
 
 SIMULATED = [

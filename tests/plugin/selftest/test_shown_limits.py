@@ -11,7 +11,7 @@ from selftest_scenes import CPU_CASE, drawn_case, drawn_run
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.plugin.selftest.comparisons import PAIRS, RULES
 from pytest_sdperf.plugin.selftest.limits import InForce, Shown, next_effect, shown_by, shown_for, with_limit
-from pytest_sdperf.plugin.selftest.records import Row
+from pytest_sdperf.plugin.selftest.records import RuleCounts
 
 CPU = Policy(on_cpu=True)
 TEXT = (
@@ -25,8 +25,8 @@ def known(*rows, of=CPU_CASE):
 
 def pair_rows(limit, *, alarms=0, same=80, found=20, slowed=20):
     return (
-        Row("pairs", limit, 0.0, same, alarms, 4 * same),
-        Row("pairs", limit, next_effect(limit), slowed, found, 4 * slowed),
+        RuleCounts("pairs", limit, 0.0, same, alarms, 4 * same),
+        RuleCounts("pairs", limit, next_effect(limit), slowed, found, 4 * slowed),
     )
 
 

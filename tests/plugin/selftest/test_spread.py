@@ -20,7 +20,7 @@ from pytest_sdperf.core.units import seconds
 from pytest_sdperf.core.values.replays import Interleaving
 from pytest_sdperf.plugin.selftest.limits import by_self_tests
 from pytest_sdperf.plugin.selftest.noise import ModelNoise
-from pytest_sdperf.plugin.selftest.spread import Spread, spread_by
+from pytest_sdperf.plugin.selftest.spread import RunSpread, spread_by
 
 GPU = Policy(max_processes=12)
 NOISY = ModelNoise(day=0.0, process=0.03, drift=0.0, bad=0.0)
@@ -43,7 +43,7 @@ def alternating(share, *, turns):
 @pytest.mark.parametrize(("pairs", "count"), [(False, 10), (True, 15)])
 def test_one_comparison_in_twenty_exceeds_it(pairs, count):
     found = spread_by(drawn_case(alternating(0.05, turns=pairs)), processes=3, pairs=pairs)
-    assert found == Spread(pytest.approx(0.05), TEXT.format(f"{count} comparisons"))
+    assert found == RunSpread(pytest.approx(0.05), TEXT.format(f"{count} comparisons"))
 
 
 def test_a_quiet_gpu_keeps_what_was_asked_for():

@@ -17,7 +17,7 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.words import capital, component, opening, since
 from pytest_sdperf.core.units import above_or_below, disk_size, seconds, share
 from pytest_sdperf.core.values import Measurement
-from pytest_sdperf.core.values.artifact import COMPILE, Artifact, Step
+from pytest_sdperf.core.values.artifact import COMPILE, Artifact, BuildStep
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 SIZE, BUILD_TIME, WARM_START = METRICS = ("artifact-size", "build-time", "warm-start")
@@ -106,7 +106,7 @@ def _level(stored: StoredCase | None, metric: str) -> tuple[Session, ...]:
     return tuple(session for session in stored.level(metric) if session.artifacts) if stored is not None else ()
 
 
-def _same(level: Iterable[Session], name: str, step: Step) -> list[Step]:
+def _same(level: Iterable[Session], name: str, step: BuildStep) -> list[BuildStep]:
     """Return the stored steps that one can be compared with, each build once however many sessions it served."""
     found = {
         (old.date, old.seconds): old
@@ -118,7 +118,7 @@ def _same(level: Iterable[Session], name: str, step: Step) -> list[Step]:
     return list(found.values())
 
 
-def _step(name: str, step: Step, before: list[Step], *, policy: Policy, changes: str) -> Verdict:
+def _step(name: str, step: BuildStep, before: list[BuildStep], *, policy: Policy, changes: str) -> Verdict:
     expected = statistics.median(old.seconds for old in before)
     low, high = _ends(expected, policy.build_effect, policy.build_floor_s)
     took = f"{capital(component(name))} {step.name} took {seconds(step.seconds)}"
@@ -138,7 +138,7 @@ def _step(name: str, step: Step, before: list[Step], *, policy: Policy, changes:
     return Verdict(outcome, code, sentence, BUILD_TIME, step.seconds, expected, low, high)
 
 
-def _computed(step: Step, before: list[Step], *, policy: Policy, slower: bool) -> tuple[bool, str]:
+def _computed(step: BuildStep, before: list[BuildStep], *, policy: Policy, slower: bool) -> tuple[bool, str]:
     """Return whether the processor computed no longer (or, for a faster step, no less) than before, and its words."""
     if step.name == COMPILE and not policy.on_cpu:
         return False, ""  # a compiler that waits for the GPU tries kernels on it, which is its work

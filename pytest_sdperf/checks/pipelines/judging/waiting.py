@@ -15,7 +15,7 @@ REMARKABLE = 0.05
 
 
 @dataclass(frozen=True)
-class Waiting:
+class ThreadWait:
     """How much of their time the threads of the measuring processes waited for a processor.
 
     Attributes:
@@ -58,13 +58,13 @@ class Waiting:
         return self.before >= REMARKABLE and self.stretch / ratio <= limit
 
 
-def waiting(measurement: Measurement, before: Iterable[Session]) -> Waiting:
+def waiting(measurement: Measurement, before: Iterable[Session]) -> ThreadWait:
     """Compare a measurement with the stored sessions; where nobody knows it of the measurement, nobody waited."""
     now = waited_share(measurement.samples)
     if now is None:
-        return Waiting()
+        return ThreadWait()
     known = [one for session in before if (one := waited_share(session.samples)) is not None]
-    return Waiting(now, statistics.median(known) if known else 0.0)
+    return ThreadWait(now, statistics.median(known) if known else 0.0)
 
 
 def disturbed_share(sample: Sample) -> float:

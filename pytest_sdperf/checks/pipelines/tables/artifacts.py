@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from pytest_sdperf.checks.pipelines.judging.artifacts import METRICS
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, Row, batches_differ, case_label, column_lines
+from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.units import disk_size, plural, seconds
 from pytest_sdperf.core.values import Case, Measurement
-from pytest_sdperf.core.values.artifact import Artifact, Step
+from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 from pytest_sdperf.core.values.outcomes import Outcome
 
 _COLUMNS = ("files", "compiled", "build", "made", "warm start")
@@ -64,13 +64,13 @@ class _Component:
         return self.label(batch=batch, engine="" if compiles else "any"), self.artifact
 
 
-def _row(alike: Sequence[_Component], *, batch: bool) -> Row:
+def _row(alike: Sequence[_Component], *, batch: bool) -> TableRow:
     first, names = alike[0], {one.case.engine for one in alike}
     engine = plural(len(names), "engine") if len(names) > 1 else ""
     if len(alike) > len(names) == 1:
         engine = f"{first.case.engine} ({len(alike)} settings)"
     cells = _cells(first.artifact, first.measurement)
-    return Row(first.label(batch=batch, engine=engine), cells, details="; ".join(told_of(first.artifact)[1:]))
+    return TableRow(first.label(batch=batch, engine=engine), cells, details="; ".join(told_of(first.artifact)[1:]))
 
 
 def _components(report: CaseReport, *, every: bool) -> Iterator[_Component]:
@@ -102,7 +102,7 @@ def told_of(artifact: Artifact) -> list[str]:
     return [f"model files {disk_size(artifact.model_bytes)}{compiled}", *map(_step, artifact.steps)]
 
 
-def _step(step: Step) -> str:
+def _step(step: BuildStep) -> str:
     told = f"{step.name} {seconds(step.seconds)}"
     if step.now:
         return told

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, Row, batches_differ, case_label, column_lines
+from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.units import digits, seconds, share
 from pytest_sdperf.core.values import Measurement
@@ -35,13 +35,13 @@ def reached(measurement: Measurement) -> float | None:
     return None if floor is None or latency_s is None else floor.share(latency_s)
 
 
-def _rows(measurement: Measurement, *, batch: bool, side: str) -> Iterator[Row]:
+def _rows(measurement: Measurement, *, batch: bool, side: str) -> Iterator[TableRow]:
     floor, part = measurement.floor, reached(measurement)
     if floor is None or part is None:
         return
     latency_s, case = measurement.latency_s, measurement.case
     numbers = (digits(floor.flops / 1e12), seconds(floor.seconds), seconds(latency_s), share(part))
-    yield Row(
+    yield TableRow(
         case_label(case, case.component, batch=batch, side=side), numbers, ("red",) if latency_s < floor.bound_s else ()
     )
 

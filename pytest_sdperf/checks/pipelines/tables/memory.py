@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, Row, batches_differ, case_label, column_lines
+from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.units import MEGABYTE
 from pytest_sdperf.core.values import Measurement
@@ -31,7 +31,7 @@ def memory_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]
     several = batches_differ(one.case for one in told)
     if not told:
         return
-    rows = [Row(case_label(one.case, one.case.component, batch=several), _cells(one)) for one in told]
+    rows = [TableRow(case_label(one.case, one.case.component, batch=several), _cells(one)) for one in told]
     yield from column_lines("memory", tuple(_COLUMNS), rows, width=width)
     yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_sdperf.baselines.published import ALIKE, CHANGES, Cell, Match
+from pytest_sdperf.baselines.published import ALIKE, CHANGES, Cell, PublishedMatch
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.units import digits, percent, seconds
 
@@ -12,13 +12,13 @@ _INDENT = "  "
 _WARM_UPS = {"warmup_compilation_s": "with compilation", "warmup_cache_s": "from a cache"}
 
 
-def by_table(published: Sequence[Match]) -> list[list[Match]]:
+def by_table(published: Sequence[PublishedMatch]) -> list[list[PublishedMatch]]:
     """Return rows by the table that they are of, in the order of their sources."""
     tables = dict.fromkeys(match.key for match in published)
     return [[match for match in published if match.key == key] for key in tables]
 
 
-def source_lines(published: Sequence[Match], *, width: int) -> Iterator[Line]:
+def source_lines(published: Sequence[PublishedMatch], *, width: int) -> Iterator[Line]:
     """Yield the source of each number, and below it what a row says that has no column."""
     for number, matches in enumerate(by_table(published), 1):
         table = matches[0].table

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pytest_sdperf.checks.pipelines.judging.host_waits import host_waits_of
 from pytest_sdperf.checks.pipelines.judging.stages import Stage, stages_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, Row, batches_differ, case_label, column_lines
+from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.components import BETWEEN, PIPELINE
 from pytest_sdperf.core.units import digits, seconds
@@ -43,11 +43,11 @@ def _is_request(measurement: Measurement) -> bool:
     return all(one.iterations_s for one in samples) and measurement.latency_s > 0
 
 
-def _row(measurement: Measurement, *, batch: bool) -> Row:
+def _row(measurement: Measurement, *, batch: bool) -> TableRow:
     stages = stages_of(measurement.samples)
     cells = (digits(60 * measurement.case.batch_size / measurement.latency_s), *_stage_cells(stages))
     label = case_label(measurement.case, measurement.case.component, batch=batch)
-    return Row(label, cells, details=_details(measurement, stages))
+    return TableRow(label, cells, details=_details(measurement, stages))
 
 
 def _stage_cells(stages: Mapping[str, Stage]) -> tuple[str, ...]:

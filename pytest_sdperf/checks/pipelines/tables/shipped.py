@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
-from pytest_sdperf.baselines.published import OOM, Cell, Document, Match, Row, Table
+from pytest_sdperf.baselines.published import OOM, Cell, Document, PublishedMatch, PublishedRow, Table
 from pytest_sdperf.baselines.stored import Baseline, Machine, Session, StoredCase, machine_of
 from pytest_sdperf.checks.pipelines.tables.stored import latency_s
 from pytest_sdperf.checks.reporting.case_report import CaseReport
@@ -19,7 +19,9 @@ _SAME_WORK = ("model", "component", "batch_size", "height", "width", "steps", "s
 _SOURCE = Document(title="measured by pytest_sdperf", file="", protocol="")
 
 
-def shipped_beside(shipped: Iterable[Baseline], reports: Sequence[CaseReport], *, family: str) -> tuple[Match, ...]:
+def shipped_beside(
+    shipped: Iterable[Baseline], reports: Sequence[CaseReport], *, family: str
+) -> tuple[PublishedMatch, ...]:
     """Return the stored cases that do the same work as a measured one, on a card of the same family.
 
     Args:
@@ -74,7 +76,7 @@ def _family(machine: Machine) -> str:
     return facts.family if facts is not None else ""
 
 
-def _match(stored: StoredCase, machine: Machine, *, name: str) -> Match:
+def _match(stored: StoredCase, machine: Machine, *, name: str) -> PublishedMatch:
     case, slug = stored.case, str(machine.get("slug", ""))
     table = Table(
         name=name,
@@ -88,7 +90,7 @@ def _match(stored: StoredCase, machine: Machine, *, name: str) -> Match:
         notes=(),
         rows=(),
     )
-    row = Row(
+    row = PublishedRow(
         label=case.key,
         engine=engine_label(case.engine, case.engine_options),
         version=stored.last.subject.get("onnxruntime", ""),
@@ -96,7 +98,7 @@ def _match(stored: StoredCase, machine: Machine, *, name: str) -> Match:
         optimization=case.optimization,
         cells=(_cell(case.batch_size, _level(stored)),),
     )
-    return Match(_SOURCE, table, row, kind=f"shipped with pytest_sdperf, {_what(case)}")
+    return PublishedMatch(_SOURCE, table, row, kind=f"shipped with pytest_sdperf, {_what(case)}")
 
 
 def _what(case: Case) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_sdperf.baselines.published import Match
+from pytest_sdperf.baselines.published import PublishedMatch
 from pytest_sdperf.checks.pipelines.tables.cells import (
     BLANK,
     BLOCK_WIDTH,
@@ -50,14 +50,16 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Row:
+class SpeedRow:
     """A label and its cells by batch size."""
 
     label: str
     cells: dict[int, Cells]
 
 
-def table_lines(reports: Iterable[CaseReport], published: Sequence[Match] = (), *, width: int) -> Iterator[Line]:
+def table_lines(
+    reports: Iterable[CaseReport], published: Sequence[PublishedMatch] = (), *, width: int
+) -> Iterator[Line]:
     """Yield the table of one model; batch sizes that do not fit beside each other follow below each other.
 
     Args:
@@ -84,7 +86,9 @@ def table_lines(reports: Iterable[CaseReport], published: Sequence[Match] = (), 
     yield from source_lines(published, width=width)
 
 
-def _layout(groups: Sequence[tuple[str, list[Row]]], labels: Labels, *, batches: int, width: int) -> tuple[int, int]:
+def _layout(
+    groups: Sequence[tuple[str, list[SpeedRow]]], labels: Labels, *, batches: int, width: int
+) -> tuple[int, int]:
     """Return the width of the label column and how many batch sizes stand beside each other.
 
     As many as the usual labels allow; a longer label gets a line of its own, above its numbers.
@@ -95,7 +99,7 @@ def _layout(groups: Sequence[tuple[str, list[Row]]], labels: Labels, *, batches:
     return max(min(longest, width - per_line * BLOCK_WIDTH), usual), per_line
 
 
-def _labels(cases: Sequence[Case], published: Sequence[Match]) -> Labels:
+def _labels(cases: Sequence[Case], published: Sequence[PublishedMatch]) -> Labels:
     optimizations = [*(case.optimization for case in cases), *(match.row.optimization for match in published)]
     varying = tuple(name for name in _SHARED if len({getattr(case, name) for case in cases} - {"", 0}) > 1)
     return Labels(
@@ -120,19 +124,19 @@ def _heading_label(labels: Labels) -> str:
 
 def _groups(
     measured: Sequence[CaseReport], reports: Sequence[CaseReport], labels: Labels
-) -> Iterator[tuple[str, list[Row]]]:
+) -> Iterator[tuple[str, list[SpeedRow]]]:
     """Yield the title and rows of each component, in the order in which they were measured."""
     wrong = disagreements(reports)
     cases = list({report.case.key: report.case for report in measured}.values())
     for title in dict.fromkeys(map(_title, cases)):
-        rows: dict[str, Row] = {}
+        rows: dict[str, SpeedRow] = {}
         for case in cases:
             if _title(case) == title:
                 about = [report for report in reports if report.case.key == case.key]
                 cells = cells_of(about, disagrees=any(concerns(gate, case) for gate in wrong))
                 marked = _HALF_SUMS if any(sums_in_half(report.measurement) for report in about) else ""
                 label = f"{labels.of(case)}{marked}"
-                rows.setdefault(label, Row(label, {})).cells[case.batch_size] = cells
+                rows.setdefault(label, SpeedRow(label, {})).cells[case.batch_size] = cells
         yield title, list(rows.values())
 
 
@@ -141,10 +145,10 @@ def _title(case: Case) -> str:
     return f"{case.component}, {case.height}x{case.width}{steps}"
 
 
-def _published_groups(published: Sequence[Match], labels: Labels) -> Iterator[tuple[str, list[Row]]]:
+def _published_groups(published: Sequence[PublishedMatch], labels: Labels) -> Iterator[tuple[str, list[SpeedRow]]]:
     """Yield the titles and rows of others; tables of one title stand together, each row with its own source."""
     sources = {match.key: number for number, matches in enumerate(by_table(published), 1) for match in matches}
-    groups: dict[str, dict[tuple[str, str], Row]] = {}
+    groups: dict[str, dict[tuple[str, str], SpeedRow]] = {}
     for match in published:
         table, label, source = match.table, _published_label(match, labels), f"[{sources[match.key]}]"
         protocol = f", {table.height}x{table.width}, {table.steps} steps" if table.steps else ""
@@ -152,12 +156,12 @@ def _published_groups(published: Sequence[Match], labels: Labels) -> Iterator[tu
         numbers = [cell for cell in match.row.cells if cell.has_numbers]
         cells = {cell.batch_size: cells_of_published(cell, source=source) for cell in numbers}
         if cells:
-            rows.setdefault((source, label), Row(label, {})).cells.update(cells)
+            rows.setdefault((source, label), SpeedRow(label, {})).cells.update(cells)
     for title, rows in groups.items():
         yield title, list(rows.values())
 
 
-def _published_label(match: Match, labels: Labels) -> str:
+def _published_label(match: PublishedMatch, labels: Labels) -> str:
     row = match.row
     if row.optimization:
         return f"{_INDENT}{row.optimization:<{labels.optimization_width}} {row.engine}"
@@ -165,7 +169,7 @@ def _published_label(match: Match, labels: Labels) -> str:
 
 
 def _part(
-    groups: Sequence[tuple[str, list[Row]]], labels: Labels, batches: Sequence[int], *, label_width: int
+    groups: Sequence[tuple[str, list[SpeedRow]]], labels: Labels, batches: Sequence[int], *, label_width: int
 ) -> Iterator[Line]:
     over = [f"{f'batch {size}':^{BLOCK_WIDTH}}" for size in batches]
     yield Line(f"{'':<{label_width}}{''.join(over)}".rstrip(), ("bold",))
@@ -204,7 +208,7 @@ def _whose(measured: Sequence[CaseReport]) -> str:
     return next((told[sample.memory_source] for sample in samples if sample.memory_source in told), "")
 
 
-def _legend(groups: Sequence[tuple[str, list[Row]]], whose: str, *, width: int) -> Iterator[Line]:
+def _legend(groups: Sequence[tuple[str, list[SpeedRow]]], whose: str, *, width: int) -> Iterator[Line]:
     texts = [text for _, rows in groups for row in rows for cells in row.cells.values() for text in cells.texts[1:4]]
     used = [mark for mark in MARKS.values() if any(text.endswith(mark) for text in texts if text.strip())]
     parts = [f"{mark} {_LEGEND[mark]}" for mark in used]

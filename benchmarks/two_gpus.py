@@ -23,7 +23,7 @@ from pathlib import Path
 
 from pytest_sdperf.core.units import percent, seconds
 from pytest_sdperf.core.values import Measurement
-from pytest_sdperf.core.values.turn import LockWait
+from pytest_sdperf.core.values.lock_wait import LockWait
 from pytest_sdperf.report.results import read_results
 
 USUAL = (

@@ -26,9 +26,9 @@ import pytest_sdperf
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.report.course import RunSummary
 from pytest_sdperf.report.results import SavedResults, write_results
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.run_summary import RunSummary
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sample_values import case, measurement
 
-from pytest_sdperf.core.values.turn import LockWait
+from pytest_sdperf.core.values.lock_wait import LockWait
 
 
 @pytest.fixture(scope="module")

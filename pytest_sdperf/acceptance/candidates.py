@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 
+from pytest_sdperf.acceptance.options import AcceptOptions
 from pytest_sdperf.acceptance.refusals import refusals
 from pytest_sdperf.acceptance.sessions import Provenance, session_of
-from pytest_sdperf.acceptance.terms import AcceptOptions
 from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import rounded, update
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, Baseline, Machine, Session, StoredCase, file_of, read

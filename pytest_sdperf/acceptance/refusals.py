@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pytest_sdperf.acceptance.terms import AcceptOptions
+from pytest_sdperf.acceptance.options import AcceptOptions
 from pytest_sdperf.checks.judging.fitness import DRIVER_CHANGED
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.doubts import disturbance, doubt

@@ -21,8 +21,8 @@ from typing import Any
 
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.key_locks import KeyLocks
+from pytest_sdperf.builds.leases import Leases
 from pytest_sdperf.builds.manifest import MANIFEST, manifest_of, used_s, verify
-from pytest_sdperf.builds.uses import Leases
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.errors import CacheError
 from pytest_sdperf.core.files.disk import disk_errors, folder_bytes

@@ -18,11 +18,11 @@ from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.values import Build, Case, Workload, to_json
 from pytest_sdperf.fusing.record import Site
-from pytest_sdperf.tasks import adopt
+from pytest_sdperf.tasks import import_graph
 
 Make = Callable[[str, Mapping[str, Any], str, Mapping[str, Any], list[Registrar]], Entry]
 _LIBRARIES = ("onnx", "onnxruntime", "onnx_ir")
-_SURVEY = "pytest_sdperf.tasks.survey"
+_SURVEY = "pytest_sdperf.tasks.analyze"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,10 +141,10 @@ class ExternalGraphs:
         parts = {
             **arguments,
             "files": graph.digest,
-            "code": source_hash(adopt.__name__),
+            "code": source_hash(import_graph.__name__),
             "versions": library_versions(*_LIBRARIES),
         }
-        return self.make("adopt", parts, f"{adopt.__name__}:run", {**arguments, "source": str(graph.path)}, [])
+        return self.make("adopt", parts, f"{import_graph.__name__}:run", {**arguments, "source": str(graph.path)}, [])
 
     def survey(self, component: str, optimization: str) -> Mapping[str, Any]:
         """Return `counts`, `sites`, `optimizations` and `places` of a graph from its structure (see `tasks.survey`).
@@ -161,7 +161,7 @@ class ExternalGraphs:
         parts = {
             **arguments,
             "files": graph.digest,
-            "code": source_hash(_SURVEY, "pytest_sdperf.fusing.survey", *modules_of(*things)),
+            "code": source_hash(_SURVEY, "pytest_sdperf.fusing.analysis", *modules_of(*things)),
             "versions": library_versions("onnx_ir", "numpy"),
         }
         owners = [self.catalog.optimizations.owner(name) for name in names]

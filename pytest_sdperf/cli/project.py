@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf.cases.options.answers import read_answers
 from pytest_sdperf.cases.options.folders import baselines_folder, cache_folder, meant_folder, state_folder
 from pytest_sdperf.cases.options.option import PREFIX
+from pytest_sdperf.cases.options.option_values import read_answers
 from pytest_sdperf.cases.options.profiles import read_project
 from pytest_sdperf.cases.registration import HOOK, fill_catalog
 from pytest_sdperf.core.errors import OptionError

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.contracts import Arrays, EngineOption, LoadRequest, Runner
 from pytest_sdperf.core.values import Workload
-from pytest_sdperf.engines import _cuda_libraries, _ort_said
+from pytest_sdperf.engines import _cuda_libraries, _ort_log
+from pytest_sdperf.engines._ort_buffers import NUMPY_NAMES, SizeBuffers
 from pytest_sdperf.engines._ort_memory import Memory, TorchMemory
-from pytest_sdperf.engines._ort_places import NUMPY_NAMES, SizeBuffers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,12 +198,12 @@ class OrtRunner(Runner):
         import onnxruntime
 
         if phase == "warmup":
-            _ort_said.listen(onnxruntime, to_arenas=False)
+            _ort_log.listen(onnxruntime, to_arenas=False)
 
     def allocator_peak_bytes(self, *, reset: bool) -> int | None:
         """Return what the arenas of a CUDA provider hold, used or not; they only grow. None for other providers."""
         device = ARENAS.get(self._session.get_providers()[0])
-        return _ort_said.arena_bytes(device) if device else None
+        return _ort_log.arena_bytes(device) if device else None
 
     def facts(self) -> dict[str, Any]:
         """Return providers, threads, where the nodes are, and whether a CUDA graph was asked for."""
@@ -212,7 +212,7 @@ class OrtRunner(Runner):
         if self._request.build.counts:
             facts["file_nodes"] = sum(self._request.build.counts.values())
         if providers[0] != CPU_PROVIDER:
-            facts["memcpy_nodes"] = _ort_said.memcpy_nodes(self._request.component)
+            facts["memcpy_nodes"] = _ort_log.memcpy_nodes(self._request.component)
             facts |= cpu_nodes(parts) if parts else {"placement_not_available": why_not}
         if "cuda_graph" in self._request.options:
             facts["cuda_graph"] = {"requested": self._captures}
@@ -285,7 +285,7 @@ def create_session(request: LoadRequest, *, options: Any, providers: Sequence[An
     if wanted != CPU_PROVIDER:
         # Warnings: one of them is the only place where the number of Memcpy nodes is told.
         options.log_severity_level = 2
-    _ort_said.listen(onnxruntime, to_arenas=wanted in ARENAS)
+    _ort_log.listen(onnxruntime, to_arenas=wanted in ARENAS)
     session = onnxruntime.InferenceSession(str(request.build.path), options, providers=list(providers))
     if session.get_providers()[0] != wanted:
         raise EngineMissingError(

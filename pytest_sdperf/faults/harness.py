@@ -203,7 +203,8 @@ FAULTS = (
         ),
     ),
     _stored(
-        "baseline-of-later-format", "The baseline file has a format that this version does not know.", FaultStage.BASELINE,
+        "baseline-of-later-format", "The baseline file has a format that this version does not know.",
+        FaultStage.BASELINE,
         later_format,
         Detection(
             "pipelines", REFUSED,

@@ -8,9 +8,9 @@ import pytest
 
 from pytest_sdperf.builds.onnx_folder import ONNX_DIR
 from pytest_sdperf.cases.external import no_module
-from pytest_sdperf.cases.options.answer import OptionValue
-from pytest_sdperf.cases.options.answers import read_answers
 from pytest_sdperf.cases.options.engine_requests import check_profiles
+from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option_values import read_answers
 from pytest_sdperf.cases.options.pipeline_factory import alone
 from pytest_sdperf.cases.options.profiles import read_project
 from pytest_sdperf.cases.options.reading import SettingsParser

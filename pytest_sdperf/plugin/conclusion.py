@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pytest_sdperf.acceptance.accept import accept
 from pytest_sdperf.acceptance.candidates import State, keep_candidates, withdraw
 from pytest_sdperf.acceptance.counts import counts_to_keep
+from pytest_sdperf.acceptance.options import AcceptOptions
 from pytest_sdperf.acceptance.sessions import Provenance
-from pytest_sdperf.acceptance.terms import AcceptOptions
 from pytest_sdperf.baselines import fusions, published
 from pytest_sdperf.baselines.shipped import measured
 from pytest_sdperf.baselines.tracked import is_tracked

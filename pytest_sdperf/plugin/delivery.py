@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_sdperf.cases.purposes import purpose_of
-from pytest_sdperf.checks.agreement.where import sentence
-from pytest_sdperf.checks.agreement.words import sentences
+from pytest_sdperf.checks.agreement.locations import sentence
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.judging.fitness import ended, no_memory
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import delivery

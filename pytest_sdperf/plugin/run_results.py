@@ -12,8 +12,8 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Case, to_json
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.report.course import NARROWED, RunSummary
 from pytest_sdperf.report.judged import why_nothing
+from pytest_sdperf.report.run_summary import NARROWED, RunSummary
 from pytest_sdperf.report.unused import asked_axes
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)

@@ -20,13 +20,13 @@ from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipeline
+from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner, build_of, optimizations_of
-from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.builds.fingerprint import library_versions
-from pytest_sdperf.builds.holds import ReferenceCounts
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.builds.planted import PlantedBuilder
 from pytest_sdperf.builds.processes.process import environment
+from pytest_sdperf.builds.reference_counts import ReferenceCounts
 from pytest_sdperf.cases.other_case import OtherCase
 from pytest_sdperf.checks.judging.escalation import more_processes
 from pytest_sdperf.checks.judging.policy import Policy

@@ -12,8 +12,8 @@ from pytest_sdperf.core import clock
 from pytest_sdperf.core.units import duration
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.plugin.delivery import Recorder
+from pytest_sdperf.plugin.plan.estimate import Estimate
 from pytest_sdperf.plugin.plan.estimator import Estimator
-from pytest_sdperf.plugin.plan.figures import Estimate
 from pytest_sdperf.plugin.plan.value import by_value
 from pytest_sdperf.plugin.plan.wanted import PlannedCase, wanted_of
 from pytest_sdperf.plugin.session import session_of

@@ -20,8 +20,8 @@ from pytest_sdperf.core.errors import OptionError, ResultsError
 from pytest_sdperf.core.files import strict_json
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import finite, to_json
-from pytest_sdperf.report.course import RunSummary
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.run_summary import RunSummary
 
 SCHEMA: Literal[2] = 2
 # What stands for a number that JSON cannot hold.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import Baseline, StoredCase
-from pytest_sdperf.checks.judging.words import version_changes
+from pytest_sdperf.checks.judging.messages import version_changes
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 
 

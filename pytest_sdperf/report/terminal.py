@@ -26,13 +26,13 @@ from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.interrupted import interrupted_lines
+from pytest_sdperf.report.lock_waits import turn_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.planted import planted_lines
 from pytest_sdperf.report.remarks import remark_lines
 from pytest_sdperf.report.resumed import resumed_lines
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.tolerances import tolerance_lines
-from pytest_sdperf.report.turns import turn_lines
 
 
 def report_lines(

@@ -12,7 +12,7 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.settings import Selection
-from pytest_sdperf.report.course import RunSummary
+from pytest_sdperf.report.run_summary import RunSummary
 
 SILENT = "its test brought no result"
 GONE = "nothing that these options collect measures it any more"

@@ -90,7 +90,7 @@ def _write_sites(arguments: Mapping[str, Any], path: Path, context: TaskContext)
     """Write what was fused and what was left; where that cannot be found out, say so in a note."""
     import onnx_ir as ir
 
-    from pytest_sdperf.fusing.leftovers import find_leftovers
+    from pytest_sdperf.fusing.missed import find_leftovers
 
     optimizations = map(context.catalog.optimizations.get, arguments["optimizations"])
     fusions = [fusion for optimization in optimizations for fusion in optimization.fusions()]

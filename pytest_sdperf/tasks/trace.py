@@ -12,7 +12,7 @@ from pytest_sdperf.tasks import TaskContext
 
 if TYPE_CHECKING:
     from pytest_sdperf.core.values.located import Located
-    from pytest_sdperf.tracing.pool import ActivationIndex
+    from pytest_sdperf.tracing.activations import ActivationIndex
 
 _DRAWS = 3  # sets of random numbers that are tried in place of weights
 
@@ -58,7 +58,7 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     """
     from pytest_sdperf.core.values.located import Located
     from pytest_sdperf.tracing import reference, search
-    from pytest_sdperf.tracing.walk import DataflowSearch
+    from pytest_sdperf.tracing.dataflow import DataflowSearch
 
     dtype, device, component = arguments["dtype"], arguments["device"], arguments["component"]
     inputs = load_arrays(Path(arguments["inputs"]))

@@ -9,10 +9,10 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
+from pytest_sdperf.tracing.activations import ActivationIndex, ActivationMatch
 from pytest_sdperf.tracing.computer import Computer, Tensors
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
-from pytest_sdperf.tracing.pool import ActivationIndex, ActivationMatch
 
 
 class Computed:

@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from pytest_sdperf.fusing.fusion_graph import path_of
+from pytest_sdperf.tracing.activations import Activation, ActivationMatch
 from pytest_sdperf.tracing.definitions import Tensor
-from pytest_sdperf.tracing.pool import Activation, ActivationMatch
 
 # How many places may be tried for a value, and how many of the last parts of their module paths may differ.
 _TRIED_PLACES = 60

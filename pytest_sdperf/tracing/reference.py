@@ -14,10 +14,10 @@ from pytest_sdperf.core.reference_error import REFERENCE
 from pytest_sdperf.core.values.located import Location
 from pytest_sdperf.fusing import node_types, tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
+from pytest_sdperf.tracing.activations import LARGEST, ActivationIndex
 from pytest_sdperf.tracing.computer import Computer, compute
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
-from pytest_sdperf.tracing.pool import LARGEST, ActivationIndex
 
 Arrays = Mapping[str, np.ndarray]
 # They hold what their input holds, and a pool finds a value in whatever shape and order.

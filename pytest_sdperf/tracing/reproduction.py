@@ -12,10 +12,10 @@ import onnx
 import torch
 
 from pytest_sdperf.core.files.arrays import save_arrays
+from pytest_sdperf.tracing.dataflow import DataflowSearch
 from pytest_sdperf.tracing.redrawn import numbers_like
 from pytest_sdperf.tracing.search import Arrays, SuspectNode, by_definition
 from pytest_sdperf.tracing.section import SUBGRAPH, USED, boundary, cut, use_memory, weights_of
-from pytest_sdperf.tracing.walk import DataflowSearch
 
 INPUTS, EXPECTED, SCRIPT = "inputs.npz", "expected.npz", "reproduce.py"
 # Sizes of what is put into memory before a call, in float32: from 1 kB to 256 MB, so that each block that a node may be

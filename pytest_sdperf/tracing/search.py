@@ -12,12 +12,12 @@ import torch
 
 from pytest_sdperf.core.values.located import Located, Location
 from pytest_sdperf.tracing.computer import Computer
+from pytest_sdperf.tracing.dataflow import DataflowSearch
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance, limit_of
+from pytest_sdperf.tracing.engine_activations import EngineActivations
 from pytest_sdperf.tracing.reference import spot_of, wide_type
 from pytest_sdperf.tracing.section import boundary, nodes_between
-from pytest_sdperf.tracing.seen import EngineActivations
-from pytest_sdperf.tracing.walk import DataflowSearch
 
 Arrays = Mapping[str, np.ndarray]
 _WHOLE = (

@@ -15,9 +15,9 @@ from sample_values import CASE, case, failed, kernels, measurement, sample_with,
 
 from pytest_sdperf.acceptance.accept import accept
 from pytest_sdperf.acceptance.candidates import State, keep_candidates, of_run, withdraw
+from pytest_sdperf.acceptance.options import AcceptOptions
 from pytest_sdperf.acceptance.refusals import refusals
 from pytest_sdperf.acceptance.sessions import Provenance, measurement_of, session_of
-from pytest_sdperf.acceptance.terms import AcceptOptions
 from pytest_sdperf.baselines.privacy import PrivacyError, identity, restored
 from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import SESSIONS_KEPT, read

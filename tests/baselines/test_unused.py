@@ -13,7 +13,7 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.settings import EngineRequest, Selection
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
-from pytest_sdperf.report.course import NARROWED, RunSummary
+from pytest_sdperf.report.run_summary import NARROWED, RunSummary
 from pytest_sdperf.report.unused import GONE, Unused, asked_axes, unused_cases, unused_lines
 
 DECODER = case(component="vae_decoder")

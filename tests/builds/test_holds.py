@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_values import case
 
-from pytest_sdperf.builds.holds import ReferenceCounts
+from pytest_sdperf.builds.reference_counts import ReferenceCounts
 
 UNET = case(model="sd15-thin", component="unet", engine="ort-cpu", optimization="fp16", fuser="native")
 TEXT, WHOLE = (dataclasses.replace(UNET, component=name) for name in ("text_encoder", "pipeline"))

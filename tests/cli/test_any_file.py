@@ -28,9 +28,9 @@ from pytest_sdperf.cli import gate_run as gate
 from pytest_sdperf.cli.baselines import look
 from pytest_sdperf.core.errors import ResultsError
 from pytest_sdperf.core.values import Case, Measurement, Sample, to_json
-from pytest_sdperf.report.course import RunSummary
 from pytest_sdperf.report.results import SavedResults, read_results, results_data
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.run_summary import RunSummary
 
 MACHINE = {"cores": 2}
 CASES = [CASE, dataclasses.replace(CASE, component="pipeline", steps=4, scheduler="pndm")]

@@ -20,9 +20,9 @@ from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.tables.stored import list_lines, show_lines
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
-from pytest_sdperf.report.course import NARROWED, RunSummary
 from pytest_sdperf.report.results import SavedResults, write_results
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.run_summary import NARROWED, RunSummary
 
 MACHINE = {"cores": 2, "pool": "default"}
 RUN = RunInfo("A card", "h200", "h200", MACHINE, commit="abc123", fusions="onnxruntime-1.32.json")

@@ -13,7 +13,7 @@ from fake_onnxruntime_session import SHAPES, FakePart, FakeSession
 
 from pytest_sdperf.core.contracts import LoadRequest
 from pytest_sdperf.core.values import Build, TensorSpec
-from pytest_sdperf.engines import _ort, _ort_memory, _ort_said
+from pytest_sdperf.engines import _ort, _ort_log, _ort_memory
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.testing import SMALL
 from pytest_sdperf.testing.probe_model import ProbeModel
@@ -276,9 +276,9 @@ def test_where_nodes_are_and_what_is_copied_between_devices(said, expected, tmp_
         FakePart("CPUExecutionProvider", ("", "Shape", "s"), ("", "Gather", "")),
         FakePart("CPUExecutionProvider", ("com.microsoft", "Gather", "own"), ("", "InstanceNormalization", "n")),
     ]
-    monkeypatch.setattr(_ort_said, "STDERR", tmp_path / "stderr.txt")
+    monkeypatch.setattr(_ort_log, "STDERR", tmp_path / "stderr.txt")
     if said is not None:
-        _ort_said.STDERR.write_text(f"loading\n{said}done\n")
+        _ort_log.STDERR.write_text(f"loading\n{said}done\n")
     facts = runner_on(session).facts()
     assert facts["placement"] == {"CUDAExecutionProvider": 2, "CPUExecutionProvider": 4}
     assert facts["cpu_nodes"] == ["Gather own", "InstanceNormalization n", "Shape s", "Gather"]
@@ -289,8 +289,8 @@ def test_where_nodes_are_and_what_is_copied_between_devices(said, expected, tmp_
 def test_an_older_onnxruntime_tells_copies_between_devices_and_not_where_nodes_are(tmp_path, monkeypatch):
     import onnxruntime
 
-    monkeypatch.setattr(_ort_said, "STDERR", tmp_path / "stderr.txt")
-    _ort_said.STDERR.write_text(MEMCPY.format(component="unet", count=3))
+    monkeypatch.setattr(_ort_log, "STDERR", tmp_path / "stderr.txt")
+    _ort_log.STDERR.write_text(MEMCPY.format(component="unet", count=3))
     facts = runner_on(FakeSession()).facts()
     assert facts["placement_not_available"] == f"onnxruntime {onnxruntime.__version__} does not tell"
     assert (facts["memcpy_nodes"], facts["placement"], "cpu_node_count" in facts) == (3, {}, False)
@@ -322,8 +322,8 @@ def test_what_a_session_says_carries_the_name_of_its_component(tmp_path):
             options = _ort.session_options(onnxruntime, {})
             options.log_severity_level = 2
             _ort.create_session(request, options=options, providers=["CPUExecutionProvider"])
-            assert _ort_said.STDERR.read_text() == said.read_text()
-            assert _ort_said.memcpy_nodes("unet") == 0
+            assert _ort_log.STDERR.read_text() == said.read_text()
+            assert _ort_log.memcpy_nodes("unet") == 0
         finally:
             os.dup2(saved, 2)
             os.close(saved)
@@ -335,8 +335,8 @@ def test_what_the_arenas_of_a_cuda_provider_hold_is_told_until_calls_are_repeate
 
     severities = []
     monkeypatch.setattr(onnxruntime, "set_default_logger_severity", severities.append)
-    monkeypatch.setattr(_ort_said, "STDERR", tmp_path / "stderr.txt")
-    _ort_said.STDERR.write_text("Reserving memory in BFCArena for Cuda size: 4096\n")
+    monkeypatch.setattr(_ort_log, "STDERR", tmp_path / "stderr.txt")
+    _ort_log.STDERR.write_text("Reserving memory in BFCArena for Cuda size: 4096\n")
     runner = runner_on(FakeSession())
     assert [runner.allocator_peak_bytes(reset=reset) for reset in (True, False)] == [4096, 4096]
     for phase in ("first_run", "second_run", "warmup", "timed"):

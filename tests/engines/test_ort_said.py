@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from pytest_sdperf.engines import _ort_said
+from pytest_sdperf.engines import _ort_log
 
 GREW = (
     "2026-11-29 [I:onnxruntime:Default, bfc_arena.cc:335 AllocateRawInternal] Extending BFCArena for {device}. "
@@ -48,14 +48,14 @@ SIDE = 1500
     ],
 )
 def test_what_the_arenas_of_one_device_hold(said, expected, tmp_path, monkeypatch):
-    monkeypatch.setattr(_ort_said, "STDERR", tmp_path / "stderr.txt")
-    _ort_said.STDERR.write_text(f"loading\n{said}done\n")
-    assert _ort_said.arena_bytes("Cuda") == expected
+    monkeypatch.setattr(_ort_log, "STDERR", tmp_path / "stderr.txt")
+    _ort_log.STDERR.write_text(f"loading\n{said}done\n")
+    assert _ort_log.arena_bytes("Cuda") == expected
 
 
 def test_where_nobody_can_read_what_was_said_nothing_is_known(tmp_path, monkeypatch):
-    monkeypatch.setattr(_ort_said, "STDERR", tmp_path / "missing")
-    assert (_ort_said.told(), _ort_said.arena_bytes("Cuda"), _ort_said.memcpy_nodes("unet")) == (None, None, None)
+    monkeypatch.setattr(_ort_log, "STDERR", tmp_path / "missing")
+    assert (_ort_log.told(), _ort_log.arena_bytes("Cuda"), _ort_log.memcpy_nodes("unet")) == (None, None, None)
 
 
 @contextlib.contextmanager
@@ -89,15 +89,15 @@ def test_a_real_arena_says_when_it_grows_and_is_silent_when_it_is_told_to(tmp_pa
     said = tmp_path / "stderr.txt"
     inputs = {"a": np.ones((SIDE, SIDE), "float32")}
     with stderr_in(said):
-        _ort_said.listen(onnxruntime, to_arenas=True)
+        _ort_log.listen(onnxruntime, to_arenas=True)
         try:
             session = onnxruntime.InferenceSession(
                 two_products().SerializeToString(), providers=["CPUExecutionProvider"]
             )
             session.run(None, inputs)
-            held = _ort_said.arena_bytes("Cpu")
+            held = _ort_log.arena_bytes("Cpu")
         finally:
-            _ort_said.listen(onnxruntime, to_arenas=False)
+            _ort_log.listen(onnxruntime, to_arenas=False)
         before = said.read_text()
         another = onnxruntime.InferenceSession(two_products().SerializeToString(), providers=["CPUExecutionProvider"])
         another.run(None, inputs)

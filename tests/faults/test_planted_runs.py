@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from pytest_sdperf.cases.options.answer import OptionValue
+from pytest_sdperf.cases.options.option_value import OptionValue
 from pytest_sdperf.cases.options.plant import read_plant
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.errors import OptionError

@@ -12,8 +12,8 @@ import pytest
 import rewriting
 from rewriting import LAST, error, plain, reference, tolerance
 
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.agreement.tensors import compare
-from pytest_sdperf.checks.agreement.words import sentences
 from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import FaultStage
 

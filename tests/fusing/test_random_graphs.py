@@ -18,7 +18,7 @@ from tiny_model import make_catalog
 
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing import node_types, tidy
-from pytest_sdperf.tasks import TaskContext, adopt, fuse_native, lower
+from pytest_sdperf.tasks import TaskContext, fuse_native, import_graph, lower
 from pytest_sdperf.tasks.sampling.phases import Silent
 
 CATALOG = make_catalog()
@@ -153,7 +153,7 @@ def test_a_graph_is_taken_as_it_is_whatever_its_values_are_called(made, name):
             ],
         }
         arguments = {"source": str(folder / "given.onnx"), "data": [], "component": "unet", "cache_dir": text, **ports}
-        adopt.run(arguments, context(folder, "out"))
+        import_graph.run(arguments, context(folder, "out"))
         session = session_of(str(folder / "out" / "model.onnx"))
         given_inputs = drawn(given_session)
         found = call(

@@ -13,9 +13,9 @@ from zoo_targets import counted
 
 from pytest_sdperf.core import ladder
 from pytest_sdperf.fusing import layout
+from pytest_sdperf.fusing.analysis import ATTENTION, LEFT, begun, budgets, expected_sites, standing, survey
 from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.fusing.optimizations import LADDER
-from pytest_sdperf.fusing.survey import ATTENTION, LEFT, begun, budgets, expected_sites, standing, survey
 
 OPTIMIZATIONS = {optimization.name: optimization for optimization in LADDER}
 MICROSOFT = "com.microsoft::"

@@ -15,7 +15,7 @@ import pytest
 from sample_values import CASE
 
 from pytest_sdperf import cli
-from pytest_sdperf.builds.execution.turns import DeviceLock
+from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device

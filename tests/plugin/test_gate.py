@@ -24,9 +24,9 @@ from pytest_sdperf.core.errors import ResultsError
 from pytest_sdperf.core.settings import FAIL_ON
 from pytest_sdperf.core.tolerances import Override
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
-from pytest_sdperf.report.course import NARROWED, RunSummary
 from pytest_sdperf.report.results import SavedResults, read_results, write_results
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.run_summary import NARROWED, RunSummary
 from pytest_sdperf.report.unused import SILENT
 
 MACHINE = {"cores": 2, "pool": "default"}

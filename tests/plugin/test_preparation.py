@@ -11,7 +11,7 @@ import pytest
 from door_toys import toy_catalog
 from sample_values import case
 
-from pytest_sdperf.builds.holds import ReferenceCounts
+from pytest_sdperf.builds.reference_counts import ReferenceCounts
 from pytest_sdperf.cases.purposes import AGREEMENT, COUNTS, REPLAY, SPEED
 from pytest_sdperf.checks.references import of_case, which
 from pytest_sdperf.checks.replay import ahead

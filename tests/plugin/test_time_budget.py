@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_sdperf.core import clock
-from pytest_sdperf.plugin.plan.figures import Estimate, estimate
+from pytest_sdperf.plugin.plan.estimate import Estimate, estimate
 from pytest_sdperf.plugin.time_budget import not_measured
 
 UNET = ["--sdperf-engine=ort-cpu", "--sdperf-component=unet", "--sdperf-optimization=fp32,fp16"]
@@ -25,7 +25,7 @@ PLAYED = """
     from pytest_sdperf.plugin.fixtures import measurements
     from pytest_sdperf.plugin.plan.cost import Cost
     from pytest_sdperf.plugin.plan.estimator import Estimator
-    from pytest_sdperf.plugin.plan.figures import Figure, estimate
+    from pytest_sdperf.plugin.plan.estimate import Figure, estimate
     from pytest_sdperf.plugin.session import Session
 
     def cost(self, wanted):

@@ -12,11 +12,11 @@ from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.fusing.explain import Explanation, Unfused
-from pytest_sdperf.report.course import RunSummary
 from pytest_sdperf.report.explanations import explanations_data, write_explanations
 from pytest_sdperf.report.findings import finding_lines
 from pytest_sdperf.report.results import results_data, results_of
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.run_summary import RunSummary
 
 HOME = identity().home
 CASE = case(engine="", fuser="ort", optimization="fp16")

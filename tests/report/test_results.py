@@ -17,7 +17,6 @@ from pytest_sdperf.core.errors import OptionError, ResultsError
 from pytest_sdperf.core.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.core.values import Sample
 from pytest_sdperf.core.values.outcomes import Agreement
-from pytest_sdperf.report.course import RunSummary
 from pytest_sdperf.report.results import (
     read_results,
     results_data,
@@ -27,6 +26,7 @@ from pytest_sdperf.report.results import (
     write_results,
 )
 from pytest_sdperf.report.run_info import RunInfo
+from pytest_sdperf.report.run_summary import RunSummary
 
 SCHEMA_FILE = Path(__file__).parents[2] / "docs" / "results.schema.json"
 HOME = identity().home

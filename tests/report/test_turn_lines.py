@@ -7,10 +7,10 @@ import dataclasses
 from sample_values import case, measurement
 
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.core.values.turn import LockWait
+from pytest_sdperf.core.values.lock_wait import LockWait
 from pytest_sdperf.report.header import header_lines
+from pytest_sdperf.report.lock_waits import turn_lines
 from pytest_sdperf.report.run_info import RunInfo
-from pytest_sdperf.report.turns import turn_lines
 
 
 def report(waited_s, waited_for):

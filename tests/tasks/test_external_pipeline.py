@@ -12,9 +12,9 @@ import torch
 from overflowing_models import factor_of
 from own_pipelines import write_pipeline
 
-from pytest_sdperf.checks.agreement.remedies import remedies
+from pytest_sdperf.checks.agreement.hints import remedies
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.agreement.request import compare_request
-from pytest_sdperf.checks.agreement.words import sentences
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import NoReferenceError, OutOfMemoryError, PipelineError
 from pytest_sdperf.core.files.arrays import digest_of, load_arrays

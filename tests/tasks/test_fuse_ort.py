@@ -121,7 +121,7 @@ def test_fp16_optimization_fuses_residual_sums_and_converts_inputs_and_outputs(t
 
 
 def test_what_was_fused_and_what_was_left_is_written_beside_the_model(tmp_path):
-    from pytest_sdperf.fusing.leftovers import LEFT
+    from pytest_sdperf.fusing.missed import LEFT
 
     path, _ = _fuse(tmp_path, extra=_gelu())
     sites = json.loads(path.with_name("sites.json").read_text(encoding="utf-8"))
@@ -143,12 +143,12 @@ def test_a_place_that_no_fuser_can_take_has_the_reason_of_native(tmp_path):
 
 
 def test_where_the_leftovers_cannot_be_found_out_a_note_says_so(tmp_path, monkeypatch):
-    from pytest_sdperf.fusing import leftovers
+    from pytest_sdperf.fusing import missed
 
     def crash(*arguments):
         raise KeyError("x")
 
-    monkeypatch.setattr(leftovers, "find_leftovers", crash)
+    monkeypatch.setattr(missed, "find_leftovers", crash)
     path, answer = _fuse(tmp_path)
     assert answer["notes"][-1] == "what the optimizer left was not found out: KeyError: 'x'"
     assert not path.with_name("sites.json").exists()

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from pytest_sdperf.builds.execution.runner import PROMPT
-from pytest_sdperf.checks.agreement.remedies import remedies
+from pytest_sdperf.checks.agreement.hints import remedies
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.agreement.request import compare_request
-from pytest_sdperf.checks.agreement.words import sentences
 from pytest_sdperf.checks.precision.drift import drift_of_engine
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.components import component_dtype, needed_components

@@ -7,9 +7,9 @@ import onnx_ir as ir
 import pytest
 import torch
 
-from pytest_sdperf.tracing.pool import ActivationIndex, is_masked
+from pytest_sdperf.tracing.activations import ActivationIndex, is_masked
+from pytest_sdperf.tracing.dataflow import DataflowSearch
 from pytest_sdperf.tracing.reference import load, pool_of_graphs
-from pytest_sdperf.tracing.walk import DataflowSearch
 
 RANDOM = np.random.default_rng(0)
 TOKENS, WIDTH = 6, 8

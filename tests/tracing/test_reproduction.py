@@ -17,11 +17,11 @@ import torch
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.values.located import Location
 from pytest_sdperf.tracing import reproduction, search
-from pytest_sdperf.tracing.pool import ActivationIndex
+from pytest_sdperf.tracing.activations import ActivationIndex
+from pytest_sdperf.tracing.dataflow import DataflowSearch
 from pytest_sdperf.tracing.reference import load, plain_not_finite
 from pytest_sdperf.tracing.search import located, wrong_in_engine, wrong_in_graph
 from pytest_sdperf.tracing.section import inner_values, reveal
-from pytest_sdperf.tracing.walk import DataflowSearch
 
 RANDOM = np.random.default_rng(0)
 INPUTS = {"x": RANDOM.standard_normal((4, 16, 32)).astype(np.float32)}

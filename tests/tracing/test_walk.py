@@ -14,9 +14,9 @@ from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import FaultStage
 from pytest_sdperf.fusing import tidy
 from pytest_sdperf.fusing.fusion_graph import path_of
+from pytest_sdperf.tracing.dataflow import DataflowSearch
 from pytest_sdperf.tracing.reference import pool_of_graphs
 from pytest_sdperf.tracing.section import nodes_between
-from pytest_sdperf.tracing.walk import DataflowSearch
 
 GRAPH = ("torch-2.13/sd15-thin-unet-dynamo-18-dynamic", "unet.down_blocks.0")
 WIDE = {"float32": torch.float64, "float16": torch.float32}

@@ -8,15 +8,15 @@ import onnx_ir as ir
 import pytest
 import torch
 
-from pytest_sdperf.checks.agreement.where import sentence
+from pytest_sdperf.checks.agreement.locations import sentence
 from pytest_sdperf.core.values.located import Location
 from pytest_sdperf.fusing import half
 from pytest_sdperf.fusing.native import fuse
+from pytest_sdperf.tracing.activations import ActivationIndex
 from pytest_sdperf.tracing.computer import Computer, compute
-from pytest_sdperf.tracing.pool import ActivationIndex
+from pytest_sdperf.tracing.dataflow import DataflowSearch
 from pytest_sdperf.tracing.reference import load, pool_of_graphs, wrong_by_definition
 from pytest_sdperf.tracing.search import SuspectNode, located, wrong_as_a_whole, wrong_in_engine, wrong_in_types
-from pytest_sdperf.tracing.walk import DataflowSearch
 
 RANDOM = np.random.default_rng(0)
 TIMES = RANDOM.uniform(1, 999, (2, 1)).astype(np.float32)

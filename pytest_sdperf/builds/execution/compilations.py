@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_sdperf.builds.cache import Cache, Entry
 from pytest_sdperf.builds.content_key import content_key
-from pytest_sdperf.builds.execution.turns import DeviceLock
+from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.builds.fingerprint import modules_of, source_hash
 from pytest_sdperf.builds.processes import process
 from pytest_sdperf.builds.processes.signs_of_life import signs_of_life

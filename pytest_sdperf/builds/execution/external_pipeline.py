@@ -7,8 +7,8 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import PROMPT, CaseRunner
-from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.settings import EngineRequest, PipelineFactory

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pytest_sdperf.builds.builder import Builder
-from pytest_sdperf.builds.execution.workbench import RunContext
+from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.processes import process
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.catalog import Catalog, Registrar

@@ -10,7 +10,7 @@ from pathlib import Path
 import platformdirs
 
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.answer import OptionValue
+from pytest_sdperf.cases.options.option_value import OptionValue
 from pytest_sdperf.core.settings import Settings
 
 _APP = "pytest-sdperf"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.engine_requests import ALL, parse_engines
+from pytest_sdperf.cases.options.option_value import OptionValue
 from pytest_sdperf.cases.options.profiles import Profile
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import OptionError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from pytest_sdperf.cases.options.answer import OptionValue
+from pytest_sdperf.cases.options.option_value import OptionValue
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}

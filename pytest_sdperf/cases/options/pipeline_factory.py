@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_sdperf.cases.options.answer import OptionValue
+from pytest_sdperf.cases.options.option_value import OptionValue
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.ladder import AS_IS

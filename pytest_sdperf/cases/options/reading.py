@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from pytest_sdperf.builds.weights_identity import NONE, RANDOM
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.engine_requests import parse_engines
 from pytest_sdperf.cases.options.folders import baselines_folder, cache_folder, path_of, state_folder
+from pytest_sdperf.cases.options.option_value import OptionValue
 from pytest_sdperf.cases.options.other_side import OtherSideReader
 from pytest_sdperf.cases.options.pipeline_factory import only, parse_factory
 from pytest_sdperf.cases.options.plant import read_plant

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.answer import OptionValue
+from pytest_sdperf.cases.options.option_value import OptionValue
 from pytest_sdperf.cases.options.profiles import TOLERANCES
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.core.labels import engine_label

@@ -8,8 +8,8 @@ from statistics import geometric_mean
 
 from pytest_sdperf.checks.ab.pairs import REPORTED, found_by, judge_ratio
 from pytest_sdperf.checks.judging.fitness import ended, invalid, machine_not_fit, no_memory
+from pytest_sdperf.checks.judging.messages import opening
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.judging.words import opening
 from pytest_sdperf.core.stats.pairs import Ratio, compare
 from pytest_sdperf.core.units import above_or_below, percent, plural, seconds, share
 from pytest_sdperf.core.values import Case

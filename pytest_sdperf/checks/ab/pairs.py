@@ -6,10 +6,10 @@ import dataclasses
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_sdperf.checks.agreement.words import sentences
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.judging.fitness import invalid, unfit
+from pytest_sdperf.checks.judging.messages import opening
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.judging.words import opening
 from pytest_sdperf.checks.pipelines.judging.latency import METRIC
 from pytest_sdperf.checks.pipelines.judging.memory import ALLOCATOR, more_than, source_of, spelled
 from pytest_sdperf.checks.pipelines.judging.memory import METRICS as MEMORY_METRICS

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.checks.agreement.remedies import remedies
+from pytest_sdperf.checks.agreement.hints import remedies
 from pytest_sdperf.checks.agreement.request import compare_request
 from pytest_sdperf.checks.agreement.tensors import compare, different, share_of_limit
 from pytest_sdperf.checks.precision.roundings import judged_by_several

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
+from pytest_sdperf.checks.judging.messages import capital, component, since
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.judging.words import capital, component, since
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict

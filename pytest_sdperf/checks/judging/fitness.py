@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_sdperf.baselines.stored import DRIVER, StoredCase
+from pytest_sdperf.checks.judging.messages import capital, component, opening
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.judging.words import capital, component, opening
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.machine.health import clocks_locked
 from pytest_sdperf.core.units import digits, plural, seconds

@@ -12,7 +12,7 @@ from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import source_hash
 from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.checks.locate import reproductions, rewriting
-from pytest_sdperf.checks.locate.question import SearchTarget, redrawn_runner, torch_device, torch_outputs
+from pytest_sdperf.checks.locate.target import SearchTarget, redrawn_runner, torch_device, torch_outputs
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.which import by_torch, dtype_of
 from pytest_sdperf.core import ladder

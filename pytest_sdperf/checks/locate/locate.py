@@ -13,7 +13,7 @@ from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.agreement.steps import first_beyond
 from pytest_sdperf.checks.agreement.tensors import compare
 from pytest_sdperf.checks.locate import graphs, modules
-from pytest_sdperf.checks.locate.question import SearchTarget, torch_outputs
+from pytest_sdperf.checks.locate.target import SearchTarget, torch_outputs
 from pytest_sdperf.checks.references.which import by_torch, dtype_of
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.interpreter import pip

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.checks.agreement.tensors import reference_error_of, relative_l2
 from pytest_sdperf.checks.locate import reproductions
-from pytest_sdperf.checks.locate.question import SearchTarget, torch_outputs
+from pytest_sdperf.checks.locate.target import SearchTarget, torch_outputs
 from pytest_sdperf.checks.references.derived import plain_runner
 from pytest_sdperf.checks.references.which import dtype_of
 from pytest_sdperf.core.files.arrays import at_most_two_values, load_arrays

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.builds.content_key import content_key
-from pytest_sdperf.checks.agreement.where import sentence
-from pytest_sdperf.checks.locate.question import SearchTarget
+from pytest_sdperf.checks.agreement.locations import sentence
+from pytest_sdperf.checks.locate.target import SearchTarget
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.located import Located, Reproduction

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.agreement.tensors import compare
-from pytest_sdperf.checks.locate.question import SearchTarget
+from pytest_sdperf.checks.locate.target import SearchTarget
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.reference_error import exact_and_rough

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_sdperf.builds.execution.workbench import RunContext
+from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.processes.process import Event, run_task
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import SdperfError

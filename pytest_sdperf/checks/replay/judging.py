@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
+from pytest_sdperf.checks.judging.messages import opening
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.judging.words import opening
 from pytest_sdperf.core.units import megabytes, plural
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict

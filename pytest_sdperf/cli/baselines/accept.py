@@ -11,8 +11,8 @@ import msgspec
 from pytest_sdperf.acceptance.accept import Acceptance, accept
 from pytest_sdperf.acceptance.candidates import of_run
 from pytest_sdperf.acceptance.counts import counts_to_keep
+from pytest_sdperf.acceptance.options import AcceptOptions
 from pytest_sdperf.acceptance.sessions import Provenance, measurement_of
-from pytest_sdperf.acceptance.terms import AcceptOptions
 from pytest_sdperf.baselines import fusions, privacy
 from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, StoredCase

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pytest_sdperf.acceptance.candidates import of_run
+from pytest_sdperf.acceptance.options import has_words
 from pytest_sdperf.acceptance.sessions import Provenance, session_of
-from pytest_sdperf.acceptance.terms import has_words
 from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Baseline, Session
 from pytest_sdperf.checks.pipelines.tables.stored import diff_lines, list_lines, show_lines

@@ -12,7 +12,7 @@ from pytest_sdperf.core.values.artifact import Artifact
 from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.case import Case
 from pytest_sdperf.core.values.floor import Floor
-from pytest_sdperf.core.values.turn import LockWait
+from pytest_sdperf.core.values.lock_wait import LockWait
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,8 +17,8 @@ from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.components import component_dtype, parts_of
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.values import Case
+from pytest_sdperf.plugin.plan.estimate import Estimate, estimate
 from pytest_sdperf.plugin.plan.estimates import step_bytes, step_seconds
-from pytest_sdperf.plugin.plan.figures import Estimate, estimate
 from pytest_sdperf.plugin.session import Session
 
 RECORDED = "measured here"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_sdperf.plugin.plan.figures import Estimate
+from pytest_sdperf.plugin.plan.estimate import Estimate
 from pytest_sdperf.plugin.plan.wanted import PlannedCase
 
 

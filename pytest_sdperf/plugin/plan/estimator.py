@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner, optimizations_of
-from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.cases.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, PICTURES, REPLAY, RUN, SPEED, TURNS
 from pytest_sdperf.checks.agreement.check import processes_of
 from pytest_sdperf.checks.judging.policy import Policy
@@ -29,8 +29,8 @@ from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.plan import estimates
 from pytest_sdperf.plugin.plan.builds import Place, PlannedStep, builds_of_run
 from pytest_sdperf.plugin.plan.cost import CaseCost
+from pytest_sdperf.plugin.plan.estimate import Estimate, all_of, estimate
 from pytest_sdperf.plugin.plan.estimates import Speed, start_seconds
-from pytest_sdperf.plugin.plan.figures import Estimate, all_of, estimate
 from pytest_sdperf.plugin.plan.known import RecordedSessions
 from pytest_sdperf.plugin.plan.repeated import Repeated
 from pytest_sdperf.plugin.plan.wanted import PlannedCase

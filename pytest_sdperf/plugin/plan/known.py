@@ -8,7 +8,7 @@ from pytest_sdperf.acceptance.candidates import State
 from pytest_sdperf.baselines.stored import Baseline, Session, read
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Case, Sample
-from pytest_sdperf.plugin.plan.figures import Estimate
+from pytest_sdperf.plugin.plan.estimate import Estimate
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.units import disk_size, duration, megabytes, plural
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.plugin.plan.cost import CaseCost
-from pytest_sdperf.plugin.plan.figures import ESTIMATED, Estimate, total
+from pytest_sdperf.plugin.plan.estimate import ESTIMATED, Estimate, total
 
 _INDENT = "  "
 _TESTS, _NUMBER = 24, 13

@@ -13,7 +13,7 @@ import pytest
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution import compilations
 from pytest_sdperf.builds.execution.compilations import Compilations
-from pytest_sdperf.builds.execution.turns import DeviceLock
+from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.builds.inventory import Inventory
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.contracts import Engine

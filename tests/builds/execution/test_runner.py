@@ -9,8 +9,8 @@ import pytest
 from door_toys import ToyEngine, toy_catalog
 from sample_values import case
 
+from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.execution.turns import DeviceLock
 from pytest_sdperf.builds.processes import process
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.settings import EngineRequest, Settings

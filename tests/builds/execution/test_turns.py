@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from pytest_sdperf.builds.execution import turns as turns_module
-from pytest_sdperf.builds.execution.turns import DeviceLock
+from pytest_sdperf.builds.execution import device_lock as turns_module
+from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OptionError
 
@@ -87,7 +87,7 @@ def test_another_process_that_is_killed_lets_go(tmp_path):
     code = (
         "import sys, pathlib, time\n"
         "from pytest_sdperf.core.device import Device\n"
-        "from pytest_sdperf.builds.execution.turns import Turns\n"
+        "from pytest_sdperf.builds.execution.device_lock import Turns\n"
         "card = Device('cuda', 'NVIDIA T4', 't4', uuid='GPU-0')\n"
         "with Turns(card, pathlib.Path(sys.argv[1]), run='another', say=print).alone('sdxl unet'):\n"
         "    print('begun', flush=True)\n"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.agreement.picture import compare_picture
-from pytest_sdperf.checks.agreement.words import sentences
 
 RANDOM = np.random.default_rng(0)
 Y, X = np.mgrid[:64, :64] / 64

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from sample_values import case
 
+from pytest_sdperf.checks.agreement.hints import remedies
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.agreement.ranges import FirstNonFinite, origin_of
-from pytest_sdperf.checks.agreement.remedies import remedies
 from pytest_sdperf.checks.agreement.request import compare_request
-from pytest_sdperf.checks.agreement.words import sentences
 
 RANDOM = np.random.default_rng(0)
 Y, X = np.mgrid[:64, :64] / 64

@@ -9,8 +9,8 @@ import pytest
 from sample_values import case
 
 from pytest_sdperf.checks.agreement.check import PROCESSES, judged_by_all, several_answers
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.agreement.tensors import compare, different
-from pytest_sdperf.checks.agreement.words import sentences
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.replay.calls import Answers, ReferenceAnswers
 from pytest_sdperf.checks.replay.judging import judge_replay

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.agreement.steps import compare_steps, first_beyond
-from pytest_sdperf.checks.agreement.words import sentences
 
 RANDOM = np.random.default_rng(0)
 CALLS = 5

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.agreement.tensors import compare, reference_error_of, relative_l2
-from pytest_sdperf.checks.agreement.words import sentences
 from pytest_sdperf.core.reference_error import FACTOR, HALF_UNIT
 
 RANDOM = np.random.default_rng(0)

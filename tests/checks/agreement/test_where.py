@@ -7,7 +7,7 @@ import math
 
 from hypothesis import given, strategies
 
-from pytest_sdperf.checks.agreement.where import sentence
+from pytest_sdperf.checks.agreement.locations import sentence
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.located import Located, Location, Reproduction
 

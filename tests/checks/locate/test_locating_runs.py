@@ -25,12 +25,12 @@ from approximate_gelu import make_catalog
 
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.builds.onnx_folder import OnnxFolder
 from pytest_sdperf.builds.planted import PlantedBuilder
 from pytest_sdperf.checks.agreement.check import agree
-from pytest_sdperf.checks.agreement.where import sentence
+from pytest_sdperf.checks.agreement.locations import sentence
 from pytest_sdperf.checks.locate.locate import locate
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.scenes import IMAGE_SIZE

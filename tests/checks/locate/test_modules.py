@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from sample_values import case
 
-from pytest_sdperf.checks.agreement.where import sentence
+from pytest_sdperf.checks.agreement.locations import sentence
 from pytest_sdperf.checks.locate import modules
 from pytest_sdperf.checks.locate.modules import first_wrong, found_in
-from pytest_sdperf.checks.locate.question import SearchTarget
+from pytest_sdperf.checks.locate.target import SearchTarget
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.values.located import Location
 

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 from sample_values import case
 
-from pytest_sdperf.checks.locate.question import SearchTarget
 from pytest_sdperf.checks.locate.reproductions import keep
+from pytest_sdperf.checks.locate.target import SearchTarget
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.values.located import Located, Location
 

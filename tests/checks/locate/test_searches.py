@@ -11,7 +11,7 @@ from sample_values import case
 
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.checks.locate import graphs, locate, rewriting
-from pytest_sdperf.checks.locate.question import SearchTarget
+from pytest_sdperf.checks.locate.target import SearchTarget
 from pytest_sdperf.core.errors import WorkerError
 from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.settings import EngineRequest, Settings

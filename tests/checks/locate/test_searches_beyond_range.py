@@ -10,11 +10,11 @@ import pytest
 
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.cases.registration import registrar_of
 from pytest_sdperf.checks.agreement.check import agree
-from pytest_sdperf.checks.agreement.where import sentence
+from pytest_sdperf.checks.agreement.locations import sentence
 from pytest_sdperf.checks.locate.locate import locate
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device

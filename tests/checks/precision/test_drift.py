@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_sdperf.checks.agreement.words import sentences
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.precision.drift import drift_of_engine, drift_of_torch
 
 RANDOM = np.random.default_rng(0)

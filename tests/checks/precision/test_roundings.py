@@ -5,8 +5,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.agreement.request import compare_request
-from pytest_sdperf.checks.agreement.words import sentences
 from pytest_sdperf.checks.precision.drift import drift_of_engine
 from pytest_sdperf.checks.precision.roundings import judged_by_several
 from pytest_sdperf.core.values.roundings import in_words, labels, parse

@@ -14,12 +14,12 @@ from wrong_optimizer import HIT, make_catalog
 
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.checks.agreement import check as agreement
+from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.agreement.tensors import relative_l2
-from pytest_sdperf.checks.agreement.words import sentences
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.float32_graph import as_rounding

@@ -9,8 +9,8 @@ from planted_replays import LOADS, make_catalog
 
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
+from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.execution.workbench import RunContext
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import Case

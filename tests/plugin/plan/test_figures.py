@@ -3,7 +3,7 @@ from __future__ import annotations
 from sample_values import case, sample, session, stored
 
 from pytest_sdperf.baselines.stored import Baseline
-from pytest_sdperf.plugin.plan.figures import Estimate, estimate, total
+from pytest_sdperf.plugin.plan.estimate import Estimate, estimate, total
 from pytest_sdperf.plugin.plan.known import RecordedSessions
 
 

@@ -16,7 +16,7 @@ from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.plugin.plan import space
 from pytest_sdperf.plugin.plan.builds import PlannedStep
-from pytest_sdperf.plugin.plan.figures import estimate
+from pytest_sdperf.plugin.plan.estimate import estimate
 from pytest_sdperf.plugin.plan.space import Space, room_bytes, space_of
 
 GB = 10**9

@@ -5,7 +5,7 @@ How far answers are apart is judged by agreement and replay; here it is whether 
 
 from __future__ import annotations
 
-from pytest_sdperf.checks.judging.words import opening
+from pytest_sdperf.checks.judging.messages import opening
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict

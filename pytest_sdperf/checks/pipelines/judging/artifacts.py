@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
+from pytest_sdperf.checks.judging.messages import capital, component, opening, since
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.judging.words import capital, component, opening, since
 from pytest_sdperf.core.units import above_or_below, disk_size, seconds, share
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.artifact import COMPILE, Artifact, BuildStep

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pytest_sdperf.baselines.stored import StoredCase
-from pytest_sdperf.checks.judging.words import opening, since
+from pytest_sdperf.checks.judging.messages import opening, since
 from pytest_sdperf.core.units import digits, plural
 from pytest_sdperf.core.values import Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
+from pytest_sdperf.checks.judging.messages import opening, since
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.judging.words import opening, since
 from pytest_sdperf.core.units import plural, share
 from pytest_sdperf.core.values import Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict

@@ -9,8 +9,8 @@ import statistics
 from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.checks.judging.blame import kernel_changes
 from pytest_sdperf.checks.judging.fitness import invalid
+from pytest_sdperf.checks.judging.messages import component, opening, since
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.judging.words import component, opening, since
 from pytest_sdperf.checks.pipelines.judging.stages import stage_changes
 from pytest_sdperf.checks.pipelines.judging.waiting import most_waited, waiting
 from pytest_sdperf.core.stats.bounds import Interval, predict, reach

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
+from pytest_sdperf.checks.judging.messages import component, opening, since
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.judging.words import component, opening, since
 from pytest_sdperf.core.units import above_or_below, megabytes, plural, share
 from pytest_sdperf.core.values import Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict

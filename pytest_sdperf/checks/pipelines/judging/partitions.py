@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
-from pytest_sdperf.checks.judging.words import component, opening, since
+from pytest_sdperf.checks.judging.messages import component, opening, since
 from pytest_sdperf.checks.pipelines.judging.runtime_report import parts_of
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Measurement, Sample

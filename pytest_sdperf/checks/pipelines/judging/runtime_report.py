@@ -12,8 +12,8 @@ from typing import Any
 
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
+from pytest_sdperf.checks.judging.messages import capital, component
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.judging.words import capital, component
 from pytest_sdperf.checks.pipelines.judging.answers import judge_answers
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Measurement, Sample

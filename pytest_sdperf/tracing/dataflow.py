@@ -17,11 +17,11 @@ import onnx_ir as ir
 import torch
 
 from pytest_sdperf.fusing.fusion_graph import path_of
+from pytest_sdperf.tracing.activations import ActivationIndex, ActivationMatch
 from pytest_sdperf.tracing.computed import Computed
 from pytest_sdperf.tracing.definitions import Tensor
 from pytest_sdperf.tracing.distances import distance
 from pytest_sdperf.tracing.likeness import is_telling, kind, plausible
-from pytest_sdperf.tracing.pool import ActivationIndex, ActivationMatch
 
 # How many nodes after a corrected value are computed to see whether it was the right correction.
 _TRIED_NODES = 10

@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution.compilations import Compilations
-from pytest_sdperf.builds.execution.turns import DeviceLock
+from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device, DeviceProbe
 from pytest_sdperf.core.settings import Settings

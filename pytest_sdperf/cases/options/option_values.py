@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_sdperf.cases.options.answer import OptionValue
 from pytest_sdperf.cases.options.flags import OPTIONS
+from pytest_sdperf.cases.options.option_value import OptionValue
 
 
 def read_answers(config: pytest.Config, project: Mapping[str, str]) -> dict[str, OptionValue]:

@@ -17,7 +17,7 @@ from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.units import duration
-from pytest_sdperf.core.values.turn import LockWait
+from pytest_sdperf.core.values.lock_wait import LockWait
 
 _WAIT_BEFORE_SAYING_S = 1.0
 

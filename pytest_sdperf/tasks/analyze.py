@@ -26,7 +26,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     import onnx_ir as ir
 
-    from pytest_sdperf.fusing.survey import begun, budgets, expected_sites, standing, survey
+    from pytest_sdperf.fusing.analysis import begun, budgets, expected_sites, standing, survey
 
     context.say(f"looking at the structure of {arguments['component']}")
     optimizations = {name: context.catalog.optimizations.get(name) for name in arguments["optimizations"]}

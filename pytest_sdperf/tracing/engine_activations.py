@@ -10,10 +10,10 @@ import onnx_ir as ir
 import torch
 
 from pytest_sdperf.core.values.located import Location
+from pytest_sdperf.tracing.activations import is_masked
+from pytest_sdperf.tracing.dataflow import DataflowSearch
 from pytest_sdperf.tracing.distances import distance, limit_of
-from pytest_sdperf.tracing.pool import is_masked
 from pytest_sdperf.tracing.reference import spot_of
-from pytest_sdperf.tracing.walk import DataflowSearch
 
 Arrays = Mapping[str, np.ndarray]
 

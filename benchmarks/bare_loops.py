@@ -59,7 +59,7 @@ def command_of(runner, folder):
     """Return the command of the bare loop, with the files that it reads."""
     build, inputs, engine = runner.build("unet"), folder / "inputs.npz", runner.engine
     np.savez(inputs, **runner.inputs())
-    python, on_cpu = runner.request.python or sys.executable, runner.workbench.device.kind == "cpu"
+    python, on_cpu = runner.request.python or sys.executable, runner.context.device.kind == "cpu"
     if engine.name == "torch":
         config = folder / "config.json"
         config.write_text(json.dumps(runner.model.config("unet")), encoding="utf-8")
@@ -82,7 +82,7 @@ def bare_loop_ms(sdperf_runner, tmp_path):
     reason = why_not(runner)
     if reason:
         pytest.skip(reason)
-    command, bench = command_of(runner, tmp_path), runner.workbench
+    command, bench = command_of(runner, tmp_path), runner.context
     environment = {**os.environ, **runner.request.env, **worker_environment(bench.device)}
 
     def loop() -> float:
@@ -121,4 +121,4 @@ def test_the_suites_measure_what_a_bare_loop_measures(sdperf_runner, sdperf_benc
     with capsys.disabled():
         print(f"\n{case.engine} {case.optimization} batch {case.batch_size}: ours {ours:.3f} ms,", end=" ")
         print(f"bare loop {before:.3f} and {after:.3f} ms, ratio {ratio:.3f}")
-    judge_by_loops(ours, before, after, allowed=OFF_ON_CPU if sdperf_runner.workbench.device.kind == "cpu" else OFF)
+    judge_by_loops(ours, before, after, allowed=OFF_ON_CPU if sdperf_runner.context.device.kind == "cpu" else OFF)

@@ -53,7 +53,7 @@ def runner_of(engine, component="unet", *, python=None, env=None, **options):
         case=case(component=component, engine=engine.name),
         engine=engine,
         request=EngineRequest(engine.name, engine.name, tuple(options.items()), python=python, env=env or {}),
-        workbench=SimpleNamespace(device=CARD, turns=Turns()),
+        context=SimpleNamespace(device=CARD, turns=Turns()),
         model=SimpleNamespace(config=lambda component: {"channels": 3}),
         build=lambda component: SimpleNamespace(path=Path(f"{component}.onnx"), dtype="float16"),
         inputs=lambda: {"sample": np.ones(3, "float32")},
@@ -97,7 +97,7 @@ def test_a_loop_runs_in_its_turn_on_the_device_and_under_the_interpreter_of_the_
     seen = []
 
     def run(command, *, env, **keywords):
-        seen.append((command[0], env, runner.workbench.turns.taken))
+        seen.append((command[0], env, runner.context.turns.taken))
         return SimpleNamespace(stdout="said\n[1.0, 3.0, 2.0]\n")
 
     monkeypatch.setattr(subprocess, "run", run)
@@ -131,7 +131,7 @@ NO_REFERENCE_ERROR = (
 )
 def test_a_measurement_that_is_off_fails_where_the_loops_agree(program, kind, ours, loops, told):
     left, runner = iter(loops), runner_of(OrtCudaEngine())
-    runner.workbench.device = dataclasses.replace(CARD, kind=kind)
+    runner.context.device = dataclasses.replace(CARD, kind=kind)
     unseen, said = SimpleNamespace(disabled=contextlib.nullcontext), ""
     try:
         program.test_the_suites_measure_what_a_bare_loop_measures(

@@ -88,7 +88,7 @@ MEASURED = """
     @pytest.fixture(scope="session")
     def sdperf_runner(sdperf_case):
         bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"))
-        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, workbench=bench)
+        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, context=bench)
 """
 NO_GPU = (
     "GPU 'a100' was asked for, but no device of this machine answers to it.\n"
@@ -540,7 +540,7 @@ def test_a_worker_of_xdist_uses_the_device_that_the_first_process_chose(pytester
         from pytest_sdperf.plugin.session import session_of
 
         def test_step(bench, request):
-            bench = session_of(request.config).workbench
+            bench = session_of(request.config).context
             assert (bench.device.uuid, bench.probe.name) == ("GPU-2", "second")
         """
     )

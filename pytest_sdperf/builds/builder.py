@@ -118,7 +118,7 @@ class Builder:
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
         if self.external is not None:
-            made = [self.external.adopt(model, component, workload, dtype=dtype)]
+            made = [self.external.import_graph(model, component, workload, dtype=dtype)]
         else:
             made = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
         for place in (FaultStage.WEIGHTS, FaultStage.EXPORT):
@@ -180,7 +180,7 @@ class Builder:
         model_name, component, optimization = build
         has_module = self._settings.selection.has_module
         if self.external is not None and self.external.is_alone(component, optimization, has_module=has_module):
-            return dict(self.external.survey(component, optimization).get(what, {}))
+            return dict(self.external.analyze(component, optimization).get(what, {}))
         found = self._expectations(self._catalog.models.get(model_name)).metadata[what]
         if component not in found:
             raise UnknownNameError(f"component of {model_name}", component, found)

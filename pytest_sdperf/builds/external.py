@@ -66,14 +66,14 @@ class ExternalGraphs:
         asked = ladder.optimizations(optimization, self.catalog.ladder)
         return not has_module or optimization == ladder.AS_IS or not set(held) <= set(asked)
 
-    def adopt(self, model: Model, component: str, workload: Workload, *, dtype: str) -> Entry:
+    def import_graph(self, model: Model, component: str, workload: Workload, *, dtype: str) -> Entry:
         """Return the entry of an external graph, checked and with the names and shapes of the model.
 
         Raises:
             OnnxFolderError: There is no such component, or its files cannot be used.
             BuildError: It does not fit the model or the dtype, or is not valid.
         """
-        return self._adopt(component, self.check(model, component, workload, dtype=dtype))
+        return self._import_graph(component, self.check(model, component, workload, dtype=dtype))
 
     def check(self, model: Model, component: str, workload: Workload, *, dtype: str) -> Interface:
         """Return how an external graph becomes one of the model; its weights are not read.
@@ -97,7 +97,7 @@ class ExternalGraphs:
         Raises:
             BuildError: The graph is not float32, does not fit the model, or is not valid.
         """
-        entry = self._adopt(component, self.check_reference(model, component, workload))
+        entry = self._import_graph(component, self.check_reference(model, component, workload))
         if dtype == "float32":
             return onnx_build(entry, dtype=dtype)
         exact = exact_names(model, component, workload)
@@ -135,7 +135,7 @@ class ExternalGraphs:
         others = self.catalog.models.items().values()
         return fit(self.folder.graph(component), model, component, workload, others=others)
 
-    def _adopt(self, component: str, interface: Interface) -> Entry:
+    def _import_graph(self, component: str, interface: Interface) -> Entry:
         graph = self.folder.graph(component)
         arguments: dict[str, Any] = {"component": component, "data": list(graph.data), **to_json(interface)}
         parts = {
@@ -144,9 +144,9 @@ class ExternalGraphs:
             "code": source_hash(import_graph.__name__),
             "versions": library_versions(*_LIBRARIES),
         }
-        return self.make("adopt", parts, f"{import_graph.__name__}:run", {**arguments, "source": str(graph.path)}, [])
+        return self.make("import", parts, f"{import_graph.__name__}:run", {**arguments, "source": str(graph.path)}, [])
 
-    def survey(self, component: str, optimization: str) -> Mapping[str, Any]:
+    def analyze(self, component: str, optimization: str) -> Mapping[str, Any]:
         """Return `counts`, `sites`, `optimizations` and `places` of a graph from its structure (see `tasks.survey`).
 
         Args:
@@ -165,17 +165,17 @@ class ExternalGraphs:
             "versions": library_versions("onnx_ir", "numpy"),
         }
         owners = [self.catalog.optimizations.owner(name) for name in names]
-        entry = self.make("survey", parts, f"{_SURVEY}:run", {**arguments, "source": str(graph.path)}, owners)
+        entry = self.make("analyze", parts, f"{_SURVEY}:run", {**arguments, "source": str(graph.path)}, owners)
         return entry.metadata
 
     def standing(self, model: Model, component: str) -> dict[str, dict[str, str]]:
         """Return component -> optimization -> how it stands in the graph as it is; all components of a pipeline."""
         parts = parts_of(model, component)
-        return {part: self._standing(part, self.survey(part, ladder.AS_IS)["optimizations"]) for part in parts}
+        return {part: self._standing(part, self.analyze(part, ladder.AS_IS)["optimizations"]) for part in parts}
 
     def places(self, component: str) -> list[Site]:
         """Return where something could be fused in a graph as it is, and what that would be."""
-        return [Site(**place) for place in self.survey(component, ladder.AS_IS)["places"]]
+        return [Site(**place) for place in self.analyze(component, ladder.AS_IS)["places"]]
 
     def _standing(self, component: str, optimizations: Mapping[str, Any]) -> dict[str, str]:
         graph = self.folder.graph(component)

@@ -20,7 +20,7 @@ _LEVEL: Mapping[str, str] = MappingProxyType(
     {
         "weights": "weights",
         "export": "graph",
-        "adopt": "graph",
+        "import": "graph",
         "fuse-native": "optimization",
         "fuse-ort": "optimization",
         "lower": "optimization",

@@ -54,10 +54,10 @@ class Gated:
     @property
     def _unfit(self) -> tuple[str, ...]:
         """Why nothing can be said of results that may hold verdicts all the same."""
-        course, found = self.saved.course, []
-        if not course.ended:
+        summary, found = self.saved.summary, []
+        if not summary.ended:
             found.append(
-                f"the run ended before its last test (exit status {course.status} of pytest): results are missing"
+                f"the run ended before its last test (exit status {summary.status} of pytest): results are missing"
             )
         if self.saved.run.planted:
             fault = self.saved.run.planted
@@ -67,12 +67,12 @@ class Gated:
     @property
     def _nothing_judged(self) -> str:
         """By the reports that are there, whatever the run had: some of them may be gone."""
-        return why_nothing(self.reports, measuring=self.saved.course.selected, asked=self.saved.course.selected)
+        return why_nothing(self.reports, measuring=self.saved.summary.selected, asked=self.saved.summary.selected)
 
     @property
     def status(self) -> int:
         """The exit status: what the run itself would have ended with."""
-        expected = self.saved.course.expected_failures
+        expected = self.saved.summary.expected_failures
         status = run_status(
             [
                 verdict.outcome
@@ -81,7 +81,7 @@ class Gated:
                 for verdict in report.verdicts
             ],
             policy=self.policy,
-            other_failures=self.saved.course.failures > 0,
+            other_failures=self.saved.summary.failures > 0,
             nothing_judged=bool(self._nothing_judged),
             unused=bool(self.unused.found),
         )
@@ -132,7 +132,7 @@ def judge_saved(saved: SavedResults, sources: BaselineFiles, *, policy: Policy, 
     """
     reports = tuple(_again(report, saved, sources, policy=policy, any_driver=any_driver) for report in saved.reports)
     # The other side of an A/B judges it, and no baseline.
-    unused = Unused() if saved.run.pairs else unused_cases(sources.baseline, saved.course, reports)
+    unused = Unused() if saved.run.pairs else unused_cases(sources.baseline, saved.summary, reports)
     return Gated(saved, sources, policy, reports, unused)
 
 

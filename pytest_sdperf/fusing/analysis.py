@@ -70,7 +70,7 @@ class GraphAnalysis:
     final: dict[str, list[str]] = field(default_factory=dict)
 
 
-def survey(model: ir.Model, optimizations: Mapping[str, Optimization]) -> GraphAnalysis:
+def analyze(model: ir.Model, optimizations: Mapping[str, Optimization]) -> GraphAnalysis:
     """Apply the fusions of some optimizations to a model, in place, and return every place that they looked at.
 
     Args:
@@ -96,7 +96,7 @@ def expected_sites(found: GraphAnalysis, optimizations: Mapping[str, Optimizatio
     """Return `domain::op_type` -> module paths where a graph should hold it after these; empty means nowhere.
 
     Args:
-        found: From `survey`, with the same optimizations.
+        found: From `analyze`, with the same optimizations.
         optimizations: By name, lowest first.
     """
     wanted: dict[str, list[str]] = {}
@@ -137,7 +137,7 @@ def standing(found: GraphAnalysis, optimizations: Mapping[str, Optimization]) ->
     An optimization that fuses nothing by itself is left out.
 
     Args:
-        found: From `survey` of every optimization.
+        found: From `analyze` of every optimization.
         optimizations: Every optimization by name, lowest first.
     """
     takers: dict[str, list[str]] = {}

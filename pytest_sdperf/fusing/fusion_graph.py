@@ -137,7 +137,7 @@ class FusionGraph:
         if all(value is None or self.is_fixed(value) for value in inputs):
             self._fixed.update(node.outputs)
         if like is not None:
-            self.adopt(node.outputs[0], like)
+            self.import_graph(node.outputs[0], like)
         else:
             node_types.record_outputs(node)
             self.shapes.infer(node)
@@ -159,7 +159,7 @@ class FusionGraph:
         node.metadata_props[PATH] = path_of(before)
         return node
 
-    def adopt(self, value: ir.Value, like: ir.Value) -> None:
+    def import_graph(self, value: ir.Value, like: ir.Value) -> None:
         """Give a new value the type and shape of the one that it takes the place of."""
         if like.dtype is not None:
             value.dtype = like.dtype

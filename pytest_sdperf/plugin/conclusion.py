@@ -49,7 +49,7 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, st
         SdperfError: A file cannot be written or trusted.
     """
     settings = session.run.settings
-    results.ended = results.course(settings, status=status, failed=failed, stopped=stopped)
+    results.ended = results.summary(settings, status=status, failed=failed, stopped=stopped)
     policy = Policy.of(settings, device_kind=session.run.device_kind)
     date = clock.today_utc()
     if settings.json_file is not None:

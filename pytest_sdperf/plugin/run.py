@@ -202,10 +202,10 @@ class Run:
 
     def _missing_there(self, request: EngineRequest, *, whole: bool) -> str | None:
         """Say what the interpreter of a profile lacks, by asking it; None if nothing, or if there is none."""
-        question = (request.python, request.label, request.options, whole)
-        if request.python is None or question in self._asked:
+        target = (request.python, request.label, request.options, whole)
+        if request.python is None or target in self._asked:
             return None
-        self._asked.add(question)
+        self._asked.add(target)
         with tempfile.TemporaryDirectory(prefix="sdperf-") as folder:
             try:
                 run_task(

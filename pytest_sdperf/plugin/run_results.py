@@ -159,7 +159,7 @@ class Results:
             self.asked = set(data["asked"])
             self.deselected |= data["deselected"]
 
-    def course(self, settings: Settings, *, status: int, failed: int, stopped: bool) -> RunSummary:
+    def summary(self, settings: Settings, *, status: int, failed: int, stopped: bool) -> RunSummary:
         """Return what was to be done and how it ended. Arguments as of `conclude`."""
         return RunSummary(
             status=status,

@@ -109,7 +109,7 @@ class SelfTester:
         date, tested, problem = clock.today_utc(), before, ""
         # The schedule goes on where the last run left it.
         first = sum(-(-one.processes // GROUP) * GROUP for one in before.runs) if before else 0
-        with session.workbench.turns.alone(f"the self-test of {in_words(case)}"):
+        with session.context.turns.alone(f"the self-test of {in_words(case)}"):
             for measured in measure_selftest(runner, first=first, going_on=self._going_on, say=session.say):
                 problem = _problem(measured)
                 if problem:

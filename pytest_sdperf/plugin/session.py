@@ -1,4 +1,4 @@
-"""The one stateful object of a run: its workbench, its baseline, and what became of every case."""
+"""The one stateful object of a run: its context, its baseline, and what became of every case."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Session:
         )
 
     @functools.cached_property
-    def workbench(self) -> RunContext:
+    def context(self) -> RunContext:
         """What every case of this run shares."""
         device = self.run.device()
         self._scratch = tempfile.TemporaryDirectory(prefix="sdperf-")
@@ -156,14 +156,14 @@ class Session:
         """
         if not self._calibrated:
             python = None if importlib.util.find_spec("torch") else self.run.request_of(case).python
-            self._calibrated.append(calibrate(self.workbench, python=python))
+            self._calibrated.append(calibrate(self.context, python=python))
         return self._calibrated[0]
 
     @functools.cached_property
     def external_pipeline(self) -> ExternalPipeline | None:
         """What `--pipeline` named; None where pipelines are built from models."""
         factory = self.run.settings.selection.pipeline
-        return ExternalPipeline(factory, self.workbench) if factory else None
+        return ExternalPipeline(factory, self.context) if factory else None
 
     def completed(self, case: Case) -> Case:
         """Return a case with what only the user's own pipeline can say; it is made for that, once.
@@ -186,7 +186,7 @@ class Session:
 
     def _new_runner(self, case: Case, request: EngineRequest) -> CaseRunner:
         given, plant = self.external_pipeline, self.run.settings.plant
-        return given.runner(case, request) if given else CaseRunner(case, request, self.workbench, plant)
+        return given.runner(case, request) if given else CaseRunner(case, request, self.context, plant)
 
     def has_outputs(self, case: Case) -> bool:
         """Whether a case was executed ahead, for the test that compares it."""

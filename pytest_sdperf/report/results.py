@@ -36,7 +36,7 @@ class SavedResults:
         schema: Number of the format. It grows when a field changes its meaning or goes; fields may be added.
         date: When the run ended: UTC, to the minute.
         run: Where and how it ran, and which baseline it was judged by.
-        course: What was to be done, and how the tests ended.
+        summary: What was to be done, and how the tests ended.
         policy: How strictly it was judged; a report has its own, where a test has.
         settings: What the user said; environment variables without their values.
         reports: What every test found out, in their order.
@@ -45,18 +45,18 @@ class SavedResults:
     schema: Literal[2] = SCHEMA
     date: str
     run: RunInfo
-    course: RunSummary
+    summary: RunSummary
     policy: Policy
     settings: Mapping[str, Any]
     reports: tuple[CaseReport, ...]
 
 
 def results_of(
-    reports: tuple[CaseReport, ...], run: RunInfo, course: RunSummary, policy: Policy, settings: Settings, *, date: str
+    reports: tuple[CaseReport, ...], run: RunInfo, summary: RunSummary, policy: Policy, settings: Settings, *, date: str
 ) -> SavedResults:
     """Return what is written. A file of its own holds the explanations: they are longer than everything else."""
     short = tuple(dataclasses.replace(report, explanation=None) for report in reports)
-    return SavedResults(date=date, run=run, course=course, policy=policy, settings=_settings(settings), reports=short)
+    return SavedResults(date=date, run=run, summary=summary, policy=policy, settings=_settings(settings), reports=short)
 
 
 def results_data(results: SavedResults) -> dict[str, Any]:

@@ -12,7 +12,7 @@ NARROWED = "this run was narrowed to some tests"
 
 @dataclass(frozen=True)
 class RunSummary:
-    """The course of one run. With it, results can be judged again somewhere else and no less strictly.
+    """What one run selected and how it ended. With it, results can be judged again somewhere else and no less strictly.
 
     Attributes:
         status: pytest's own exit status, before verdicts have their say: 0 and 1 mean that nothing ended it early.

@@ -31,23 +31,23 @@ class Unused:
     not_looked_for: str = ""
 
 
-def unused_cases(baseline: Baseline | None, course: RunSummary, reports: Sequence[CaseReport]) -> Unused:
+def unused_cases(baseline: Baseline | None, summary: RunSummary, reports: Sequence[CaseReport]) -> Unused:
     """Return the stored cases that nothing measured; a case that failed or was judged in any way was used.
 
     Args:
         baseline: Of the device; None where there is none.
-        course: Of the run.
+        summary: Of the run.
         reports: Of the run.
     """
-    if baseline is None or not course.collected:
+    if baseline is None or not summary.collected:
         return Unused()
-    if course.narrowed or not course.ended:
-        return Unused(not_looked_for=course.narrowed or "this run ended early")
+    if summary.narrowed or not summary.ended:
+        return Unused(not_looked_for=summary.narrowed or "this run ended early")
     used = {report.case.key for report in reports if report.measurement or report.verdicts or report.problem}
     left = baseline.cases.keys() - used
-    gone = {stored.case.key: GONE for stored in unused(baseline, course.collected, course.asked)}
-    silent = {case.key: SILENT for case in course.collected if case.key in left}
-    skipped = {key: f"its test was skipped: {why}" for key, why in course.skipped.items() if key in left}
+    gone = {stored.case.key: GONE for stored in unused(baseline, summary.collected, summary.asked)}
+    silent = {case.key: SILENT for case in summary.collected if case.key in left}
+    skipped = {key: f"its test was skipped: {why}" for key, why in summary.skipped.items() if key in left}
     return Unused(dict(sorted({**silent, **skipped, **gone}.items())))
 
 

@@ -26,11 +26,11 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     import onnx_ir as ir
 
-    from pytest_sdperf.fusing.analysis import begun, budgets, expected_sites, standing, survey
+    from pytest_sdperf.fusing.analysis import analyze, begun, budgets, expected_sites, standing
 
     context.say(f"looking at the structure of {arguments['component']}")
     optimizations = {name: context.catalog.optimizations.get(name) for name in arguments["optimizations"]}
-    found = survey(ir.load(arguments["source"]), optimizations)
+    found = analyze(ir.load(arguments["source"]), optimizations)
     sites = expected_sites(found, optimizations)
     return {
         "counts": {op: len(paths) for op, paths in sites.items()},

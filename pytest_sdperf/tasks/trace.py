@@ -64,12 +64,14 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     inputs = load_arrays(Path(arguments["inputs"]))
     obtained = load_arrays(Path(arguments["obtained"])) if arguments["obtained"] else {}
     context.say(f"comparing the {component} with its reference, node by node")
-    pool = _pool(arguments, inputs)
-    if isinstance(pool, Located):
-        return {"located": to_json(pool), "files": []}
+    activations = _activations(arguments, inputs)
+    if isinstance(activations, Located):
+        return {"located": to_json(activations), "files": []}
     graph = reference.load(Path(arguments["graph"])).graph
-    whole = reference.wrong_by_definition(graph, pool, inputs, device=device)
-    walk = DataflowSearch(graph, pool, inputs, wide=reference.wide_type(dtype), device=device, sharp=whole is not None)
+    whole = reference.wrong_by_definition(graph, activations, inputs, device=device)
+    walk = DataflowSearch(
+        graph, activations, inputs, wide=reference.wide_type(dtype), device=device, sharp=whole is not None
+    )
     suspect = (
         search.wrong_in_graph(walk, obtained, dtype=dtype)
         or search.wrong_in_types(walk, obtained, dtype=dtype)
@@ -80,7 +82,7 @@ def find(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     return {"located": to_json(search.located(suspect, component)), "files": files}
 
 
-def _pool(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> ActivationIndex | Located:
+def _activations(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> ActivationIndex | Located:
     """Return the values of a reference, or what is found before a build is looked at."""
     from pytest_sdperf.core.values.located import Located
     from pytest_sdperf.tracing import insides, reference
@@ -88,19 +90,19 @@ def _pool(arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Activation
     how, component = {name: arguments[name] for name in ("dtype", "device")}, arguments["component"]
     of_torch = [Path(arguments[name]) for name in ("expected", "rough") if arguments[name]]
     if of_torch and (where := insides.plain_not_finite(*of_torch)) is not None:
-        return Located(component, "plain", spot=where)
+        return Located(component, "plain", location=where)
     outputs = [load_arrays(path) for path in of_torch] or [{}, {}]
     if arguments["graphs"]:
         raw, plain = map(Path, arguments["graphs"])
-        pool = reference.pool_of_graphs(raw, plain, inputs, **how)
-        wrong = reference.wrong_reference(pool, *outputs, dtype=arguments["dtype"])
+        activations = reference.pool_of_graphs(raw, plain, inputs, **how)
+        wrong = reference.wrong_reference(activations, *outputs, dtype=arguments["dtype"])
         if wrong is not None:
-            return Located(component, "export", spot=wrong)
-        where = reference.plain_not_finite(pool)
+            return Located(component, "export", location=wrong)
+        where = reference.plain_not_finite(activations)
         if where is None:
-            return pool
+            return activations
         if not of_torch:
-            return Located(component, "plain", spot=where)
+            return Located(component, "plain", location=where)
     # An attention of torch is finite where its parts, one by one, are not.
     inside = (load_arrays(path.parent / insides.FILE) for path in of_torch)
     return reference.pool_of_modules(*inside, *outputs, **how)

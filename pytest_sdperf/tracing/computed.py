@@ -33,7 +33,7 @@ class Computed:
     def __init__(
         self,
         graph: ir.Graph,
-        pool: ActivationIndex,
+        activations: ActivationIndex,
         inputs: Mapping[str, np.ndarray],
         *,
         wide: torch.dtype,
@@ -44,13 +44,13 @@ class Computed:
 
         Args:
             graph: The build's.
-            pool: Values of the reference.
+            activations: Values of the reference.
             inputs: By name.
             wide: Type of the reference.
             device: torch device to compute on.
             sharp: As of the attribute.
         """
-        self._pool = pool
+        self._activations = activations
         self.sharp = sharp
         self._wide = Computer(graph, wide=wide, device=device)
         self._own = Computer(graph, wide=None, device=device)
@@ -96,7 +96,7 @@ class Computed:
         self.exact[value], self.plain[value] = exact, plain
         if exact is None or not exact.is_floating_point():
             return
-        found = self._pool.find(exact, name=value.name or "", within=self._within(value, exact))
+        found = self._activations.find(exact, name=value.name or "", within=self._within(value, exact))
         if found is not None:
             error = 0.0 if plain is None else distance(plain, found.exact(plain))
             self._set(value, found, like=exact, plain=plain)
@@ -108,7 +108,7 @@ class Computed:
         near = self.near[value]
         if near is None:
             return math.inf
-        self.limits[value] = limit_of(near, exact, dtype=self._pool.dtype)
+        self.limits[value] = limit_of(near, exact, dtype=self._activations.dtype)
         return self.limits[value]
 
     def _set(self, value: ir.Value, found: ActivationMatch, *, like: Tensor, plain: Tensor | None) -> None:

@@ -56,7 +56,7 @@ class DataflowSearch(Computed):
     def __init__(
         self,
         graph: ir.Graph,
-        pool: ActivationIndex,
+        activations: ActivationIndex,
         inputs: Mapping[str, np.ndarray],
         *,
         wide: torch.dtype,
@@ -64,7 +64,7 @@ class DataflowSearch(Computed):
         sharp: bool = False,
     ) -> None:
         """Compute every value, find the wrong ones, and go on with what these should hold; as `Computed`."""
-        super().__init__(graph, pool, inputs, wide=wide, device=device, sharp=sharp)
+        super().__init__(graph, activations, inputs, wide=wide, device=device, sharp=sharp)
         self.faults: list[GraphFault] = []
         self._cleared: set[ir.Value] = set()  # values of which it is known that no other place does better
         self._correct()
@@ -139,7 +139,7 @@ class DataflowSearch(Computed):
         result, given = self.exact[fault.value], self._given(node, self.exact, self._wide)
         assert result is not None
         wanted = right.exact(result)
-        for found in self._pool.near(tensor):
+        for found in self._activations.near(tensor):
             if found.place is right.place and given is not None:
                 made = self._wide.outputs(node, [found.exact(tensor), *given[1:]])[0]
                 if made is not None and distance(made, wanted) <= right.place.limit:
@@ -151,7 +151,7 @@ class DataflowSearch(Computed):
         tensor, held = self.exact[value], self.confirmed.get(value)
         assert tensor is not None
         after = list(self._after(value, limit=_TRIED_NODES))
-        near = self._pool.near(tensor)
+        near = self._activations.near(tensor)
         for found in plausible(value, self._counterparts(value, near) if own else near):
             if held is not None and distance(found.exact(tensor), tensor) <= held.place.limit:
                 continue  # what it holds already
@@ -184,7 +184,7 @@ class DataflowSearch(Computed):
                 if tensor is None or not others or not tensor.is_floating_point():
                     continue
                 within = self.limits.get(out, math.inf)
-                if self._pool.find(tensor, name=out.name or "", within=within) is not None:
+                if self._activations.find(tensor, name=out.name or "", within=within) is not None:
                     return True
         return False
 

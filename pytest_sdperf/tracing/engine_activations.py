@@ -63,7 +63,7 @@ class EngineActivations:
         ordered = [value for node in self._walk.nodes for value in node.outputs if value in guilty]
         return next((value for value in ordered if self._beyond(value)), None)
 
-    def spot(self, value: ir.Value) -> Location | None:
+    def location(self, value: ir.Value) -> Location | None:
         """Return a value that was seen, as it is reported."""
         return spot_of(value, *self.found[value]) if value in self.found else None
 
@@ -74,4 +74,4 @@ class EngineActivations:
             if node is first:
                 break
             last = next((one for one in node.outputs if one in self.found and not self._beyond(one)), last)
-        return None if last is None else self.spot(last)
+        return None if last is None else self.location(last)

@@ -51,13 +51,13 @@ def pool_of_graphs(raw: Path, plain: Path, inputs: Arrays, *, dtype: str, device
         inputs,
         lambda value, tensor: rough.__setitem__(str(value.name), tensor) if value.name in exact else None,
     )
-    pool = ActivationIndex(dtype)
+    activations = ActivationIndex(dtype)
     for name, (value, tensor) in exact.items():
         if name in rough:
             node = value.producer()
             path, role = (path_of(node), node.op_type) if node is not None else ("", "")
-            pool.add(name, path, tensor, rough[name], role=role, exposed=value.is_graph_output())
-    return pool
+            activations.add(name, path, tensor, rough[name], role=role, exposed=value.is_graph_output())
+    return activations
 
 
 def pool_of_modules(
@@ -73,27 +73,27 @@ def pool_of_modules(
         dtype: That type.
         device: torch device to compute on.
     """
-    pool, wide = ActivationIndex(dtype), wide_type(dtype)
+    activations, wide = ActivationIndex(dtype), wide_type(dtype)
     for one, other, exposed in ((exact, plain, False), (outputs, rough, True)):
         for name, array in one.items():
             if "<" in name or name not in other or array.dtype.kind != "f":
                 continue
             tensors = (torch.from_numpy(each).to(device) for each in (array, other[name]))
             wanted, own = tensors
-            pool.add(name, "" if exposed else name.partition("#")[0], wanted.to(wide), own, exposed=exposed)
-    return pool
+            activations.add(name, "" if exposed else name.partition("#")[0], wanted.to(wide), own, exposed=exposed)
+    return activations
 
 
-def wrong_reference(pool: ActivationIndex, expected: Arrays, rough: Arrays, *, dtype: str) -> Location | None:
+def wrong_reference(activations: ActivationIndex, expected: Arrays, rough: Arrays, *, dtype: str) -> Location | None:
     """Return the output with which an unfused graph is itself farther from torch than may be; None if it is not.
 
     Args:
-        pool: Values of that graph.
+        activations: Values of that graph.
         expected: Outputs of torch in the reference type.
         rough: Those in the type that is tested.
         dtype: That type.
     """
-    for place in pool.places:
+    for place in activations.places:
         if not place.exposed or place.name not in expected:
             continue
         wanted = torch.from_numpy(expected[place.name])
@@ -104,14 +104,16 @@ def wrong_reference(pool: ActivationIndex, expected: Arrays, rough: Arrays, *, d
     return None
 
 
-def wrong_by_definition(graph: ir.Graph, pool: ActivationIndex, inputs: Arrays, *, device: str) -> Location | None:
+def wrong_by_definition(
+    graph: ir.Graph, activations: ActivationIndex, inputs: Arrays, *, device: str
+) -> Location | None:
     """Return the output with which a graph, computed without any rounding, is farther off than plain torch with all.
 
     Whatever runs it, such a graph is wrong: what the rounding of its weights moves is a part of what plain torch has.
 
     Args:
         graph: The build's.
-        pool: Values of the reference.
+        activations: Values of the reference.
         inputs: By name.
         device: torch device to compute on.
     """
@@ -121,8 +123,8 @@ def wrong_by_definition(graph: ir.Graph, pool: ActivationIndex, inputs: Arrays, 
         if value.is_graph_output():
             outputs[str(value.name)] = value, tensor
 
-    compute(Computer(graph, wide=wide_type(pool.dtype), device=device), graph, inputs, keep)
-    for place in pool.places:
+    compute(Computer(graph, wide=wide_type(activations.dtype), device=device), graph, inputs, keep)
+    for place in activations.places:
         value, made = outputs.get(place.name, (None, None))
         if not place.exposed or value is None or made is None or made.shape != place.exact.shape:
             continue
@@ -140,11 +142,11 @@ def spot_of(value: ir.Value, error: float, limit: float) -> Location:
     return Location(str(value.name), node.name or "", f"{node.domain}::{node.op_type}", path_of(node), error, limit)
 
 
-def plain_not_finite(pool: ActivationIndex) -> Location | None:
+def plain_not_finite(activations: ActivationIndex) -> Location | None:
     """Return where plain torch is first not finite, if that leaves an output without a reference error; else None."""
-    if not any(gap.exposed for gap in pool.gaps):
+    if not any(gap.exposed for gap in activations.gaps):
         return None
-    first = pool.gaps[0]
+    first = activations.gaps[0]
     return Location(first.name, "", first.role, first.path, math.inf, math.inf)
 
 

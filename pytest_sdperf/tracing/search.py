@@ -39,7 +39,7 @@ class SuspectNode:
         kind: As of `located.Located`; empty where the graph and what an engine computed are right.
         value: The first value that is wrong; None where none is.
         nodes: What makes it of values that agree.
-        spot: The value as it is reported.
+        location: The value as it is reported.
         inputs: What the nodes read.
         last: The last value before it that agrees.
         more: Other nodes that are wrong by themselves.
@@ -50,7 +50,7 @@ class SuspectNode:
     kind: str
     value: ir.Value | None = None
     nodes: Sequence[ir.Node] = ()
-    spot: Location | None = None
+    location: Location | None = None
     inputs: tuple[Location, ...] = ()
     last: Location | None = None
     more: int = 0
@@ -63,7 +63,7 @@ def located(suspect: SuspectNode, component: str) -> Located:
     return Located(
         component=component,
         kind=suspect.kind,
-        spot=suspect.spot,
+        location=suspect.location,
         inputs=suspect.inputs,
         last=suspect.last,
         section=tuple(node.name or str(node.outputs[0].name) for node in suspect.nodes),
@@ -89,14 +89,16 @@ def wrong_in_graph(walk: DataflowSearch, obtained: Arrays, *, dtype: str) -> Sus
     if fault.should is None:
         return SuspectNode("graph", fault.value, nodes, spot_of(fault.value, math.inf, 0.0))
     seen = EngineActivations(walk, obtained, dtype=dtype)
-    inputs = tuple(filter(None, (seen.spot(value) for value in boundary(nodes))))
+    inputs = tuple(filter(None, (seen.location(value) for value in boundary(nodes))))
     others = {one.value.producer() for one in walk.faults} - {fault.value.producer()}
-    spot = seen.spot(fault.value)
-    if spot is None or spot.error <= spot.limit:  # what is wrong may be hidden in the rounding of all before it
+    location = seen.location(fault.value)
+    if (
+        location is None or location.error <= location.limit
+    ):  # what is wrong may be hidden in the rounding of all before it
         limit = min(fault.should.place.limit, walk.limits.get(fault.value, math.inf))
-        spot = spot_of(fault.value, max(fault.should.error, 0.0), limit)
+        location = spot_of(fault.value, max(fault.should.error, 0.0), limit)
     return SuspectNode(
-        "graph", fault.value, nodes, spot, inputs, seen.last_before(nodes[0]), len(others), len(walk.confirmed)
+        "graph", fault.value, nodes, location, inputs, seen.last_before(nodes[0]), len(others), len(walk.confirmed)
     )
 
 
@@ -112,13 +114,13 @@ def wrong_in_types(walk: DataflowSearch, obtained: Arrays, *, dtype: str) -> Sus
     """
     seen = EngineActivations(walk, obtained, dtype=dtype)
     for value, error in walk.coarse.items():
-        spot = seen.spot(value)
-        if spot is not None and spot.error <= spot.limit:
+        location = seen.location(value)
+        if location is not None and location.error <= location.limit:
             continue
         nodes = nodes_between(value, _known(walk, [one for one in walk.confirmed if one is not value]))
-        inputs = tuple(filter(None, (seen.spot(one) for one in boundary(nodes))))
-        spot = spot or spot_of(value, error, walk.confirmed[value].place.limit)
-        return SuspectNode("types", value, nodes, spot, inputs, seen.last_before(nodes[0]), 0, len(walk.confirmed))
+        inputs = tuple(filter(None, (seen.location(one) for one in boundary(nodes))))
+        location = location or spot_of(value, error, walk.confirmed[value].place.limit)
+        return SuspectNode("types", value, nodes, location, inputs, seen.last_before(nodes[0]), 0, len(walk.confirmed))
     return None
 
 
@@ -163,12 +165,12 @@ def wrong_in_engine(walk: DataflowSearch, obtained: Arrays, *, dtype: str, devic
         return SuspectNode("hidden" if untold else "vanished", places=seen.places, told=untold)
     agreeing = {one for one, (error, limit) in seen.found.items() if error <= limit}
     nodes = nodes_between(value, {*_known(walk, []), *agreeing})
-    inputs = tuple(filter(None, (seen.spot(one) for one in boundary(nodes))))
+    inputs = tuple(filter(None, (seen.location(one) for one in boundary(nodes))))
     itself = _local(walk, nodes, value, obtained, dtype=dtype, device=device)
     if itself is not None and not math.isfinite(itself[1]):
         return SuspectNode("hidden", places=seen.places, told=_NO_LIMIT.format(value=value.name))
     kind = "spread" if itself is not None and itself[0] <= itself[1] else "engine"
-    return SuspectNode(kind, value, nodes, seen.spot(value), inputs, seen.last_before(nodes[0]), 0, seen.places)
+    return SuspectNode(kind, value, nodes, seen.location(value), inputs, seen.last_before(nodes[0]), 0, seen.places)
 
 
 def _untold(walk: DataflowSearch, found: Mapping[ir.Value, tuple[float, float]], obtained: Arrays) -> str:

@@ -39,7 +39,7 @@ def test_without_a_baseline_nothing_is_looked_for():
 
 
 @pytest.mark.parametrize(
-    ("course", "why"),
+    ("summary", "why"),
     [
         (dataclasses.replace(COLLECTED, narrowed=NARROWED), "this run was narrowed to some tests"),
         (dataclasses.replace(COLLECTED, status=2), "this run ended early"),

@@ -123,10 +123,12 @@ def test_results_of_any_content_get_a_verdict_or_are_refused(folder, data):
 
 def of_one(measured: Measurement, **policy) -> dict:
     report = CaseReport("a::b", CASE, measured, verdicts=judge(measured, None, policy=Policy()))
-    course = RunSummary(selected=1, measured=True, collected=(CASE,))
+    summary = RunSummary(selected=1, measured=True, collected=(CASE,))
     run = RunInfo("A card", "h200", "h200", MACHINE)
     data = results_data(
-        SavedResults(date="2026-11-28T10:00Z", run=run, course=course, policy=Policy(), settings={}, reports=(report,))
+        SavedResults(
+            date="2026-11-28T10:00Z", run=run, summary=summary, policy=Policy(), settings={}, reports=(report,)
+        )
     )
     data["policy"].update(policy)
     return data

@@ -56,9 +56,9 @@ class User:
         content = Baseline(machine=machine, cases={one.case.key: one for one in cases})
         path.write_text(to_text(content), encoding="utf-8")
 
-    def saves(self, *reports, name="results.json", run=RUN, date="2026-11-28T10:00Z", **course):
-        whole = dataclasses.replace(RunSummary(selected=1, measured=True, collected=(CASE,)), **course)
-        saved = SavedResults(date=date, run=run, course=whole, policy=Policy(), settings={}, reports=reports)
+    def saves(self, *reports, name="results.json", run=RUN, date="2026-11-28T10:00Z", **summary):
+        whole = dataclasses.replace(RunSummary(selected=1, measured=True, collected=(CASE,)), **summary)
+        saved = SavedResults(date=date, run=run, summary=whole, policy=Policy(), settings={}, reports=reports)
         write_results(self.folder / name, saved)
 
     @property
@@ -695,9 +695,9 @@ def test_prune_keeps_the_newest_sessions_and_the_anchor(user):
         ),
     ],
 )
-def test_prune_refuses_what_does_not_say_what_to_remove(user, arguments, course, message):
+def test_prune_refuses_what_does_not_say_what_to_remove(user, arguments, summary, message):
     user.stores(stored())
-    user.saves(report(), **course)
+    user.saves(report(), **summary)
     assert user.type("prune", *arguments) == (4, [f"ERROR: {message}"])
     assert len(user.stored()) == 1
 

@@ -29,14 +29,14 @@ def gate(tmp_path, monkeypatch, capsys):
     baseline = Baseline(machine=MACHINE, cases={CASE.key: stored()})
     (tmp_path / "baselines" / "h200.json").write_text(to_text(baseline), encoding="utf-8")
 
-    def run(*arguments, times_ms=(9.9, 10.0, 10.1), planted="", **course):
+    def run(*arguments, times_ms=(9.9, 10.0, 10.1), planted="", **summary):
         measured = measurement(*times_ms)
         report = CaseReport("a::b", CASE, measured, verdicts=judge(measured, None, policy=Policy()), policy=Policy())
-        whole = dataclasses.replace(RunSummary(selected=1, measured=True, collected=(CASE,)), **course)
+        whole = dataclasses.replace(RunSummary(selected=1, measured=True, collected=(CASE,)), **summary)
         saved = SavedResults(
             date="2026-11-28T10:00Z",
             run=RunInfo("A card", "h200", "h200", MACHINE, planted=planted),
-            course=whole,
+            summary=whole,
             policy=Policy(),
             settings={},
             reports=(report,),

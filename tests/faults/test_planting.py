@@ -92,7 +92,7 @@ def test_a_reference_has_no_fault_but_that_of_the_libraries_that_it_shares():
 def test_a_reference_with_a_fault_is_kept_under_a_key_of_its_own():
     def key(plant: str) -> str:
         bench = SimpleNamespace(device=CARD)
-        plain = SimpleNamespace(case=CASE, builds=dict, fed=dict, workbench=bench, plant=plant)
+        plain = SimpleNamespace(case=CASE, builds=dict, fed=dict, context=bench, plant=plant)
         keys = reference_keys(plain, {"float32": {}}, code=["pytest_sdperf.tasks.pipeline"])  # type: ignore[arg-type]
         return keys["float32"]
 

@@ -13,7 +13,7 @@ from zoo_targets import counted
 
 from pytest_sdperf.core import ladder
 from pytest_sdperf.fusing import layout
-from pytest_sdperf.fusing.analysis import ATTENTION, LEFT, begun, budgets, expected_sites, standing, survey
+from pytest_sdperf.fusing.analysis import ATTENTION, LEFT, analyze, begun, budgets, expected_sites, standing
 from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.fusing.optimizations import LADDER
 
@@ -46,7 +46,7 @@ UNET_NAME = "torch-2.13/sd15-thin-unet-dynamo-18-static"
 
 
 def counts(model, optimizations=OPTIMIZATIONS):
-    return {op: len(paths) for op, paths in expected_sites(survey(model, optimizations), optimizations).items()}
+    return {op: len(paths) for op, paths in expected_sites(analyze(model, optimizations), optimizations).items()}
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -68,7 +68,7 @@ def test_lower_optimizations_let_expect_their_own_operators_alone():
 
 def test_sites_are_module_paths():
     optimizations = {name: OPTIMIZATIONS[name] for name in ("fp32", "fp16", "fmha")}
-    sites = expected_sites(survey(graph_zoo.load_structure(UNET_NAME), optimizations), optimizations)
+    sites = expected_sites(analyze(graph_zoo.load_structure(UNET_NAME), optimizations), optimizations)
     assert "unet.mid_block.attentions.0.transformer_blocks.0.attn1" in sites[f"{MICROSOFT}MultiHeadAttention"]
 
 
@@ -77,7 +77,7 @@ def test_what_a_fusion_refuses_is_expected_all_the_same():
     # Two attentions whose probabilities somebody else reads, too.
     for softmax in [node for node in model.graph if node.op_type == "Softmax"][:2]:
         model.graph.outputs.append(softmax.outputs[0])
-    found = survey(model, OPTIMIZATIONS)
+    found = analyze(model, OPTIMIZATIONS)
     wanted = {op: len(paths) for op, paths in expected_sites(found, OPTIMIZATIONS).items()}
     packed = (wanted[f"{MICROSOFT}MultiHeadAttention[packed-qkv]"], wanted[f"{MICROSOFT}MultiHeadAttention[packed-kv]"])
     assert wanted[f"{MICROSOFT}MultiHeadAttention"] == 2
@@ -108,7 +108,7 @@ def test_norms_that_were_exported_as_their_parts_are_expected():
 def test_nothing_is_left_in_a_graph_that_was_fused_to_the_last_optimization():
     model = graph_zoo.load_structure(UNET_NAME)
     fuse(model, [fusion for optimization in LADDER for fusion in optimization.fusions()])
-    found = standing(survey(model, OPTIMIZATIONS), OPTIMIZATIONS)
+    found = standing(analyze(model, OPTIMIZATIONS), OPTIMIZATIONS)
     assert {optimization: one["left"] for optimization, one in found.items()} == {
         optimization: {} for optimization in list(OPTIMIZATIONS)[1:]
     }
@@ -120,7 +120,7 @@ def test_nothing_is_left_in_a_graph_that_was_fused_to_the_last_optimization():
 
 def test_where_something_could_be_fused_is_told_with_what_and_whether_it_would_be():
     model = graph_zoo.load_structure(UNET_NAME)
-    plain = begun(survey(model.clone(), OPTIMIZATIONS))
+    plain = begun(analyze(model.clone(), OPTIMIZATIONS))
     attentions = [site for site in plain if site.op == ATTENTION]
     assert {(site.op_type, site.reason) for site in attentions} == {("Softmax", f"{LEFT} fuses it")}
     assert (len(attentions), len({site.path for site in attentions}), all(site.node for site in attentions)) == (
@@ -131,7 +131,7 @@ def test_where_something_could_be_fused_is_told_with_what_and_whether_it_would_b
     norm.replace_input_with(1, norm.inputs[2])
     (refused,) = {
         site.reason
-        for site in begun(survey(model, OPTIMIZATIONS))
+        for site in begun(analyze(model, OPTIMIZATIONS))
         if site.node == norm.name and "refuse" in site.reason
     }
     assert refused == f"{LEFT} would refuse it: it scales or shifts its groups"
@@ -145,7 +145,7 @@ def test_what_a_half_fused_graph_lacks_is_counted_by_what_it_has_instead():
         for value in node.outputs:
             if not value.is_graph_output():
                 value.shape = None
-    found = standing(survey(model, OPTIMIZATIONS), OPTIMIZATIONS)
+    found = standing(analyze(model, OPTIMIZATIONS), OPTIMIZATIONS)
     assert found == {
         "fp16": {"present": 48, "left": {}},
         "fmha": {"present": 0, "left": {"Softmax": 32}},
@@ -159,7 +159,7 @@ def test_what_a_half_fused_graph_lacks_is_counted_by_what_it_has_instead():
 
 def test_an_attention_with_biases_is_no_place_for_packing():
     optimizations = {name: OPTIMIZATIONS[name] for name in ("fp32", "fp16", "fmha", "packed-qkv")}
-    found = survey(graph_zoo.load_structure("torch-2.13/sd15-thin-text_encoder-dynamo-18-static"), optimizations)
+    found = analyze(graph_zoo.load_structure("torch-2.13/sd15-thin-text_encoder-dynamo-18-static"), optimizations)
     assert found.places["packed-qkv"] == []
     assert np.all([place.fused for place in found.places["fmha"]])
 
@@ -183,7 +183,7 @@ OTHER_TEXT_NAME = "torch-2.13/sdxl-thin-text_encoder_2-dynamo-18-static"
 def left_of(model):
     return {
         optimization: one["left"]
-        for optimization, one in standing(survey(model, OPTIMIZATIONS), OPTIMIZATIONS).items()
+        for optimization, one in standing(analyze(model, OPTIMIZATIONS), OPTIMIZATIONS).items()
         if one["left"]
     }
 
@@ -241,7 +241,7 @@ def test_norms_whose_silu_is_not_theirs_alone_are_expected_to_have_it_too():
     norm = next(node for node in model.graph if node.op_type == "GroupNorm")
     model.graph.outputs.append(norm.outputs[0])
     assert counts(model.clone()) == whole
-    assert [place.fused for place in survey(model, OPTIMIZATIONS).places["group-norm"]].count(False) == 1
+    assert [place.fused for place in analyze(model, OPTIMIZATIONS).places["group-norm"]].count(False) == 1
 
 
 @pytest.mark.parametrize(("name", "cancel"), [(UNET_NAME, 214), (VAE_NAME, 71)])
@@ -260,7 +260,7 @@ def test_a_structure_lets_as_many_transposes_be_as_the_fuser_leaves(name, select
         optimization: OPTIMIZATIONS[optimization]
         for optimization in ladder.optimizations(selection, tuple(OPTIMIZATIONS))
     }
-    most = budgets(survey(graph_zoo.load_structure(name), optimizations))
+    most = budgets(analyze(graph_zoo.load_structure(name), optimizations))
     model = graph_zoo.load_structure(name)
     build(model, selection)
     assert counted(model)["::Transpose"] == most["::Transpose"]
@@ -278,4 +278,4 @@ def test_without_channels_last_convolutions_transposes_are_the_exporters(name, s
         optimization: OPTIMIZATIONS[optimization]
         for optimization in ladder.optimizations(selection, tuple(OPTIMIZATIONS))
     }
-    assert budgets(survey(graph_zoo.load_structure(name), optimizations)) == {}
+    assert budgets(analyze(graph_zoo.load_structure(name), optimizations)) == {}

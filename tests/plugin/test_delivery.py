@@ -51,7 +51,7 @@ PLAYED = """
 
     @pytest.fixture def runner(case): bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"),
     builder=SimpleNamespace(external=None, reference=None)) return SimpleNamespace(case=case, builds=dict,
-    has_outputs=False, workbench=bench)
+    has_outputs=False, context=bench)
 
     @pytest.fixture
     def measured(runner, bench):

@@ -54,7 +54,7 @@ MEASURED = """
     from pytest_sdperf.plugin.session import Session, session_of
 
     def measure(runner, *, processes, say, more):
-        card = worker_environment(runner.workbench.device)["CUDA_VISIBLE_DEVICES"]
+        card = worker_environment(runner.context.device)["CUDA_VISIBLE_DEVICES"]
         worker = os.environ.get("PYTEST_XDIST_WORKER", "alone")
         with open("log", "a") as log:
             log.write(f"begin {card} {worker}\\n")
@@ -76,8 +76,8 @@ MEASURED = """
 
     @pytest.fixture(scope="session")
     def sdperf_runner(sdperf_case, request):
-        bench = session_of(request.config).workbench
-        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, workbench=bench)
+        bench = session_of(request.config).context
+        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, context=bench)
 """
 TESTS = """
     def test_speed(bench, runner):

@@ -57,8 +57,8 @@ def report(*times_ms, name="a::speed", policy=POLICY, **fields):
     return CaseReport(name, measured.case, measured, verdicts=judge(measured, None, policy=policy), policy=policy)
 
 
-def saved(*reports, course=WHOLE, run=RUN, policy=POLICY):
-    return SavedResults(date="2026-11-28T10:00Z", run=run, course=course, policy=policy, settings={}, reports=reports)
+def saved(*reports, summary=WHOLE, run=RUN, policy=POLICY):
+    return SavedResults(date="2026-11-28T10:00Z", run=run, summary=summary, policy=policy, settings={}, reports=reports)
 
 
 FILE = Path("baselines/h200.json")
@@ -89,20 +89,20 @@ SLOW = report(14.9, 15.0, 15.1)
         (saved(report(health=("too hot",))), BASELINE, {}, 10),
         (saved(report()), Baseline(machine={"cores": 3}, cases=BASELINE.cases), {}, 10),
         (saved(report(), LOST), BASELINE, {}, 1),
-        (saved(report(), course=dataclasses.replace(WHOLE, failures=1)), BASELINE, {}, 1),
-        (saved(report(), course=dataclasses.replace(WHOLE, status=2)), BASELINE, {}, 10),
-        (saved(report(), course=dataclasses.replace(WHOLE, status=1, stopped=True)), BASELINE, {}, 10),
-        (saved(SLOW, course=dataclasses.replace(WHOLE, status=2)), BASELINE, {}, 1),
-        (saved(FUSED, course=RunSummary()), BASELINE, {}, 0),
-        (saved(FUSED, course=RunSummary(selected=1)), BASELINE, {}, 10),
-        (saved(COMPARED, course=RunSummary()), BASELINE, {}, 0),
-        (saved(CaseReport("a::left", CASE), course=RunSummary()), BASELINE, {}, 10),
-        (saved(LEFT_OUT, course=RunSummary()), BASELINE, {}, 10),
-        (saved(LEFT_OUT, course=RunSummary()), BASELINE, {"fail_on": ("not-measured",)}, 11),
-        (saved(course=RunSummary()), BASELINE, {}, 10),
-        (saved(course=WHOLE), BASELINE, {}, 10),
-        (saved(course=RunSummary(selected=3)), BASELINE, {}, 10),
-        (saved(SLOW, course=dataclasses.replace(WHOLE, expected_failures=("a::speed",))), BASELINE, {}, 0),
+        (saved(report(), summary=dataclasses.replace(WHOLE, failures=1)), BASELINE, {}, 1),
+        (saved(report(), summary=dataclasses.replace(WHOLE, status=2)), BASELINE, {}, 10),
+        (saved(report(), summary=dataclasses.replace(WHOLE, status=1, stopped=True)), BASELINE, {}, 10),
+        (saved(SLOW, summary=dataclasses.replace(WHOLE, status=2)), BASELINE, {}, 1),
+        (saved(FUSED, summary=RunSummary()), BASELINE, {}, 0),
+        (saved(FUSED, summary=RunSummary(selected=1)), BASELINE, {}, 10),
+        (saved(COMPARED, summary=RunSummary()), BASELINE, {}, 0),
+        (saved(CaseReport("a::left", CASE), summary=RunSummary()), BASELINE, {}, 10),
+        (saved(LEFT_OUT, summary=RunSummary()), BASELINE, {}, 10),
+        (saved(LEFT_OUT, summary=RunSummary()), BASELINE, {"fail_on": ("not-measured",)}, 11),
+        (saved(summary=RunSummary()), BASELINE, {}, 10),
+        (saved(summary=WHOLE), BASELINE, {}, 10),
+        (saved(summary=RunSummary(selected=3)), BASELINE, {}, 10),
+        (saved(SLOW, summary=dataclasses.replace(WHOLE, expected_failures=("a::speed",))), BASELINE, {}, 0),
     ],
 )
 def test_the_exit_status_is_the_one_of_a_run(results, baseline, asked, expected):
@@ -136,7 +136,7 @@ def test_a_stored_case_that_nothing_measures_fails_where_that_is_asked():
     results = saved(report())
     assert status(results, baseline) == 0
     assert status(results, baseline, unused="fail") == 12
-    narrowed = saved(report(), course=dataclasses.replace(WHOLE, narrowed=NARROWED))
+    narrowed = saved(report(), summary=dataclasses.replace(WHOLE, narrowed=NARROWED))
     assert status(narrowed, baseline, unused="fail") == 0
     assert judge_saved(narrowed, sources(baseline), policy=POLICY).unused.not_looked_for == NARROWED
 
@@ -146,7 +146,7 @@ def test_what_the_baseline_has_and_the_results_of_the_same_selection_lack_is_nam
     cases = [case(batch_size=number + 1) for number in range(8)]
     baseline = Baseline(machine=MACHINE, cases={one.key: stored(of=one) for one in cases})
     there = [report(name=f"a::{number}", case=one) for number, one in enumerate(cases) if number not in gone]
-    results = saved(*there, course=dataclasses.replace(WHOLE, selected=8, collected=tuple(cases)))
+    results = saved(*there, summary=dataclasses.replace(WHOLE, selected=8, collected=tuple(cases)))
     gated = judge_saved(results, sources(baseline), policy=POLICY)
     assert gated.unused.found == {cases[number].key: SILENT for number in gone}
     lines = [line.text for line in gate_lines(gated, results=Path("r.json"), width=100)]
@@ -218,7 +218,7 @@ def test_the_report_is_the_one_of_a_run_and_ends_with_how_to_accept():
 
 
 def test_what_is_wrong_with_the_results_as_a_whole_is_said_first():
-    gated = judge_saved(saved(course=RunSummary(status=2, selected=2)), sources(None), policy=POLICY)
+    gated = judge_saved(saved(summary=RunSummary(status=2, selected=2)), sources(None), policy=POLICY)
     lines = list(gate_lines(gated, results=Path("r.json"), width=100))
     assert [line.text for line in lines[1:3]] == [
         "INVALID the run ended before its last test (exit status 2 of pytest): results are missing",

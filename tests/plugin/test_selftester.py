@@ -39,7 +39,7 @@ class Machine:
             count += 4
             clock.wall_s.now += 4 * self.process_s
             broken = self.ends_after is not None and count >= self.ends_after
-            run = drawn_run(self.noise, count=count, seed=seed, on_cpu=runner.workbench.device.kind == "cpu")
+            run = drawn_run(self.noise, count=count, seed=seed, on_cpu=runner.context.device.kind == "cpu")
             medians = dict.fromkeys(run.medians_s, run.medians_s["0"]) if self.blind else run.medians_s
             measurement = Measurement(
                 runner.case,

@@ -48,7 +48,7 @@ PLAYED = """
     @pytest.fixture(scope="session")
     def sdperf_runner(sdperf_case):
         on_cpu = SimpleNamespace(device=SimpleNamespace(kind="cpu"))
-        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, workbench=on_cpu)
+        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, context=on_cpu)
 
     Estimator.cost = cost
 """

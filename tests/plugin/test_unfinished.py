@@ -51,7 +51,7 @@ PLAYED = """
     @pytest.fixture(scope="session")
     def sdperf_runner(sdperf_case):
         on_cpu = SimpleNamespace(device=SimpleNamespace(kind="cpu"))
-        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, workbench=on_cpu)
+        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, context=on_cpu)
 """
 ALL = ["fp32-1", "fp32-2", "fp16-1", "fp16-2"]
 

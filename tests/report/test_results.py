@@ -41,8 +41,8 @@ REPORTS = [
 
 
 def saved(date=""):
-    course = RunSummary(selected=1, measured=True, collected=(CASE,))
-    return results_of(tuple(REPORTS), RUN, course, Policy(), SETTINGS, date=date)
+    summary = RunSummary(selected=1, measured=True, collected=(CASE,))
+    return results_of(tuple(REPORTS), RUN, summary, Policy(), SETTINGS, date=date)
 
 
 def test_the_file_holds_everything_and_nothing_private(tmp_path):
@@ -113,7 +113,7 @@ def test_what_was_written_is_read_back(tmp_path):
     assert found.reports[0].verdicts == REPORTS[0].verdicts
     assert math.isnan(found.reports[0].agreements[0].error)
     assert not found.reports[0].agreements[0].passed
-    assert (found.course, found.policy) == (saved().course, Policy())
+    assert (found.summary, found.policy) == (saved().summary, Policy())
     assert (found.date, found.run.machine) == ("2026-11-27T10:00Z", {"cores": 2})
 
 

@@ -49,9 +49,9 @@ def attention(path, **changed):
 
 def walk_along(tmp_path, **changed):
     right = attention(tmp_path / "right.onnx")
-    pool = pool_of_graphs(right, right, INPUTS, dtype="float32", device="cpu")
+    activations = pool_of_graphs(right, right, INPUTS, dtype="float32", device="cpu")
     graph = load(attention(tmp_path / "build.onnx", **changed)).graph
-    return DataflowSearch(graph, pool, INPUTS, wide=torch.float64, device="cpu")
+    return DataflowSearch(graph, activations, INPUTS, wide=torch.float64, device="cpu")
 
 
 def test_a_right_graph_stays_right(tmp_path):
@@ -69,10 +69,10 @@ def test_numbers_with_a_mask_are_no_place_of_a_reference(lowest):
     scores = torch.from_numpy(RANDOM.standard_normal((4, TOKENS, TOKENS)))
     masked = scores + torch.triu(torch.full((TOKENS, TOKENS), float(lowest), dtype=torch.float64), 1)
     assert is_masked(masked)
-    pool = ActivationIndex("float32")
-    pool.add("masked", "", masked, masked.float())
-    pool.add("scores", "", scores, scores.float())
-    assert [place.name for place in pool.places] == ["scores"]
+    activations = ActivationIndex("float32")
+    activations.add("masked", "", masked, masked.float())
+    activations.add("scores", "", scores, scores.float())
+    assert [place.name for place in activations.places] == ["scores"]
 
 
 def test_large_numbers_alone_are_no_mask():

@@ -87,7 +87,7 @@ def engine_fault(graph, tmp_path, config):
 
 def test_an_activation_that_an_engine_approximates(graph, tmp_path):
     walk, obtained, suspect = engine_fault(graph, tmp_path, APPROXIMATE)
-    assert (suspect.kind, suspect.spot.node, suspect.spot.op) == ("engine", "activation", "com.microsoft::Gelu")
+    assert (suspect.kind, suspect.location.node, suspect.location.op) == ("engine", "activation", "com.microsoft::Gelu")
     assert [one.value for one in suspect.inputs] == ["a"]
     assert all(one.error <= one.limit for one in suspect.inputs)
     assert (suspect.last.node, suspect.more, suspect.places) == ("first", 0, 3)
@@ -108,7 +108,7 @@ def test_an_activation_that_an_engine_approximates(graph, tmp_path):
 
 def test_an_engine_that_is_right(graph, tmp_path):
     _, _, suspect = engine_fault(graph, tmp_path, {})
-    assert (suspect.kind, suspect.spot, suspect.places) == ("vanished", None, 3)
+    assert (suspect.kind, suspect.location, suspect.places) == ("vanished", None, 3)
 
 
 def test_an_output_that_was_compared_with_nothing_is_not_called_right(graph, tmp_path):
@@ -173,16 +173,16 @@ def test_where_the_node_alone_is_not_finite_neither_it_nor_what_it_reads_is_blam
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
 def test_a_place_without_a_reference_error_is_a_gap_and_holds_nothing(bad):
-    pool, exact = ActivationIndex("float16"), torch.from_numpy(RANDOM.standard_normal((4, 8)))
+    activations, exact = ActivationIndex("float16"), torch.from_numpy(RANDOM.standard_normal((4, 8)))
     broken, mask = exact.half(), torch.tensor([[0.0, -3.0e38]] * 4)
     broken[0, 0] = bad
-    pool.add("mask", "net.mask", mask, mask.half(), role="Where")
-    pool.add("inner", "net.0", exact, broken, role="MatMul")
-    assert plain_not_finite(pool) is None
-    pool.add("out", "", exact, broken, exposed=True)
-    assert [gap.name for gap in pool.gaps] == ["inner", "out"]
-    assert pool.find(exact) is None
-    assert plain_not_finite(pool) == Location("inner", "", "MatMul", "net.0", math.inf, math.inf)
+    activations.add("mask", "net.mask", mask, mask.half(), role="Where")
+    activations.add("inner", "net.0", exact, broken, role="MatMul")
+    assert plain_not_finite(activations) is None
+    activations.add("out", "", exact, broken, exposed=True)
+    assert [gap.name for gap in activations.gaps] == ["inner", "out"]
+    assert activations.find(exact) is None
+    assert plain_not_finite(activations) == Location("inner", "", "MatMul", "net.0", math.inf, math.inf)
 
 
 def test_errors_that_come_from_before(graph, tmp_path):
@@ -194,9 +194,9 @@ def test_errors_that_come_from_before(graph, tmp_path):
     shifted["y"] = shifted["b"] @ load(graph).graph.initializers["v"].const_value.numpy()
     shifted["a"] = wrong
     suspect = wrong_in_engine(walk, shifted, **HOW)
-    assert (suspect.kind, suspect.spot.node) == ("engine", "first")
+    assert (suspect.kind, suspect.location.node) == ("engine", "first")
     hidden = {name: array for name, array in shifted.items() if name != "a"}
-    assert wrong_in_engine(walk, hidden, **HOW).spot.node == "activation"
+    assert wrong_in_engine(walk, hidden, **HOW).location.node == "activation"
 
 
 def test_a_graph_without_any_reference_is_not_called_right(graph, tmp_path):

@@ -76,11 +76,11 @@ def folder(tmp_path_factory):
 
 
 def walk_along(folder, dtype, fault=None, *, sharp=False):
-    pool, inputs = scene(dtype, folder)
+    activations, inputs = scene(dtype, folder)
     model = fused(dtype).clone()
     if fault is not None:
         fault(model)
-    return DataflowSearch(model.graph, pool, inputs, wide=WIDE[dtype], device="cpu", sharp=sharp)
+    return DataflowSearch(model.graph, activations, inputs, wide=WIDE[dtype], device="cpu", sharp=sharp)
 
 
 @pytest.mark.parametrize("sharp", [False, True])
@@ -186,13 +186,13 @@ HIDDEN = {
 
 @pytest.mark.parametrize("change", HIDDEN, ids=lambda change: change.__name__)
 def test_each_node_that_is_wrong_in_halves_is_named_by_a_sharp_walk(folder, change):
-    pool, inputs = scene("float16", folder)
+    activations, inputs = scene("float16", folder)
     places = [node.outputs[0].name for node in fused("float16").graph if node.op_type in HIDDEN[change]]
     assert len(places) > 2
     for name in places:
         model = fused("float16").clone()
         change(model, next(node for node in model.graph if node.outputs[0].name == name))
-        walk = DataflowSearch(model.graph, pool, inputs, wide=WIDE["float16"], device="cpu", sharp=True)
+        walk = DataflowSearch(model.graph, activations, inputs, wide=WIDE["float16"], device="cpu", sharp=True)
         assert walk.faults, name
         planted = [node for node in model.graph if node.outputs[0].name == name]
         first = min(walk.faults, key=lambda one: walk.place_of(one.value))

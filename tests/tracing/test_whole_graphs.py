@@ -63,7 +63,7 @@ def values_of(graph: ir.Graph, wide: torch.dtype | None) -> dict[str, torch.Tens
 
 
 @pytest.fixture
-def pool() -> ActivationIndex:
+def activations() -> ActivationIndex:
     """What torch has: the sine in float32, then rounded."""
     right = timestep_graph(FLOAT)
     exact, plain = values_of(right, torch.float32), values_of(right, None)
@@ -73,22 +73,26 @@ def pool() -> ActivationIndex:
     return made
 
 
-def walk_along(graph: ir.Graph, pool: ActivationIndex, *, sharp: bool = False) -> DataflowSearch:
-    return DataflowSearch(graph, pool, {"x": TIMES}, wide=torch.float32, device="cpu", sharp=sharp)
+def walk_along(graph: ir.Graph, activations: ActivationIndex, *, sharp: bool = False) -> DataflowSearch:
+    return DataflowSearch(graph, activations, {"x": TIMES}, wide=torch.float32, device="cpu", sharp=sharp)
 
 
 def engine_of(graph: ir.Graph) -> dict[str, np.ndarray]:
     return {name: made.numpy() for name, made in values_of(graph, None).items()}
 
 
-def test_types_that_are_too_narrow_are_named(pool):
+def test_types_that_are_too_narrow_are_named(activations):
     graph = timestep_graph(HALF)
-    assert wrong_by_definition(graph, pool, {"x": TIMES}, device="cpu") is None
-    walk = walk_along(graph, pool)
+    assert wrong_by_definition(graph, activations, {"x": TIMES}, device="cpu") is None
+    walk = walk_along(graph, activations)
     assert walk.faults == []
     suspect = wrong_in_types(walk, engine_of(graph), dtype="float16")
     assert suspect is not None
-    assert (suspect.kind, suspect.spot.node, suspect.spot.error > 10 * suspect.spot.limit) == ("types", "sine", True)
+    assert (suspect.kind, suspect.location.node, suspect.location.error > 10 * suspect.location.limit) == (
+        "types",
+        "sine",
+        True,
+    )
     told = sentence(located(suspect, "unet"))
     assert told.startswith("The graph of the unet goes wrong at Sin sine: relative L2 error ")
     assert told.endswith(
@@ -97,25 +101,25 @@ def test_types_that_are_too_narrow_are_named(pool):
     )
 
 
-def test_an_engine_that_computes_in_wider_types_is_not_blamed_for_them(pool):
-    walk = walk_along(timestep_graph(HALF), pool)
+def test_an_engine_that_computes_in_wider_types_is_not_blamed_for_them(activations):
+    walk = walk_along(timestep_graph(HALF), activations)
     assert wrong_in_types(walk, engine_of(timestep_graph(FLOAT)), dtype="float16") is None
 
 
-def test_types_that_are_wide_enough_are_right(pool):
+def test_types_that_are_wide_enough_are_right(activations):
     graph = timestep_graph(FLOAT)
-    walk = walk_along(graph, pool)
+    walk = walk_along(graph, activations)
     assert walk.coarse == {}
     assert wrong_in_types(walk, engine_of(graph), dtype="float16") is None
 
 
-def test_a_graph_that_is_wrong_is_never_said_to_have_no_wrong_node(pool):
+def test_a_graph_that_is_wrong_is_never_said_to_have_no_wrong_node(activations):
     graph = timestep_graph(FLOAT, factor=1.01)
-    whole = wrong_by_definition(graph, pool, {"x": TIMES}, device="cpu")
+    whole = wrong_by_definition(graph, activations, {"x": TIMES}, device="cpu")
     assert whole is not None
     assert (whole.value, whole.node) == ("y", "product")
     assert whole.error == pytest.approx(0.01, rel=0.1)
-    walk = walk_along(timestep_graph(FLOAT), pool)
+    walk = walk_along(timestep_graph(FLOAT), activations)
     spread = wrong_in_engine(walk, engine_of(graph), dtype="float16", device="cpu")
     for found in (spread, SuspectNode("spread"), SuspectNode("vanished"), SuspectNode("engine")):
         told = wrong_as_a_whole(found, Location("y", "product", "::MatMul", "", 2.7e-3, 1.5e-3))
@@ -128,8 +132,8 @@ def test_a_graph_that_is_wrong_is_never_said_to_have_no_wrong_node(pool):
     assert wrong_as_a_whole(spread, None) is spread
 
 
-def test_a_graph_that_is_right_is_not_wrong_as_a_whole(pool):
-    assert wrong_by_definition(timestep_graph(FLOAT), pool, {"x": TIMES}, device="cpu") is None
+def test_a_graph_that_is_right_is_not_wrong_as_a_whole(activations):
+    assert wrong_by_definition(timestep_graph(FLOAT), activations, {"x": TIMES}, device="cpu") is None
 
 
 @pytest.mark.parametrize("dtype", ["<i8", "<i4", "<f8", "<f4", "<f2", "bool", "uint8"])
@@ -158,12 +162,12 @@ def test_a_whole_unet_whose_sinusoids_are_float16_names_them_and_no_block_behind
         value.name: random.standard_normal(value.shape.numpy()).astype(np.float32) for value in model.graph.inputs
     }
     inputs["timestep"] = np.full_like(inputs["timestep"], 981)
-    pool = pool_of_graphs(paths["raw"], paths["right"], inputs, dtype="float16", device="cpu")
+    activations = pool_of_graphs(paths["raw"], paths["right"], inputs, dtype="float16", device="cpu")
     graph = load(paths["narrow"]).graph
-    whole = wrong_by_definition(graph, pool, inputs, device="cpu")
-    walk = DataflowSearch(graph, pool, inputs, wide=torch.float32, device="cpu", sharp=whole is not None)
+    whole = wrong_by_definition(graph, activations, inputs, device="cpu")
+    walk = DataflowSearch(graph, activations, inputs, wide=torch.float32, device="cpu", sharp=whole is not None)
     assert walk.faults == []
     suspect = wrong_in_types(walk, {}, dtype="float16")
     assert suspect is not None
-    assert (suspect.kind, suspect.spot.op, suspect.spot.path) == ("types", "::Sin", "unet.time_proj")
+    assert (suspect.kind, suspect.location.op, suspect.location.path) == ("types", "::Sin", "unet.time_proj")
     assert wrong_as_a_whole(suspect, whole) is suspect

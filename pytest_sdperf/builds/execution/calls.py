@@ -55,7 +55,7 @@ def _told(runner: CaseRunner, call: ReplayCall) -> dict[str, Any]:
         rows = call.rows or tuple(range(call.drawn or call.workload.batch_size))
         drawn = call.drawn or call.workload.batch_size
         return {"workload": work, "prompts": list(call.prompts), "seed": call.seed, "rows": rows, "drawn": drawn}
-    file = runner.workbench.new_folder("inputs") / "inputs.npz"
+    file = runner.context.new_folder("inputs") / "inputs.npz"
     return {"workload": work, "inputs": str(save_arrays(file, _inputs(runner, call)))}
 
 

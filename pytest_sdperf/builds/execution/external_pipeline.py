@@ -62,11 +62,11 @@ class ExternalPipeline:
 
     Attributes:
         factory: Makes the pipeline.
-        workbench: What the session shares.
+        context: What the session shares.
     """
 
     factory: PipelineFactory
-    workbench: RunContext
+    context: RunContext
 
     @functools.cached_property
     def description(self) -> Description:
@@ -76,7 +76,7 @@ class ExternalPipeline:
             PipelineError: It cannot be made, or is not supported.
             SdperfError: The process failed.
         """
-        self.workbench.say(f"making the pipeline of {self.factory.module}:{self.factory.function}")
+        self.context.say(f"making the pipeline of {self.factory.module}:{self.factory.function}")
         blank = Description("", {}, 0, 0, "", watermark=False)
         case = Case(model=self.factory.label, component=PIPELINE, engine="", optimization="")
         return Description(**self._runner(case, EngineRequest("", ""), blank).task("describe", self._arguments))
@@ -85,7 +85,7 @@ class ExternalPipeline:
     def _arguments(self) -> dict[str, Any]:
         return {
             "factory": to_json(self.factory),
-            "device_kind": self.workbench.device.kind,
+            "device_kind": self.context.device.kind,
             "device_index": 0,  # the worker sees one device only
             "prompt": PROMPT,
             "seed": 0,
@@ -100,7 +100,7 @@ class ExternalPipeline:
         return self._runner(case, request, self.description)
 
     def _runner(self, case: Case, request: EngineRequest, description: Description) -> ExternalPipelineRunner:
-        return ExternalPipelineRunner(case, request, self.workbench, shared=self._arguments, description=description)
+        return ExternalPipelineRunner(case, request, self.context, shared=self._arguments, description=description)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -73,25 +73,25 @@ class CaseRunner:
     Attributes:
         case: What is executed.
         request: The engine that was asked for, with its interpreter and environment.
-        workbench: What the session shares.
+        context: What the session shares.
         plant: The fault that is planted into it; empty for none, and for a reference always.
     """
 
     case: Case
     request: EngineRequest
-    workbench: RunContext
+    context: RunContext
     plant: str = ""
     _once: list[Path | SdperfError] = dataclasses.field(default_factory=list, init=False, compare=False)
 
     @property
     def engine(self) -> Engine:
         """The engine of the case."""
-        return self.workbench.catalog.engines.get(self.request.engine)
+        return self.context.catalog.engines.get(self.request.engine)
 
     @property
     def model(self) -> Model:
         """The model of the case."""
-        return self.workbench.catalog.models.get(self.case.model)
+        return self.context.catalog.models.get(self.case.model)
 
     @property
     def is_pipeline(self) -> bool:
@@ -105,17 +105,17 @@ class CaseRunner:
 
     def build(self, component: str) -> Build:
         """Return the build of one component, from the cache if it is there."""
-        builder = (self.workbench.planted if self.plant else None) or self.workbench.builder
-        optimizations = optimizations_of(builder, self.case, self.workbench.catalog)
+        builder = (self.context.planted if self.plant else None) or self.context.builder
+        optimizations = optimizations_of(builder, self.case, self.context.catalog)
         return build_of(builder, self.case, component, engine=self.engine, optimizations=optimizations)
 
     @property
     def dtype(self) -> str:
         """The dtype that the case asks for; a component may need a wider one (`component_dtype`)."""
-        external = self.workbench.builder.external
+        external = self.context.builder.external
         if external is not None and self.engine.consumes == "onnx":
             return external.dtype(self.model, self.case.component, self.case.optimization)
-        return ladder.dtype_of(self.case.optimization, self.workbench.catalog.ladder)
+        return ladder.dtype_of(self.case.optimization, self.context.catalog.ladder)
 
     def builds(self) -> dict[str, Build]:
         """Return the build of every component that the case executes."""
@@ -142,7 +142,7 @@ class CaseRunner:
         return {**request, **steps, "tokenizers": tokenizers}
 
     def _request(self) -> dict[str, Any]:
-        tokenizers = str(self.workbench.builder.tokenizers(self.case.model))
+        tokenizers = str(self.context.builder.tokenizers(self.case.model))
         return {"tokenizers": tokenizers, "prompt": PROMPT, "seed": 0}
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]] | None = None) -> dict[str, np.ndarray[Any, Any]]:
@@ -192,20 +192,20 @@ class CaseRunner:
         """Return the arguments of the worker's task, for other builds than those of the case if they are given."""
         shared = self._shared(builds or self.builds())
         if self.engine.compiles:
-            find, start = self.workbench.compilations.find, self._start(shared)
+            find, start = self.context.compilations.find, self._start(shared)
             for component, part in shared["components"].items():
                 part.update(find(self.engine, shared, component, request=self.request, start=start))
         shared |= planting.of_task(self.plant)
         if self.is_pipeline:
             return {**shared, **self._request(), "dtype": self.dtype}
-        file = self.workbench.new_folder("inputs") / "inputs.npz"
+        file = self.context.new_folder("inputs") / "inputs.npz"
         return {**shared, "inputs": str(save_arrays(file, self.inputs() if inputs is None else inputs))}
 
     def compilation_keys(self) -> tuple[str, ...]:
         """Return how the cache's keys begin of what the engine compiles for the case; empty if it compiles nothing."""
         if not self.engine.compiles:
             return ()
-        shared, start = self._shared(self.builds()), self.workbench.compilations.key_start
+        shared, start = self._shared(self.builds()), self.context.compilations.key_start
         return tuple(start(self.engine, shared, name, request=self.request) for name in shared["components"])
 
     def _shared(self, builds: Mapping[str, Build]) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class CaseRunner:
             "component": self.case.component,
             "components": parts,
             "workload": to_json(self.case.workload),
-            "device_kind": self.workbench.device.kind,
+            "device_kind": self.context.device.kind,
             "device_index": 0,  # the worker sees one device only
         }
 
@@ -238,8 +238,8 @@ class CaseRunner:
         on_event: Callable[[process.Event], None] | None = None,
     ) -> dict[str, Any]:
         """Run a function of `tasks.pipeline` or `tasks.component`, or of another module, in a fresh process."""
-        settings = self.workbench.settings
-        with self.workbench.turns.alone_on_gpu(in_words(self.case)):
+        settings = self.context.settings
+        with self.context.turns.alone_on_gpu(in_words(self.case)):
             return process.run_task(
                 self._task(function, module),
                 arguments,
@@ -267,7 +267,7 @@ class CaseRunner:
         Raises:
             WorkerError: One cannot be started, or takes too long to import.
         """
-        settings = self.workbench.settings
+        settings = self.context.settings
         if settings.in_process:
             yield [functools.partial(self.task, function, arguments=arguments, module=module)] * count
             return
@@ -284,16 +284,16 @@ class CaseRunner:
     def _start(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return how a process of this case is started."""
         return {
-            "out_dir": self.workbench.new_folder(self.case.component),
+            "out_dir": self.context.new_folder(self.case.component),
             "registrars": self.registrars(),
             "python": self.request.python,
             # The device comes last: nothing may move the measurement to another one.
-            "env": {**self.request.env, **worker_environment(self.workbench.device)},
+            "env": {**self.request.env, **worker_environment(self.context.device)},
             "preload": ("pytest_sdperf.tasks.preload:run", arguments),
         }
 
     def registrars(self) -> tuple[Registrar, ...]:
         """Return who registered the engine and the model: a worker needs these modules and no others."""
-        catalog = self.workbench.catalog
+        catalog = self.context.catalog
         owners = (catalog.engines.owner(self.request.engine), catalog.models.owner(self.case.model))
         return tuple(dict.fromkeys(owners))

@@ -67,7 +67,7 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
 
 def several_answers(runner: CaseRunner) -> list[Arrays]:
     """Return what a component gives in each process of its agreement."""
-    processes = processes_of(runner.engine, runner.workbench.device.kind, whole=False)
+    processes = processes_of(runner.engine, runner.context.device.kind, whole=False)
     return [runner.outputs(), *(runner.run() for _ in range(processes - 1))]
 
 

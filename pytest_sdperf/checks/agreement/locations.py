@@ -38,11 +38,11 @@ def sentence(located: Located) -> str:
 
 
 def _place(located: Located) -> str:
-    spot = located.spot
-    if spot is None or located.kind not in _WHAT:
+    location = located.location
+    if location is None or located.kind not in _WHAT:
         return ""
-    where = _WHAT[located.kind].format(component=located.component, spot=_named(spot))
-    parts = [f"{where}{f', in {located.call}' if located.call else ''}: {_error(spot)}."]
+    where = _WHAT[located.kind].format(component=located.component, location=_named(location))
+    parts = [f"{where}{f', in {located.call}' if located.call else ''}: {_error(location)}."]
     if len(located.section) > 1:
         parts.append(_unmatched(located))
     parts.append(_inputs(located))
@@ -67,16 +67,16 @@ def _unmatched(located: Located) -> str:
     )
 
 
-def _named(spot: Location) -> str:
-    op = spot.op.removeprefix("::")
-    name = " ".join(filter(None, [op, spot.node]))
-    return f"{name} of {spot.path}" if name and spot.path else name or spot.path or spot.value
+def _named(location: Location) -> str:
+    op = location.op.removeprefix("::")
+    name = " ".join(filter(None, [op, location.node]))
+    return f"{name} of {location.path}" if name and location.path else name or location.path or location.value
 
 
-def _error(spot: Location) -> str:
-    if not math.isfinite(spot.error):
+def _error(location: Location) -> str:
+    if not math.isfinite(location.error):
         return "not all of its values are finite"
-    return f"relative L2 error {spot.error:.2e}, and at most {spot.limit:.2e} passes there"
+    return f"relative L2 error {location.error:.2e}, and at most {location.limit:.2e} passes there"
 
 
 def _inputs(located: Located) -> str:

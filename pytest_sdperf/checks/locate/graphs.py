@@ -31,39 +31,39 @@ _SHARES = (1, 8)  # every inner value is asked for, or every eighth
 _CUDA_GRAPH = "cuda_graph"
 
 
-def search(question: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
+def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
     """Find the first node that is wrong.
 
     Args:
-        question: A component whose engine loads a graph.
+        target: A component whose engine loads a graph.
         folder: Where files that show the fault are put.
         real_weights: Whether they may hold the weights of the case.
     """
-    runner, dtype = question.runner, dtype_of(question.runner)
+    runner, dtype = target.runner, dtype_of(target.runner)
     build = runner.build(runner.case.component)
-    expected = torch_outputs(question, exact_and_rough(dtype), inside=True) if by_torch(runner) else {}
+    expected = torch_outputs(target, exact_and_rough(dtype), inside=True) if by_torch(runner) else {}
     located, answer, vanished, seen = Located(runner.case.component, "hidden"), {}, {}, {}
     for share in _SHARES:
-        seen = _inside(question, build, share=share)
+        seen = _inside(target, build, share=share)
         if too_large := _too_large(Path(seen["obtained"]), runner.case):
             return dataclasses.replace(located, told=too_large)
         references = _references(runner, dtype)
-        answer = _compared(question, build, seen, references, expected, dtype=dtype)
+        answer = _compared(target, build, seen, references, expected, dtype=dtype)
         located = Located.from_json(answer["located"])
         if located.kind == "export" and expected:
-            located, answer = _by_modules(question, build, seen, expected, dtype=dtype, export=located)
+            located, answer = _by_modules(target, build, seen, expected, dtype=dtype, export=located)
             references = None
         if located.kind != "vanished":
             break
         vanished = {"values": seen["values"], "share": share}
     if vanished:
-        remark = rewriting.told(question, expected, dtype, **vanished)
+        remark = rewriting.told(target, expected, dtype, **vanished)
         fewer = "" if located.kind == "vanished" else "What follows was seen with fewer of them."
         located = dataclasses.replace(located, told=" ".join(filter(None, [remark, fewer, located.told])))
     files = answer["files"]
     if (located.kind == "export" or references is not None) and not (real_weights or reproductions.seeded(runner.case)):
-        files = [*_with_random_weights(question, located, seen["recipe"], dtype=dtype), *files]
-    return reproductions.keep(question, located, files, folder=folder, real_weights=real_weights)
+        files = [*_with_random_weights(target, located, seen["recipe"], dtype=dtype), *files]
+    return reproductions.keep(target, located, files, folder=folder, real_weights=real_weights)
 
 
 def _too_large(obtained: Path, case: Case) -> str:
@@ -80,12 +80,12 @@ def _too_large(obtained: Path, case: Case) -> str:
     )
 
 
-def _inside(question: SearchTarget, build: Build, *, share: int) -> dict[str, Any]:
+def _inside(target: SearchTarget, build: Build, *, share: int) -> dict[str, Any]:
     """Return what the engine of a case computes inside: `obtained`, an npz file, and how many inner `values`."""
-    runner, component = question.runner, question.runner.case.component
+    runner, component = target.runner, target.runner.case.component
     told = _own_task(runner, "reveal", {"graph": str(build.path), "share": share})
     probe = _probe(build, Path(told["path"]), share=share)
-    arguments = {**runner.arguments(question.inputs, builds={component: probe}), "inside": True}
+    arguments = {**runner.arguments(target.inputs, builds={component: probe}), "inside": True}
     part = arguments["components"][component]
     if _CUDA_GRAPH in part["options"]:
         part["options"] = {**part["options"], _CUDA_GRAPH: "off"}  # its outputs have fixed places
@@ -109,7 +109,7 @@ def _references(runner: CaseRunner, dtype: str) -> tuple[Path, Path] | None:
 
 def _exported(runner: CaseRunner, dtype: str) -> tuple[Path, Path] | None:
     """Return the graph that the build of a case was made of, and the same in the type that is tested; None without."""
-    builder, case, component = runner.workbench.builder, runner.case, runner.case.component
+    builder, case, component = runner.context.builder, runner.case, runner.case.component
     if builder.external is not None and builder.external.folder.graph(component).dtype != "float32":
         return None
     if builder.external is not None and case.optimization == ladder.AS_IS:
@@ -133,18 +133,18 @@ def _exported(runner: CaseRunner, dtype: str) -> tuple[Path, Path] | None:
 
 
 def _with_random_weights(
-    question: SearchTarget, found: Located, recipe: Mapping[str, Any], *, dtype: str
+    target: SearchTarget, found: Located, recipe: Mapping[str, Any], *, dtype: str
 ) -> list[dict[str, Any]]:
     """Return files that show a wrong graph with random weights, if there are any."""
     try:
-        return _redrawn(question, found, recipe, dtype=dtype)
+        return _redrawn(target, found, recipe, dtype=dtype)
     except Exception as error:  # noqa: BLE001 - whatever it is, what was found must stand
         lines = str(error).strip().splitlines()
-        question.runner.workbench.say(f"looking again with random weights failed: {lines[0] if lines else error}")
+        target.runner.context.say(f"looking again with random weights failed: {lines[0] if lines else error}")
         return []
 
 
-def _redrawn(question: SearchTarget, found: Located, recipe: Mapping[str, Any], *, dtype: str) -> list[dict[str, Any]]:
+def _redrawn(target: SearchTarget, found: Located, recipe: Mapping[str, Any], *, dtype: str) -> list[dict[str, Any]]:
     """Return files that show a wrong graph with random weights; none where these do not lead to the same node.
 
     A fuser makes a wrong graph of an export, whatever its weights are. So the export is written again with random
@@ -154,11 +154,11 @@ def _redrawn(question: SearchTarget, found: Located, recipe: Mapping[str, Any], 
     exports = found.kind == "export"
     if not recipe or found.kind not in ("export", "graph"):
         return []  # nobody knows how the files would be run, or it is no fault of a graph
-    if exports and question.runner.workbench.builder.external is not None:
+    if exports and target.runner.context.builder.external is not None:
         return []  # nobody can export it again
-    runner = redrawn_runner(question.runner, modules=exports)
-    runner.workbench.say(f"looking again at the {runner.case.component} with random weights")
-    again = dataclasses.replace(question, runner=runner)
+    runner = redrawn_runner(target.runner, modules=exports)
+    runner.context.say(f"looking again at the {runner.case.component} with random weights")
+    again = dataclasses.replace(target, runner=runner)
     expected = torch_outputs(again, exact_and_rough(dtype), inside=True) if exports else {}
     references = () if exports else _exported(runner, dtype)
     if references is None:
@@ -166,14 +166,18 @@ def _redrawn(question: SearchTarget, found: Located, recipe: Mapping[str, Any], 
     build = runner.build(runner.case.component)
     seen = {"obtained": "", "recipe": recipe}
     answer = _find(again, build, seen, expected, dtype=dtype, graphs=tuple(map(str, references)))
-    spot = Located.from_json(answer["located"]).spot
-    if spot is None or found.spot is None or (spot.op, spot.path) != (found.spot.op, found.spot.path):
+    location = Located.from_json(answer["located"]).location
+    if (
+        location is None
+        or found.location is None
+        or (location.op, location.path) != (found.location.op, found.location.path)
+    ):
         return []
     return [{**one, "weights": "random"} for one in answer["files"]]
 
 
 def _compared(
-    question: SearchTarget,
+    target: SearchTarget,
     build: Build,
     seen: Mapping[str, Any],
     references: tuple[Path, Path] | None,
@@ -181,14 +185,14 @@ def _compared(
     *,
     dtype: str,
 ) -> dict[str, Any]:
-    runner = question.runner
+    runner = target.runner
     if references is None:
         return {"located": {"component": runner.case.component, "kind": "export"}, "files": []}
-    return _find(question, build, seen, expected, dtype=dtype, graphs=tuple(map(str, references)))
+    return _find(target, build, seen, expected, dtype=dtype, graphs=tuple(map(str, references)))
 
 
 def _by_modules(
-    question: SearchTarget,
+    target: SearchTarget,
     build: Build,
     seen: Mapping[str, Any],
     expected: Mapping[str, Path],
@@ -197,23 +201,23 @@ def _by_modules(
     export: Located,
 ) -> tuple[Located, dict[str, Any]]:
     """Compare with what torch's modules give: the graph that was exported is wrong itself, or nobody has it."""
-    answer = _find(question, build, seen, expected, dtype=dtype, graphs=())
+    answer = _find(target, build, seen, expected, dtype=dtype, graphs=())
     located = Located.from_json(answer["located"])
-    if export.spot is None or located.spot is None:
+    if export.location is None or located.location is None:
         return located, answer
     kind = "export" if located.kind == "graph" else located.kind
-    return dataclasses.replace(located, kind=kind).saying(_wrong_export(export.spot)), answer
+    return dataclasses.replace(located, kind=kind).saying(_wrong_export(export.location)), answer
 
 
-def _wrong_export(spot: Location) -> str:
+def _wrong_export(location: Location) -> str:
     return (
-        f"The exported graph is wrong before anything is optimized: its {spot.value} has an error {spot.error:.2e}, "
-        f"and at most {spot.limit:.2e} passes."
+        f"The exported graph is wrong before anything is optimized: its {location.value} has an error "
+        f"{location.error:.2e}, and at most {location.limit:.2e} passes."
     )
 
 
 def _find(
-    question: SearchTarget,
+    target: SearchTarget,
     build: Build,
     seen: Mapping[str, Any],
     expected: Mapping[str, Path],
@@ -221,14 +225,14 @@ def _find(
     dtype: str,
     graphs: tuple[str, ...],
 ) -> dict[str, Any]:
-    runner = question.runner
+    runner = target.runner
     outputs = {name: str(path) for name, path in expected.items()}
-    inputs = runner.workbench.new_folder("inputs") / "inputs.npz"
+    inputs = runner.context.new_folder("inputs") / "inputs.npz"
     arguments = {
         "component": runner.case.component,
         "graph": str(build.path),
         "graphs": list(graphs),
-        "inputs": str(save_arrays(inputs, question.inputs)),
+        "inputs": str(save_arrays(inputs, target.inputs)),
         "obtained": seen["obtained"],
         "expected": outputs.get(REFERENCE[dtype], ""),
         "rough": outputs.get(dtype, ""),
@@ -241,13 +245,13 @@ def _find(
 
 def _own_task(runner: CaseRunner, function: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Run a task in the interpreter of the suite: that of a profile may lack what it needs."""
-    workbench, settings = runner.workbench, runner.workbench.settings
-    with workbench.turns.alone_on_gpu(in_words(runner.case)):
+    context, settings = runner.context, runner.context.settings
+    with context.turns.alone_on_gpu(in_words(runner.case)):
         return run_task(
             f"pytest_sdperf.tasks.trace:{function}",
             arguments,
-            out_dir=workbench.new_folder(function),
+            out_dir=context.new_folder(function),
             timeout_s=settings.worker_timeout_s,
-            env=worker_environment(workbench.device),
+            env=worker_environment(context.device),
             in_process=settings.in_process,
         )

@@ -72,21 +72,21 @@ def _locate(runner: CaseRunner, found: Sequence[Agreement], *, folder: Path, rea
         return Located(runner.case.component, "hidden", told=_OWN_PIPELINE)
     if not runner.is_pipeline:
         return _answer(SearchTarget(runner, runner.inputs()), folder=folder, real_weights=real_weights)
-    for question in _questions(runner, found):
-        if _agrees(question):
+    for target in _questions(runner, found):
+        if _agrees(target):
             continue
-        return _answer(question, folder=folder, real_weights=real_weights)
+        return _answer(target, folder=folder, real_weights=real_weights)
     return Located(runner.case.component, "spread", told=_ACCUMULATED)
 
 
-def _answer(question: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
-    runner = question.runner
-    runner.workbench.say(f"looking where {runner.case.model} {runner.case.component} goes wrong")
+def _answer(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
+    runner = target.runner
+    runner.context.say(f"looking where {runner.case.model} {runner.case.component} goes wrong")
     if runner.engine.consumes == "module":
-        located = modules.search(question, folder=folder, real_weights=real_weights)
+        located = modules.search(target, folder=folder, real_weights=real_weights)
     else:
-        located = graphs.search(question, folder=folder, real_weights=real_weights)
-    return dataclasses.replace(located, call=question.call)
+        located = graphs.search(target, folder=folder, real_weights=real_weights)
+    return dataclasses.replace(located, call=target.call)
 
 
 def _questions(runner: CaseRunner, found: Sequence[Agreement]) -> list[SearchTarget]:
@@ -95,7 +95,7 @@ def _questions(runner: CaseRunner, found: Sequence[Agreement]) -> list[SearchTar
     number = first_beyond(steps) or len(steps) or int(runner.outputs()["unet_calls"])
     # A text encoder is called for the empty prompt first.
     calls = {name: {"unet": number, "vae_decoder": 1}.get(name, 2) for name in runner.components}
-    runner.workbench.say(f"keeping what the components of {runner.case.model} are given")
+    runner.context.say(f"keeping what the components of {runner.case.model} are given")
     kept = runner.task("run", {**runner.arguments(), "keep": calls})["kept"]
     return [
         SearchTarget(_alone(runner, name), load_arrays(Path(kept[name])), call=f"call {calls[name]} of the {name}")
@@ -108,11 +108,11 @@ def _alone(runner: CaseRunner, component: str) -> CaseRunner:
     return dataclasses.replace(runner, case=case)
 
 
-def _agrees(question: SearchTarget) -> bool:
+def _agrees(target: SearchTarget) -> bool:
     """Whether a component gives what its reference gives, for these inputs."""
-    runner = question.runner
+    runner = target.runner
     if not by_torch(runner):
         return False  # whoever looks inside will see
     dtype = dtype_of(runner)
-    exact, plain = map(load_arrays, torch_outputs(question, exact_and_rough(dtype)).values())
-    return compare(runner.run(question.inputs), exact, plain=plain, level="component", dtype=dtype).passed
+    exact, plain = map(load_arrays, torch_outputs(target, exact_and_rough(dtype)).values())
+    return compare(runner.run(target.inputs), exact, plain=plain, level="component", dtype=dtype).passed

@@ -46,7 +46,7 @@ class FirstWrong:
     """What a comparison of modules found.
 
     Attributes:
-        spot: The first module whose output is wrong; None where all of them agree.
+        location: The first module whose output is wrong; None where all of them agree.
         calls: Paths of that module and of those around it, the innermost first, each with the number of its call.
         inputs: What the module read.
         last: The last module before it that agrees.
@@ -54,7 +54,7 @@ class FirstWrong:
         whole: Whether what the outermost module gave was.
     """
 
-    spot: Location | None = None
+    location: Location | None = None
     calls: tuple[tuple[str, int], ...] = ()
     inputs: tuple[Location, ...] = ()
     last: Location | None = None
@@ -62,46 +62,46 @@ class FirstWrong:
     whole: bool = True
 
 
-def search(question: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
+def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
     """Find the first sub-module that is wrong.
 
     Args:
-        question: A component whose engine loads a torch module.
+        target: A component whose engine loads a torch module.
         folder: Where files that show the fault are put.
         real_weights: Whether they may hold the weights of the case.
     """
-    runner, dtype = question.runner, dtype_of(question.runner)
-    answer = runner.task("run", {**runner.arguments(question.inputs), "inside": True})
+    runner, dtype = target.runner, dtype_of(target.runner)
+    answer = runner.task("run", {**runner.arguments(target.inputs), "inside": True})
     found, component = FirstWrong(), runner.case.component
-    of_torch = list(torch_outputs(question, exact_and_rough(dtype), inside=True).values())
+    of_torch = list(torch_outputs(target, exact_and_rough(dtype), inside=True).values())
     if (where := plain_not_finite(*of_torch)) is not None:
-        return Located(component, "plain", spot=where)
+        return Located(component, "plain", location=where)
     if answer["inside"]:
         exact, plain = (load_arrays(path.parent / FILE) for path in of_torch)
         found = first_wrong(load_arrays(Path(answer["inside"])), exact, plain, dtype=dtype)
         located = found_in(found, component)
-        if found.spot is None:
+        if found.location is None:
             return located
     else:
         located = Located(component, "hidden", told=_COMPILED.format(engine=runner.case.engine))
     if not answer["recipe"]:
         return located.saying(_UNTOLD.format(engine=runner.case.engine))
-    cut = _cut(question, found.calls, answer["recipe"], dtype=dtype)
+    cut = _cut(target, found.calls, answer["recipe"], dtype=dtype)
     if cut["why"]:
         return located.saying(_UNCUT.format(why=cut["why"]))
     if cut["others"]:
         located = located.saying(_OTHERS.format(names=", ".join(cut["others"][:_SHOWN]), count=len(cut["others"])))
-    return reproductions.keep(question, located, cut["files"], folder=folder, real_weights=real_weights)
+    return reproductions.keep(target, located, cut["files"], folder=folder, real_weights=real_weights)
 
 
 def _cut(
-    question: SearchTarget, calls: Sequence[tuple[str, int]], recipe: Mapping[str, Any], *, dtype: str
+    target: SearchTarget, calls: Sequence[tuple[str, int]], recipe: Mapping[str, Any], *, dtype: str
 ) -> dict[str, Any]:
     """Have a module cut out in a process of plain torch: the first of some that can stand by itself."""
-    runner, plain = question.runner, plain_runner(question.runner)
+    runner, plain = target.runner, plain_runner(target.runner)
     component = runner.case.component
     arguments = {
-        **plain.arguments(question.inputs),
+        **plain.arguments(target.inputs),
         "weights": str(runner.build(component).path),
         "right_weights": str(plain.build(component).path),
         "dtype": dtype,
@@ -113,9 +113,9 @@ def _cut(
 
 def found_in(found: FirstWrong, component: str) -> Located:
     """Return what `first_wrong` found as it is reported."""
-    if found.spot is None:
+    if found.location is None:
         return Located(component, "hidden", places=found.places, told=_AROUND if found.whole else _NOT_COMPARED)
-    return Located(component, "module", found.spot, found.inputs, found.last, places=found.places)
+    return Located(component, "module", found.location, found.inputs, found.last, places=found.places)
 
 
 def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -> FirstWrong:
@@ -131,25 +131,27 @@ def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -
         dtype: That type.
     """
     spots = dict(_spots(obtained, exact, plain, dtype=dtype))
-    given = {name: spot for name, spot in spots.items() if READ not in name}
+    given = {name: location for name, location in spots.items() if READ not in name}
     last, outermost = None, next((name for name in reversed(list(obtained)) if READ not in name), "")
-    for name, spot in given.items():
+    for name, location in given.items():
         # What is wrong inside a module is wrong in all that hold it; a small one may be unlucky alone.
-        around = {path: other for path, other in given.items() if spot.path.startswith(f"{other.path}.")}
-        if _beyond(spot) and all(map(_beyond, around.values())):
+        around = {path: other for path, other in given.items() if location.path.startswith(f"{other.path}.")}
+        if _beyond(location) and all(map(_beyond, around.values())):
             chain = [name, *sorted(around, key=lambda path: -len(path.partition(CALL)[0]))]
-            reads = {one: [spot for path, spot in spots.items() if path.startswith(f"{one}{READ}")] for one in chain}
+            reads = {
+                one: [location for path, location in spots.items() if path.startswith(f"{one}{READ}")] for one in chain
+            }
             right = [one for one in chain if reads[one] and not any(map(_beyond, reads[one]))]
             first = right[0] if right else name
             calls = tuple(_call(one) for one in chain[chain.index(first) :])
             return FirstWrong(given[first], calls, tuple(reads[first]), last, len(given))
-        if not _beyond(spot):
-            last = spot
+        if not _beyond(location):
+            last = location
     return FirstWrong(last=last, places=len(given), whole=outermost in given)
 
 
-def _beyond(spot: Location) -> bool:
-    return spot.error > spot.limit
+def _beyond(location: Location) -> bool:
+    return location.error > location.limit
 
 
 def _call(name: str) -> tuple[str, int]:

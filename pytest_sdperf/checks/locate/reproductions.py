@@ -78,7 +78,7 @@ def keep(
 def _run(folder: Path, question: SearchTarget) -> tuple[int, str]:
     """Run the program of some files as their reader would, in the interpreter of the engine."""
     request = question.runner.request
-    environment = {**os.environ, **request.env, **worker_environment(question.runner.workbench.device)}
+    environment = {**os.environ, **request.env, **worker_environment(question.runner.context.device)}
     environment.pop("PYTHONPATH", None)  # it needs onnxruntime and numpy, and nothing of this project
     try:
         done = subprocess.run(  # noqa: S603 - a program that was just written
@@ -116,10 +116,14 @@ def _about(question: SearchTarget, located: Located, weights: str, output: str) 
         "seeded": "those of the model, which a seed gives",
         "real": "those of the case",
     }
-    what = (located.spot.op.removeprefix("::") or located.spot.path) if located.spot else f"The {located.component}"
+    what = (
+        (located.location.op.removeprefix("::") or located.location.path)
+        if located.location
+        else f"The {located.component}"
+    )
     return f"""# {what} gives something else than it should
 
-{sentence(dataclasses.replace(located, told="" if located.spot else located.told, reproduction=None))}
+{sentence(dataclasses.replace(located, told="" if located.location else located.told, reproduction=None))}
 
     python {SCRIPT}
 

@@ -26,11 +26,11 @@ _AGAIN = 3  # processes that are asked once more, as they are
 _LESS = 0.5  # of an error: what is left of it where what made it is switched off
 
 
-def told(question: SearchTarget, expected: Mapping[str, Path], dtype: str, *, values: int, share: int) -> str:
+def told(target: SearchTarget, expected: Mapping[str, Path], dtype: str, *, values: int, share: int) -> str:
     """Say who is to blame for what an engine gives, where it is right while its inner values are read.
 
     Args:
-        question: What was looked into.
+        target: What was looked into.
         expected: Dtype -> npz file with what torch gives; empty where a graph is the reference.
         dtype: The type that is tested.
         values: How many inner values were outputs.
@@ -38,27 +38,27 @@ def told(question: SearchTarget, expected: Mapping[str, Path], dtype: str, *, va
     """
     which = f"its {values}" if share == 1 else f"{values} of its"
     seen = f"With {which} inner values as outputs the graph computes the right thing"
-    exact, rough = _wanted(question, expected, dtype)
+    exact, rough = _wanted(target, expected, dtype)
 
     def compared(runner: CaseRunner) -> Agreement:
-        found = runner.run(question.inputs)
+        found = runner.run(target.inputs)
         return compare(found, exact, plain=rough, level="component", dtype=dtype)
 
-    again = [compared(question.runner) for _ in range(_AGAIN)]
+    again = [compared(target.runner) for _ in range(_AGAIN)]
     if right := sum(one.passed for one in again):
         return several_answers(seen, right)
-    if OPTION not in question.runner.engine.options:
+    if OPTION not in target.runner.engine.options:
         return (
             f"{seen}. What the engine makes of the graph where nobody reads them is to blame; it has no option "
             f"{OPTION} that could show it."
         )
-    label = f"{question.runner.request.label}:{OPTION}=off"
-    return of_rewriting(seen, label, compared(_without(question.runner)), again[0])
+    label = f"{target.runner.request.label}:{OPTION}=off"
+    return of_rewriting(seen, label, compared(_without(target.runner)), again[0])
 
 
-def _wanted(question: SearchTarget, expected: Mapping[str, Path], dtype: str) -> tuple[Arrays, Arrays]:
+def _wanted(target: SearchTarget, expected: Mapping[str, Path], dtype: str) -> tuple[Arrays, Arrays]:
     if not expected:
-        return float32_graph.answers_to(question.runner, dtype, question.inputs)
+        return float32_graph.answers_to(target.runner, dtype, target.inputs)
     exact, rough = (load_arrays(expected[name]) for name in exact_and_rough(dtype))
     return exact, rough
 

@@ -38,15 +38,15 @@ class SearchTarget:
     call: str = ""
 
 
-def torch_outputs(question: SearchTarget, dtypes: Sequence[str], *, inside: bool = False) -> dict[str, Path]:
+def torch_outputs(target: SearchTarget, dtypes: Sequence[str], *, inside: bool = False) -> dict[str, Path]:
     """Return dtype -> npz file with what plain torch gives; if asked for, `inside.npz` is beside it."""
-    found = plain_torch.run(plain_runner(question.runner), dtypes, question.inputs, inside=inside)
+    found = plain_torch.run(plain_runner(target.runner), dtypes, target.inputs, inside=inside)
     return {name: Path(found[name]) for name in dtypes}
 
 
 def torch_device(runner: CaseRunner) -> str:
     """Return the device on which definitions are computed."""
-    return "cpu" if runner.workbench.device.kind == "cpu" else "cuda"
+    return "cpu" if runner.context.device.kind == "cpu" else "cuda"
 
 
 def redrawn_runner(runner: CaseRunner, *, modules: bool) -> CaseRunner:
@@ -56,7 +56,7 @@ def redrawn_runner(runner: CaseRunner, *, modules: bool) -> CaseRunner:
         runner: The case.
         modules: Whether those of the torch modules are drawn, and graphs are exported again; else those of the graphs.
     """
-    bench, external = runner.workbench, runner.workbench.builder.external
+    bench, external = runner.context, runner.context.builder.external
     plain, planted = (
         (RedrawnBuilder, PlantedRedrawnBuilder) if modules else (RedrawnGraphBuilder, PlantedRedrawnGraphBuilder)
     )
@@ -70,4 +70,4 @@ def redrawn_runner(runner: CaseRunner, *, modules: bool) -> CaseRunner:
         builder=builder(plain),
         planted=builder(functools.partial(planted, runner.plant)) if bench.planted else None,
     )
-    return dataclasses.replace(runner, workbench=other)
+    return dataclasses.replace(runner, context=other)

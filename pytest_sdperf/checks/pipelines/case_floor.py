@@ -24,9 +24,9 @@ def with_floor(measurement: Measurement, runner: CaseRunner) -> Measurement:
         measurement: With the calibration of the session, where there is one.
         runner: The case.
     """
-    if runner.workbench.device.kind == "cpu" or not measurement.samples:
+    if runner.context.device.kind == "cpu" or not measurement.samples:
         return measurement
-    selection = runner.workbench.settings.selection
+    selection = runner.context.settings.selection
     if not selection.has_module:
         what = "a pipeline of your own" if selection.pipeline else "external graphs"
         return _unknown(measurement, f"operations are counted on torch modules, and none stands for {what}")
@@ -45,12 +45,12 @@ def _unknown(measurement: Measurement, why: str) -> Measurement:
 
 
 def _floor(measurement: Measurement, runner: CaseRunner) -> Floor | None:
-    workbench, count, builds = runner.workbench, runner.workbench.builder.work.of, runner.builds()
+    context, count, builds = runner.context, runner.context.builder.work.of, runner.builds()
     parts = [
         Part(count(runner.case.model, name, runner.case.workload), calls, builds[name].dtype)
         for name, calls in _calls(measurement, runner)
     ]
-    return device_floor(parts, workbench.device, measurement.calibration)
+    return device_floor(parts, context.device, measurement.calibration)
 
 
 def _calls(measurement: Measurement, runner: CaseRunner) -> Iterator[tuple[str, int]]:

@@ -43,7 +43,7 @@ class Watched(ABC):
 
     def __init__(self, runner: CaseRunner) -> None:
         self.runner = runner
-        self._probe, self._device = runner.workbench.probe, runner.workbench.device
+        self._probe, self._device = runner.context.probe, runner.context.device
         self._state = StateWatch(self._probe, self._device)
         self._before: Health | None = None
         self.failure: Failure | None = None
@@ -239,7 +239,7 @@ def _take(recording: Recording, runner: CaseRunner, *, total: int, say: Callable
 
 def plan_of(runner: CaseRunner) -> TimingPlan:
     """Return how many calls each process of a case takes."""
-    return timing_plan(whole=runner.is_pipeline, device_kind=runner.workbench.device.kind)
+    return timing_plan(whole=runner.is_pipeline, device_kind=runner.context.device.kind)
 
 
 def timing_plan(*, whole: bool, device_kind: str) -> TimingPlan:

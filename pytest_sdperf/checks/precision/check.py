@@ -91,7 +91,7 @@ def draw(drift: Drift, runner: CaseRunner, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     latents = dict(zip(names, (drift.single[LATENTS], drift.half[LATENTS]), strict=True))
     kept, plain = save_arrays(folder / "latents.npz", latents), plain_runner(runner)
-    runner.workbench.say(f"decoding the steps of {runner.case.model} in {' and '.join(names)}")
+    runner.context.say(f"decoding the steps of {runner.case.model} in {' and '.join(names)}")
     answer = plain.task("run", {**plain.arguments(), "inputs": str(kept)}, module="decode")
     pictures = load_arrays(Path(answer["outputs"]))
     pair = Pair(names, (pictures[names[0]], pictures[names[1]]), [step.error for step in drift.agreement.steps])

@@ -17,7 +17,7 @@ def plain_runner(runner: CaseRunner, **fields: Any) -> CaseRunner:
 
 def graph_runner(runner: CaseRunner, *, optimizations: str) -> CaseRunner:
     """Return what executes the same case with a graph in ONNX Runtime, whose own `optimizations` are off or all on."""
-    engine = "ort-cuda" if runner.workbench.device.kind == "cuda" else "ort-cpu"
+    engine = "ort-cuda" if runner.context.device.kind == "cuda" else "ort-cpu"
     options = (("graph_optimizations", optimizations),)
     return _derived(runner, engine, engine_options=options, optimization=ladder.AS_IS, weights="")
 

@@ -65,7 +65,7 @@ def check_reference(runner: CaseRunner) -> None:
     Raises:
         NoReferenceError: There is none.
     """
-    if runner.workbench.builder.reference is None:
+    if runner.context.builder.reference is None:
         raise NoReferenceError(
             f"nothing to compare the {runner.case.component} with: --sdperf-onnx-dir holds graphs alone. Type "
             f"--sdperf-weights=FOLDER with the torch weights that they were exported from, or {ONNX_REFERENCE}=FOLDER "
@@ -107,7 +107,7 @@ def answers(
 
 def _own_dtypes(runner: CaseRunner) -> dict[str, str]:
     """Return the dtype of each component: one may be wider than the others, and as it is has its own."""
-    external = runner.workbench.builder.external
+    external = runner.context.builder.external
     assert external is not None
     return {name: external.dtype(runner.model, name, runner.case.optimization) for name in runner.components}
 
@@ -134,7 +134,7 @@ def answers_to(runner: CaseRunner, dtype: str, inputs: Arrays) -> tuple[Arrays, 
 
 def build_of(runner: CaseRunner, component: str, dtype: str) -> Build:
     """Return a component of the export in a dtype, nothing fused."""
-    reference = runner.workbench.builder.reference
+    reference = runner.context.builder.reference
     assert reference is not None
     return reference.unfused(runner.model, component, runner.case.workload, dtype=dtype)
 
@@ -191,7 +191,7 @@ def _outputs(
 
     def compute(names: Sequence[str]) -> dict[str, Any]:
         case = plain.case
-        runner.workbench.say(f"computing the {dtype} reference of {case.model} {case.component} from its graph")
+        runner.context.say(f"computing the {dtype} reference of {case.model} {case.component} from its graph")
         arguments = call_arguments(plain, calls, builds=builds) if calls else plain.arguments(builds=builds)
         if runner.is_pipeline:
             arguments |= {"dtype": dtype, "rounding": rounding}

@@ -38,7 +38,7 @@ def reference_keys(
         "builds": {name: build.key for name, build in (runner.builds() if builds is None else builds).items()},
         "fed": runner.fed(),
         **planting.of_task(runner.plant),
-        "device": runner.workbench.device.name,
+        "device": runner.context.device.name,
         "code": source_hash(*code),
         "versions": library_versions(*libraries),
     }

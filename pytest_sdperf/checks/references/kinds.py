@@ -17,7 +17,7 @@ def why_random(runner: CaseRunner, *, reference: bool = True) -> str:
         runner: What is compared.
         reference: Whether with a reference, which may be a graph as well.
     """
-    builder = runner.workbench.builder
+    builder = runner.context.builder
     sides = [("", builder.external)] + ([("reference of the ", builder.reference)] if reference else [])
     for what, external in sides:
         for component, graph in _graphs(runner, external):
@@ -32,7 +32,7 @@ def why_random(runner: CaseRunner, *, reference: bool = True) -> str:
 
 def told_of_quantized(runner: CaseRunner) -> str:
     """Return what is to be known of the limit of graphs of quantized numbers, as a sentence; mostly empty."""
-    for component, graph in _graphs(runner, runner.workbench.builder.external):
+    for component, graph in _graphs(runner, runner.context.builder.external):
         if graph.quantized:
             return (
                 f"The {component} is quantized ({graph.quantized}). Numbers of so few bits are farther from the "

@@ -21,7 +21,7 @@ def outputs(runner: ExternalPipelineRunner, dtypes: Sequence[str]) -> Stored:
     parts = {dtype: _parts(runner, dtype) for dtype in dtypes}
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        runner.workbench.say(f"computing references of {runner.case.model}: {in_words(missing)}")
+        runner.context.say(f"computing references of {runner.case.model}: {in_words(missing)}")
         return _run(runner, "run", {"dtypes": {dtype: parts[dtype]["dtypes"] for dtype in missing}})
 
     return Stored.of(runner, parts, compute, code=_CODE)
@@ -35,7 +35,7 @@ def answers(runner: ExternalPipelineRunner, asked: Mapping[str, tuple[Sequence[R
     }
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        runner.workbench.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
+        runner.context.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
         return _run(runner, "answer", {"jobs": {name: jobs[name] for name in missing}})
 
     return Stored.of(runner, jobs, compute, code=_CODE)
@@ -59,4 +59,4 @@ def _folder(runner: ExternalPipelineRunner) -> Path:
     def make(folder: Path) -> dict[str, Any]:
         return runner.task("write", {**runner.making, "target": str(folder)})
 
-    return runner.workbench.cache.get_or_make(f"plain-pipeline-{content_key(parts)}", make).path
+    return runner.context.cache.get_or_make(f"plain-pipeline-{content_key(parts)}", make).path

@@ -27,7 +27,7 @@ def outputs(runner: CaseRunner, dtypes: Sequence[str]) -> Stored:
     plain, case = plain_runner(runner), runner.case
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        runner.workbench.say(f"computing references of {case.model} {case.component}: {roundings.in_words(missing)}")
+        runner.context.say(f"computing references of {case.model} {case.component}: {roundings.in_words(missing)}")
         return run(plain, missing)
 
     return Stored.of(
@@ -57,7 +57,7 @@ def answers(runner: CaseRunner, asked: Mapping[str, tuple[Sequence[ReplayCall], 
     plain = plain_runner(runner)
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
-        runner.workbench.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
+        runner.context.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
         jobs = {}
         for name in missing:
             group, dtype = asked[name]
@@ -80,7 +80,7 @@ def pictures(runner: CaseRunner, prompts: Sequence[str]) -> Any:
     plain = plain_runner(runner, batch_size=min(PICTURE_BATCH, len(prompts)))
 
     def compute(_: Sequence[str]) -> Mapping[str, Any]:
-        runner.workbench.say(f"drawing {len(prompts)} prompts with torch in float32, for comparison")
+        runner.context.say(f"drawing {len(prompts)} prompts with torch in float32, for comparison")
         return {_IMAGES: plain.task("draw", {**plain.arguments(), "prompts": prompts})["outputs"]}
 
     return Stored.of(

@@ -42,7 +42,7 @@ class Stored:
         cls, runner: CaseRunner, variants: Mapping[str, Mapping[str, Any]], compute: Compute, **computing: Any
     ) -> Self:
         """Return what a runner computes for others to be compared with; the arguments are those of `reference_keys`."""
-        return cls(runner.workbench.cache, reference_keys(runner, variants, **computing), compute)
+        return cls(runner.context.cache, reference_keys(runner, variants, **computing), compute)
 
     def missing(self) -> tuple[str, ...]:
         """Return the names of those that have yet to be computed."""

@@ -10,12 +10,12 @@ from pytest_sdperf.core.values import Case
 
 def by_torch(runner: CaseRunner) -> bool:
     """Whether torch computes what a case is compared with; else a float32 graph does."""
-    return not runner.case.exporter or runner.workbench.settings.selection.has_module
+    return not runner.case.exporter or runner.context.settings.selection.has_module
 
 
 def is_comparable(runner: CaseRunner) -> bool:
     """Whether there is anything that a case can be compared with."""
-    return by_torch(runner) or runner.workbench.builder.reference is not None
+    return by_torch(runner) or runner.context.builder.reference is not None
 
 
 def check_by_torch(runner: CaseRunner, what: str) -> None:
@@ -33,7 +33,7 @@ def check_by_torch(runner: CaseRunner, what: str) -> None:
 
 def dtype_of(runner: CaseRunner) -> str:
     """Return the dtype in which a case is compared: that of its component, or of its pipeline."""
-    external = runner.workbench.builder.external
+    external = runner.context.builder.external
     if runner.is_pipeline or (external is not None and runner.case.exporter):
         return runner.dtype
     return component_dtype(runner.model, runner.case.component, runner.dtype)

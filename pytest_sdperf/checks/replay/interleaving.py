@@ -58,7 +58,7 @@ def interleave(
     sides = [times.side(name) for name in SIDES]
     while True:
         begun = len(times.medians_s["turns"])
-        take_pairs(sides, "resolutions alone and in turns", begun=begun, pairs=pairs, say=runner.workbench.say)
+        take_pairs(sides, "resolutions alone and in turns", begun=begun, pairs=pairs, say=runner.context.say)
         found = times.found()
         pairs = 0 if found.health or found.failure else more(found)
         if not pairs:
@@ -79,7 +79,7 @@ class _Times(Watched):
         """Build and compile what the processes load, and draw their inputs."""
         runner = self.runner
         calls = calls_of(runner, self._sizes)[: len(self._sizes)]
-        rounds = CPU_ROUNDS if runner.workbench.device.kind == "cpu" else GPU_ROUNDS
+        rounds = CPU_ROUNDS if runner.context.device.kind == "cpu" else GPU_ROUNDS
         self._arguments = {**call_arguments(runner, calls), "rounds": rounds}
         for call, told in zip(calls, self._arguments["calls"], strict=True):
             told["name"] = call.name
@@ -101,7 +101,7 @@ class _Times(Watched):
     def found(self) -> Interleaving:
         """Return all of it, with what is wrong with the machine."""
         before, during, after = self.states()
-        device = self.runner.workbench.device
+        device = self.runner.context.device
         return Interleaving(
             alone_s=_by_name(self.medians_s["alone"]),
             turns_s=_by_name(self.medians_s["turns"]),

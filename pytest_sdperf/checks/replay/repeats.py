@@ -61,7 +61,7 @@ def _compared(
         dtype=torch.dtype,
         reference=torch.reference,
         by=torch.by,
-        exact=runner.workbench.device.kind in runner.engine.repeats_on,
+        exact=runner.context.device.kind in runner.engine.repeats_on,
         spreads=tuple(_spreads(found, processes, limits, repeats=repeats)),
         answers=(with_stale(answer, found.outputs[repeats], found.outputs[0], limits, call=FIRST),),
         processes=len(processes),

@@ -103,7 +103,7 @@ def _compared(runner: CaseRunner, calls: Sequence[ReplayCall], found: Answers, t
         dtype=torch.dtype,
         reference=torch.reference,
         by=torch.by,
-        exact=runner.workbench.device.kind in runner.engine.repeats_on,
+        exact=runner.context.device.kind in runner.engine.repeats_on,
         spreads=tuple(spreads),
         answers=tuple(answers),
         overwritten=found.overwritten,

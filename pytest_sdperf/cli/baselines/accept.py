@@ -107,7 +107,7 @@ def _of_results(saved: SavedResults, chosen: argparse.Namespace, places: Places)
     run, terms = saved.run, _terms(chosen)
     sources = places.sources(run.slug, run.machine)
     reports = judge_saved(saved, sources, policy=saved.policy, any_driver=terms.re_anchor).reports
-    if saved.course.measured:
+    if saved.summary.measured:
         origin = Provenance(run.slug, run.machine, saved.date, run.commit, _typed(run.command))
         yield accept(reports, origin=origin, sources=sources, state=places.state, terms=terms)
     counts = counts_to_keep(filter(lambda report: terms.mean(report.case), reports), reason=terms.reason)
@@ -173,9 +173,9 @@ def check_whole(saved: SavedResults, path: Path) -> None:
             f"results {path} are of an A/B: its second side is judged by its first, and neither by a baseline. Run it "
             f"without --sdperf-ab, and give those."
         )
-    if not saved.course.ended:
+    if not saved.summary.ended:
         raise ResultsError(
-            f"results {path} are of a run that ended before its last test (exit status {saved.course.status} of "
+            f"results {path} are of a run that ended before its last test (exit status {saved.summary.status} of "
             f"pytest). Run it to its end, and accept those."
         )
     if saved.run.in_process:

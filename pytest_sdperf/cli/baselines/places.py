@@ -16,7 +16,7 @@ from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.files import strict_json
 
 # Beside these, results have `schema` and `date`, as files of other tools may.
-_OF_RESULTS = frozenset({"course", "policy", "reports", "run", "settings"})
+_OF_RESULTS = frozenset({"summary", "policy", "reports", "run", "settings"})
 
 
 class Places:

@@ -69,14 +69,14 @@ def _unused(results: Path, places: Places) -> Mapping[Path, frozenset[str]]:
     """Return the keys that a whole, unnarrowed run did not collect, by file."""
     saved = read_results(results)
     check_whole(saved, results)
-    if saved.course.narrowed or not saved.course.measured:
-        why = saved.course.narrowed or "it measured nothing"
+    if saved.summary.narrowed or not saved.summary.measured:
+        why = saved.summary.narrowed or "it measured nothing"
         raise ResultsError(
             f"results {results} do not tell what is unused: {why}. Give those of a run that measures, without -k, -m, "
             f"--lf and node ids."
         )
     path = file_of(places.baselines, saved.run.slug)
-    found = unused(existing(path), saved.course.collected, saved.course.asked)
+    found = unused(existing(path), saved.summary.collected, saved.summary.asked)
     return {path: frozenset(stored.case.key for stored in found)}
 
 

@@ -37,7 +37,7 @@ class BuildStep:
     """One step of a build, with the numbers of when it was made.
 
     Attributes:
-        name: `weights`, `export`, `adopt`, `fuse-native`, `fuse-ort`, `lower` or `compile`.
+        name: `weights`, `export`, `import_graph`, `fuse-native`, `fuse-ort`, `lower` or `compile`.
         seconds: What it took.
         cpu_seconds: How long cores computed for it; None if nobody counted.
         host, commit, date: Where and when it was made, as in `Built`.

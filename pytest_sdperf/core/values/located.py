@@ -58,7 +58,7 @@ class Located:
             errors add up), `vanished` (gone as soon as somebody looks inside), `export`
             (the exported graph is wrong before anything is optimized), `plain` (plain torch itself is not finite in the
             type that is tested, so nothing can be called right) or `hidden` (nobody can look inside).
-        spot: The first value that is wrong; None where none was found.
+        location: The first value that is wrong; None where none was found.
         inputs: What its node, or the nodes of `section`, read.
         last: The last value before it that agrees.
         section: Names of the nodes between values that agree and the first one that does not.
@@ -71,7 +71,7 @@ class Located:
 
     component: str
     kind: str
-    spot: Location | None = None
+    location: Location | None = None
     inputs: tuple[Location, ...] = ()
     last: Location | None = None
     section: tuple[str, ...] = ()
@@ -88,11 +88,11 @@ class Located:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Located:
         """Rebuild it from JSON data."""
-        spot, last, files = (data.get(name) for name in ("spot", "last", "reproduction"))
+        location, last, files = (data.get(name) for name in ("location", "last", "reproduction"))
         return cls(
             **{
                 **data,
-                "spot": Location(**spot) if spot else None,
+                "location": Location(**location) if location else None,
                 "last": Location(**last) if last else None,
                 "inputs": tuple(Location(**one) for one in data.get("inputs", ())),
                 "section": tuple(data.get("section", ())),

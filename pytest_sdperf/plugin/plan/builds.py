@@ -30,7 +30,7 @@ class PlannedStep:
     """One step of a build.
 
     Attributes:
-        kind: `weights`, `export`, `adopt`, `fuse-native`, `fuse-ort`, `lower` or `expect`.
+        kind: `weights`, `export`, `import_graph`, `fuse-native`, `fuse-ort`, `lower` or `expect`.
         place: Equal for equal steps: several cases share one.
         entry: What the cache holds; None where it has to be made.
         seconds, size: What making it costs; None where nobody can tell.
@@ -112,7 +112,7 @@ class Builds:
         """Return the kinds of steps that may be needed; a lowered graph only if some operator has no kernel."""
         if engine is not None and engine.consumes == "module":
             return ["weights"]
-        chain = ["adopt"] if self.builder.external else ["export"] if case.weights == NONE else ["weights", "export"]
+        chain = ["import"] if self.builder.external else ["export"] if case.weights == NONE else ["weights", "export"]
         if ladder.optimizations(case.optimization, self.catalog.ladder) not in ((), (ladder.BASE,)):
             chain.append(f"fuse-{case.fuser}")
         if engine is not None and any(engine.lowers(optimization) for optimization in optimizations):

@@ -24,7 +24,7 @@ _GB = 1e9
 STEP_S: Mapping[str, tuple[float, float]] = {
     "weights": (8.0, 6.0),
     "export": (18.0, 10.0),
-    "adopt": (1.0, 1.0),
+    "import": (1.0, 1.0),
     "fuse-native": (1.0, 2.0),
     "fuse-ort": (10.0, 50.0),
     "lower": (1.0, 1.0),

@@ -72,7 +72,7 @@ def _few(
     recording: Recording, runner: CaseRunner, *, first: int, say: Callable[[str], None]
 ) -> Generator[None, None, None]:
     """Start some processes and let one after the other measure; yield after each."""
-    plan, on_cpu, begun = plan_of(runner), runner.workbench.device.kind == "cpu", len(recording.samples)
+    plan, on_cpu, begun = plan_of(runner), runner.context.device.kind == "cpu", len(recording.samples)
     what = f"{runner.case.model} {runner.case.component}"
     say(f"starting {plural(MOST_WAITING, 'process', 'processes')} of the self-test of {what}")
     with runner.workers("measure", recording.arguments, count=MOST_WAITING) as workers:

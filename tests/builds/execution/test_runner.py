@@ -23,7 +23,7 @@ CARD = Device("cuda", "NVIDIA T4", "t4", uuid="GPU-1")
 def test_an_environment_never_moves_a_case_to_another_device(tmp_path, monkeypatch, name):
     given = []
     monkeypatch.setattr(process, "run_task", lambda task, arguments, **keywords: given.append(keywords["env"]) or {})
-    workbench = SimpleNamespace(
+    context = SimpleNamespace(
         settings=Settings(),
         catalog=toy_catalog(),
         device=CARD,
@@ -31,7 +31,7 @@ def test_an_environment_never_moves_a_case_to_another_device(tmp_path, monkeypat
         turns=DeviceLock(CARD, tmp_path, run="this", say=print),
     )
     request = EngineRequest("mine", "ort-cpu", env={name: "elsewhere", "ORT_LOG": "1"})
-    CaseRunner(case(), request, workbench).task("run", {})
+    CaseRunner(case(), request, context).task("run", {})
     assert given == [{"ORT_LOG": "1", "CUDA_VISIBLE_DEVICES": "GPU-1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}]
 
 
@@ -56,7 +56,7 @@ class Found:
 
 def keys_of(runner, build):
     return type("Built", (CaseRunner,), {"builds": lambda self: {self.case.component: build}})(
-        runner.case, runner.request, runner.workbench
+        runner.case, runner.request, runner.context
     ).compilation_keys()
 
 
@@ -64,14 +64,14 @@ def keys_of(runner, build):
 def test_what_an_engine_compiled_is_handed_to_the_process(tmp_path, engine):
     catalog, found = toy_catalog(), Found()
     catalog.add_engine(CompilingEngine("compiling"))
-    workbench = SimpleNamespace(
+    context = SimpleNamespace(
         settings=Settings(),
         catalog=catalog,
         device=CARD,
         compilations=found,
         new_folder=lambda name: Path(tempfile.mkdtemp(dir=tmp_path)),
     )
-    runner = CaseRunner(dataclasses.replace(case(), engine="mine"), EngineRequest("mine", engine), workbench)
+    runner = CaseRunner(dataclasses.replace(case(), engine="mine"), EngineRequest("mine", engine), context)
     build = Build("key", "onnx", Path("model.onnx"), "float16")
     assert keys_of(runner, build) == (() if engine == "ort-cpu" else ("compile-compiling",))
     part = runner.arguments({}, builds={runner.case.component: build})["components"][runner.case.component]

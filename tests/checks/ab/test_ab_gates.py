@@ -39,7 +39,7 @@ CONFTEST = """
         return dataclasses.replace(measurement, floor=Floor(1e12, 1e11, 1e9, 0.009, "measured", bound_s))
 
     def played_runner(session, case):
-        return SimpleNamespace(case=case, builds=dict, has_outputs=False, workbench=session.workbench)
+        return SimpleNamespace(case=case, builds=dict, has_outputs=False, context=session.context)
 
     @pytest.fixture(autouse=True)
     def played(monkeypatch):

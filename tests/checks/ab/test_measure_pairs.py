@@ -27,7 +27,7 @@ class Side:
     def __init__(self, name, log, answers, *, start=None, python=None) -> None:
         self.case = case()
         self.request = SimpleNamespace(python=python)
-        self.workbench = SimpleNamespace(device=CPU, probe=ToyProbe(CPU))
+        self.context = SimpleNamespace(device=CPU, probe=ToyProbe(CPU))
         self._name, self._log, self._answers, self._start = name, log, list(answers), start
         self.loaded = []
 
@@ -120,7 +120,7 @@ def test_the_states_before_are_those_after_both_sides_are_compiled(monkeypatch):
     sides = Side("A", log, [10.0]), Side("B", log, [11.0])
     for side in sides:
         monkeypatch.setattr(side, "arguments", functools.partial(compiled, side, log))
-        monkeypatch.setattr(side.workbench.probe, "health", lambda device: log.append("read") or Health())
+        monkeypatch.setattr(side.context.probe, "health", lambda device: log.append("read") or Health())
     measure_pairs(*sides, pairs=1, say=lambda text: None)
     assert log == ["compiled", "compiled", "read", "read", "A", "B", "read", "read"]
 

@@ -56,7 +56,7 @@ def test_one_answer_beyond_the_limit_is_red_whichever_process_had_it(answers):
 @pytest.mark.parametrize(("promised", "processes"), [((), PROCESSES), (("cuda",), PROCESSES), (("cpu",), 1)])
 def test_an_engine_that_promises_equal_bits_is_asked_once(promised, processes):
     runner = SimpleNamespace(
-        workbench=SimpleNamespace(device=SimpleNamespace(kind="cpu")),
+        context=SimpleNamespace(device=SimpleNamespace(kind="cpu")),
         engine=SimpleNamespace(repeats_on=promised),
         outputs=lambda: RIGHT,
         run=lambda: RIGHT,
@@ -66,7 +66,7 @@ def test_an_engine_that_promises_equal_bits_is_asked_once(promised, processes):
 
 def replayed(processes: list[dict[str, np.ndarray]], *, promised: bool) -> Replay:
     runner = SimpleNamespace(
-        workbench=SimpleNamespace(device=SimpleNamespace(kind="cpu")),
+        context=SimpleNamespace(device=SimpleNamespace(kind="cpu")),
         engine=SimpleNamespace(repeats_on=("cpu",) if promised else ()),
     )
     found = Answers([processes[0], processes[0], answer(0, OTHER), processes[0]], (), (), {})

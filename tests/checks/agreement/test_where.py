@@ -11,10 +11,10 @@ from pytest_sdperf.checks.agreement.locations import sentence
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.located import Located, Location, Reproduction
 
-SPOT = Location("attended", "mha_3", "com.microsoft::MultiHeadAttention", "unet.mid.attn1", 0.24, 3.2e-3)
+LOCATION = Location("attended", "mha_3", "com.microsoft::MultiHeadAttention", "unet.mid.attn1", 0.24, 3.2e-3)
 READ = Location("packed", "reshape_2", "::Reshape", "unet.mid.attn1", 1.3e-3, 3.2e-3)
 FILES = Reproduction("/tmp/files", "python /tmp/files/reproduce.py", "random")
-GRAPH = Located("unet", "graph", SPOT, (READ,), READ, ("mha_3",), reproduction=FILES)
+GRAPH = Located("unet", "graph", LOCATION, (READ,), READ, ("mha_3",), reproduction=FILES)
 
 
 def test_a_wrong_graph():
@@ -52,8 +52,8 @@ def test_of_nodes_without_a_counterpart_the_first_is_always_named_first(kind, no
 
 
 def test_an_overflow_of_an_engine_in_a_request():
-    spot = dataclasses.replace(SPOT, error=math.inf)
-    located = Located("unet", "engine", spot, (), call="call 3 of the unet")
+    location = dataclasses.replace(LOCATION, error=math.inf)
+    located = Located("unet", "engine", location, (), call="call 3 of the unet")
     assert sentence(located) == (
         "The unet goes wrong at com.microsoft::MultiHeadAttention mha_3 of unet.mid.attn1, in call 3 of the unet: not "
         "all of its values are finite. What it reads could not be seen. Its definition gives something else for what "
@@ -63,7 +63,7 @@ def test_an_overflow_of_an_engine_in_a_request():
 
 def test_a_fault_that_was_there_before():
     wrong = dataclasses.replace(READ, error=0.5)
-    located = Located("unet", "spread", SPOT, (wrong,))
+    located = Located("unet", "spread", LOCATION, (wrong,))
     assert sentence(located) == (
         "The unet first leaves its limit at com.microsoft::MultiHeadAttention mha_3 of unet.mid.attn1: relative L2 "
         "error 2.40e-01, and at most 3.20e-03 passes there. What it reads differs already: packed by 5.00e-01, where "
@@ -81,8 +81,8 @@ def test_it_travels_as_json():
 
 
 def test_plain_torch_itself_is_not_finite():
-    spot = Location("scores", "", "MatMul", "unet.mid.attn1", math.inf, math.inf)
-    assert sentence(Located("unet", "plain", spot, call="call 3 of the unet")) == (
+    location = Location("scores", "", "MatMul", "unet.mid.attn1", math.inf, math.inf)
+    assert sentence(Located("unet", "plain", location, call="call 3 of the unet")) == (
         "In plain torch itself the unet goes wrong at MatMul of unet.mid.attn1, in call 3 of the unet: not all of its "
         "values are finite. The reference has numbers there, which this dtype cannot hold: of what follows "
         "nothing can be called right, whatever the engine."

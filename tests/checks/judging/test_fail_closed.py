@@ -33,7 +33,7 @@ PLAYED = """
     @pytest.fixture(scope="session")
     def sdperf_runner(sdperf_case):
         bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"))
-        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, workbench=bench)
+        return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, context=bench)
 """
 ONE = """
     import pytest
@@ -181,7 +181,7 @@ def test_a_run_in_which_every_test_was_skipped_is_invalid(project, pytester, arg
     result.assert_outcomes(skipped=1)
     assert NOTHING in result.outlines
     assert result.ret == 10
-    course = json.loads((pytester.path / "results.json").read_text(encoding="utf-8"))["course"]
+    course = json.loads((pytester.path / "results.json").read_text(encoding="utf-8"))["summary"]
     assert (course["measured"], course["selected"]) == (False, 1)
     assert course["skipped"] == {KEY.format("unet"): "not today"}
 
@@ -198,7 +198,7 @@ def test_a_test_that_may_fail_is_no_reason_to_fail_later(project, pytester):
     pytester.makeconftest(PLAYED.replace("counts={}", "health=('too hot',), counts={}"))
     result = project(slow, "--sdperf-json=results.json")
     result.assert_outcomes(xfailed=1)
-    course = json.loads((pytester.path / "results.json").read_text(encoding="utf-8"))["course"]
+    course = json.loads((pytester.path / "results.json").read_text(encoding="utf-8"))["summary"]
     assert [name.partition("[")[0] for name in course["expected_failures"]] == ["test_mine.py::test_speed"]
     assert result.ret == 0
 

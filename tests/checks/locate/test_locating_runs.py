@@ -101,8 +101,8 @@ class EnginesOutside(CaseRunner):
     """Runs in its own process what has an interpreter of its own, and everything else in this one."""
 
     def task(self, function, arguments, **more):
-        inside = dataclasses.replace(self.workbench.settings, in_process=self.request.python is None)
-        bench = dataclasses.replace(self.workbench, settings=inside)
+        inside = dataclasses.replace(self.context.settings, in_process=self.request.python is None)
+        bench = dataclasses.replace(self.context, settings=inside)
         return CaseRunner(self.case, self.request, bench, self.plant).task(function, arguments, **more)
 
 

@@ -32,7 +32,7 @@ def look(*wrong):
 
 def test_the_innermost_module_that_all_around_it_confirm():
     found = look("net.0.act#2", "net.0", "net.1<0", "net.1", "net")
-    assert (found.spot.path, found.spot.error > found.spot.limit, found.places) == ("net.0.act", True, 6)
+    assert (found.location.path, found.location.error > found.location.limit, found.places) == ("net.0.act", True, 6)
     assert [one.value for one in found.inputs] == ["input 0"]
     assert found.inputs[0].error <= found.inputs[0].limit
     assert found.last.path == "net.0.act"  # its first call
@@ -42,7 +42,7 @@ def test_the_innermost_module_that_all_around_it_confirm():
 def test_where_code_between_modules_is_wrong_the_one_around_it_is_named():
     """What the activation reads is wrong already, and the norm before it is not."""
     found = look("net.0.act<0", "net.0.act", "net.0", "net.1<0", "net.1", "net")
-    assert (found.spot.path, found.calls) == ("net.0", (("net.0", 1), ("net", 1)))
+    assert (found.location.path, found.calls) == ("net.0", (("net.0", 1), ("net", 1)))
     assert all(one.error <= one.limit for one in found.inputs)
 
 
@@ -56,12 +56,12 @@ def test_a_mask_says_nothing_about_what_was_read():
 
 
 def test_a_module_that_is_wrong_alone_is_passed_over():
-    assert look("net.0.norm", "net.1", "net").spot.path == "net.1"
+    assert look("net.0.norm", "net.1", "net").location.path == "net.1"
 
 
 def test_nothing_is_wrong():
     found = look()
-    assert found.spot is None
+    assert found.location is None
     located = found_in(found, "unet")
     assert located.kind == "hidden"
     assert located.told == (
@@ -76,13 +76,13 @@ def test_where_plain_torch_is_not_finite_inside_nothing_is_said(bad):
     plain = {**PLAIN, "net.0.act": PLAIN["net.0.act"] * bad, "net.0.act#2": PLAIN["net.0.act#2"] * bad}
     broken = {**obtained("net.1", "net"), "net.0.act": np.full(64, bad), "net.0.act#2": EXACT["net.0.act#2"]}
     found = first_wrong(broken, EXACT, plain, dtype="float32")
-    assert (found.spot.path, found.last.path, found.places) == ("net.1", "net.0", 4)
+    assert (found.location.path, found.last.path, found.places) == ("net.1", "net.0", 4)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_where_the_outermost_module_was_compared_with_nothing_nothing_is_called_right(bad):
     found = first_wrong(obtained("net"), EXACT, {**PLAIN, "net": PLAIN["net"] * bad}, dtype="float32")
-    assert (found.spot, found.whole) == (None, False)
+    assert (found.location, found.whole) == (None, False)
     assert found_in(found, "unet").told == (
         "Where it goes wrong cannot be told: what its outermost module gave was compared with nothing, because plain "
         "torch has nothing like it, or nothing finite."
@@ -91,9 +91,9 @@ def test_where_the_outermost_module_was_compared_with_nothing_nothing_is_called_
 
 def test_not_finite():
     broken = {**obtained("net.1", "net"), "net.0": np.full(64, np.nan), "net": np.full(64, np.nan)}
-    spot = first_wrong(broken, EXACT, PLAIN, dtype="float16").spot
-    assert isinstance(spot, Location)
-    assert (spot.path, spot.error) == ("net.0", np.inf)
+    location = first_wrong(broken, EXACT, PLAIN, dtype="float16").location
+    assert isinstance(location, Location)
+    assert (location.path, location.error) == ("net.0", np.inf)
 
 
 def of_torch(folder, *, plain=PLAIN, output=EXACT["net"]):
@@ -114,8 +114,8 @@ def searched(monkeypatch, *, cut, recipe, paths, inside=""):
         arguments=lambda inputs: {},
     )
     monkeypatch.setattr(modules, "dtype_of", lambda runner: "float16")
-    monkeypatch.setattr(modules, "torch_outputs", lambda question, dtypes, *, inside: paths)
-    monkeypatch.setattr(modules, "_cut", lambda question, calls, recipe, *, dtype: cut)
+    monkeypatch.setattr(modules, "torch_outputs", lambda target, dtypes, *, inside: paths)
+    monkeypatch.setattr(modules, "_cut", lambda target, calls, recipe, *, dtype: cut)
     return modules.search(SearchTarget(runner, {}), folder=Path(), real_weights=False)  # type: ignore[arg-type]
 
 
@@ -165,4 +165,4 @@ def test_where_plain_torch_is_not_finite_no_engine_is_blamed(monkeypatch, tmp_pa
 def test_where_only_the_output_of_plain_torch_is_not_finite_it_is_named(monkeypatch, tmp_path):
     paths = of_torch(tmp_path, output=np.full(64, np.inf))
     located = searched(monkeypatch, cut=None, recipe={}, paths=paths)
-    assert (located.kind, located.spot.value, located.spot.path) == ("plain", "out", "")
+    assert (located.kind, located.location.value, located.location.path) == ("plain", "out", "")

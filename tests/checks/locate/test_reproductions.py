@@ -18,16 +18,16 @@ from pytest_sdperf.core.values.located import Located, Location
 SHOWS = "print('onnxruntime 1.32.0: error 5.00e-01, limit 1.00e-03'); raise SystemExit(1)"
 GONE = "print('onnxruntime 1.32.0: error 5.00e-05, limit 1.00e-03')"
 BREAKS = "import no_such_module"
-SPOT = Location("sum_out", "node_norm", "com.microsoft::SkipLayerNormalization", "unet.norm2", 0.5, 1e-3)
-FOUND = Located("unet", "engine", SPOT)
+LOCATION = Location("sum_out", "node_norm", "com.microsoft::SkipLayerNormalization", "unet.norm2", 0.5, 1e-3)
+FOUND = Located("unet", "engine", LOCATION)
 
 
-def question(weights: str, consumes: str = "onnx") -> SearchTarget:
+def target(weights: str, consumes: str = "onnx") -> SearchTarget:
     runner = SimpleNamespace(
         engine=SimpleNamespace(consumes=consumes),
         case=case(weights=weights),
         request=SimpleNamespace(python=None, env={}),
-        workbench=SimpleNamespace(device=Device("cpu", "CPU", "cpu-2c")),
+        context=SimpleNamespace(device=Device("cpu", "CPU", "cpu-2c")),
     )
     return SearchTarget(runner, {})  # type: ignore[arg-type]  # all that is read of a runner
 
@@ -42,7 +42,7 @@ def kept(tmp_path):
             (folder / "reproduce.py").write_text(program)
             files.append({"folder": str(folder), "weights": kind})
         where = tmp_path / "it's here"
-        return keep(question("folder-1"), FOUND, files, folder=where, real_weights=False), where
+        return keep(target("folder-1"), FOUND, files, folder=where, real_weights=False), where
 
     return run
 
@@ -100,10 +100,10 @@ def test_weights_of_a_seed_are_nobodys(tmp_path):
     folder.mkdir()
     (folder / "reproduce.py").write_text(SHOWS)
     files = [{"folder": str(folder), "weights": "real"}]
-    seeded = keep(question("random-0"), FOUND, files, folder=tmp_path / "kept", real_weights=False)
+    seeded = keep(target("random-0"), FOUND, files, folder=tmp_path / "kept", real_weights=False)
     assert seeded.reproduction is not None
     assert seeded.reproduction.weights == "seeded"
-    asked = keep(question("folder-1"), FOUND, files, folder=tmp_path / "kept", real_weights=True)
+    asked = keep(target("folder-1"), FOUND, files, folder=tmp_path / "kept", real_weights=True)
     assert asked.reproduction is not None
     assert asked.reproduction.weights == "real"
 
@@ -114,12 +114,12 @@ def test_the_files_of_an_earlier_run_are_replaced(kept, tmp_path):
     old = Path(located.reproduction.folder) / "old"
     old.touch()
     files = [{"folder": str(tmp_path / "tried-random"), "weights": "random"}]
-    keep(question("folder-1"), FOUND, files, folder=tmp_path / "it's here", real_weights=False)
+    keep(target("folder-1"), FOUND, files, folder=tmp_path / "it's here", real_weights=False)
     assert not old.exists()
 
 
 def test_nothing_was_cut_out(tmp_path):
-    assert keep(question("folder-1"), FOUND, [], folder=tmp_path, real_weights=False) == FOUND
+    assert keep(target("folder-1"), FOUND, [], folder=tmp_path, real_weights=False) == FOUND
 
 
 def test_files_of_a_module_say_what_they_need(tmp_path):
@@ -128,7 +128,7 @@ def test_files_of_a_module_say_what_they_need(tmp_path):
     (folder / "reproduce.py").write_text(SHOWS.replace("onnxruntime 1.32.0", "torch 2.13.0 cpu"))
     found = Located("unet", "module", Location("", "", "", "unet.norm2", 0.5, 1e-3))
     files = [{"folder": str(folder), "weights": "random"}]
-    located = keep(question("folder-1", "module"), found, files, folder=tmp_path / "kept", real_weights=False)
+    located = keep(target("folder-1", "module"), found, files, folder=tmp_path / "kept", real_weights=False)
     assert located.reproduction is not None
     assert (Path(located.reproduction.folder) / "README.md").read_text() == (
         "# unet.norm2 gives something else than it should\n"
@@ -155,7 +155,7 @@ def test_files_of_what_was_compiled_say_what_was_found(tmp_path):
     (folder / "reproduce.py").write_text(SHOWS)
     found = Located("unet", "hidden", told="Nobody can look inside.")
     files = [{"folder": str(folder), "weights": "random"}]
-    located = keep(question("folder-1", "module"), found, files, folder=tmp_path / "kept", real_weights=False)
+    located = keep(target("folder-1", "module"), found, files, folder=tmp_path / "kept", real_weights=False)
     assert located.reproduction is not None
     assert (
         (Path(located.reproduction.folder) / "README.md")
@@ -169,7 +169,7 @@ def test_a_module_that_is_right_when_it_is_called_alone(tmp_path):
     folder.mkdir()
     (folder / "reproduce.py").write_text(GONE)
     files = [{"folder": str(folder), "weights": "random"}]
-    located = keep(question("folder-1", "module"), FOUND, files, folder=tmp_path / "kept", real_weights=False)
+    located = keep(target("folder-1", "module"), FOUND, files, folder=tmp_path / "kept", real_weights=False)
     assert located.told == (
         "No files were kept: built from its class and called alone, the module gives the right thing. Whatever is "
         "wrong is made by what the engine does to it when it loads it, or around it."
@@ -183,6 +183,6 @@ def test_real_weights_are_taken_first_where_they_may_be(tmp_path):
         (tmp_path / kind / "reproduce.py").write_text(SHOWS)
         files.append({"folder": str(tmp_path / kind), "weights": kind})
     for allowed, weights in ((True, "real"), (False, "random")):
-        located = keep(question("folder-1"), FOUND, files, folder=tmp_path / "kept", real_weights=allowed)
+        located = keep(target("folder-1"), FOUND, files, folder=tmp_path / "kept", real_weights=allowed)
         assert located.reproduction is not None
         assert located.reproduction.weights == weights

@@ -46,7 +46,7 @@ def test_a_pipeline_of_ones_own_is_not_looked_into():
 
 def test_where_every_component_agrees_the_fault_lies_between_them(monkeypatch):
     monkeypatch.setattr(locate, "_questions", lambda runner, found: ["text_encoder", "unet"])
-    monkeypatch.setattr(locate, "_agrees", lambda question: True)
+    monkeypatch.setattr(locate, "_agrees", lambda target: True)
     runner = SimpleNamespace(case=case(component="pipeline"), is_pipeline=True)
     assert found_of(runner) == Located(
         "pipeline",
@@ -106,7 +106,7 @@ class Engine:
     def __init__(self, *away: float, off: float = 0.0, options: dict[str, str] | None = None) -> None:
         self.away, self.off, self.asked = [*away], off, []
         own = {"graph_optimizations": "..."} if options is None else options
-        self.engine, self.workbench = SimpleNamespace(options=own), None
+        self.engine, self.context = SimpleNamespace(options=own), None
         self.request = EngineRequest("ort-cpu", "ort-cpu")
         self.case = case()
 
@@ -127,8 +127,8 @@ def told_of(engine: Engine, tmp_path, monkeypatch, *, by_torch: bool = True) -> 
         np.savez(file, **arrays)
     monkeypatch.setattr(rewriting, "_without", engine.without)
     monkeypatch.setattr(rewriting.float32_graph, "answers_to", lambda *asked: (exact, rough))
-    question = SearchTarget(engine, {})  # type: ignore[arg-type]  # all that is read of a runner
-    return rewriting.told(question, files if by_torch else {}, "float16", values=8, share=1)
+    target = SearchTarget(engine, {})  # type: ignore[arg-type]  # all that is read of a runner
+    return rewriting.told(target, files if by_torch else {}, "float16", values=8, share=1)
 
 
 @pytest.mark.parametrize("by_torch", [True, False])
@@ -169,8 +169,8 @@ def test_an_engine_that_cannot_leave_a_graph_as_it_is(tmp_path, monkeypatch):
 
 
 def test_an_export_may_be_wrong_itself():
-    spot = Location("view_3", "node_view_3", "::Reshape", "unet.conv_in", 0.5, 1e-3)
-    assert graphs._wrong_export(spot) == (
+    location = Location("view_3", "node_view_3", "::Reshape", "unet.conv_in", 0.5, 1e-3)
+    assert graphs._wrong_export(location) == (
         "The exported graph is wrong before anything is optimized: its view_3 has an error 5.00e-01, and at most "
         "1.00e-03 passes."
     )
@@ -183,9 +183,9 @@ def test_free_memory_is_told_in_bytes():
 
 def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
     said = []
-    runner = SimpleNamespace(workbench=SimpleNamespace(say=said.append))
+    runner = SimpleNamespace(context=SimpleNamespace(say=said.append))
 
-    def fail(question, found, recipe, *, dtype):
+    def fail(target, found, recipe, *, dtype):
         raise WorkerError("the worker was killed by SIGKILL\nand more", reason="signal", tail="")
 
     monkeypatch.setattr(graphs, "_redrawn", fail)
@@ -197,7 +197,7 @@ def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
 @pytest.mark.parametrize("kind", ["engine", "spread", "vanished", "hidden", "plain", "export"])
 def test_only_a_wrong_graph_is_made_again(kind):
     """A graph that somebody gave is no export that could be repeated."""
-    runner = SimpleNamespace(workbench=SimpleNamespace(builder=SimpleNamespace(external=object())))
+    runner = SimpleNamespace(context=SimpleNamespace(builder=SimpleNamespace(external=object())))
     assert graphs._redrawn(SearchTarget(runner, {}), Located("unet", kind), {"providers": []}, dtype="float16") == []
 
 

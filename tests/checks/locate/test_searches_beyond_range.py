@@ -67,8 +67,8 @@ def searched(shared_folder, tmp_path):
 def test_an_engine_that_runs_the_module(searched):
     found, located = searched("torch")
     assert (found.passed, found.limit, located.kind) == (False, float("inf"), "plain")
-    assert located.spot.path.startswith("decoder.")
-    assert sentence(located) == PLACE.format(located.spot.path)
+    assert located.location.path.startswith("decoder.")
+    assert sentence(located) == PLACE.format(located.location.path)
 
 
 @pytest.mark.slow
@@ -77,4 +77,4 @@ def test_an_engine_that_runs_a_graph_and_stays_finite(searched):
     _, of_module = searched("torch")
     found, located = searched("ort-cpu", **GRAPH)
     assert (found.passed, found.limit, located.kind) == (False, float("inf"), "plain")
-    assert sentence(located) == PLACE.format(of_module.spot.path)
+    assert sentence(located) == PLACE.format(of_module.location.path)

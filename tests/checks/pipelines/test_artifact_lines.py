@@ -81,7 +81,7 @@ def test_a_component_of_several_cases_is_shown_once():
     # Not one of these is the same files, or the same compilation.
     for other in (Artifact(70_000_000, None, now(EXPORT)), Artifact(68_968_116, None, now(EXPORT, FUSE))):
         assert len(text(report(built), report(other, engine="ort-cuda"))) == len(text(report(built))) + 2
-    elsewhere = dataclasses.replace(EXPORT, name="adopt")
+    elsewhere = dataclasses.replace(EXPORT, name="import")
     for other in (Artifact(68_968_117, None, now(EXPORT)), Artifact(68_968_116, None, now(elsewhere))):
         assert len(text(report(built), report(other, engine="ort-cuda"))) == len(text(report(built))) + 2
     compiled = Artifact(68_968_116, 1_000_000, now(EXPORT, COMPILE))

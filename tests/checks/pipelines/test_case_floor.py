@@ -38,7 +38,7 @@ def runner(*components, device=H100, has_module=True, pipeline=None, upcast=(), 
         components=components,
         is_pipeline=len(components) > 1,
         builds=lambda: {name: SimpleNamespace(dtype=dtype(name)) for name in components},
-        workbench=SimpleNamespace(
+        context=SimpleNamespace(
             device=device,
             builder=SimpleNamespace(work=SimpleNamespace(of=of)),
             settings=SimpleNamespace(selection=SimpleNamespace(has_module=has_module, pipeline=pipeline)),

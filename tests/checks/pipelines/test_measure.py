@@ -33,7 +33,7 @@ class Case:
 
     def __init__(self, *answers, build=None, start=None) -> None:
         self.case = case()
-        self.workbench = SimpleNamespace(device=CPU, probe=ToyProbe(CPU))
+        self.context = SimpleNamespace(device=CPU, probe=ToyProbe(CPU))
         self._answers, self._build, self._start = list(answers), build, start
         self.said: list[str] = []
         self.log: list[str] = []
@@ -180,7 +180,7 @@ def test_what_cannot_be_built_or_started_is_a_failure_too(when):
     [(False, CPU, 5, True), (False, CARD, 5, True), (True, CPU, 2, False), (True, CARD, 2, True)],
 )
 def test_a_request_on_a_cpu_is_warm_after_its_two_first_runs(pipeline, device, least, warm):
-    plan = plan_of(SimpleNamespace(is_pipeline=pipeline, workbench=SimpleNamespace(device=device)))
+    plan = plan_of(SimpleNamespace(is_pipeline=pipeline, context=SimpleNamespace(device=device)))
     assert (plan.min_iterations, plan.warmup_s > 0) == (least, warm)
 
 
@@ -191,7 +191,7 @@ def test_the_state_of_a_gpu_is_kept_from_before_during_and_after(monkeypatch):
     monkeypatch.setattr(probe, "memory_used_bytes", lambda device: None)
     states = iter([idle, busy])
     monkeypatch.setattr(probe, "health", lambda device: next(states, idle))
-    runner.workbench = SimpleNamespace(device=CARD, probe=probe)
+    runner.context = SimpleNamespace(device=CARD, probe=probe)
     measured = runner.measured(1)
     assert measured.readings == {
         "before": {"sm_clock_mhz": 345, "temperature_c": 30.0, "counter_unit": "s"},
@@ -223,7 +223,7 @@ def test_a_process_whose_engine_tells_facts_that_cannot_be_judged_gives_no_sampl
 
 def test_the_state_before_is_that_after_compiling(monkeypatch):
     runner = Case(10.0)
-    monkeypatch.setattr(runner.workbench.probe, "health", lambda device: runner.log.append("read") or Health())
+    monkeypatch.setattr(runner.context.probe, "health", lambda device: runner.log.append("read") or Health())
     runner.measured(1)
     assert runner.log == ["compiled", "read", "asked", "read"]
 

@@ -15,7 +15,7 @@ def runner(dtype="float16", *, whole=True, exporter="dynamo", optimization="fp16
         case=case(exporter=exporter, optimization=optimization),
         is_pipeline=whole,
         dtype=dtype,
-        workbench=SimpleNamespace(settings=SimpleNamespace(selection=SimpleNamespace(has_module=has_module))),
+        context=SimpleNamespace(settings=SimpleNamespace(selection=SimpleNamespace(has_module=has_module))),
     )
 
 

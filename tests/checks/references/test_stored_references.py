@@ -84,11 +84,11 @@ def bench(tmp_path):
     return make
 
 
-def own_runner(workbench: Any) -> ExternalPipelineRunner:
+def own_runner(context: Any) -> ExternalPipelineRunner:
     dtype = {"unet": "float16", "vae": "float32"}
     about = Description("0123", dtype, 64, 64, "EulerDiscreteScheduler", watermark=False)
     shared = {"prompt": "a red circle", "seed": 0}
-    return ExternalPipelineRunner(OWN, EngineRequest("", ""), workbench, shared=shared, description=about)
+    return ExternalPipelineRunner(OWN, EngineRequest("", ""), context, shared=shared, description=about)
 
 
 def expected(runner: CaseRunner, case: str, *code: str, builds: Any, libraries: Any = TORCH, **more: Any) -> str:
@@ -112,7 +112,7 @@ def test_outputs_of_a_torch_module(bench):
     runner = CaseRunner(FUSED, EngineRequest("ort-cpu", "ort-cpu"), bench())
     of_case.references(runner, ("float64", "float16#1"))
     code = ("pytest_sdperf.tasks.reference", EAGER)
-    assert runner.workbench.cache.asked == [
+    assert runner.context.cache.asked == [
         expected(runner, PLAIN, *code, builds=MODULE, dtype=dtype) for dtype in ("float64", "float16#1")
     ]
 
@@ -123,7 +123,7 @@ def test_answers_of_a_torch_module(bench):
     work = {"batch_size": 1, "height": 64, "width": 64, "steps": 0, "scheduler": ""}
     call = {"name": "one", "workload": work, "prompts": ["a red circle"], "seed": 3, "drawn": 0, "rows": []}
     code = ("pytest_sdperf.tasks.replay", EAGER)
-    assert runner.workbench.cache.asked == [
+    assert runner.context.cache.asked == [
         expected(runner, PLAIN, *code, builds=MODULE, dtype=dtype, calls=[call]) for dtype in ("float64", "float16#1")
     ]
 
@@ -139,7 +139,7 @@ def test_pictures_of_a_torch_module(bench):
     )
     builds = {name: f"module-{name}-float32" for name in ("text_encoder", "unet", "vae_decoder")}
     code = ("pytest_sdperf.tasks.pipeline", EAGER)
-    assert runner.workbench.cache.asked == [expected(runner, told, *code, builds=builds, prompts=prompts)]
+    assert runner.context.cache.asked == [expected(runner, told, *code, builds=builds, prompts=prompts)]
 
 
 def test_outputs_of_a_float32_graph(bench):
@@ -157,14 +157,14 @@ def test_outputs_of_a_float32_graph(bench):
         )
         for optimizations, dtype in (("off", "float32"), ("all", "float32"), ("off", "float16"))
     )  # fmt: skip
-    assert runner.workbench.cache.asked == [off, on, off, half]
+    assert runner.context.cache.asked == [off, on, off, half]
 
 
 def test_outputs_of_the_plain_classes_of_a_pipeline_of_the_users_own(bench):
     runner = own_runner(bench())
     of_case.references(runner, ("float32", "float16#2"))
     kinds = ({"unet": "float32", "vae": "float32"}, 0), ({"unet": "float16", "vae": "float32"}, 2)
-    assert runner.workbench.cache.asked == [
+    assert runner.context.cache.asked == [
         expected(runner, OWN.key, "pytest_sdperf.tasks.plain_pipeline", builds={}, dtypes=dtypes, rounding=rounding)
         for dtypes, rounding in kinds
     ]
@@ -175,7 +175,7 @@ def test_answers_of_the_plain_classes_of_a_pipeline_of_the_users_own(bench):
     of_case.answers(runner, [[CALL]], ("float16#2",))
     work = {"batch_size": 1, "height": 64, "width": 64, "steps": 0, "scheduler": ""}
     call = {"workload": work, "prompts": ["a red circle"], "seed": 3, "rows": [0], "drawn": 1, "resized": False}
-    assert runner.workbench.cache.asked == [
+    assert runner.context.cache.asked == [
         expected(
             runner, OWN.key, "pytest_sdperf.tasks.plain_pipeline", builds={},
             dtypes={"unet": "float16", "vae": "float32"}, rounding=2, calls=[call],

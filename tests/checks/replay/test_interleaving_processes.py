@@ -27,7 +27,7 @@ class Case:
     def __init__(self, log, *, fails_at=-1, error=None):
         self.case = case(component="unet")
         self.log, self._fails_at, self._error = log, fails_at, error
-        self.workbench = SimpleNamespace(device=CARD, probe=ToyProbe(CARD), say=log.append)
+        self.context = SimpleNamespace(device=CARD, probe=ToyProbe(CARD), say=log.append)
 
     @contextlib.contextmanager
     def workers(self, function, arguments, *, count, module):

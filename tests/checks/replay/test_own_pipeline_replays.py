@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def code_of(case_on, folder, monkeypatch):
     monkeypatch.setenv("OWN_PIPELINE", str(folder))
-    bench = case_on("healthy").workbench
+    bench = case_on("healthy").context
     bench.catalog.add_engine(ExternalPipelineEngine())
 
     def judged(check: str, function: str) -> str:

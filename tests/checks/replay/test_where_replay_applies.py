@@ -30,7 +30,7 @@ def about(engine="ort-cpu", *, model=THIN, has_module=True, **fields):
         model=model,
         is_pipeline=own.component == "pipeline",
         dtype="float16",
-        workbench=SimpleNamespace(settings=settings, builder=SimpleNamespace(external=None, reference=None)),
+        context=SimpleNamespace(settings=settings, builder=SimpleNamespace(external=None, reference=None)),
     )
 
 

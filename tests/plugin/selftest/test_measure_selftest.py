@@ -25,7 +25,7 @@ class Processes:
 
     def __init__(self, device, answer=None) -> None:
         self.case, self.request = case(), SimpleNamespace(python=None)
-        self.workbench = SimpleNamespace(device=device, probe=ToyProbe(device))
+        self.context = SimpleNamespace(device=device, probe=ToyProbe(device))
         self.plans, self._answer = [], answer
 
     def builds(self):

@@ -81,7 +81,7 @@ class SkipGroupNorm(Fusion):
             fused.resize_outputs(1)
             return fused
         total = fused.outputs[1]
-        graph.adopt(total, fused.outputs[0])
+        graph.import_graph(total, fused.outputs[0])
         first = next(iter(graph.users(match.total)), fused)
         graph.replace(match.total, total if match.last else to_nchw(total, graph, before=first))
         return fused

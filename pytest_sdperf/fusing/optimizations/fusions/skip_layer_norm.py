@@ -74,7 +74,7 @@ class SkipLayerNormalization(Fusion):
             return fused
         for unread in fused.outputs[1:3]:
             unread.name = ""
-        graph.adopt(fused.outputs[3], match.total)
+        graph.import_graph(fused.outputs[3], match.total)
         graph.replace(match.total, fused.outputs[3])
         return fused
 

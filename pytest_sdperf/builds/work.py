@@ -8,6 +8,7 @@ from pytest_sdperf.builds import steps
 from pytest_sdperf.builds.external import Make
 from pytest_sdperf.builds.fingerprint import library_versions, source_hash
 from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.core.values.floor import Work
 
@@ -47,4 +48,4 @@ class WorkCounter:
             "workload": dataclasses.asdict(steps.shapes_only(workload)),
         }
         owners = [self.catalog.models.owner(model.name)]
-        return Work.from_json(self.make("work", parts, f"{_TASK}:run", arguments, owners).metadata)
+        return convert(self.make("work", parts, f"{_TASK}:run", arguments, owners).metadata, Work)

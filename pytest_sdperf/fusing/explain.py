@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pytest_sdperf.fusing.record import Site
 
@@ -68,12 +67,6 @@ class Explanation:
             return {}
         missing = {(one.op, one.path) for one in self.unfused}
         return {op: [path for path in paths if (op, path) not in missing] for op, paths in self.expected.items()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Explanation:
-        """Rebuild an explanation from JSON data."""
-        unfused = tuple(Unfused(**one) for one in data["unfused"])
-        return cls(**{**data, "unfused": unfused, "limits": tuple(data["limits"]), "notes": tuple(data["notes"])})
 
 
 def explain(expected: Paths, seen: Sequence[Site], counts: Mapping[str, int]) -> Explanation:

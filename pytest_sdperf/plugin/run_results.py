@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
 from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Case, to_json
 from pytest_sdperf.core.values.outcomes import Outcome
+from pytest_sdperf.plugin.delivery import ATTRIBUTE, Recorded
 from pytest_sdperf.report.judged import why_nothing
 from pytest_sdperf.report.run_summary import NARROWED, RunSummary
 from pytest_sdperf.report.unused import asked_axes
+
+
+class _Collected(TypedDict):
+    """What every worker of pytest-xdist collects, as of `Results`."""
+
+    collected: tuple[Case, ...]
+    benches: dict[str, Case]
+    cases: dict[str, Case]
+    asked: set[str]
+    deselected: bool
+
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
@@ -102,7 +115,7 @@ class Results:
         return tuple(why for name, why in self.skipped.items() if name in self.asked - told)
 
     def add(self, report: pytest.TestReport) -> None:
-        """Take over what a test recorded; it arrives as JSON, also from a worker of pytest-xdist."""
+        """Take over what a test recorded."""
         if report.when == "call" or not report.passed:
             self.done.add(report.nodeid)
         if report.failed or (report.when == "call" and (report.passed or hasattr(report, "wasxfail"))):
@@ -111,16 +124,16 @@ class Results:
             self.expected_failures.add(report.nodeid)
         elif report.skipped:
             self.skipped[report.nodeid] = _skip_reason(report)
-        data = getattr(report, "sdperf", None)
-        if data is None:
+        recorded: Recorded | None = getattr(report, ATTRIBUTE, None)
+        if recorded is None:
             self._add_silent(report)
             return
-        found = CaseReport.from_json(data["report"])
+        found = recorded.report
         self.found[found.nodeid] = found
         if report.when == "teardown":  # the verdict came before
             return
         self.failed_by_verdict.discard(found.nodeid)
-        if report.failed and data["by_verdict"]:
+        if report.failed and recorded.by_verdict:
             self.failed_by_verdict.add(found.nodeid)
 
     def _add_silent(self, report: pytest.TestReport) -> None:
@@ -139,25 +152,16 @@ class Results:
 
     def collection(self) -> dict[str, Any]:
         """Return as JSON data what a worker of pytest-xdist collected."""
-        data: dict[str, Any] = to_json(
-            {
-                "collected": self.collected,
-                "benches": self.benches,
-                "cases": self.cases,
-                "asked": sorted(self.asked),
-                "deselected": self.deselected,
-            }
-        )
+        data: dict[str, Any] = to_json({name: getattr(self, name) for name in _Collected.__annotations__})
         return data
 
     def take_collection(self, data: Mapping[str, Any] | None) -> None:
         """Take over what a worker collected; None where it did not come to that."""
         if data is not None:
-            self.collected = tuple(Case.from_json(case) for case in data["collected"])
-            self.benches = {name: Case.from_json(case) for name, case in data["benches"].items()}
-            self.cases = {name: Case.from_json(case) for name, case in data["cases"].items()}
-            self.asked = set(data["asked"])
-            self.deselected |= data["deselected"]
+            collected = convert(data, _Collected)
+            collected["deselected"] |= self.deselected
+            for name, value in collected.items():
+                setattr(self, name, value)
 
     def summary(self, settings: Settings, *, status: int, failed: int, stopped: bool) -> RunSummary:
         """Return what was to be done and how it ended. Arguments as of `conclude`."""

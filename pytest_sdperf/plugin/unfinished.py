@@ -24,6 +24,7 @@ from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.fingerprint import modules_of, source_hash
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.contracts import Engine, Model
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import Build, Case, Measurement, finite, to_json
 from pytest_sdperf.tasks.sampling.timing import TimingPlan
@@ -89,7 +90,7 @@ class Unfinished:
             return None, ""
         try:
             differing = [name for name, value in conditions.items() if data["conditions"].get(name) != value]
-            measurement = Measurement.from_json(data["measurement"])
+            measurement = convert(data["measurement"], Measurement, strict=False)
             date = str(data["date"])
         except (AttributeError, KeyError, TypeError, ValueError):
             return None, "its file is damaged"

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.fusing.explain import (
     GONE,
@@ -117,7 +118,7 @@ def test_an_explanation_survives_json_and_knows_what_is_there():
     explanation = Explanation(
         {GELU: ["a", "b"], MHA: ["c"]}, (Unfused(GELU, "b", "no", GELU, "n", "Erf"),), ("limit",), ("note",)
     )
-    assert Explanation.from_json(json.loads(json.dumps(to_json(explanation)))) == explanation
+    assert convert(json.loads(json.dumps(to_json(explanation))), Explanation) == explanation
     assert explanation.fused == {GELU: ["a"], MHA: ["c"]}
     assert Explanation({GELU: ["a"]}, located=False).fused == {}
 

@@ -20,6 +20,7 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.plugin.delivery import Recorded
 from pytest_sdperf.plugin.distribution import Hailer, check_workers
 from pytest_sdperf.plugin.fixtures.measurements import EACH_ITS_OWN
 from pytest_sdperf.plugin.run_results import Results
@@ -398,7 +399,7 @@ def test_a_test_that_passes_when_it_is_run_again_refuses_nothing():
     for outcome, sent in (("failed", CaseReport("a", CASE, problem="assert 1 == 0")), ("passed", None)):
         one = pytest.TestReport("a", ("", 0, ""), {}, outcome, None, "call")
         if sent is not None:
-            one.sdperf = {"report": sent.to_json(), "by_verdict": False}
+            one.sdperf = Recorded(sent, by_verdict=False)
         results_of.add(one)
     assert results_of.reports == []
 

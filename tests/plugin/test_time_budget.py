@@ -23,14 +23,14 @@ PLAYED = """
     from pytest_sdperf.core import clock
     from pytest_sdperf.plugin import time_budget
     from pytest_sdperf.plugin.fixtures import measurements
-    from pytest_sdperf.plugin.plan.cost import Cost
+    from pytest_sdperf.plugin.plan.cost import CaseCost
     from pytest_sdperf.plugin.plan.estimator import Estimator
-    from pytest_sdperf.plugin.plan.estimate import Figure, estimate
+    from pytest_sdperf.plugin.plan.estimate import Estimate, estimate
     from pytest_sdperf.plugin.session import Session
 
     def cost(self, wanted):
         costs = eval(os.environ["COSTS"])
-        return Cost(wanted, build=Figure(), run=None if costs is None else estimate(costs))
+        return CaseCost(wanted, build=Estimate(), run=None if costs is None else estimate(costs))
 
     def measure(runner, *, processes, say, more):
         clock.wall_s.now += 600

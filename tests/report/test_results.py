@@ -14,6 +14,7 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.errors import OptionError, ResultsError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.core.values import Sample
 from pytest_sdperf.core.values.outcomes import Agreement
@@ -55,7 +56,7 @@ def test_the_file_holds_everything_and_nothing_private(tmp_path):
     assert data["run"]["machine"] == {"cores": 2}
     assert data["settings"]["fail_on"] == ["inconclusive"]
     assert [report["nodeid"] for report in data["reports"]] == ["a::b", "a::c"]
-    assert CaseReport.from_json(data["reports"][0]).measurement == REPORTS[0].measurement
+    assert convert(data["reports"][0], CaseReport).measurement == REPORTS[0].measurement
     assert data["reports"][0]["agreements"][0]["error"] == "nan"
     check(data, identity())
 
@@ -86,7 +87,7 @@ def test_every_agreement_says_in_a_word_what_its_numbers_mean(tmp_path, level, e
         written |= {"outcome": said} if said else {}
         path.write_text(json.dumps(data), encoding="utf-8")
         assert read_results(path).reports[0].agreements[0].outcome.value == word
-        assert Agreement.from_json(written).outcome.value == word
+        assert convert(written, Agreement).outcome.value == word
 
 
 def test_environment_values_may_be_secrets():

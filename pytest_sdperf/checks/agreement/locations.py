@@ -9,13 +9,13 @@ from pytest_sdperf.core.values.located import Located, Location
 
 _SHOWN_NODES = 5
 _WHAT = {
-    "graph": "The graph of the {component} goes wrong at {spot}",
-    "types": "The graph of the {component} goes wrong at {spot}",
-    "export": "The exported graph of the {component} goes wrong at {spot}",
-    "engine": "The {component} goes wrong at {spot}",
-    "module": "The {component} goes wrong at {spot}",
-    "spread": "The {component} first leaves its limit at {spot}",
-    "plain": "In plain torch itself the {component} goes wrong at {spot}",
+    "graph": "The graph of the {component} goes wrong at {location}",
+    "types": "The graph of the {component} goes wrong at {location}",
+    "export": "The exported graph of the {component} goes wrong at {location}",
+    "engine": "The {component} goes wrong at {location}",
+    "module": "The {component} goes wrong at {location}",
+    "spread": "The {component} first leaves its limit at {location}",
+    "plain": "In plain torch itself the {component} goes wrong at {location}",
 }
 _WHY = {
     "graph": "By its definition it gives something else than the reference: the graph is wrong, whatever runs it.",

@@ -17,6 +17,7 @@ from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.which import by_torch, dtype_of
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.files.arrays import save_arrays
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.labels import in_words
 from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.machine.device_choice import worker_environment
@@ -49,7 +50,7 @@ def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located
             return dataclasses.replace(located, told=too_large)
         references = _references(runner, dtype)
         answer = _compared(target, build, seen, references, expected, dtype=dtype)
-        located = Located.from_json(answer["located"])
+        located = convert(answer["located"], Located)
         if located.kind == "export" and expected:
             located, answer = _by_modules(target, build, seen, expected, dtype=dtype, export=located)
             references = None
@@ -166,7 +167,7 @@ def _redrawn(target: SearchTarget, found: Located, recipe: Mapping[str, Any], *,
     build = runner.build(runner.case.component)
     seen = {"obtained": "", "recipe": recipe}
     answer = _find(again, build, seen, expected, dtype=dtype, graphs=tuple(map(str, references)))
-    location = Located.from_json(answer["located"]).location
+    location = convert(answer["located"], Located).location
     if (
         location is None
         or found.location is None
@@ -202,7 +203,7 @@ def _by_modules(
 ) -> tuple[Located, dict[str, Any]]:
     """Compare with what torch's modules give: the graph that was exported is wrong itself, or nobody has it."""
     answer = _find(target, build, seen, expected, dtype=dtype, graphs=())
-    located = Located.from_json(answer["located"])
+    located = convert(answer["located"], Located)
     if export.location is None or located.location is None:
         return located, answer
     kind = "export" if located.kind == "graph" else located.kind

@@ -130,8 +130,8 @@ def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -
         plain: The same of torch in the type that is tested.
         dtype: That type.
     """
-    spots = dict(_spots(obtained, exact, plain, dtype=dtype))
-    given = {name: location for name, location in spots.items() if READ not in name}
+    locations = dict(_locations(obtained, exact, plain, dtype=dtype))
+    given = {name: location for name, location in locations.items() if READ not in name}
     last, outermost = None, next((name for name in reversed(list(obtained)) if READ not in name), "")
     for name, location in given.items():
         # What is wrong inside a module is wrong in all that hold it; a small one may be unlucky alone.
@@ -139,7 +139,7 @@ def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -
         if _beyond(location) and all(map(_beyond, around.values())):
             chain = [name, *sorted(around, key=lambda path: -len(path.partition(CALL)[0]))]
             reads = {
-                one: [location for path, location in spots.items() if path.startswith(f"{one}{READ}")] for one in chain
+                one: [location for path, location in locations.items() if path.startswith(f"{one}{READ}")] for one in chain
             }
             right = [one for one in chain if reads[one] and not any(map(_beyond, reads[one]))]
             first = right[0] if right else name
@@ -159,7 +159,7 @@ def _call(name: str) -> tuple[str, int]:
     return path, int(number or 1)
 
 
-def _spots(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -> Iterator[tuple[str, Location]]:
+def _locations(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -> Iterator[tuple[str, Location]]:
     for name, array in obtained.items():
         if name not in exact or array.shape != exact[name].shape or not exact[name].any():
             continue

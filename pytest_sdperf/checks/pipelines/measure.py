@@ -16,6 +16,7 @@ from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
 from pytest_sdperf.checks.pipelines.watches import MemoryWatch, StateWatch, state_of
 from pytest_sdperf.core.device import Health
 from pytest_sdperf.core.errors import OutOfMemoryError, SdperfError, WorkerError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.machine import health
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Build, Failure, Measurement, Sample, finite, to_json
@@ -146,7 +147,7 @@ class Recording(Watched):
             SdperfError: It gave no sample, or timed fewer calls than it was asked for.
         """
         memory = MemoryWatch(self._probe, self._device)
-        sample = Sample.from_json(self.ask(worker, memory)["sample"])
+        sample = convert(self.ask(worker, memory)["sample"], Sample)
         asked, timed = plan_of(self.runner).min_iterations, len(sample.iterations_s)
         if timed < asked:
             raise WorkerError(

@@ -1,16 +1,15 @@
-"""What one test found out about one case. It travels as JSON from the test, or from an xdist worker, to the report."""
+"""What one test found out about one case. It travels from the test to the report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import worst
 from pytest_sdperf.core.stats.pairs import Pairs
 from pytest_sdperf.core.tolerances import Override
-from pytest_sdperf.core.values import Case, Measurement, to_json
+from pytest_sdperf.core.values import Case, Measurement
 from pytest_sdperf.core.values.located import Located
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Semantics, Verdict
 from pytest_sdperf.core.values.replays import Interleaving, Replay
@@ -109,35 +108,3 @@ class CaseReport:
         """Return the worst verdict on a metric; None if there is none."""
         about = [verdict for verdict in self.verdicts if verdict.metric == metric]
         return max(about, key=lambda verdict: verdict.outcome.rank, default=None)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON data."""
-        data: dict[str, Any] = to_json(self)
-        return data
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
-        """Rebuild a report from JSON data."""
-        names = ("measurement", "explanation", "policy", "pairs", "semantics", "located")
-        measurement, explanation, policy, pairs, semantics, located = (data.get(name) for name in names)
-        return cls(
-            nodeid=data["nodeid"],
-            case=Case.from_json(data["case"]),
-            measurement=Measurement.from_json(measurement) if measurement else None,
-            pairs=Pairs.from_json(pairs) if pairs else None,
-            semantics=Semantics.from_json(semantics) if semantics else None,
-            located=Located.from_json(located) if located else None,
-            other=Case.from_json(data["other"]) if data.get("other") else None,
-            agreements=tuple(Agreement.from_json(agreement) for agreement in data.get("agreements", ())),
-            verdicts=tuple(Verdict.from_json(verdict) for verdict in data.get("verdicts", ())),
-            counts=data.get("counts", {}),
-            targets=data.get("targets", {}),
-            optimizations=data.get("optimizations", {}),
-            explanation=Explanation.from_json(explanation) if explanation else None,
-            policy=Policy(**policy) if policy else None,
-            problem=data.get("problem", ""),
-            left_out=data.get("left_out", {}),
-            replays=tuple(Replay.from_json(replay) for replay in data.get("replays", ())),
-            interleaving=Interleaving.from_json(data["interleaving"]) if data.get("interleaving") else None,
-            overrides=tuple(Override(**override) for override in data.get("overrides", ())),
-        )

@@ -11,7 +11,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from pytest_sdperf.core.stats.bounds import t_quantile
 from pytest_sdperf.core.stats.interim import InterimAnalyses
@@ -52,13 +52,6 @@ class Pairs:
     def sides(self) -> Mapping[str, Measurement]:
         """Both measurements by the names of their sides."""
         return {"A": self.a, "B": self.b}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Pairs:
-        """Rebuild pairs from JSON data."""
-        first, second = data["pythons"]
-        a, b = Measurement.from_json(data["a"]), Measurement.from_json(data["b"])
-        return cls(a, b, (first, second), shared=data["shared"])
 
 
 def order(number: int) -> tuple[int, int]:

@@ -1,7 +1,8 @@
 """Frozen values that travel between the rooms, and between the suite and its worker processes.
 
 Standard library only: a worker imports them under an interpreter in which the suite is not installed. Every value
-turns into plain JSON data with `to_json` and back with its `from_json`. Plug-ins import from here what is named here.
+turns into plain JSON data with `to_json`, and back with `core.files.strict_json.convert`. Plug-ins import what is
+named here.
 """
 
 from pytest_sdperf.core.values.build import Build, TensorSpec

@@ -5,9 +5,7 @@ Standard library only: these travel in a `Measurement`, which a worker's modules
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 COMPILE = "compile"
 
@@ -37,7 +35,7 @@ class BuildStep:
     """One step of a build, with the numbers of when it was made.
 
     Attributes:
-        name: `weights`, `export`, `import_graph`, `fuse-native`, `fuse-ort`, `lower` or `compile`.
+        name: `weights`, `export`, `import`, `fuse-native`, `fuse-ort`, `lower` or `compile`.
         seconds: What it took.
         cpu_seconds: How long cores computed for it; None if nobody counted.
         host, commit, date: Where and when it was made, as in `Built`.
@@ -66,8 +64,3 @@ class Artifact:
     model_bytes: int
     compiled_bytes: int | None = None
     steps: tuple[BuildStep, ...] = ()
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Artifact:
-        """Rebuild an artifact from JSON data."""
-        return cls(**{**data, "steps": tuple(BuildStep(**step) for step in data.get("steps", ()))})

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,9 +78,3 @@ class Case:
     def workload(self) -> Workload:
         """The size of the work that this case does."""
         return Workload(self.batch_size, self.height, self.width, self.steps, self.scheduler)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Case:
-        """Rebuild a case from `dataclasses.asdict` data that went through JSON."""
-        options = tuple((str(name), str(setting)) for name, setting in data.get("engine_options", ()))
-        return cls(**{**data, "engine_options": options})

@@ -20,6 +20,8 @@ def to_json(value: Any) -> Any:
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
         return [to_json(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(to_json, value))
     return str(value) if isinstance(value, Path) else value
 
 

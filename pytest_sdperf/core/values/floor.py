@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 # Bytes of one element, and the share of the 16-bit rate that a GPU reaches with it at most (TF32 where there is such).
 _SIZES: Mapping[str, tuple[int, float]] = {"float16": (2, 1.0), "bfloat16": (2, 1.0), "float32": (4, 0.5)}
@@ -61,11 +60,6 @@ class Work:
     def attention_flops(self) -> int:
         """Operations of its attentions: the two products without the projections."""
         return sum(kernel.flops * kernel.launches for kernel in self.kernels if kernel.kind == "attention")
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Work:
-        """Rebuild a value that went through JSON."""
-        return cls(**{**data, "kernels": tuple(Kernel(**kernel) for kernel in data["kernels"])})
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,6 @@ Standard library only: they travel in reports.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,18 +82,3 @@ class Located:
     def saying(self, told: str) -> Located:
         """Return it with something else to be said, behind what is said already; itself where that is nothing."""
         return dataclasses.replace(self, told=" ".join(filter(None, [self.told, told])))
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Located:
-        """Rebuild it from JSON data."""
-        location, last, files = (data.get(name) for name in ("location", "last", "reproduction"))
-        return cls(
-            **{
-                **data,
-                "location": Location(**location) if location else None,
-                "last": Location(**last) if last else None,
-                "inputs": tuple(Location(**one) for one in data.get("inputs", ())),
-                "section": tuple(data.get("section", ())),
-                "reproduction": Reproduction(**files) if files else None,
-            }
-        )

@@ -49,11 +49,6 @@ class Sample:
         """Median of the timed calls: the one number that a process contributes."""
         return statistics.median(self.iterations_s)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Sample:
-        """Rebuild a sample from JSON data."""
-        return cls(**{**data, "iterations_s": tuple(float(value) for value in data["iterations_s"])})
-
 
 @dataclasses.dataclass(frozen=True)
 class Failure:
@@ -133,26 +128,3 @@ class Measurement:
         """The same; None where a process timed nothing, or what no run can take."""
         times = [time for sample in self.samples for time in sample.iterations_s or (0.0,)]
         return self.latency_s if times and all(math.isfinite(time) and time > 0 for time in times) else None
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Measurement:
-        """Rebuild a measurement from JSON data."""
-        failure, floor, calibration, turn = (data.get(name) for name in ("failure", "floor", "calibration", "turn"))
-        return cls(
-            case=Case.from_json(data["case"]),
-            samples=tuple(Sample.from_json(sample) for sample in data["samples"]),
-            failure=Failure(**failure) if failure else None,
-            subject=data.get("subject", {}),
-            graph_hashes=data.get("graph_hashes", {}),
-            counts=data.get("counts", {}),
-            artifacts={name: Artifact.from_json(one) for name, one in data.get("artifacts", {}).items()},
-            health=tuple(data.get("health", ())),
-            remarks=tuple(data.get("remarks", ())),
-            readings=data.get("readings", {}),
-            floor=Floor(**floor) if floor else None,
-            calibration=Calibration(**calibration) if calibration else None,
-            turn=LockWait(**turn) if turn else None,
-            resumed=data.get("resumed", ""),
-            answer=data.get("answer", ""),
-            replaced=tuple(Sample.from_json(sample) for sample in data.get("replaced", ())),
-        )

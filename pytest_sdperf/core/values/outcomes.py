@@ -6,7 +6,6 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
 
 SCORES = ("right", "clearness", "shift")  # of pictures
 
@@ -105,13 +104,6 @@ class Agreement:
         """Say in a field, so that it is in the file of results, what the numbers mean."""
         object.__setattr__(self, "outcome", Outcome.PASSED if self.passed else Outcome.FAILED)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Agreement:
-        """Rebuild an agreement from JSON data, also where a text stands for a number that is not finite."""
-        given = {name: value for name, value in data.items() if name != "outcome"}
-        numbers = {name: float(data[name]) for name in ("error", "reference_error", "limit")}
-        return cls(**{**given, **numbers, "steps": tuple(StepAgreement(**step) for step in data.get("steps", ()))})
-
     @property
     def passed(self) -> bool:
         """Whether the error is within a finite limit. NaN never passes, nor anything where torch itself overflows."""
@@ -155,11 +147,6 @@ class ReferenceScores:
     versions: Mapping[str, str]
     stored_versions: Mapping[str, str]
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ReferenceScores:
-        """Rebuild it from JSON data."""
-        return cls(**{**data, **{name: Window(**data[name]) for name in SCORES}})
-
     @property
     def windows(self) -> tuple[Window, ...]:
         """The scores."""
@@ -187,13 +174,6 @@ class Semantics:
     wrong: Mapping[str, int]
     lost: tuple[str, ...] = ()
     reference: ReferenceScores | None = None
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Semantics:
-        """Rebuild it from JSON data."""
-        windows = {name: Window(**data[name]) for name in SCORES}
-        reference = ReferenceScores.from_json(data["reference"]) if data.get("reference") else None
-        return cls(**{**data, **windows, "lost": tuple(data["lost"]), "reference": reference})
 
     @property
     def windows(self) -> tuple[Window, ...]:
@@ -245,8 +225,3 @@ class Verdict:
     def told(self) -> bool:
         """Whether a report lists its sentence: it is not as it should be, or passes and falls short all the same."""
         return self.outcome not in _QUIET or self.code in _SHORT
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Verdict:
-        """Rebuild a verdict from JSON data (`outcome` as its value)."""
-        return cls(**{**data, "outcome": Outcome(data["outcome"]), "details": tuple(data.get("details", ()))})

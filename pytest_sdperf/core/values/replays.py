@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pytest_sdperf.core.values import Failure
 
@@ -104,18 +104,6 @@ class Replay:
         pairs = [(one.error, one) for one in answers] + [(one.largest, one) for one in self.spreads]
         return any(math.isfinite(far) and math.isfinite(one.limit) and not one.passed for far, one in pairs)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Replay:
-        """Rebuild it from JSON data."""
-        spreads = tuple(AnswerSpread(**spread) for spread in data["spreads"])
-        answers, kinds = (
-            tuple(CallAgreement(**answer) for answer in data.get(name, ())) for name in ("answers", "kinds")
-        )
-        peaks = {way: tuple(rounds) for way, rounds in data.get("peaks_bytes", {}).items()}
-        overwritten = tuple(data.get("overwritten", ()))
-        read = {"spreads": spreads, "answers": answers, "kinds": kinds, "peaks_bytes": peaks}
-        return cls(**{**data, **read, "overwritten": overwritten})
-
 
 @dataclasses.dataclass(frozen=True)
 class Interleaving:
@@ -139,12 +127,3 @@ class Interleaving:
     def pairs(self) -> int:
         """Number of pairs."""
         return min((len(times) for times in (*self.alone_s.values(), *self.turns_s.values())), default=0)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Interleaving:
-        """Rebuild it from JSON data."""
-        times = {
-            side: {name: tuple(medians) for name, medians in data[side].items()} for side in ("alone_s", "turns_s")
-        }
-        failure = Failure(**data["failure"]) if data.get("failure") else None
-        return cls(**{**data, **times, "health": tuple(data.get("health", ())), "failure": failure})

@@ -9,6 +9,7 @@ from sample_values import case, failed, kernels, measurement, samples
 
 from pytest_sdperf.checks.ab.pairs import judge_pairs, more_pairs
 from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.stats.pairs import Pairs
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.floor import Floor
@@ -264,6 +265,6 @@ def test_a_cpu_that_cannot_tell_memory_is_judged_by_time_alone():
 
 def test_pairs_travel_as_json():
     both = pairs(measurement(*SIX), OOM, pythons=("", "/venvs/next/bin/python"), shared=True)
-    again = Pairs.from_json(to_json(both))
+    again = convert(to_json(both), Pairs)
     assert again == both
     assert (again.count, len(samples(*SIX))) == (0, 6)

@@ -12,7 +12,9 @@ from pytest_sdperf.checks.ab.pairs import judge_pairs
 from pytest_sdperf.checks.ab.table import pair_lines
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.stats.pairs import Pairs
+from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
@@ -118,7 +120,7 @@ def test_what_comes_next():
 
 
 def test_a_report_with_pairs_survives_json():
-    assert [CaseReport.from_json(one.to_json()) for one in REPORTS] == REPORTS
+    assert [convert(to_json(one), CaseReport) for one in REPORTS] == REPORTS
 
 
 @pytest.mark.parametrize("name", [*SIDES, "ab-build"])

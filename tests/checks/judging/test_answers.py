@@ -11,6 +11,7 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.judging.answers import METRIC, judge_answers, remark_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import Measurement, to_json
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.report.remarks import remark_lines
@@ -49,7 +50,7 @@ def test_a_promise_of_equal_bits_that_is_not_kept_fails(found, several):
     assert verdict.sentence == f"UNet: {several}{BROKEN}"
     assert remark_of(found) == ""
     # The gate, which has nothing but the file, says the same.
-    read = Measurement.from_json(to_json(found))
+    read = convert(to_json(found), Measurement)
     assert verdict in judge(read, None, policy=Policy(processes=1))
 
 

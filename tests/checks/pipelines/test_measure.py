@@ -18,6 +18,7 @@ from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
 from pytest_sdperf.checks.pipelines.measure import MOST_REPLACED, measure, plan_of
 from pytest_sdperf.core.device import Device, Health
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import Failure, Measurement, to_json
 
 CPU = Device("cpu", "A CPU", "cpu-a-2c")
@@ -119,7 +120,7 @@ def test_a_process_that_waited_for_a_processor_is_replaced_and_kept_beside():
         f"starting 1 process for {name} in place of what waited for processors that something else used",
         f"measuring {name}: process 1 of 1",
     ]
-    assert Measurement.from_json(to_json(measured)) == measured
+    assert convert(to_json(measured), Measurement) == measured
 
 
 def test_on_a_machine_that_is_never_quiet_few_are_replaced_and_the_quietest_stay():

@@ -9,6 +9,8 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.replay.judging import judge_replay
 from pytest_sdperf.checks.replay.table import replay_lines
 from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.files.strict_json import convert
+from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Interleaving, Replay
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
@@ -77,4 +79,4 @@ def test_turns_that_are_too_noisy_ask_for_more_pairs():
 def test_a_report_survives_json():
     found = Interleaving({"512x512": (0.1, 0.2)}, {"512x512": (0.1, 0.2)})
     whole = dataclasses.replace(report("t", RIGHT), interleaving=found)
-    assert CaseReport.from_json(whole.to_json()) == whole
+    assert convert(to_json(whole), CaseReport) == whole

@@ -12,6 +12,7 @@ from sample_values import case
 from pytest_sdperf.checks.ab.interleaving import judge_interleaving, more_pairs
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.replay.judging import judge_replay
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import Failure, to_json
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Interleaving, Replay
@@ -354,12 +355,12 @@ def test_more_pairs_are_asked_for_while_it_is_open():
 
 @pytest.mark.parametrize("replay", [REPEATS, BATCH, dataclasses.replace(SIZES, peaks_bytes={"host": (1, 2)})])
 def test_a_replay_survives_json(replay):
-    assert Replay.from_json(json.loads(json.dumps(to_json(replay)))) == replay
+    assert convert(json.loads(json.dumps(to_json(replay))), Replay) == replay
 
 
 def test_times_in_turns_survive_json():
     found = turns(1.0, prepared={"first": 1, "later": 0})
-    assert Interleaving.from_json(json.loads(json.dumps(to_json(found)))) == found
+    assert convert(json.loads(json.dumps(to_json(found))), Interleaving) == found
 
 
 @pytest.mark.parametrize(
@@ -381,4 +382,4 @@ def test_turns_that_a_process_did_not_finish(failure, outcome, text):
     found = Interleaving(alone_s={}, turns_s={}, failure=failure)
     verdict = judge_interleaving(found, CASE, policy=POLICY)
     assert (verdict.outcome, verdict.metric, verdict.text) == (outcome, "interleaving", text)
-    assert Interleaving.from_json(json.loads(json.dumps(to_json(found)))) == found
+    assert convert(json.loads(json.dumps(to_json(found))), Interleaving) == found

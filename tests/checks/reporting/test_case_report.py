@@ -9,16 +9,22 @@ from sample_values import CASE, COUNTS, case, failed, measurement, stored
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.core.files.strict_json import convert
+from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.fusing.explain import Explanation, Unfused
 
-AGREEMENT = Agreement("image", "relative-l2", 1e-3, 1e-3, 2e-3, "float16", "float32", "image[0]", {"psnr_db": 40.0})
+AGREEMENT = Agreement(
+    "image", "relative-l2", 1e-3, 1e-3, 2e-3, "float16", "float32", "image[0]", details={"psnr_db": 40.0}
+)
 MEASURED = measurement(health=("hot",), graph_hashes={"unet": "abc"}, counts=COUNTS)
 
 REPORTS = [
     CaseReport("a::b", CASE),
     CaseReport("a::b", CASE, MEASURED, (AGREEMENT,), judge(MEASURED, stored(), policy=Policy())),
-    CaseReport("a::b", CASE, measurement(), (), judge(measurement(), stored(), policy=Policy()), "assert False"),
+    CaseReport(
+        "a::b", CASE, measurement(), (), judge(measurement(), stored(), policy=Policy()), problem="assert False"
+    ),
     CaseReport("a::b", dataclasses.replace(CASE, engine_options=(("threads", "2"),)), failed("crash", "x", "tail")),
     CaseReport(
         "a::b",
@@ -33,7 +39,7 @@ REPORTS = [
 
 @pytest.mark.parametrize("report", REPORTS)
 def test_a_report_survives_json(report):
-    assert CaseReport.from_json(json.loads(json.dumps(report.to_json()))) == report
+    assert convert(json.loads(json.dumps(to_json(report))), CaseReport) == report
 
 
 def verdict(outcome: Outcome, metric: str) -> Verdict:

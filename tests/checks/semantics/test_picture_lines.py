@@ -5,6 +5,8 @@ from sample_values import case
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.semantics.judging import judge_semantics
 from pytest_sdperf.checks.semantics.table import semantics_lines
+from pytest_sdperf.core.files.strict_json import convert
+from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.outcomes import Semantics, Window
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
@@ -42,7 +44,7 @@ def test_nothing_where_nobody_looked():
 
 def test_a_report_travels_with_what_was_seen():
     one = report("t", 1.0)
-    assert CaseReport.from_json(one.to_json()) == one
+    assert convert(to_json(one), CaseReport) == one
 
 
 def test_more_prompts_are_what_to_type_where_the_reference_is_not_understood():

@@ -13,6 +13,7 @@ from pytest_sdperf.checks.semantics.check import compare, compare_reference
 from pytest_sdperf.checks.semantics.expected import Expected, Request
 from pytest_sdperf.checks.semantics.judging import judge_semantics
 from pytest_sdperf.checks.semantics.scoring import score
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.scenes import prompt_scenes
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.outcomes import Outcome, ReferenceScores, Semantics, Window
@@ -244,6 +245,6 @@ def test_what_reference_and_engine_draw_wrongly_alike_is_not_held(fault):
 
 def test_it_travels_as_json():
     for semantics in (SEMANTICS, dataclasses.replace(SEMANTICS, reference=REFERENCE)):
-        assert Semantics.from_json(to_json(semantics)) == semantics
+        assert convert(to_json(semantics), Semantics) == semantics
     without = {name: value for name, value in to_json(SEMANTICS).items() if name != "reference"}
-    assert Semantics.from_json(without) == SEMANTICS
+    assert convert(without, Semantics) == SEMANTICS

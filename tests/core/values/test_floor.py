@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.floor import LARGEST_CACHE_BYTES, Floor, Kernel, Part, Peaks, Work, floor_of
 
@@ -57,4 +58,4 @@ def test_the_share_is_that_of_the_speed():
 
 
 def test_work_survives_json():
-    assert Work.from_json(json.loads(json.dumps(to_json(WORK)))) == WORK
+    assert convert(json.loads(json.dumps(to_json(WORK))), Work) == WORK

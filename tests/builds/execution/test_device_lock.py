@@ -87,9 +87,9 @@ def test_another_process_that_is_killed_lets_go(tmp_path):
     code = (
         "import sys, pathlib, time\n"
         "from pytest_sdperf.core.device import Device\n"
-        "from pytest_sdperf.builds.execution.device_lock import Turns\n"
+        "from pytest_sdperf.builds.execution.device_lock import DeviceLock\n"
         "card = Device('cuda', 'NVIDIA T4', 't4', uuid='GPU-0')\n"
-        "with Turns(card, pathlib.Path(sys.argv[1]), run='another', say=print).alone('sdxl unet'):\n"
+        "with DeviceLock(card, pathlib.Path(sys.argv[1]), run='another', say=print).alone('sdxl unet'):\n"
         "    print('begun', flush=True)\n"
         "    time.sleep(60)\n"
     )

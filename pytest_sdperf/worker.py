@@ -102,19 +102,24 @@ def fill_catalog(registrars: Sequence[Mapping[str, str]]) -> Any:
     return catalog
 
 
+def answer_to(job: Mapping[str, Any], channel: Any) -> Any:
+    """Run the task that a job names, and return its answer as JSON data."""
+    from pytest_sdperf.tasks import TaskContext, perform
+
+    catalog = fill_catalog(job["registrars"])
+    module, _, function = job["task"].partition(":")
+    task = getattr(importlib.import_module(module), function)
+    context = TaskContext(Path(job["out_dir"]), catalog, channel, channel.say, Path(job["cache_dir"]))
+    return perform(task, job["arguments"], context)
+
+
 def run_job(job: Mapping[str, Any], channel: Any) -> dict[str, Any]:
-    """Run the task that a job names and return its answer as fields of the final event."""
+    """Run the task that a job names, and return its answer, or why it has none, as fields of the final event."""
     from pytest_sdperf.core.errors import OutOfMemoryError, SdperfError, is_out_of_memory
     from pytest_sdperf.faults import planting
-    from pytest_sdperf.tasks import TaskContext
 
     try:
-        catalog = fill_catalog(job["registrars"])
-        module, _, function = job["task"].partition(":")
-        task = getattr(importlib.import_module(module), function)
-        context = TaskContext(Path(job["out_dir"]), catalog, channel, channel.say)
-        arguments = job["arguments"]
-        return {"status": "ok", "value": planting.answered(arguments, task(arguments, context), channel)}
+        return {"status": "ok", "value": planting.answered(job["arguments"], answer_to(job, channel), channel)}
     except OutOfMemoryError as error:
         return {"status": "oom", "message": str(error)}
     except SdperfError as error:

@@ -283,8 +283,9 @@ class Builder:
             with signs_of_life(f"building ({step})", self._say, limit_s=self._settings.build_limit_s) as hear:
                 answer = run_task(
                     task,
-                    {**arguments, "cache_dir": str(self._cache.folder)},
+                    arguments,
                     out_dir=folder,
+                    cache_dir=self._cache.folder,
                     timeout_s=self._settings.build_timeout_s,
                     registrars=list(dict.fromkeys(owners)),
                     env=_OFFLINE,

@@ -11,8 +11,8 @@ from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.core.values.floor import Work
+from pytest_sdperf.tasks import work
 
-_TASK = "pytest_sdperf.tasks.work"
 _LIBRARIES = ("torch", "diffusers", "transformers")
 
 
@@ -39,13 +39,9 @@ class WorkCounter:
         parts = {
             **steps.identity(model, component),
             "tensors": [to_json(model.inputs(component, workload)), to_json(model.outputs(component, workload))],
-            "code": source_hash(_TASK),
+            "code": source_hash(work.__name__),
             "versions": library_versions(*_LIBRARIES),
         }
-        arguments = {
-            "model": model.name,
-            "component": component,
-            "workload": dataclasses.asdict(steps.shapes_only(workload)),
-        }
+        arguments = to_json(work.CountWork(model.name, component, steps.shapes_only(workload)))
         owners = [self.catalog.models.owner(model.name)]
-        return convert(self.make("work", parts, f"{_TASK}:run", arguments, owners).metadata, Work)
+        return convert(self.make("work", parts, f"{work.__name__}:run", arguments, owners).metadata, Work)

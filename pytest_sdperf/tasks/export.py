@@ -50,7 +50,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     path = context.out_dir / FILE
     watch = Stopwatch()
     context.say(f"exporting {model.name} {component} to ONNX ({arguments['exporter']}, opset {arguments['opset']})")
-    with disk_errors(Path(arguments["cache_dir"])), _one_thread():
+    with disk_errors(context.cache_dir), _one_thread():
         exporters[arguments["exporter"]](
             model, component, path, weights=weights, opset=arguments["opset"],
             dynamic=arguments["shapes"] == "dynamic", workload=Workload(**arguments["workload"]),

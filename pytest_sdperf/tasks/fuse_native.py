@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.core.clock import Stopwatch
@@ -51,7 +50,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     to_float16 = arguments["dtype"] == "float16"
     exact = {name: arguments[name] for name in ("float32", "float32_ops")}
     sites = fuse(model, fusions, to_float16=to_float16, **exact)
-    with disk_errors(Path(arguments["cache_dir"])):
+    with disk_errors(context.cache_dir):
         ir.save(model, path, external_data=None if is_weightless(model) else f"{FILE}.data")
         record.write(context.out_dir, sites)
     took = watch.took()

@@ -63,7 +63,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     path = context.out_dir / FILE
     watch = Stopwatch()
     context.say(f"optimizing {component} with the fuser ort ({'+'.join(optimizations) or arguments['dtype']})")
-    with disk_errors(Path(arguments["cache_dir"])), failures_logged() as notes:
+    with disk_errors(context.cache_dir), failures_logged() as notes:
         _optimize(
             Path(arguments["source"]),
             path,
@@ -98,7 +98,7 @@ def _write_sites(arguments: Mapping[str, Any], path: Path, context: TaskContext)
         found = find_leftovers(ir.load(arguments["source"]), ir.load(path), fusions)
     except (*_MISHAPS, BuildError) as error:
         return [f"what the optimizer left was not found out: {type(error).__name__}: {error}"]
-    with disk_errors(Path(arguments["cache_dir"])):
+    with disk_errors(context.cache_dir):
         record.write(path.parent, found)
     return []
 

@@ -50,7 +50,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     context.say(f"taking {arguments['component']} from {source}")
     proto = onnx.load(source, load_external_data=False)
     notes = _adapt(proto.graph, arguments)
-    with disk_errors(Path(arguments["cache_dir"])):
+    with disk_errors(context.cache_dir):
         for name in arguments["data"]:
             (context.out_dir / name).parent.mkdir(parents=True, exist_ok=True)
             # No link: the ONNX checker refuses data that has a second name, and a symbolic one may be changed.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.core.clock import Stopwatch
@@ -38,6 +37,6 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     context.say(f"lowering {arguments['component']} to primitives")
     model = ir.load(arguments["source"])
     lowered = lower(model)
-    with disk_errors(Path(arguments["cache_dir"])):
+    with disk_errors(context.cache_dir):
         ir.save(model, path, external_data=f"{FILE}.data")
     return {**watch.took(), "lowered": dict(lowered), **graph.describe(path)}

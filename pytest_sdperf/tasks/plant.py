@@ -35,7 +35,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     fault, source, watch = known.get(arguments["fault"]), Path(arguments["source"]), Stopwatch()
     plant = _into_weights if source.name == weights.FILE else _into_graph
     try:
-        with disk_errors(Path(arguments["cache_dir"])):
+        with disk_errors(context.cache_dir):
             found = plant(fault, source, context.out_dir)
     except NowhereError:
         return {PLANTED: False, **watch.took()}

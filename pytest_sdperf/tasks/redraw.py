@@ -31,7 +31,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     source, watch = Path(arguments["source"]), Stopwatch()
     path = context.out_dir / source.name
-    with disk_errors(Path(arguments["cache_dir"])):
+    with disk_errors(context.cache_dir):
         if source.name != export.FILE:
             redraw_weights(source, path, seed=arguments["seed"])
             return watch.took()

@@ -32,7 +32,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     component = arguments["component"]
     path = context.out_dir / FILE
     watch = Stopwatch()
-    with disk_errors(Path(arguments["cache_dir"])):
+    with disk_errors(context.cache_dir):
         if arguments["folder"]:
             context.say(f"reading the weights of {model.name} {component}")
             model.import_weights(component, Path(arguments["folder"]), path)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.contracts import Model
-from pytest_sdperf.core.values import TensorSpec, Workload, to_json
+from pytest_sdperf.core.values import TensorSpec, Workload
 from pytest_sdperf.core.values.floor import Kernel, Work
 from pytest_sdperf.tasks import TaskContext
 
@@ -17,20 +18,20 @@ if TYPE_CHECKING:
 Counted = Counter[tuple[str, int, int]]
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Count the work of one call.
+@dataclass(frozen=True)
+class CountWork:
+    """What is counted: one call of a component at the shapes of a workload."""
 
-    Args:
-        arguments: `model`, `component`, and `workload`: fields of a `Workload`.
-        context: The task's context.
+    model: str
+    component: str
+    workload: Workload
 
-    Returns:
-        A `floor.Work` as JSON.
-    """
-    model = context.catalog.models.get(arguments["model"])
-    context.say(f"counting the operations of {model.name} {arguments['component']}")
-    counted: dict[str, Any] = to_json(count(model, arguments["component"], Workload(**arguments["workload"])))
-    return counted
+
+def run(request: CountWork, context: TaskContext) -> Work:
+    """Count the work of one call."""
+    model = context.catalog.models.get(request.model)
+    context.say(f"counting the operations of {model.name} {request.component}")
+    return count(model, request.component, request.workload)
 
 
 def count(model: Model, component: str, workload: Workload) -> Work:

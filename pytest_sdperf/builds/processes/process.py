@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import signal
@@ -17,8 +16,7 @@ from typing import Any
 from pytest_sdperf import worker
 from pytest_sdperf.builds.processes import children
 from pytest_sdperf.core import errors
-from pytest_sdperf.core.catalog import Catalog, Registrar
-from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.tasks.sampling.phases import PhaseListener
 
 # How often a waiting thread of GNU's OpenMP, which torch has on Linux, looks again before it gives up its core. The
@@ -53,6 +51,7 @@ def run_task(
     env: Mapping[str, str] | None = None,
     preload: Preload | None = None,
     in_process: bool = False,
+    cache_dir: Path | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> dict[str, Any]:
     """Run one task in a fresh process and return its answer.
@@ -67,6 +66,7 @@ def run_task(
         env: Variables on top of this process's environment.
         preload: What the process does first; see `started`.
         in_process: Run in this process instead, so that a debugger can follow; `env` is set for the duration.
+        cache_dir: Folder of the cache, for a task that makes an entry of it.
         on_event: Called for every event while the task runs.
 
     Raises:
@@ -79,10 +79,11 @@ def run_task(
         if python is not None:
             raise ValueError(f"{python} cannot run a task inside this process")
         out_dir.mkdir(parents=True, exist_ok=True)
-        listen = on_event or (lambda event: None)
+        job = {**_job(out_dir, registrars, cache_dir), "task": task, "arguments": json.loads(json.dumps(arguments))}
         with environment(env or {}):
-            return _answer(_run_here(task, arguments, out_dir, registrars, listen), out_dir)
-    with started(out_dir=out_dir, registrars=registrars, python=python, env=env, preload=preload) as waiting:
+            return dict(worker.answer_to(job, _Listener(on_event or (lambda event: None))))
+    how: dict[str, Any] = {"registrars": registrars, "python": python, "env": env, "preload": preload}
+    with started(out_dir=out_dir, cache_dir=cache_dir, **how) as waiting:
         return waiting.run(task, arguments, timeout_s=timeout_s, on_event=on_event)
 
 
@@ -94,6 +95,7 @@ def started(
     python: Path | None = None,
     env: Mapping[str, str] | None = None,
     preload: Preload | None = None,
+    cache_dir: Path | None = None,
 ) -> Iterator[IdleWorker]:
     """Start a worker process that waits for its task; leaving the context ends it with its children.
 
@@ -103,15 +105,15 @@ def started(
         python: As for `run_task`.
         env: As for `run_task`.
         preload: A task and its arguments, run at once; nobody reads its answer. It imports what the real task needs.
+        cache_dir: As for `run_task`.
 
     Raises:
         WorkerError: The interpreter cannot be started.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     first = {
+        **_job(out_dir, registrars, cache_dir),
         "protocol": worker.PROTOCOL,
-        "out_dir": str(out_dir),
-        "registrars": [{"module": owner.module, "root": str(owner.root)} for owner in registrars],
         # A foreign interpreter gets none of our packages; our own gets what a conftest may have added.
         "sys_path": [] if python else [entry for entry in sys.path if entry],
         "preload": preload and {"task": preload[0], "arguments": preload[1]},
@@ -194,6 +196,15 @@ def _opened(python: Path | None, env: Mapping[str, str], out_dir: Path) -> Itera
         yield process
 
 
+def _job(out_dir: Path, registrars: Sequence[Registrar], cache_dir: Path | None) -> dict[str, Any]:
+    """Return what a worker is told before its task."""
+    return {
+        "out_dir": str(out_dir),
+        "cache_dir": str(cache_dir or ""),
+        "registrars": [{"module": owner.module, "root": str(owner.root)} for owner in registrars],
+    }
+
+
 def _patient(env: dict[str, str]) -> dict[str, str]:
     """Limit how long threads spin, unless the user or a profile says something about it."""
     return env if env.keys() & {SPINS[0], "OMP_WAIT_POLICY"} else {**env, SPINS[0]: SPINS[1]}
@@ -257,7 +268,7 @@ def environment(env: Mapping[str, str]) -> Iterator[None]:
 
 
 class _Listener(PhaseListener):
-    """Passes phases of an in-process task on as events."""
+    """Passes what an in-process task tells on as events."""
 
     def __init__(self, listen: Callable[[Event], None]) -> None:
         self._listen = listen
@@ -269,19 +280,6 @@ class _Listener(PhaseListener):
         yield
         self._listen(Event("end", name))
 
-
-def _run_here(
-    task: str,
-    arguments: Mapping[str, Any],
-    out_dir: Path,
-    registrars: Sequence[Registrar],
-    listen: Callable[[Event], None],
-) -> dict[str, Any]:
-    catalog = Catalog()
-    for owner in registrars:
-        with catalog.owned_by(owner):
-            importlib.import_module(owner.module).pytest_sdperf_register(catalog)
-    module, _, function = task.partition(":")
-    context = TaskContext(out_dir, catalog, _Listener(listen), lambda text: listen(Event("say", text)))
-    value = getattr(importlib.import_module(module), function)(json.loads(json.dumps(arguments)), context)
-    return {"status": "ok", "value": value}
+    def say(self, text: str) -> None:
+        """Pass a line of progress on."""
+        self._listen(Event("say", text))

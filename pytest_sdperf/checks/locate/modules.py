@@ -139,7 +139,8 @@ def first_wrong(obtained: Arrays, exact: Arrays, plain: Arrays, *, dtype: str) -
         if _beyond(location) and all(map(_beyond, around.values())):
             chain = [name, *sorted(around, key=lambda path: -len(path.partition(CALL)[0]))]
             reads = {
-                one: [location for path, location in locations.items() if path.startswith(f"{one}{READ}")] for one in chain
+                one: [location for path, location in locations.items() if path.startswith(f"{one}{READ}")]
+                for one in chain
             }
             right = [one for one in chain if reads[one] and not any(map(_beyond, reads[one]))]
             first = right[0] if right else name

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+import types
+import typing
+from collections.abc import Mapping, Sequence
 from enum import Enum
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def to_json(value: Any) -> Any:
@@ -32,3 +37,41 @@ def finite(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: finite(item) for key, item in value.items()}
     return [finite(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def from_json(data: Any, kind: type[T]) -> T:
+    """Turn plain JSON data that the suite sent back into the value it was, in a worker, which has no msgspec.
+
+    Args:
+        data: As `to_json` made it.
+        kind: A dataclass, whose fields are dataclasses, tuples, mappings, enumerations, paths and plain values.
+
+    Raises:
+        TypeError: A field lacks, or nothing is known of one.
+    """
+    return typing.cast("T", _read(data, kind))
+
+
+def _read(data: Any, kind: Any) -> Any:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if data is None or kind is Any:
+        return data
+    if origin in (typing.Union, types.UnionType):
+        (only,) = (one for one in inner if one is not type(None))
+        return _read(data, only)
+    if origin is tuple:
+        kinds = inner[:1] * len(data) if inner[-1] is Ellipsis else inner
+        return tuple(_read(item, one) for item, one in zip(data, kinds, strict=True))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {key: _read(item, inner[1]) for key, item in data.items()}
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        return [_read(item, inner[0]) for item in data]
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        fields = _fields(kind)
+        return kind(**{name: _read(item, fields[name]) if name in fields else item for name, item in data.items()})
+    return kind(data) if isinstance(kind, type) and issubclass(kind, (Enum, Path, float)) else data
+
+
+@cache
+def _fields(kind: Any) -> Mapping[str, Any]:
+    return typing.get_type_hints(kind)

@@ -224,8 +224,8 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_next_one_measures_the_rest
     lines = result.outlines
     assert report_of(result)[:5] == [
         "INTERRUPTED: 2 of 4 cases measured; nothing was kept as a candidate; the command",
-        "  at the end of this report resumes it: what was measured is kept, and the rest is",
-        "  measured",
+        "  at the end of this report resumes it: what was measured is kept, and the rest",
+        "  is measured",
         "  left 2 tests:",
         "    test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp16]",
         "    test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp16-batch-2]",

@@ -222,7 +222,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_next_one_measures_the_rest
     result = run(interrupted="fp16-1")
     assert (result.ret, log(), len(left())) == (2, ALL[:3], 2)
     lines = result.outlines
-    assert report_of(result)[:5] == [
+    assert report_of(result)[:6] == [
         "INTERRUPTED: 2 of 4 cases measured; nothing was kept as a candidate; the command",
         "  at the end of this report resumes it: what was measured is kept, and the rest",
         "  is measured",

@@ -158,7 +158,7 @@ def _begun(stored: StoredCase, there: Session, session: Session) -> StoredCase:
 
 def _level(session: Session) -> str:
     """Say which metrics a session begins a level of; empty where it begins none."""
-    of = "" if set(session.changed) == set(LEVELS) else f" of {', '.join(session.changed)}"
+    of = "" if set(session.changed) == {*LEVELS, *session.metrics} else f" of {', '.join(session.changed)}"
     return f", a new level{of}" if session.changed else ""
 
 

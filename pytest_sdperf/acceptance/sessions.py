@@ -64,12 +64,11 @@ def session_of(
         doubted: Whether it is accepted only because there is a reason.
     """
     who = privacy.identity()
-    meant = {one.metric for one in verdicts if starts_anew and _is_undecided(one)} & set(LEVELS)
-    changed = {one.metric for one in verdicts if _begins_level(one)} & set(LEVELS) | meant
-    if other_driver:
-        changed = set(LEVELS)
-    if stored is not None and stored.last.out_of_memory != measurement.out_of_memory:
-        changed = set(LEVELS)
+    levels = {*LEVELS, *measurement.metrics}
+    meant = {one.metric for one in verdicts if starts_anew and _is_undecided(one)} & levels
+    changed = {one.metric for one in verdicts if _begins_level(one)} & levels | meant
+    if other_driver or (stored is not None and stored.last.out_of_memory != measurement.out_of_memory):
+        changed = levels
     samples = msgspec.convert(privacy.redact(msgspec.to_builtins(measurement.samples), who), tuple[Sample, ...])
     return Session(
         date=measurement.resumed or origin.date,
@@ -83,6 +82,7 @@ def session_of(
         changed=tuple(sorted(changed)),
         reason=reason if other_driver or meant or doubted else "",
         calibration=measurement.calibration,
+        metrics=dict(measurement.metrics),
         clocks_locked=clocks_locked(measurement.readings),
     )
 
@@ -107,6 +107,7 @@ def measurement_of(session: Session, case: Case) -> Measurement:
         counts=session.counts,
         artifacts=session.artifacts,
         calibration=session.calibration,
+        metrics=session.metrics,
         readings={} if session.clocks_locked is None else {"during": {"clocks_locked": session.clocks_locked}},
     )
 

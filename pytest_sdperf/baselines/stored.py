@@ -18,6 +18,7 @@ from pytest_sdperf.core.machine.health import differing_keys
 from pytest_sdperf.core.values import Case, Sample
 from pytest_sdperf.core.values.artifact import Artifact, BuildStep
 from pytest_sdperf.core.values.calibration import Calibration
+from pytest_sdperf.core.values.metric import MetricInfo
 
 SCHEMA = 2
 SESSIONS_KEPT = 10
@@ -41,6 +42,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         changed: Metrics that reached a new level here: older sessions no longer say what is normal for them.
         reason: Why a regression, another driver, or a change that could not be told was accepted.
         calibration: What the device itself did on that day; None if nobody measured it.
+        metrics: Metric of a plug-in -> how its numbers are judged.
         clocks_locked: Whether a setting held the clocks of a GPU down; None where nobody could tell.
         driver: Under which it was measured, where that is not the one of its file.
         policy: How strictly its run judged it. Only a candidate has it: it is judged by it once more.
@@ -59,6 +61,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     changed: tuple[str, ...] = ()
     reason: str = ""
     calibration: Calibration | None = None
+    metrics: dict[str, MetricInfo] = {}
     clocks_locked: bool | None = None
     driver: str | int | float | msgspec.UnsetType | None = msgspec.UNSET
     policy: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET

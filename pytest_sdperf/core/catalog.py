@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from pytest_sdperf.core.contracts import Engine, Model, Optimization
 from pytest_sdperf.core.device import DeviceProbe
 from pytest_sdperf.core.errors import DuplicateNameError, UnknownNameError
+from pytest_sdperf.core.metric import Metric
 
 T = TypeVar("T")
 
@@ -96,6 +97,7 @@ class Catalog:
     engines: Registry[Engine] = field(default_factory=lambda: Registry("engine"))
     models: Registry[Model] = field(default_factory=lambda: Registry("model"))
     optimizations: Registry[Optimization] = field(default_factory=lambda: Registry("optimization"))
+    metrics: Registry[Metric] = field(default_factory=lambda: Registry("metric"))
     probes: Registry[DeviceProbe] = field(default_factory=lambda: Registry("device probe"))
     baseline_folders: list[Path] = field(default_factory=list)
     _owner: Registrar = Registrar("pytest_sdperf", Path(__file__).parents[1])
@@ -120,6 +122,10 @@ class Catalog:
     def add_optimization(self, optimization: Optimization) -> None:
         """Register an optimization of the ladder."""
         self.optimizations.add(optimization.name, optimization, self._owner)
+
+    def add_metric(self, metric: Metric) -> None:
+        """Register a metric."""
+        self.metrics.add(metric.name, metric, self._owner)
 
     def add_device_probe(self, probe: DeviceProbe) -> None:
         """Register a source of devices."""

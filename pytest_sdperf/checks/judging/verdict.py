@@ -16,6 +16,7 @@ from pytest_sdperf.checks.pipelines.judging.kernels import judge_kernels
 from pytest_sdperf.checks.pipelines.judging.latency import judge_latency
 from pytest_sdperf.checks.pipelines.judging.memory import METRICS as MEMORY_METRICS
 from pytest_sdperf.checks.pipelines.judging.memory import judge_memory
+from pytest_sdperf.checks.pipelines.judging.metrics import judge_metrics
 from pytest_sdperf.checks.pipelines.judging.partitions import judge_partitions
 from pytest_sdperf.checks.pipelines.judging.runtime_report import judge_runtime_report
 from pytest_sdperf.core.values import Measurement
@@ -40,10 +41,10 @@ def judge(
         differences: Machine keys in which the stored machine differs from this one (`health.differing_keys`).
 
     Returns: One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, `counts`
-        per graph, `kernels`, `partitions`, `host-waits`, `build-time`, `warm-start`, `artifact-size`, and those of
-        `runtime_report`); a metric that the case cannot have (no graph, no memory reading on this CPU, nothing built in
-        this run) has none. One INVALID verdict with the metric `measurement` when nothing about it can be judged. Never
-        empty.
+        per graph, `kernels`, `partitions`, `host-waits`, `build-time`, `warm-start`, `artifact-size`, those of
+        `runtime_report`, and each of a plug-in); a metric that the case cannot have (no graph, no memory reading on
+        this CPU, nothing built in this run) has none. One INVALID verdict with the metric `measurement` when nothing
+        about it can be judged. Never empty.
     """
     problem = unfit(measurement, stored, policy=policy, differences=differences)
     if problem is not None:
@@ -59,6 +60,7 @@ def judge(
             ]
             verdicts += [judge_kernels(measurement, stored, policy=policy), judge_partitions(measurement, stored)]
             verdicts.append(judge_host_waits(measurement, stored))
+            verdicts += judge_metrics(measurement, stored)
     if not measurement.out_of_memory or measurement.counts:
         verdicts += judge_graphs(measurement, stored, policy=policy)
     given = tuple(verdict for verdict in verdicts if verdict is not None)

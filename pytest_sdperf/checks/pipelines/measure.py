@@ -12,6 +12,7 @@ from typing import Any
 from pytest_sdperf.baselines.facts import check_facts
 from pytest_sdperf.builds.execution.runner import CaseRunner, Run
 from pytest_sdperf.builds.processes.process import Event
+from pytest_sdperf.checks.pipelines.judging.metrics import with_metrics
 from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
 from pytest_sdperf.checks.pipelines.watches import MemoryWatch, StateWatch, state_of
 from pytest_sdperf.core.device import Health
@@ -158,7 +159,7 @@ class Recording(Watched):
             check_facts([sample], "$")
         except ValueError as error:
             raise WorkerError(f"the engine tells a fact of another type: {error}.", reason="protocol") from error
-        self.samples.append(memory.add_to(sample))
+        self.samples.append(with_metrics(memory.add_to(sample), self.runner.context.catalog))
 
     def missing(self, total: int) -> int:
         """Return how many processes are to be started: for those that are not there, and for those that waited."""
@@ -184,6 +185,7 @@ class Recording(Watched):
             health=health.unfit(before, after, self._device, during=during),
             remarks=health.remarks(before, after, self._device, during=during),
             readings=health.readings(before=before, during=during, after=after),
+            metrics={name: one.info for name, one in self.runner.context.catalog.metrics.items().items()},
             **_graphs(self._builds or {}),
         )
 

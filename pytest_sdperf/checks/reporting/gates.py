@@ -10,7 +10,7 @@ from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome
 
-# What has stored sessions that no longer say what is normal once it has changed.
+# What has stored sessions that no longer say what is normal once it has changed; so has each metric of a plug-in.
 LEVELS = (
     *("latency", "first-run-memory", "second-run-memory", "allocator-memory", "kernels", "partitions"),
     *("host-waits", "build-time", "warm-start", "artifact-size"),
@@ -57,5 +57,6 @@ def _gate_failures(report: CaseReport) -> Mapping[str, str]:
     if report.problem:
         return {"": f"{report.nodeid} failed: {report.problem}"}
     failing = [verdict for verdict in report.verdicts if verdict.outcome.wrong or verdict.outcome is Outcome.INVALID]
-    gates = [one for one in failing if one.outcome is Outcome.FAILED or one.metric not in JUDGED_ALONE]
+    own = {name for measurement in report.measurements.values() for name in measurement.metrics}
+    gates = [one for one in failing if one.outcome is Outcome.FAILED or one.metric not in {*JUDGED_ALONE, *own}]
     return {side_of(verdict): f"{report.nodeid}: {verdict.sentence}" for verdict in reversed(gates)}

@@ -13,6 +13,7 @@ from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.case import Case
 from pytest_sdperf.core.values.floor import Floor
 from pytest_sdperf.core.values.lock_wait import LockWait
+from pytest_sdperf.core.values.metric import MetricInfo
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Sample:
         warmup_runs: Calls made until the time was steady.
         unet_calls: UNet calls of one request; 0 for a single component.
         facts: What really ran: providers, threads, library versions.
+        metrics: Metric of a plug-in -> its number.
     """
 
     iterations_s: tuple[float, ...]
@@ -43,6 +45,7 @@ class Sample:
     warmup_runs: int = 0
     unet_calls: int = 0
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def median_s(self) -> float:
@@ -89,6 +92,7 @@ class Measurement:
         resumed: When an interrupted run measured it, in UTC to the minute; empty if this run did.
         answer: Digest of what a process answered that this run executed for a comparison; empty where there was none.
             What each timed process answered is in its facts.
+        metrics: Metric of a plug-in -> how its numbers are judged.
     """
 
     case: Case
@@ -107,6 +111,7 @@ class Measurement:
     resumed: str = ""
     replaced: tuple[Sample, ...] = ()
     answer: str = ""
+    metrics: Mapping[str, MetricInfo] = dataclasses.field(default_factory=dict)
 
     @property
     def out_of_memory(self) -> bool:

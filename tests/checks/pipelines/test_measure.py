@@ -16,6 +16,7 @@ from sample_values import case, sample
 from pytest_sdperf.builds.processes.process import Event
 from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
 from pytest_sdperf.checks.pipelines.measure import MOST_REPLACED, measure, plan_of
+from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device, Health
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
 from pytest_sdperf.core.files.strict_json import convert
@@ -34,7 +35,7 @@ class Case:
 
     def __init__(self, *answers, build=None, start=None) -> None:
         self.case = case()
-        self.context = SimpleNamespace(device=CPU, probe=ToyProbe(CPU))
+        self.context = SimpleNamespace(device=CPU, probe=ToyProbe(CPU), catalog=Catalog())
         self._answers, self._build, self._start = list(answers), build, start
         self.said: list[str] = []
         self.log: list[str] = []
@@ -192,7 +193,7 @@ def test_the_state_of_a_gpu_is_kept_from_before_during_and_after(monkeypatch):
     monkeypatch.setattr(probe, "memory_used_bytes", lambda device: None)
     states = iter([idle, busy])
     monkeypatch.setattr(probe, "health", lambda device: next(states, idle))
-    runner.context = SimpleNamespace(device=CARD, probe=probe)
+    runner.context = SimpleNamespace(device=CARD, probe=probe, catalog=Catalog())
     measured = runner.measured(1)
     assert measured.readings == {
         "before": {"sm_clock_mhz": 345, "temperature_c": 30.0, "counter_unit": "s"},

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_sdperf.checks.pipelines.judging import host_waits, kernels, partitions, runtime_report
+from pytest_sdperf.checks.pipelines.judging.metrics import with_unit
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.units import plural, seconds, share
-from pytest_sdperf.core.values import Case, Sample
+from pytest_sdperf.core.values import Case, Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.tasks.sampling.kernels import NONE_ON_CPU, OTHER
 
@@ -49,7 +50,10 @@ def runtime_report_lines(reports: Iterable[CaseReport], *, width: int, every: bo
         every: Also of cases in which everything ran as it should, and their products on tensor cores.
     """
     texts = [
-        (_label(measurement.case, side), "; ".join(_told(measurement.samples[-1], measurement.case.component)))
+        (
+            _label(measurement.case, side),
+            "; ".join([*_told(measurement), *_metrics(measurement)]),
+        )
         for report in reports
         if every or _is_wrong(report)
         for side, measurement in report.measurements.items()
@@ -78,7 +82,8 @@ def _label(case: Case, side: str) -> str:
     return f"{side and f'{side}: '}{case.model} {case.component} {case.optimization} {engine} batch {case.batch_size}"
 
 
-def _told(sample: Sample, component: str) -> Iterator[str]:
+def _told(measurement: Measurement) -> Iterator[str]:
+    sample, component = measurement.samples[-1], measurement.case.component
     parts = runtime_report.parts_of(sample, component)
     for name, facts in parts.items():
         told = "; ".join(_of_component(facts))
@@ -89,6 +94,13 @@ def _told(sample: Sample, component: str) -> Iterator[str]:
     waits = host_waits.host_waits_of(sample)
     if waits is not None and component != PIPELINE:  # those of a request are told beside its stages
         yield f"the host waits: {waits.told}"
+
+
+def _metrics(measurement: Measurement) -> Iterator[str]:
+    for name, info in measurement.metrics.items():
+        value = measurement.samples[-1].metrics.get(name)
+        if value is not None:
+            yield f"{info.title} {with_unit(value, info)}"
 
 
 def _of_component(facts: Mapping[str, Any]) -> Iterator[str]:

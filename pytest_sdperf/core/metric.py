@@ -1,0 +1,40 @@
+"""The contract of a metric: one number of each measuring process, stored and judged beside latency and memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from pytest_sdperf.core.values import Sample
+from pytest_sdperf.core.values.metric import MetricInfo
+
+
+class Metric(ABC):
+    """A number that rides on a measurement.
+
+    Example, in a root `conftest.py`, of an engine whose `facts()` tell `energy_j`::
+
+        class Energy(Metric):
+            name = "energy"
+            info = MetricInfo("energy of a call", unit="J", smallest_change=0.03)
+
+            def extract(self, sample):
+                return sample.facts.get("energy_j")
+
+        def pytest_sdperf_register(catalog):
+            catalog.add_metric(Energy())
+
+    Attributes:
+        name: Lower case words joined by hyphens; the `metric` of its verdicts.
+        info: How its numbers are called and judged; it is stored with them.
+    """
+
+    name: str
+    info: MetricInfo
+
+    @abstractmethod
+    def extract(self, sample: Sample) -> float | None:
+        """Return the number of one process; None where it has none.
+
+        Args:
+            sample: What the process measured; `facts` holds what the engine's runner tells.
+        """

@@ -1,0 +1,165 @@
+"""Metrics of plug-ins: every branch of their verdicts, and what becomes of one that cannot read a sample."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_values import measurement, sample, session, stored
+
+from pytest_sdperf.checks.pipelines.judging.metrics import judge_metrics, with_metrics
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.errors import DuplicateNameError, WorkerError
+from pytest_sdperf.core.metric import Metric
+from pytest_sdperf.core.values.metric import MetricInfo
+from pytest_sdperf.core.values.outcomes import Outcome
+
+ENERGY = MetricInfo("energy of a call", unit="J", smallest_change=0.03)
+COUNT = MetricInfo("host threads", rule="exact")
+BEYOND, ANY = "(beyond 3 % counts)", "(any difference counts)"
+LACKS = "UNet energy of a call is missing from a process"
+ALLOWED = "Allowed: a finite number, or None where a process has none."
+SCORE = MetricInfo("score", less_is_better=False, smallest_change=0.03)
+
+
+def having(*values: float | None) -> dict[str, object]:
+    """Return the samples of processes that have these numbers of the metric `m`."""
+    return {
+        "samples": tuple(
+            dataclasses.replace(sample(10.0), metrics={} if value is None else {"m": value}) for value in values
+        )
+    }
+
+
+def judged(now, *before, info=ENERGY):
+    measured = dataclasses.replace(measurement(), **having(*now), metrics={"m": info})
+    sessions = [dataclasses.replace(measurement(), **having(*values)) for values in before]
+    known = stored(*(session_with(one.samples) for one in sessions)) if before else None
+    return [(one.outcome, one.code, one.sentence) for one in judge_metrics(measured, known)]
+
+
+def session_with(samples):
+    return msgspec.structs.replace(session(), samples=samples)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "info", "verdict"),
+    [
+        (
+            (12.3, 12.4, 12.5), (), ENERGY,
+            (Outcome.NEW, "no-baseline", "UNet energy of a call 12.4 J has no baseline yet."),
+        ),
+        (
+            (12.3, 12.4, 12.5), ((12.2, 12.4, 12.6),), ENERGY,
+            (Outcome.HELD, "metric-as-before", f"UNet energy of a call 12.4 J; its baseline: 12.4 J {BEYOND}."),
+        ),
+        (
+            (12.6, 12.7, 12.8), ((12.3, 12.4, 12.5),), ENERGY,
+            (Outcome.HELD, "metric-as-before", f"UNet energy of a call 12.7 J; its baseline: 12.4 J {BEYOND}."),
+        ),
+        (
+            (14, 15, 16), ((12.3, 12.4, 12.5),), ENERGY,
+            (Outcome.REGRESSED, "metric-worse", f"UNet energy of a call 15 J; its baseline: 12.4 J {BEYOND}."),
+        ),
+        (
+            (12.4, 15, 16), ((12.3, 12.4, 12.5),), ENERGY,
+            (Outcome.HELD, "metric-as-before", f"UNet energy of a call 15 J; its baseline: 12.4 J {BEYOND}."),
+        ),
+        (
+            (9, 9.5, 10), ((12.3, 12.4, 12.5),), ENERGY,
+            (Outcome.IMPROVED, "metric-better", f"UNet energy of a call 9.50 J; its baseline: 12.4 J {BEYOND}."),
+        ),
+        (
+            (0.5, 0.6), ((0.8, 0.9),), SCORE,
+            (Outcome.REGRESSED, "metric-worse", f"UNet score 0.55; its baseline: 0.85 {BEYOND}."),
+        ),
+        (
+            (4, 4), ((4, 4),), COUNT,
+            (Outcome.HELD, "metric-as-before", f"UNet host threads 4; its baseline: 4 {ANY}."),
+        ),
+        (
+            (4, 5), ((4, 4),), COUNT,
+            (Outcome.REGRESSED, "metric-worse", f"UNet host threads 5; its baseline: 4 {ANY}."),
+        ),
+        (
+            (1000, 1000), ((2000, 1500),), COUNT,
+            (Outcome.IMPROVED, "metric-better", f"UNet host threads 1,000; its baseline: 2,000 {ANY}."),
+        ),
+        (
+            (12.3, None), (), ENERGY,
+            (Outcome.INVALID, "metric-missing", f"{LACKS}; other processes have it."),
+        ),
+        (
+            (None, None), ((12.3, 12.4),), ENERGY,
+            (Outcome.INVALID, "metric-missing", f"{LACKS}; its baseline has it."),
+        ),
+    ],
+)  # fmt: skip
+def test_verdicts(now, before, info, verdict):
+    assert judged(now, *before, info=info) == [verdict]
+
+
+def test_where_nobody_ever_had_a_number_nothing_is_said():
+    assert judged((None, None)) == []
+    assert judged((None, None), (None, None)) == []
+
+
+@given(st.lists(st.floats(0.1, 1e9), min_size=1, max_size=6), st.sampled_from([ENERGY, COUNT, SCORE]))
+def test_equal_numbers_are_held(values, info):
+    ((outcome, code, _),) = judged(values, values, info=info)
+    assert (outcome, code) == (Outcome.HELD, "metric-as-before")
+
+
+class Energy(Metric):
+    name = "energy"
+    info = ENERGY
+
+    def __init__(self, extract):
+        self.read = extract
+
+    def extract(self, sample):
+        return self.read(sample)
+
+
+def registered(extract):
+    catalog = Catalog()
+    catalog.add_metric(Energy(extract))
+    return catalog
+
+
+def test_the_number_of_a_sample_is_taken_from_it():
+    one = sample(10.0)
+    assert with_metrics(one, registered(lambda sample: sample.median_s)).metrics == {"energy": 0.01}
+    assert with_metrics(one, registered(lambda sample: None)).metrics == {}
+
+
+@pytest.mark.parametrize(
+    ("extract", "message"),
+    [
+        (
+            lambda sample: sample.facts["energy_j"],
+            "the metric 'energy' of pytest_sdperf cannot read a sample: KeyError: 'energy_j'. Correct its `extract`.",
+        ),
+        (
+            lambda sample: float("nan"),
+            f"the metric 'energy' of pytest_sdperf gave nan. {ALLOWED}",
+        ),
+        (
+            lambda sample: "12 J",
+            f"the metric 'energy' of pytest_sdperf gave '12 J'. {ALLOWED}",
+        ),
+    ],
+)
+def test_a_metric_that_cannot_read_a_sample_is_named(extract, message):
+    with pytest.raises(WorkerError) as raised:
+        with_metrics(sample(10.0), registered(extract))
+    assert str(raised.value) == message
+
+
+def test_a_name_is_given_once():
+    catalog = registered(lambda sample: 1.0)
+    with pytest.raises(DuplicateNameError):
+        catalog.add_metric(Energy(lambda sample: 2.0))

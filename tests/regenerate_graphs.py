@@ -182,10 +182,8 @@ def _export(entry: Entry, folder: Path) -> Path:
         warnings.simplefilter("ignore")
         if not (weights_dir / weights_task.FILE).exists():
             weights_dir.mkdir(parents=True, exist_ok=True)
-            weights_task.run(
-                {"model": entry.model, "component": entry.component, "folder": "", "seed": 0, "cache_dir": str(folder)},
-                _context(entry, weights_dir),
-            )
+            request = weights_task.WriteWeights(entry.model, entry.component)
+            weights_task.run(request, _context(entry, weights_dir))
         with tempfile.TemporaryDirectory(dir=folder) as unfinished:
             export.run(
                 {

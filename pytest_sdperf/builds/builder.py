@@ -194,9 +194,9 @@ class Builder:
             "code": source_hash(weights.__name__),
             "versions": library_versions(*steps.MODULE_LIBRARIES),
         }
-        arguments = {"model": model.name, "component": component, **self._source(model).arguments()}
+        request = weights.WriteWeights(model.name, component, **self._source(model).arguments())
         owners = [self._catalog.models.owner(model.name)]
-        return self._make("weights", parts, f"{weights.__name__}:run", arguments, owners)
+        return self._make("weights", parts, f"{weights.__name__}:run", request, owners)
 
     def _export(
         self, model: Model, component: str, *, exporter: str, opset: int, shapes: str, workload: Workload
@@ -276,14 +276,12 @@ class Builder:
         arguments = {"model": model.name, "workload": dataclasses.asdict(steps.open_shapes(model))}
         return self._make("expect", parts, "pytest_sdperf.tasks.expect:run", arguments, owners)
 
-    def _make(
-        self, step: str, parts: Mapping[str, Any], task: str, arguments: Mapping[str, Any], owners: list[Registrar]
-    ) -> Entry:
+    def _make(self, step: str, parts: Mapping[str, Any], task: str, request: Any, owners: list[Registrar]) -> Entry:
         def make(folder: Path) -> dict[str, Any]:
             with signs_of_life(f"building ({step})", self._say, limit_s=self._settings.build_limit_s) as hear:
                 answer = run_task(
                     task,
-                    arguments,
+                    request,
                     out_dir=folder,
                     cache_dir=self._cache.folder,
                     timeout_s=self._settings.build_timeout_s,

@@ -20,7 +20,7 @@ from pytest_sdperf.core.values import Build, Case, Workload, to_json
 from pytest_sdperf.fusing.record import Site
 from pytest_sdperf.tasks import import_graph
 
-Make = Callable[[str, Mapping[str, Any], str, Mapping[str, Any], list[Registrar]], Entry]
+Make = Callable[[str, Mapping[str, Any], str, Any, list[Registrar]], Entry]
 _LIBRARIES = ("onnx", "onnxruntime", "onnx_ir")
 _SURVEY = "pytest_sdperf.tasks.analyze"
 
@@ -32,7 +32,7 @@ class ExternalGraphs:
     Attributes:
         folder: The folder.
         catalog: What is registered.
-        make: Makes an entry of the cache: step, parts of its key, task, arguments, registrars.
+        make: Makes an entry of the cache: step, parts of its key, task, its request, registrars.
         fuse: Makes the entry of a fused graph from that of another one, as for every build.
     """
 

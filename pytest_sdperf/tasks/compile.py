@@ -43,4 +43,4 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         loaded.runner.bind(loaded.model.example(component, Workload(**arguments["workload"])))
         loaded.runner.run()
         loaded.runner.synchronize()
-    return watch.took()
+    return vars(watch.took())

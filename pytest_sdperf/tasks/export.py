@@ -57,7 +57,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         )  # fmt: skip
     took = watch.took()
     context.say(f"checking the graph of {model.name} {component}")
-    return {**took, **graph.describe(path)}
+    return {**vars(took), **graph.describe(path)}
 
 
 @contextmanager

@@ -63,4 +63,4 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             f"made of it is no valid model. {str(error).rstrip('.')}. Choose fewer optimizations, such as "
             f"--optimization=fp32, or --optimization=as-is for a graph of your own."
         ) from error
-    return {**took, "limits": find_limits(model), **described}
+    return {**vars(took), "limits": find_limits(model), **described}

@@ -83,7 +83,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         described = graph.describe(path, strict=True)
     except BuildError as error:
         raise _ort_failures.invalid(error) from error
-    return {**took, "notes": [*summary(notes), *problems], "limits": find_limits(ir.load(path)), **described}
+    return {**vars(took), "notes": [*summary(notes), *problems], "limits": find_limits(ir.load(path)), **described}
 
 
 def _write_sites(arguments: Mapping[str, Any], path: Path, context: TaskContext) -> list[str]:

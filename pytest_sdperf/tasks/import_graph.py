@@ -69,7 +69,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         raise BuildError(
             f"{source} cannot be used: {misfit}. Give the node the heads of its model, or export it again."
         )
-    return {**took, "notes": notes, "limits": find_limits(model), **described}
+    return {**vars(took), "notes": notes, "limits": find_limits(model), **described}
 
 
 def _adapt(proto: onnx.GraphProto, arguments: Mapping[str, Any]) -> list[str]:

@@ -39,4 +39,4 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     lowered = lower(model)
     with disk_errors(context.cache_dir):
         ir.save(model, path, external_data=f"{FILE}.data")
-    return {**watch.took(), "lowered": dict(lowered), **graph.describe(path)}
+    return {**vars(watch.took()), "lowered": dict(lowered), **graph.describe(path)}

@@ -38,8 +38,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         with disk_errors(context.cache_dir):
             found = plant(fault, source, context.out_dir)
     except NowhereError:
-        return {PLANTED: False, **watch.took()}
-    return {PLANTED: True, **watch.took(), **found}
+        return {PLANTED: False, **vars(watch.took())}
+    return {PLANTED: True, **vars(watch.took()), **found}
 
 
 def _into_weights(fault: Fault, source: Path, folder: Path) -> dict[str, Any]:

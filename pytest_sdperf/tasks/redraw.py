@@ -34,8 +34,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     with disk_errors(context.cache_dir):
         if source.name != export.FILE:
             redraw_weights(source, path, seed=arguments["seed"])
-            return watch.took()
+            return vars(watch.took())
         redraw(source, path, seed=arguments["seed"])
         if (source.parent / record.FILE).is_file():
             shutil.copy(source.parent / record.FILE, context.out_dir)
-    return {**graph.describe(path), **watch.took()}
+    return {**graph.describe(path), **vars(watch.took())}

@@ -17,8 +17,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.f
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny")
-    arguments = {"model": "tiny", "component": "unet", "folder": "", "seed": 0, "cache_dir": "c"}
-    weights.run(arguments, _context(folder))
+    weights.run(weights.WriteWeights("tiny", "unet"), _context(folder))
     return folder
 
 

@@ -45,8 +45,7 @@ def exported(folder, *, model="tiny", component="unet", weights="", catalog=None
 
 
 def drawn(folder, *, model="tiny", component="unet", catalog=None):
-    arguments = {"model": model, "component": component, "folder": "", "seed": 0, "cache_dir": "c"}
-    weights_task.run(arguments, context(folder, catalog))
+    weights_task.run(weights_task.WriteWeights(model, component), context(folder, catalog))
     return folder / weights_task.FILE
 
 

@@ -28,7 +28,7 @@ from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Build, Workload, to_json
 from pytest_sdperf.faults.fault import FaultStage
-from pytest_sdperf.tasks import export, fuse_ort, lower, weights
+from pytest_sdperf.tasks import export, fuse_ort, lower, tokenizers, weights
 
 FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
 SHAPES = ("static", "dynamic")
@@ -147,12 +147,12 @@ class Builder:
         parts = {
             "encoders": [steps.identity(model, one) for one in model.components if one.startswith("text_encoder")],
             "source": self.external.tokenizers() if self.external else self._source(model).parts(),
-            "code": source_hash("pytest_sdperf.tasks.tokenizers"),
+            "code": source_hash(tokenizers.__name__),
         }
-        folder = str(self.external.folder.path) if self.external else self._source(model).arguments()["folder"]
-        arguments = {"model": model.name, "folder": folder}
+        folder = self.external.folder.path if self.external else self._source(model).arguments()["folder"]
+        request = tokenizers.WriteTokenizers(model.name, folder)
         owners = [self._catalog.models.owner(model.name)]
-        return self._make("tokenizers", parts, "pytest_sdperf.tasks.tokenizers:run", arguments, owners).path
+        return self._make("tokenizers", parts, f"{tokenizers.__name__}:run", request, owners).path
 
     def expected_counts(self, model_name: str, component: str, optimization: str) -> Mapping[str, int]:
         """Return `domain::op_type` -> nodes that a fully optimized graph of this selection holds.

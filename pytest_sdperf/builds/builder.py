@@ -129,7 +129,7 @@ class Builder:
             put_in = optimizations if fused else ()
             made.append(self._fuse(made[-1], component, optimizations=put_in, dtype=dtype, float32=exact, fuser=fuser))
         made[-1] = self.reached(FaultStage.GRAPH, made[-1], component)
-        if lowered and made[-1].metadata["without_cpu_kernel"]:
+        if lowered and steps.made_graph(made[-1]).graph.without_cpu_kernel:
             made.append(self._lower(made[-1], component))
         return steps.onnx_build(*made, dtype=dtype)
 

@@ -14,6 +14,7 @@ from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.core.values import TensorSpec, Workload
 from pytest_sdperf.fusing import graph
 from pytest_sdperf.tasks import TaskContext, _structure
+from pytest_sdperf.tasks._made_graph import MadeGraph
 from pytest_sdperf.tasks._quick_export import quick_export
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ FILE = "model.onnx"
 _KEPT_METADATA = "pkg.torch.onnx.name_scopes"
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+def run(arguments: Mapping[str, Any], context: TaskContext) -> MadeGraph:
     """Write `model.onnx` and `model.onnx.data` into the task's folder and check them.
 
     Without weights there is no second file: the graph is the same, and its weights have no data.
@@ -33,9 +34,6 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         arguments: `model`, `component`, `weights` (safetensors; empty for none), `exporter`, `opset`, `shapes`,
             `workload`; `cache_dir`: the cache folder, for messages.
         context: The task's context.
-
-    Returns:
-        `seconds` and `cpu_seconds`, and what `graph.describe` says about the graph.
 
     Raises:
         UnknownNameError: There is no such exporter.
@@ -57,7 +55,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         )  # fmt: skip
     took = watch.took()
     context.say(f"checking the graph of {model.name} {component}")
-    return {**vars(took), **graph.describe(path)}
+    return MadeGraph(**vars(took), graph=graph.describe(path))
 
 
 @contextmanager

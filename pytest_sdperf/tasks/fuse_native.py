@@ -10,11 +10,12 @@ from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.fusing import graph, record
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._made_graph import MadeGraph
 
 FILE = "model.onnx"
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+def run(arguments: Mapping[str, Any], context: TaskContext) -> MadeGraph:
     """Write the optimized `model.onnx` and `model.onnx.data`, and `sites.json`: what each fusion did where.
 
     A graph whose weights have no data is fused like any other, and its weights have none afterwards.
@@ -24,10 +25,6 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             `float32` (inputs and outputs of the graph that keep this type), `float32_ops` (operators that do);
             `cache_dir`: the cache folder, for messages.
         context: The task's context.
-
-    Returns:
-        `seconds` and `cpu_seconds`; `limits`: what a CUDA GPU would throw on; and what `graph.describe` says about the
-        graph.
 
     Raises:
         BuildError: The graph needs an opset without kernels, or the fused model would not be valid.
@@ -63,4 +60,4 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             f"made of it is no valid model. {str(error).rstrip('.')}. Choose fewer optimizations, such as "
             f"--optimization=fp32, or --optimization=as-is for a graph of your own."
         ) from error
-    return {**vars(took), "limits": find_limits(model), **described}
+    return MadeGraph(**vars(took), graph=described, limits=tuple(find_limits(model)))

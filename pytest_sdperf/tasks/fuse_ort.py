@@ -19,6 +19,7 @@ from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.fusing import graph, record
 from pytest_sdperf.tasks import TaskContext, _ort_failures
+from pytest_sdperf.tasks._made_graph import MadeGraph
 
 FILE = "model.onnx"
 # Which optimizer of onnxruntime knows the component.
@@ -35,7 +36,7 @@ _MAX_NOTES = 20
 _MISHAPS = (TypeError, ValueError, KeyError, IndexError, AssertionError, AttributeError, RuntimeError)
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+def run(arguments: Mapping[str, Any], context: TaskContext) -> MadeGraph:
     """Write the optimized `model.onnx` and `model.onnx.data` into the task's folder and check them.
 
     Beside them goes `sites.json`: every fused node, and every place where the fuser `native` makes one of the same
@@ -48,8 +49,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         context: The task's context.
 
     Returns:
-        `seconds`, `cpu_seconds` (of the optimizer); `notes` (what it logged as a failure); `limits`: what a CUDA GPU
-        would throw on; and what `graph.describe` says about the graph.
+        With the time of the optimizer, and notes of what it logged as a failure.
 
     Raises:
         BuildError: The optimizer raised, lacks a fusion that an optimization asks for, or produced an invalid model.
@@ -83,7 +83,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         described = graph.describe(path, strict=True)
     except BuildError as error:
         raise _ort_failures.invalid(error) from error
-    return {**vars(took), "notes": [*summary(notes), *problems], "limits": find_limits(ir.load(path)), **described}
+    said = (*summary(notes), *problems)
+    return MadeGraph(**vars(took), graph=described, notes=said, limits=tuple(find_limits(ir.load(path))))
 
 
 def _write_sites(arguments: Mapping[str, Any], path: Path, context: TaskContext) -> list[str]:

@@ -13,6 +13,7 @@ from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.fusing import graph
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._made_graph import MadeGraph
 
 if TYPE_CHECKING:
     import onnx
@@ -23,7 +24,7 @@ FILE = "model.onnx"
 _UNKNOWN = re.compile(r"No Op registered for|is not a registered function/op|No Schema registered for", re.IGNORECASE)
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+def run(arguments: Mapping[str, Any], context: TaskContext) -> MadeGraph:
     """Write `model.onnx`, and beside it copies of its data under the names that they have.
 
     Args:
@@ -32,8 +33,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         context: The task's context.
 
     Returns:
-        `seconds` and `cpu_seconds`; `notes`: what was changed at the edge of the graph; `limits`: what a CUDA GPU would
-        throw on; and what `graph.describe` says about the graph.
+        With notes of what was changed at the edge of the graph.
 
     Raises:
         BuildError: The graph is not valid, or an attention of it has heads that do not fit.
@@ -69,7 +69,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         raise BuildError(
             f"{source} cannot be used: {misfit}. Give the node the heads of its model, or export it again."
         )
-    return {**vars(took), "notes": notes, "limits": find_limits(model), **described}
+    return MadeGraph(**vars(took), graph=described, notes=tuple(notes), limits=tuple(find_limits(model)))
 
 
 def _adapt(proto: onnx.GraphProto, arguments: Mapping[str, Any]) -> list[str]:

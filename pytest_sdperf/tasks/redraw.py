@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.core.clock import Stopwatch
+from pytest_sdperf.core.clock import Stopwatch, Took
 from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.fusing import graph, record
 from pytest_sdperf.tasks import TaskContext, export
+from pytest_sdperf.tasks._made_graph import MadeGraph
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+def run(arguments: Mapping[str, Any], context: TaskContext) -> Took:
     """Write a file of the same name, with what belongs to it.
 
     Args:
@@ -22,7 +23,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         context: The task's context.
 
     Returns:
-        `seconds` and `cpu_seconds`; of a graph what `graph.describe` says about it.
+        Of a graph a `MadeGraph`.
 
     Raises:
         CacheError: The disk is full or read-only.
@@ -34,8 +35,9 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     with disk_errors(context.cache_dir):
         if source.name != export.FILE:
             redraw_weights(source, path, seed=arguments["seed"])
-            return vars(watch.took())
+            return watch.took()
         redraw(source, path, seed=arguments["seed"])
         if (source.parent / record.FILE).is_file():
             shutil.copy(source.parent / record.FILE, context.out_dir)
-    return {**graph.describe(path), **vars(watch.took())}
+    described = graph.describe(path)
+    return MadeGraph(**vars(watch.took()), graph=described)

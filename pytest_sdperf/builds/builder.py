@@ -204,25 +204,25 @@ class Builder:
         """Return the entry of the graph, behind that of its weights where it has any."""
         drawn = None if self._source(model) == Nothing() else self._weights(model, component)
         work = steps.shapes_only(workload) if shapes == "static" else steps.open_shapes(model)
-        arguments = {
-            "model": model.name,
-            "component": component,
-            "exporter": exporter,
-            "opset": opset,
-            "shapes": shapes,
-            "workload": dataclasses.asdict(work),
-        }
+        request = export.ExportModule(
+            model.name,
+            component,
+            exporter=exporter,
+            opset=opset,
+            shapes=shapes,
+            workload=work,
+            weights=drawn.path / weights.FILE if drawn else None,
+        )
         parts = {
-            **arguments,
+            **to_json(request),
             **steps.identity(model, component),
             "workload": [to_json(model.inputs(component, work)), to_json(model.outputs(component, work))],
             "weights": drawn.digest if drawn else NONE,
             "code": source_hash(export.__name__),
             "versions": library_versions(*steps.EXPORT_LIBRARIES),
         }
-        arguments["weights"] = str(drawn.path / weights.FILE) if drawn else ""
         owners = [self._catalog.models.owner(model.name)]
-        made = self._make("export", parts, f"{export.__name__}:run", arguments, owners)
+        made = self._make("export", parts, f"{export.__name__}:run", request, owners)
         return [drawn, made] if drawn else [made]
 
     def _fuse(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from tiny_model import make_catalog
 
 from pytest_sdperf.core.errors import UnknownNameError
-from pytest_sdperf.core.values import to_json
+from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.tasks import TaskContext, export, weights
 from pytest_sdperf.tasks.sampling.phases import Silent
 
@@ -28,11 +29,9 @@ def _context(folder):
 
 def _export(folder, out, **changes):
     out.mkdir()
-    arguments = {
-        "model": "tiny", "component": "unet", "weights": str(folder / weights.FILE), "exporter": "dynamo", "opset": 18,
-        "shapes": "static", "workload": {"batch_size": 2, "height": 128, "width": 192}, "cache_dir": "c",
-    }  # fmt: skip
-    return export.run({**arguments, **changes}, _context(out))
+    workload = Workload(batch_size=2, height=128, width=192)
+    request = export.ExportModule("tiny", "unet", "dynamo", 18, "static", workload, folder / weights.FILE)
+    return export.run(dataclasses.replace(request, **changes), _context(out))
 
 
 def _run(path, inputs):

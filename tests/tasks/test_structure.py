@@ -20,7 +20,7 @@ from pytest_sdperf import builtins
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.errors import BuildError
-from pytest_sdperf.core.values import to_json
+from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.fusing import graph
 from pytest_sdperf.fusing.weightless import is_missing
 from pytest_sdperf.models._components import TextEncoder
@@ -38,12 +38,10 @@ def context(folder, catalog=None):
     return TaskContext(folder, catalog or make_catalog(), Silent(), lambda text: None)
 
 
-def exported(folder, *, model="tiny", component="unet", weights="", catalog=None, **changes):
-    arguments = {
-        "model": model, "component": component, "weights": str(weights), "exporter": "dynamo", "opset": 18,
-        "shapes": "static", "workload": {"batch_size": 2, "height": 128, "width": 192}, "cache_dir": "c",
-    }  # fmt: skip
-    return export.run({**arguments, **changes}, context(folder, catalog))
+def exported(folder, *, model="tiny", component="unet", catalog=None, **changes):
+    workload = Workload(batch_size=2, height=128, width=192)
+    request = export.ExportModule(model, component, "dynamo", 18, "static", workload)
+    return export.run(dataclasses.replace(request, **changes), context(folder, catalog))
 
 
 def drawn(folder, *, model="tiny", component="unet", catalog=None):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,10 +24,12 @@ from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.components import component_dtype
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Build, Workload, to_json
 from pytest_sdperf.faults.fault import FaultStage
-from pytest_sdperf.tasks import export, fuse_ort, lower, tokenizers, weights
+from pytest_sdperf.tasks import expect, export, fuse_ort, lower, tokenizers, weights
+from pytest_sdperf.tasks.expect import Expectations
 
 FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
 SHAPES = ("static", "dynamic")
@@ -180,8 +181,8 @@ class Builder:
         model_name, component, optimization = build
         has_module = self._settings.selection.has_module
         if self.external is not None and self.external.is_alone(component, optimization, has_module=has_module):
-            return dict(self.external.analyze(component, optimization).get(what, {}))
-        found = self._expectations(self._catalog.models.get(model_name)).metadata[what]
+            return getattr(self.external.analyze(component, optimization), what)
+        found = getattr(self._expectations(self._catalog.models.get(model_name)), what)
         if component not in found:
             raise UnknownNameError(f"component of {model_name}", component, found)
         names = ladder.optimizations(optimization, self._catalog.ladder)
@@ -264,17 +265,17 @@ class Builder:
         arguments = {"source": str(fused.path / export.FILE), "component": component}
         return self._make("lower", parts, f"{lower.__name__}:run", arguments, [])
 
-    def _expectations(self, model: Model) -> Entry:
+    def _expectations(self, model: Model) -> Expectations:
         optimizations = self._catalog.optimizations
         parts = {
             "components": {component: steps.identity(model, component) for component in model.components},
-            "code": source_hash("pytest_sdperf.tasks.expect", *modules_of(*optimizations.items().values())),
+            "code": source_hash(expect.__name__, *modules_of(*optimizations.items().values())),
             "optimizations": list(optimizations.names),
             "versions": library_versions(*steps.MODULE_LIBRARIES),
         }
         owners = [self._catalog.models.owner(model.name), *(optimizations.owner(name) for name in optimizations.names)]
-        arguments = {"model": model.name, "workload": dataclasses.asdict(steps.open_shapes(model))}
-        return self._make("expect", parts, "pytest_sdperf.tasks.expect:run", arguments, owners)
+        request = expect.DeriveExpectations(model.name, steps.open_shapes(model))
+        return convert(self._make("expect", parts, f"{expect.__name__}:run", request, owners).metadata, Expectations)
 
     def _make(self, step: str, parts: Mapping[str, Any], task: str, request: Any, owners: list[Registrar]) -> Entry:
         def make(folder: Path) -> dict[str, Any]:

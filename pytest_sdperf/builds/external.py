@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_sdperf.builds.cache import Entry
 from pytest_sdperf.builds.fingerprint import library_versions, modules_of, source_hash
-from pytest_sdperf.builds.interface import Interface, fit
+from pytest_sdperf.builds.interface import fit
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.builds.steps import exact_names, onnx_build
 from pytest_sdperf.core import ladder
@@ -21,6 +21,7 @@ from pytest_sdperf.core.values import Build, Case, Workload, to_json
 from pytest_sdperf.fusing.record import Site, Standing
 from pytest_sdperf.tasks import analyze, import_graph
 from pytest_sdperf.tasks.analyze import GraphStructure
+from pytest_sdperf.tasks.import_graph import Interface
 
 Make = Callable[[str, Mapping[str, Any], str, Any, list[Registrar]], Entry]
 _LIBRARIES = ("onnx", "onnxruntime", "onnx_ir")
@@ -138,14 +139,16 @@ class ExternalGraphs:
 
     def _import_graph(self, component: str, interface: Interface) -> Entry:
         graph = self.folder.graph(component)
-        arguments: dict[str, Any] = {"component": component, "data": list(graph.data), **to_json(interface)}
         parts = {
-            **arguments,
+            "component": component,
+            "data": list(graph.data),
+            **to_json(interface),
             "files": graph.digest,
             "code": source_hash(import_graph.__name__),
             "versions": library_versions(*_LIBRARIES),
         }
-        return self.make("import", parts, f"{import_graph.__name__}:run", {**arguments, "source": str(graph.path)}, [])
+        request = import_graph.ImportGraph(graph.path, component, graph.data, interface)
+        return self.make("import", parts, f"{import_graph.__name__}:run", request, [])
 
     def analyze(self, component: str, optimization: str) -> GraphStructure:
         """Return what the structure of a graph tells.

@@ -123,7 +123,7 @@ def expected_sites(found: GraphAnalysis, optimizations: Mapping[str, Optimizatio
 
 
 def budgets(found: GraphAnalysis) -> dict[str, int]:
-    """Return `domain::op_type` of ONNX -> how many a graph may hold at most after the optimizations of a survey.
+    """Return `domain::op_type` of ONNX -> how many a graph may hold at most after the optimizations of an analysis.
 
     Only where convolutions are in channels-last layout: without them a transpose is what an exporter made of a module.
     """

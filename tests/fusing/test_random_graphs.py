@@ -146,14 +146,13 @@ def test_a_graph_is_taken_as_it_is_whatever_its_values_are_called(made, name):
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         onnx.save(model, folder / "given.onnx")
-        ports = {
-            "inputs": [{"given": value.name, "name": "sample", "wanted": None, "shape": []} for value in inputs],
-            "outputs": [
-                {"given": value.name, "name": f"{name}{'_' * index}"} for index, value in enumerate(model.graph.output)
-            ],
-        }
-        arguments = {"source": str(folder / "given.onnx"), "data": [], "component": "unet", "cache_dir": text, **ports}
-        import_graph.run(arguments, context(folder, "out"))
+        outputs = enumerate(model.graph.output)
+        interface = import_graph.Interface(
+            tuple(import_graph.Port(value.name, "sample") for value in inputs),
+            tuple(import_graph.Port(value.name, f"{name}{'_' * index}") for index, value in outputs),
+        )
+        request = import_graph.ImportGraph(folder / "given.onnx", "unet", (), interface)
+        import_graph.run(request, context(folder, "out"))
         session = session_of(str(folder / "out" / "model.onnx"))
         given_inputs = drawn(given_session)
         found = call(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_sdperf.core.clock import Stopwatch, Took
 from pytest_sdperf.core.files.disk import disk_errors
@@ -14,13 +13,21 @@ from pytest_sdperf.tasks import TaskContext, export
 from pytest_sdperf.tasks._made_graph import MadeGraph
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> Took:
-    """Write a file of the same name, with what belongs to it.
+@dataclass(frozen=True)
+class RedrawWeights:
+    """A graph, or the weights of a component.
 
-    Args:
-        arguments: `source`: `model.onnx` or a safetensors file; `seed`: of the numbers; `cache_dir`: the cache folder,
-            for messages.
-        context: The task's context.
+    Attributes:
+        source: `model.onnx`, or a safetensors file.
+        seed: Of the numbers.
+    """
+
+    source: Path
+    seed: int
+
+
+def run(request: RedrawWeights, context: TaskContext) -> Took:
+    """Write a file of the same name, with what belongs to it.
 
     Returns:
         Of a graph a `MadeGraph`.
@@ -30,13 +37,13 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> Took:
     """
     from pytest_sdperf.tracing.redrawn import redraw, redraw_weights
 
-    source, watch = Path(arguments["source"]), Stopwatch()
+    source, watch = request.source, Stopwatch()
     path = context.out_dir / source.name
     with disk_errors(context.cache_dir):
         if source.name != export.FILE:
-            redraw_weights(source, path, seed=arguments["seed"])
+            redraw_weights(source, path, seed=request.seed)
             return watch.took()
-        redraw(source, path, seed=arguments["seed"])
+        redraw(source, path, seed=request.seed)
         if (source.parent / record.FILE).is_file():
             shutil.copy(source.parent / record.FILE, context.out_dir)
     described = graph.describe(path)

@@ -36,8 +36,8 @@ class PlantedBuilder(Builder):
             "versions": library_versions(*steps.FUSE_LIBRARIES["native"]),
         }
         file = next(name for name in (export.FILE, weights.FILE) if (entry.path / name).is_file())
-        arguments = {"fault": fault.name, "source": str(entry.path / file)}
-        planted = self._make("plant", parts, f"{plant.__name__}:run", arguments, [])
+        request = plant.PlantFault(fault.name, entry.path / file)
+        planted = self._make("plant", parts, f"{plant.__name__}:run", request, [])
         if not convert(planted.metadata, plant.Planted).planted:
             return entry
         self._say(f"PLANTED {fault.name} into {component}")

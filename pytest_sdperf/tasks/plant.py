@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,19 @@ from pytest_sdperf.faults.fault import Fault, FaultStage, NowhereError
 from pytest_sdperf.fusing import graph, record
 from pytest_sdperf.fusing.graph import GraphFacts
 from pytest_sdperf.tasks import TaskContext, export, weights
+
+
+@dataclass(frozen=True)
+class PlantFault:
+    """A fault, and what it goes into.
+
+    Attributes:
+        fault: Its name.
+        source: `model.onnx`, or a safetensors file.
+    """
+
+    fault: str
+    source: Path
 
 
 @dataclass(frozen=True)
@@ -30,18 +43,13 @@ class Planted(Took):
     graph: GraphFacts | None = None
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> Planted:
+def run(request: PlantFault, context: TaskContext) -> Planted:
     """Write the graph or the weights with the fault, and what belongs to them.
-
-    Args:
-        arguments: `fault`: its name; `source`: `model.onnx` or a safetensors file; `cache_dir`: the cache folder, for
-            messages.
-        context: The task's context.
 
     Raises:
         CacheError: The disk is full or read-only.
     """
-    fault, source, watch = known.get(arguments["fault"]), Path(arguments["source"]), Stopwatch()
+    fault, source, watch = known.get(request.fault), request.source, Stopwatch()
     plant: Callable[[Fault, Path, Path], GraphFacts | None] = (
         _into_weights if source.name == weights.FILE else _into_graph
     )

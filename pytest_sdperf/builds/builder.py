@@ -29,6 +29,7 @@ from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Build, Workload, to_json
 from pytest_sdperf.faults.fault import FaultStage
 from pytest_sdperf.tasks import expect, export, fuse_ort, lower, tokenizers, weights
+from pytest_sdperf.tasks._fuse_graph import FuseGraph
 from pytest_sdperf.tasks.expect import Expectations
 
 FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
@@ -233,7 +234,7 @@ class Builder:
         *,
         optimizations: tuple[str, ...],
         dtype: str,
-        float32: list[str],
+        float32: tuple[str, ...],
         fuser: str,
     ) -> Entry:
         if fuser not in FUSERS:
@@ -243,18 +244,23 @@ class Builder:
                 f"the optimizer of onnxruntime reads weights, and --sdperf-weights={NONE} builds graphs without. "
                 f"Choose the fuser native, or leave --sdperf-weights out."
             )
-        arguments: dict[str, Any] = {"component": component, "optimizations": list(optimizations), "dtype": dtype}
-        arguments |= {"float32": float32, "float32_ops": steps.kept_ops(self._settings.selection, component, dtype)}
+        request = FuseGraph(
+            exported.path / export.FILE,
+            component,
+            optimizations=optimizations,
+            dtype=dtype,
+            float32=float32,
+            float32_ops=steps.kept_ops(self._settings.selection, component, dtype),
+        )
         parts = {
-            **arguments,
-            "export": exported.digest,
+            **to_json(request),
+            "source": exported.digest,
             "options": list(fuse_ort.ort_options(optimizations, self._catalog)) if fuser == "ort" else [],
             "code": source_hash(FUSERS[fuser], *modules_of(*map(self._catalog.optimizations.get, optimizations))),
             "versions": library_versions(*steps.FUSE_LIBRARIES[fuser]),
         }
-        arguments["source"] = str(exported.path / export.FILE)
         owners = [self._catalog.optimizations.owner(optimization) for optimization in optimizations]
-        return self._make(f"fuse-{fuser}", parts, f"{FUSERS[fuser]}:run", arguments, owners)
+        return self._make(f"fuse-{fuser}", parts, f"{FUSERS[fuser]}:run", request, owners)
 
     def _lower(self, fused: Entry, component: str) -> Entry:
         parts = {
@@ -262,8 +268,8 @@ class Builder:
             "code": source_hash(lower.__name__),
             "versions": library_versions(*steps.FUSE_LIBRARIES["native"]),
         }
-        arguments = {"source": str(fused.path / export.FILE), "component": component}
-        return self._make("lower", parts, f"{lower.__name__}:run", arguments, [])
+        request = lower.LowerGraph(fused.path / export.FILE, component)
+        return self._make("lower", parts, f"{lower.__name__}:run", request, [])
 
     def _expectations(self, model: Model) -> Expectations:
         optimizations = self._catalog.optimizations

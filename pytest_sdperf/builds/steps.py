@@ -93,16 +93,16 @@ def _dotted(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def kept_ops(selection: Selection, component: str, dtype: str) -> list[str]:
+def kept_ops(selection: Selection, component: str, dtype: str) -> tuple[str, ...]:
     """Return the operators of a component that stay float32 in a build of a narrower type."""
     named = selection.fp32_ops_of(component) if dtype != "float32" else ()
-    return [op.partition(":")[2] for op in named]
+    return tuple(op.partition(":")[2] for op in named)
 
 
-def exact_names(model: Model, component: str, workload: Workload) -> list[str]:
+def exact_names(model: Model, component: str, workload: Workload) -> tuple[str, ...]:
     """Return the inputs and outputs that a model declares as float32: they stay so in every build."""
     specs = (*model.inputs(component, workload), *model.outputs(component, workload))
-    return [spec.name for spec in specs if spec.dtype == "float32"]
+    return tuple(spec.name for spec in specs if spec.dtype == "float32")
 
 
 def shapes_only(workload: Workload) -> Workload:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_sdperf.core.clock import Stopwatch
 from pytest_sdperf.core.files.disk import disk_errors
@@ -14,12 +14,21 @@ from pytest_sdperf.tasks._made_graph import MadeGraph
 FILE = "model.onnx"
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> MadeGraph:
-    """Write the lowered `model.onnx` and `model.onnx.data` into the task's folder and check them.
+@dataclass(frozen=True)
+class LowerGraph:
+    """A fused graph.
 
-    Args:
-        arguments: `source` (fused graph), `component`; `cache_dir`: the cache folder, for messages.
-        context: The task's context.
+    Attributes:
+        source: Its file.
+        component: What it computes.
+    """
+
+    source: Path
+    component: str
+
+
+def run(request: LowerGraph, context: TaskContext) -> MadeGraph:
+    """Write the lowered `model.onnx` and `model.onnx.data` into the task's folder and check them.
 
     Raises:
         BuildError: A node has a form that no kernel takes, or the model is not valid.
@@ -31,8 +40,8 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> MadeGraph:
 
     path = context.out_dir / FILE
     watch = Stopwatch()
-    context.say(f"lowering {arguments['component']} to primitives")
-    model = ir.load(arguments["source"])
+    context.say(f"lowering {request.component} to primitives")
+    model = ir.load(request.source)
     lower(model)
     with disk_errors(context.cache_dir):
         ir.save(model, path, external_data=f"{FILE}.data")

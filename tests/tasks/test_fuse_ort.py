@@ -16,6 +16,7 @@ from tiny_model import make_catalog
 
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.tasks import TaskContext, fuse_ort
+from pytest_sdperf.tasks._fuse_graph import FuseGraph
 from pytest_sdperf.tasks.sampling.phases import Silent
 
 WIDTH = 32
@@ -88,11 +89,8 @@ def _fuse(
 ):  # fmt: skip
     out = folder / "out"
     out.mkdir()
-    arguments = {
-        "source": str(source(folder, timestep, extra)), "component": "unet", "optimizations": list(optimizations),
-        "dtype": dtype, "float32": list(float32), "float32_ops": [], "cache_dir": "c",
-    }  # fmt: skip
-    answer = fuse_ort.run(arguments, TaskContext(out, make_catalog(), Silent(), lambda text: None))
+    request = FuseGraph(source(folder, timestep, extra), "unet", optimizations, dtype, float32=float32)
+    answer = fuse_ort.run(request, TaskContext(out, make_catalog(), Silent(), lambda text: None))
     return out / fuse_ort.FILE, answer
 
 
@@ -208,12 +206,8 @@ def test_a_traced_export_which_says_no_types_is_converted_all_the_same(tmp_path)
     model.ir_version = 10
     onnx.save(model, tmp_path / "source.onnx")
     (tmp_path / "out").mkdir()
-    arguments = {
-        "source": str(tmp_path / "source.onnx"), "component": "vae_decoder",
-        "optimizations": ["fp32", "fp16", "nhwc-conv"], "dtype": "float16", "float32": [], "float32_ops": [],
-        "cache_dir": "c",
-    }  # fmt: skip
-    answer = fuse_ort.run(arguments, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
+    request = FuseGraph(tmp_path / "source.onnx", "vae_decoder", ("fp32", "fp16", "nhwc-conv"), "float16")
+    answer = fuse_ort.run(request, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
     assert answer.graph.counts["com.microsoft::NhwcConv"] == 1
     assert answer.graph.without_cpu_kernel == ("com.microsoft::NhwcConv",)
     # Its fused node has another name, and so has what it returns.
@@ -377,12 +371,10 @@ def _norm_in_float16(path: Path) -> Path:
 
 
 def test_a_fusion_of_onnxruntime_that_fails_is_named_with_the_way_round_it(tmp_path):
-    arguments = {
-        "source": str(_norm_in_float16(tmp_path / "source.onnx")), "component": "unet", "dtype": "float16",
-        "optimizations": ["fp32", "fp16", "group-norm"], "float32": [], "float32_ops": [], "cache_dir": "c",
-    }  # fmt: skip
+    source = _norm_in_float16(tmp_path / "source.onnx")
+    request = FuseGraph(source, "unet", ("fp32", "fp16", "group-norm"), "float16")
     with pytest.raises(BuildError) as raised:
-        fuse_ort.run(arguments, TaskContext(tmp_path, make_catalog(), Silent(), lambda text: None))
+        fuse_ort.run(request, TaskContext(tmp_path, make_catalog(), Silent(), lambda text: None))
     text = str(raised.value)
     with warnings.catch_warnings():  # onnxruntime leaves a temporary folder behind when it raises
         warnings.simplefilter("ignore", ResourceWarning)
@@ -472,11 +464,8 @@ def test_operators_that_are_named_stay_float32(tmp_path, float32_ops, kind):
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "source.onnx")
     (tmp_path / "out").mkdir()
-    arguments = {
-        "source": str(tmp_path / "source.onnx"), "component": "unet", "optimizations": ["fp32", "fp16"],
-        "dtype": "float16", "float32": [], "float32_ops": float32_ops, "cache_dir": "c",
-    }  # fmt: skip
-    fuse_ort.run(arguments, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
+    request = FuseGraph(tmp_path / "source.onnx", "unet", ("fp32", "fp16"), "float16", float32_ops=float32_ops)
+    fuse_ort.run(request, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
     path = tmp_path / "out" / fuse_ort.FILE
     model = onnx.shape_inference.infer_shapes(onnx.load(path))
     (attention,) = (node for node in model.graph.node if node.op_type == "MultiHeadAttention")

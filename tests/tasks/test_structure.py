@@ -28,6 +28,7 @@ from pytest_sdperf.models._released import NARROW_CLIP_L
 from pytest_sdperf.models._stable_diffusion import StableDiffusion
 from pytest_sdperf.tasks import TaskContext, _structure, export, fuse_native
 from pytest_sdperf.tasks import weights as weights_task
+from pytest_sdperf.tasks._fuse_graph import FuseGraph
 from pytest_sdperf.tasks.sampling.phases import Silent
 
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -50,11 +51,8 @@ def drawn(folder, *, model="tiny", component="unet", catalog=None):
 
 
 def fused(folder, source, optimizations, *, component="unet", dtype="float16"):
-    arguments = {
-        "source": str(source / export.FILE), "component": component, "optimizations": list(optimizations),
-        "dtype": dtype, "float32": ["timestep"], "float32_ops": [], "cache_dir": "c",
-    }  # fmt: skip
-    return fuse_native.run(arguments, context(folder))
+    request = FuseGraph(source / export.FILE, component, optimizations, dtype, float32=("timestep",))
+    return fuse_native.run(request, context(folder))
 
 
 def comparable(answer):

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.tasks._loading import usable_engine
+from pytest_sdperf.tasks._loading import engine_of
 from pytest_sdperf.tasks.pipeline import check_packages
 
 
@@ -42,8 +42,7 @@ def run(request: FindPackages, context: TaskContext) -> dict[str, Any]:
         raise EngineMissingError(
             f"{sys.executable} lacks numpy, which every worker needs; type: {sys.executable} -m pip install numpy"
         )
-    asked = vars(request)
-    usable_engine(asked, asked, context)
+    engine_of(request.engine, request.options, request.device_kind, context)
     if request.pipeline:
         check_packages(request.device_kind)
     return {}

@@ -14,16 +14,18 @@ from pytest_sdperf.builds.fingerprint import modules_of, source_hash
 from pytest_sdperf.builds.processes import process
 from pytest_sdperf.builds.processes.signs_of_life import signs_of_life
 from pytest_sdperf.builds.steps import shapes_only, step_of
+from pytest_sdperf.core.clock import Took
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import SdperfError, WorkerError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.units import duration
 from pytest_sdperf.core.values import to_json
+from pytest_sdperf.tasks import compile as task
 from pytest_sdperf.tasks._execution import Compiled, Execution
 from pytest_sdperf.tasks._loading import WORK_DIR
 
-_TASKS = "pytest_sdperf.tasks.compile"
 _STEP = "compile"
 _DIGITS = 16  # of a key, for the versions of libraries
 
@@ -130,20 +132,20 @@ class Compilations:
         """Return how long it took last time to compile the like, as far as the cache still has what was made."""
         keys = [key for key in reversed(self.cache.info().keys) if key.startswith(f"{_STEP}-")]
         entries = filter(None, map(self.cache.peek, keys))
-        return next((one.metadata["seconds"] for one in entries if one.metadata.get("like") == like), None)
+        return next((convert(one.metadata, Took).seconds for one in entries if one.metadata.get("like") == like), None)
 
     def _versions_of(self, engine: Engine, start: Mapping[str, Any]) -> Mapping[str, str]:
         """Ask the interpreter that will load the component, once per session."""
         asked = (engine.name, start["python"], content_key(start["env"]))
         if asked not in self._versions:
-            arguments = {"engine": engine.name, "options": {}, "device_kind": self.device.kind}
-            self._versions[asked] = self._run("versions", arguments, start["out_dir"], start)["versions"]
+            request = task.FindVersions(engine.name, self.device.kind)
+            self._versions[asked] = self._run("versions", request, start["out_dir"], start)
         return self._versions[asked]
 
     def _run(self, function: str, request: Any, folder: Path, start: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return process.run_task(
-                f"{_TASKS}:{function}",
+                f"{task.__name__}:{function}",
                 request,
                 out_dir=folder,
                 timeout_s=self.settings.build_timeout_s,

@@ -112,15 +112,13 @@ class Builder:
         asked = component_dtype(model, component, ladder.dtype_of(optimization, self._catalog.ladder))
         dtype = self.external.dtype(model, component, optimization) if self.external else asked
         if consumes == "module":
-            return steps.module_build(
-                self.reached(FaultStage.WEIGHTS, self._weights(model, component), component), dtype
-            )
+            weights = self._weights(model, component)
+            return steps.module_build(self.reached(FaultStage.WEIGHTS, weights, component), dtype)
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
-        if self.external is not None:
-            made = [self.external.import_graph(model, component, workload, dtype=dtype)]
-        else:
-            made = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
+        how: dict[str, Any] = {"exporter": exporter, "opset": opset, "shapes": shapes, "workload": workload}
+        external = self.external and self.external.import_graph(model, component, workload, dtype=dtype)
+        made = [external] if external else self._export(model, component, **how)
         for place in (FaultStage.WEIGHTS, FaultStage.EXPORT):
             made[-1] = self.reached(place, made[-1], component)
         optimizations = ladder.optimizations(optimization, self._catalog.ladder)
@@ -150,8 +148,7 @@ class Builder:
             "code": source_hash("pytest_sdperf.tasks.tokenizers"),
         }
         folder = str(self.external.folder.path) if self.external else self._source(model).arguments()["folder"]
-        arguments = {"model": model.name, "folder": folder}
-        owners = [self._catalog.models.owner(model.name)]
+        arguments, owners = {"model": model.name, "folder": folder}, [self._catalog.models.owner(model.name)]
         return self._make("tokenizers", parts, "pytest_sdperf.tasks.tokenizers:run", arguments, owners).path
 
     def expected_counts(self, model_name: str, component: str, optimization: str) -> Mapping[str, int]:
@@ -174,9 +171,7 @@ class Builder:
         return sites
 
     def _expected(self, what: str, total: Callable[[Any], Any], *build: str) -> Any:
-        """Return what the structure of an external graph tells where no torch module does, else the total of the
-        optimizations.
-        """
+        """Return what an external graph tells where no torch module does, else the total of the optimizations."""
         model_name, component, optimization = build
         has_module = self._settings.selection.has_module
         if self.external is not None and self.external.is_alone(component, optimization, has_module=has_module):

@@ -68,10 +68,7 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             Path(arguments["source"]),
             path,
             model_type=MODEL_TYPES.get(component, "unet"),
-            switched_on={
-                optimization: context.catalog.optimizations.get(optimization).ort_options
-                for optimization in optimizations
-            },
+            switched_on={name: context.catalog.optimizations.get(name).ort_options for name in optimizations},
             half=arguments["dtype"] == "float16",
             float32=arguments["float32"],
             float32_ops=arguments["float32_ops"],

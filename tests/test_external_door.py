@@ -83,7 +83,7 @@ def test_what_cannot_be_understood_ends_the_run(sdperf, given, flags, message):
 
 def test_the_folder_may_be_named_in_the_ini_file(sdperf, given, pytester):
     pytester.makeini("[pytest]\nsdperf_onnx_dir = given\nsdperf_optimization = as-is\nsdperf_component = unet\n")
-    pytester.makepyfile("def test_graph(case): assert (case.exporter, case.optimization) == ('given', 'as-is')")
+    pytester.makepyfile("def test_graph(case): assert (case.exporter, case.optimization) == ('external', 'as-is')")
     sdperf("--sdperf-engine=ort-cpu").assert_outcomes(passed=1)
 
 
@@ -110,7 +110,7 @@ def test_collecting_imports_neither_torch_nor_onnxruntime(sdperf, given, pyteste
     )
     result = pytester.runpytest_subprocess(*command, "--sdperf-onnx-dir=given")
     assert result.ret == 0
-    assert any("from-given" in line for line in result.outlines)
+    assert any("from-external" in line for line in result.outlines)
 
 
 TINY = """

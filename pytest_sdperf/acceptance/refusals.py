@@ -32,19 +32,23 @@ def refusals(
     for report in reports:
         if report.measurement is None:
             continue
-        why = _own_refusal(report, terms, any_driver=any_driver, command=command)
+        # What no reason mends comes first.
+        why = _invalid(report, any_driver=any_driver)
         why = why or next((why for gate, why in gates if concerns(gate, report.case)), "")
+        why = why or _doubtful(report, terms, command=command)
         if why:
             refused.setdefault(report.case.key, why)
     return refused
 
 
-def _own_refusal(report: CaseReport, terms: AcceptOptions, *, any_driver: bool, command: str) -> str:
+def _invalid(report: CaseReport, *, any_driver: bool) -> str:
     for verdict in report.verdicts:
         if verdict.outcome is Outcome.INVALID and not (any_driver and verdict.code == DRIVER_CHANGED):
             return f"INVALID: {verdict.sentence}"
-    if not report.verdicts:
-        return "it was not judged"
+    return "" if report.verdicts else "it was not judged"
+
+
+def _doubtful(report: CaseReport, terms: AcceptOptions, *, command: str) -> str:
     if terms.has_reason or not (why := doubt(report)):
         return ""
     meant = f'If that is meant, add {terms.reason_option}="why it is acceptable".'

@@ -114,15 +114,13 @@ class Builder:
         asked = component_dtype(model, component, ladder.dtype_of(optimization, self._catalog.ladder))
         dtype = self.external.dtype(model, component, optimization) if self.external else asked
         if consumes == "module":
-            return steps.module_build(
-                self.reached(FaultStage.WEIGHTS, self._weights(model, component), component), dtype
-            )
+            weights = self._weights(model, component)
+            return steps.module_build(self.reached(FaultStage.WEIGHTS, weights, component), dtype)
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
-        if self.external is not None:
-            made = [self.external.import_graph(model, component, workload, dtype=dtype)]
-        else:
-            made = self._export(model, component, exporter=exporter, opset=opset, shapes=shapes, workload=workload)
+        how: dict[str, Any] = {"exporter": exporter, "opset": opset, "shapes": shapes, "workload": workload}
+        external = self.external and self.external.import_graph(model, component, workload, dtype=dtype)
+        made = [external] if external else self._export(model, component, **how)
         for place in (FaultStage.WEIGHTS, FaultStage.EXPORT):
             made[-1] = self.reached(place, made[-1], component)
         optimizations = ladder.optimizations(optimization, self._catalog.ladder)
@@ -176,9 +174,7 @@ class Builder:
         return sites
 
     def _expected(self, what: str, total: Callable[[Any], Any], *build: str) -> Any:
-        """Return what the structure of an external graph tells where no torch module does, else the total of the
-        optimizations.
-        """
+        """Return what an external graph tells where no torch module does, else the total of the optimizations."""
         model_name, component, optimization = build
         has_module = self._settings.selection.has_module
         if self.external is not None and self.external.is_alone(component, optimization, has_module=has_module):
@@ -206,15 +202,8 @@ class Builder:
         """Return the entry of the graph, behind that of its weights where it has any."""
         drawn = None if self._source(model) == Nothing() else self._weights(model, component)
         work = steps.shapes_only(workload) if shapes == "static" else steps.open_shapes(model)
-        request = export.ExportModule(
-            model.name,
-            component,
-            exporter=exporter,
-            opset=opset,
-            shapes=shapes,
-            workload=work,
-            weights=drawn.path / weights.FILE if drawn else None,
-        )
+        file = drawn.path / weights.FILE if drawn else None
+        request = export.ExportModule(model.name, component, exporter, opset, shapes, workload=work, weights=file)
         parts = {
             **to_json(request),
             **steps.identity(model, component),
@@ -244,14 +233,8 @@ class Builder:
                 f"the optimizer of onnxruntime reads weights, and --sdperf-weights={NONE} builds graphs without. "
                 f"Choose the fuser native, or leave --sdperf-weights out."
             )
-        request = FuseGraph(
-            exported.path / export.FILE,
-            component,
-            optimizations=optimizations,
-            dtype=dtype,
-            float32=float32,
-            float32_ops=steps.kept_ops(self._settings.selection, component, dtype),
-        )
+        kept = steps.kept_ops(self._settings.selection, component, dtype)
+        request = FuseGraph(exported.path / export.FILE, component, optimizations, dtype, float32, float32_ops=kept)
         parts = {
             **to_json(request),
             "source": exported.digest,

@@ -252,32 +252,23 @@ class Selector:
         return narrow("optimization", self.selection.optimizations, marked, default)
 
     def _usual(self, engine: Engine, blank: Case) -> Sequence[str]:
-        """Return the optimizations that an engine is run at unless others are named; what it has no kernels for is left
-        out.
-        """
+        """Return the optimizations that an engine runs unless others are named, without what it has no kernels for."""
         optimizations = engine.default_optimizations(self.device_kind)
-        if (
-            blank.component not in ("unet", PIPELINE)
-            or self.external is not None
-            or self.selection.pipeline is not None
-        ):
+        own = self.external is not None or self.selection.pipeline is not None
+        if own or blank.component not in ("unet", PIPELINE):
             return optimizations
         missing = engine.without_kernels(self.catalog.models.get(blank.model))
         return tuple(ladder.without(optimization, missing, self.catalog.ladder) for optimization in optimizations)
 
     def _ends(self, optimizations: Sequence[str], marks: Marks, engine: Engine) -> Sequence[str]:
-        """Return the optimizations of whole requests: of a ladder its first and its last, unless somebody named
-        `pipeline`.
-        """
+        """Return those of whole requests: of a ladder the first and the last, unless somebody named `pipeline`."""
         if PIPELINE in (*self.selection.components, *(marks.components or ())) or marks.optimizations:
             return optimizations
         steps = self.catalog.ladder
         return ladder.ends(
             optimizations,
             self.selection.unnamed_optimizations,
-            fits=lambda optimization: all(
-                engine.supports(step) is None for step in ladder.optimizations(optimization, steps)
-            ),
+            fits=lambda name: all(engine.supports(step) is None for step in ladder.optimizations(name, steps)),
         )
 
     def _batch_sizes(self, marks: Marks) -> Sequence[int]:

@@ -92,9 +92,7 @@ def optimizations(selection: str, ladder: Sequence[str]) -> tuple[str, ...]:
 
 
 def without(selection: str, left_out: Collection[str], ladder: Sequence[str]) -> str:
-    """Return the selection of what one selection applies but for some optimizations; itself where it applies none of
-    them.
-    """
+    """Return what a selection applies but for some optimizations; itself where it applies none of them."""
     names = optimizations(selection, ladder)
     rest = [name for name in names if name not in left_out]
     if len(rest) == len(names):

@@ -39,9 +39,7 @@ class OrtRocmEngine(_rocm.RocmEngine):
         return _rocm.missing_provider(PROVIDER, _PACKAGE)
 
     def default_optimizations(self, device_kind: str) -> tuple[str, ...]:
-        """Return the last optimization; the published ladder for an MI250X has no packed attention, as
-        `all-packed-qkv`.
-        """
+        """Return the last optimization; as in the published ladder of an MI250X without packed attention."""
         return ("bias-add",)
 
     @contextmanager

@@ -28,9 +28,9 @@ from pytest_sdperf.plugin import (
     attempts,
     benchmark_bridge,
     composition,
-    delivery,
     distribution,
     planner,
+    recorded,
     removed,
     reporter,
     run,
@@ -72,7 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(this, run.NAME)
     config.pluginmanager.register(sdperf_session.Session(this, say=speaker(config)), sdperf_session.NAME)
     config.pluginmanager.register(Watcher(config), "sdperf-watcher")
-    config.pluginmanager.register(delivery.Serializer(), "sdperf-serializer")
+    config.pluginmanager.register(recorded.Serializer(), "sdperf-serializer")
     config.pluginmanager.register(removed.Removed(config), removed.NAME)
     config.pluginmanager.register(distribution.Distribution(this, config), "sdperf-distribution")
     if this.settings.time_budget_s and not this.settings.self_test:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -28,48 +28,16 @@ from pytest_sdperf.core.errors import (
     UnsupportedOptionError,
     WorkerError,
 )
-from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.stats.pairs import Pairs
 from pytest_sdperf.core.tolerances import Override
-from pytest_sdperf.core.values import Case, Failure, Measurement, to_json
+from pytest_sdperf.core.values import Case, Failure, Measurement
 from pytest_sdperf.core.values.located import Located
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Semantics, Verdict
 from pytest_sdperf.core.values.replays import Interleaving, Replay
 from pytest_sdperf.fusing.explain import Explanation
+from pytest_sdperf.plugin.recorded import Recorded
 
-ATTRIBUTE = "sdperf"  # of pytest's report of a test
 TWICE = "this test measured twice; give each measurement a test of its own"
-
-
-@dataclasses.dataclass(frozen=True)
-class Recorded:
-    """What a test found out, and whether a verdict is why it failed. It hangs on pytest's report of the test."""
-
-    report: CaseReport
-    by_verdict: bool
-
-
-class Serializer:
-    """What pytest-xdist and others write of a report is JSON: what hangs on it becomes that, and is read again."""
-
-    @staticmethod
-    @pytest.hookimpl(wrapper=True)
-    def pytest_report_to_serializable() -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
-        """Turn what a test found out into JSON data."""
-        data = yield
-        if data is not None and ATTRIBUTE in data:
-            data[ATTRIBUTE] = to_json(data[ATTRIBUTE])
-        return data
-
-    @staticmethod
-    @pytest.hookimpl(wrapper=True)
-    def pytest_report_from_serializable() -> Generator[None, object, object]:
-        """Read what a test found out."""
-        report = yield
-        recorded = getattr(report, ATTRIBUTE, None)
-        if recorded is not None:
-            report.sdperf = convert(recorded, Recorded)  # type: ignore[attr-defined]
-        return report
 
 
 _REPORT = pytest.StashKey[CaseReport]()

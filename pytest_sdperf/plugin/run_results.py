@@ -13,7 +13,7 @@ from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Case, to_json
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.plugin.delivery import ATTRIBUTE, Recorded
+from pytest_sdperf.plugin.recorded import ATTRIBUTE, Recorded
 from pytest_sdperf.report.judged import why_nothing
 from pytest_sdperf.report.run_summary import NARROWED, RunSummary
 from pytest_sdperf.report.unused import asked_axes

@@ -99,15 +99,10 @@ class Session:
         self, cache: Cache, *, say: Callable[[str], None], kind: Callable[..., Builder] = Builder
     ) -> Builder:
         """Return a builder of this run's models that works through some cache."""
-        external, reference = self.run.selector.external, self.run.settings.selection.onnx_reference
-        return kind(
-            self.run.catalog,
-            self.run.settings,
-            cache,
-            say=say,
-            folder=external.folder if external else None,
-            reference=OnnxFolder(reference, option=ONNX_REFERENCE) if reference else None,
-        )
+        external, named = self.run.selector.external, self.run.settings.selection.onnx_reference
+        reference = OnnxFolder(named, option=ONNX_REFERENCE) if named else None
+        folder = external.folder if external else None
+        return kind(self.run.catalog, self.run.settings, cache, say=say, folder=folder, reference=reference)
 
     @property
     def cores(self) -> int:
@@ -126,9 +121,8 @@ class Session:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
         engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
         builder = self.planted or self.builder
-        return build_of(
-            builder, case, component, engine=engine, optimizations=optimizations_of(builder, case, self.run.catalog)
-        )
+        optimizations = optimizations_of(builder, case, self.run.catalog)
+        return build_of(builder, case, component, engine=engine, optimizations=optimizations)
 
     @functools.cached_property
     def context(self) -> RunContext:
@@ -185,8 +179,9 @@ class Session:
         return self._new_runner(other.case, other.request)
 
     def _new_runner(self, case: Case, request: EngineRequest) -> CaseRunner:
-        given, plant = self.external_pipeline, self.run.settings.plant
-        return given.runner(case, request) if given else CaseRunner(case, request, self.context, plant)
+        if self.external_pipeline:
+            return self.external_pipeline.runner(case, request)
+        return CaseRunner(case, request, self.context, self.run.settings.plant)
 
     def has_outputs(self, case: Case) -> bool:
         """Whether a case was executed ahead, for the test that compares it."""
@@ -205,9 +200,7 @@ class Session:
         return BaselineFiles.of_device(settings.baselines, registered, slug=slug, machine=self.machine, reader=reader)
 
     def standing(self, case: Case) -> Mapping[str, Mapping[str, str]]:
-        """Return component -> optimization -> how it stands, of graphs that are taken as they are; empty for other
-        cases.
-        """
+        """Return component -> optimization -> how it stands, of graphs taken as they are; empty for other cases."""
         if self.builder.external is None or case.optimization != ladder.AS_IS:
             return {}
         return self.builder.external.standing(self.run.catalog.models.get(case.model), case.component)

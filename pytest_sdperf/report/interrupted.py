@@ -20,7 +20,7 @@ def interrupted_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int
     far = f"{measured} of {plural(run.to_measure, 'case')} measured; " if run.to_measure else ""
     became = "nothing was accepted" if run.updating else "nothing was kept as a candidate"
     onwards = (
-        "the command at the end of this report resumes it: what was measured is kept, and the rest is measured"
+        "the command at the end of this report resumes it, and measures the rest"
         if run.resumable
         else "the next run begins anew"
     )

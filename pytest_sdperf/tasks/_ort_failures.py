@@ -45,9 +45,7 @@ def _fusion(error: Exception) -> str:
 
 
 def _optimization(fusion: str, optimizations: Mapping[str, Sequence[str]]) -> str:
-    """Return the optimization that switches a fusion on: modules and switches differ in underlines, and in what comes
-    last.
-    """
+    """Return the optimization that switches a fusion on: names of modules and switches differ at their ends."""
     found = {
         _plain(switch.removeprefix("enable_")): optimization
         for optimization, switches in optimizations.items()

@@ -90,13 +90,15 @@ def check_described(pipeline: Any, case: Execution) -> None:
 
     Args:
         pipeline: It, or its plain twin.
-        case: Has `own` with the identity that it had then, and the prompt.
+        case: Has `own` with the identity that it had then, empty where nobody described it, and the prompt.
 
     Raises:
         PipelineError: It is another one; its results would belong to a case that never comes again.
     """
     assert case.own is not None
     factory, known = case.own.factory, case.own.identity
+    if not known:
+        return
     found = identity(plain_twin(pipeline, factory.spelled), [case.picture.prompt, ""])
     if found != known:
         raise PipelineError(

@@ -63,10 +63,7 @@ def run(request: FuseGraph, context: TaskContext) -> MadeGraph:
             request.source,
             path,
             model_type=MODEL_TYPES.get(component, "unet"),
-            switched_on={
-                optimization: context.catalog.optimizations.get(optimization).ort_options
-                for optimization in optimizations
-            },
+            switched_on={name: context.catalog.optimizations.get(name).ort_options for name in optimizations},
             half=request.dtype == "float16",
             float32=request.float32,
             float32_ops=request.float32_ops,

@@ -29,7 +29,7 @@ def ints(tensor: Tensor | Sequence[int]) -> list[int]:
 def _cast(x: Tensor, *, to: int, **_: Any) -> Tensor:
     kind = ir.DataType(to).numpy()
     # A dtype is the computer's to choose, see `Computer`.
-    if x.is_floating_point() and np.issubdtype(kind, np.dtype):
+    if x.is_floating_point() and np.issubdtype(kind, np.floating):
         return x
     dtype: torch.dtype = getattr(torch, kind.name)
     return x.to(dtype)

@@ -592,6 +592,16 @@ def test_a_slower_median_needs_a_reason_however_noisy_its_baseline(spread, ratio
     assert refusals([report], AcceptOptions(reason="a larger model")) == {}
 
 
+def test_what_no_reason_mends_is_said_before_a_doubt():
+    """Who accepts a disturbed time with a reason must not accept wrong pictures by it."""
+    disturbed = waited(measurement(), 0.5)
+    wrong = Agreement("component", "relative-l2", 1.0, 1e-7, 2e-7, "float32", "float64")
+    report = CaseReport("t", CASE, disturbed, agreements=(wrong,), verdicts=judge(disturbed, None, policy=Policy()))
+    doubtful = dataclasses.replace(report, agreements=())
+    assert refusals([report], AcceptOptions())[CASE.key].startswith("t disagrees with the reference")
+    assert refusals([doubtful], AcceptOptions())[CASE.key].startswith("something else used the processors")
+
+
 def test_nothing_to_accept_writes_nothing(desk):
     assert desk.accept().lines == ()
     assert not desk.folder.exists()

@@ -25,8 +25,8 @@ def baseline(*cases):
     return Baseline(machine={}, cases={one.key: stored(of=one) for one in cases})
 
 
-def found(*stored_cases, course=COLLECTED, reports=(REPORT,)):
-    return unused_cases(baseline(*stored_cases), course, reports)
+def found(*stored_cases, summary=COLLECTED, reports=(REPORT,)):
+    return unused_cases(baseline(*stored_cases), summary, reports)
 
 
 def test_a_component_that_nothing_collects_any_more_is_unused():
@@ -35,7 +35,7 @@ def test_a_component_that_nothing_collects_any_more_is_unused():
 
 def test_without_a_baseline_nothing_is_looked_for():
     assert unused_cases(None, COLLECTED, [REPORT]) == Unused()
-    assert found(CASE, course=RunSummary()) == Unused()
+    assert found(CASE, summary=RunSummary()) == Unused()
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_without_a_baseline_nothing_is_looked_for():
         (dataclasses.replace(COLLECTED, stopped=True), "this run ended early"),
     ],
 )
-def test_a_run_that_did_not_do_everything_says_that_nobody_looked(course, why):
-    result = found(DECODER, course=course)
+def test_a_run_that_did_not_do_everything_says_that_nobody_looked(summary, why):
+    result = found(DECODER, summary=summary)
     assert result == Unused(not_looked_for=why)
     assert [line.text for line in unused_lines(result, rule="fail")] == [
         f"unused baseline entries were not looked for: {why}"
@@ -55,16 +55,16 @@ def test_a_run_that_did_not_do_everything_says_that_nobody_looked(course, why):
 
 
 def test_a_stored_case_whose_test_was_skipped_is_unused():
-    course = dataclasses.replace(COLLECTED, skipped={CASE.key: "no kernel"})
-    assert found(CASE, course=course, reports=()) == Unused({CASE.key: "its test was skipped: no kernel"})
-    assert found(course=course, reports=()) == Unused()
+    summary = dataclasses.replace(COLLECTED, skipped={CASE.key: "no kernel"})
+    assert found(CASE, summary=summary, reports=()) == Unused({CASE.key: "its test was skipped: no kernel"})
+    assert found(summary=summary, reports=()) == Unused()
 
 
 def test_a_case_that_was_judged_or_failed_in_any_way_was_used():
-    course = dataclasses.replace(COLLECTED, skipped={CASE.key: "no kernel"})
+    summary = dataclasses.replace(COLLECTED, skipped={CASE.key: "no kernel"})
     judged = CaseReport("a::b", CASE, verdicts=(Verdict(Outcome.INVALID, "worker-timeout", "Late.", "run"),))
     for report in (REPORT, judged, CaseReport("a::b", CASE, problem="assert False")):
-        assert found(CASE, course=course, reports=[report]) == Unused()
+        assert found(CASE, summary=summary, reports=[report]) == Unused()
 
 
 def test_an_unused_case_is_named_with_the_reason_and_red_where_it_fails():

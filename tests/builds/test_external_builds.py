@@ -117,7 +117,7 @@ def test_float16_weights_cannot_become_a_float32_build(given):
         build(given(make_unet(dtype="float16")), "fp32")
     assert str(raised.value) == (
         f"{given.path} has float16 weights, and a float32 build was asked for. Type --optimization=as-is to take it as "
-        "it is or --optimization=fp16 (or a later optimization) to fuse it, or give a float32 export."
+        "it is or --optimization=fp16 (or a later one) to fuse it, or give a float32 export."
     )
 
 

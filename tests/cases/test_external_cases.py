@@ -35,7 +35,7 @@ def test_a_case_is_known_by_the_content_of_its_files(folder):
     identity = OnnxFolder(folder).identity(["unet"])
     (choice,) = choose(folder, Axes.BUILD, components=("unet",), optimizations=("fp16",), fusers=("native",))
     case = choice.case
-    assert (case.exporter, case.opset, case.shapes, case.weights) == ("given", 17, "dynamic", identity)
+    assert (case.exporter, case.opset, case.shapes, case.weights) == ("external", 17, "dynamic", identity)
     assert choice.id == f"sd15-thin-unet-at-fp16-by-native-from-external-dynamic-opset-17-weights-{identity}"
     assert f"weights={identity}" in case.key
     assert f"weights={identity}" in fusion_key(case)

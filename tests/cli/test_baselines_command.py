@@ -671,7 +671,7 @@ def test_prune_keeps_the_newest_sessions_and_the_anchor(user):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "course", "message"),
+    ("arguments", "summary", "message"),
     [
         ([], {}, "nothing is named to remove. Type --unused-in=RESULTS.json, --keep=NUMBER, or both."),
         (["--keep=0"], {}, "--keep=0 leaves no session. Allowed: a whole number from 1."),

@@ -49,9 +49,11 @@ PLAYED = """
         monkeypatch.setattr(semantics, "look", nothing)
         monkeypatch.setattr(repeats, "repeat", nothing)
 
-    @pytest.fixture def runner(case): bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"),
-    builder=SimpleNamespace(external=None, reference=None)) return SimpleNamespace(case=case, builds=dict,
-    has_outputs=False, context=bench)
+    @pytest.fixture
+    def runner(case):
+        builder = SimpleNamespace(external=None, reference=None)
+        bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"), builder=builder)
+        return SimpleNamespace(case=case, builds=dict, has_outputs=False, context=bench)
 
     @pytest.fixture
     def measured(runner, bench):

@@ -20,9 +20,9 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OptionError
-from pytest_sdperf.plugin.delivery import Recorded
 from pytest_sdperf.plugin.distribution import Hailer, check_workers
 from pytest_sdperf.plugin.fixtures.measurements import EACH_ITS_OWN
+from pytest_sdperf.plugin.recorded import Recorded
 from pytest_sdperf.plugin.run_results import Results
 
 XDIST = ["xdist.plugin"]

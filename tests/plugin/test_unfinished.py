@@ -224,8 +224,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_next_one_measures_the_rest
     lines = result.outlines
     assert report_of(result)[:5] == [
         "INTERRUPTED: 2 of 4 cases measured; nothing was kept as a candidate; the command",
-        "  at the end of this report resumes it: what was measured is kept, and the rest is",
-        "  measured",
+        "  at the end of this report resumes it, and measures the rest",
         "  left 2 tests:",
         "    test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp16]",
         "    test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp16-batch-2]",
@@ -246,7 +245,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_next_one_measures_the_rest
     start = lines.index("RESUMED 2 cases that an interrupted run measured; the others are of now")
     stem = "test_it.py::test_fast[sd15-thin-unet-on-ort-cpu-at-fp32"
     assert lines[start + 1 : start + 3] == [f"  {dates[0]} {stem}]", f"  {dates[1]} {stem}-batch-2]"]
-    assert any(line == f"taking over sd15-thin unet at fp32 on ort-cpu, measured {dates[0]}" for line in lines)
+    assert any(line == f"resuming sd15-thin unet at fp32 on ort-cpu, measured {dates[0]}" for line in lines)
 
 
 def report_of(result):
@@ -261,7 +260,7 @@ def test_an_interrupted_run_that_was_to_accept_says_that_it_accepted_nothing(run
     result = run("--sdperf-update-baselines", interrupted="fp32-2")
     assert report_of(result)[:2] == [
         "INTERRUPTED: 1 of 4 cases measured; nothing was accepted; the command at the end",
-        "  of this report resumes it: what was measured is kept, and the rest is measured",
+        "  of this report resumes it, and measures the rest",
     ]
     assert not (pytester.path / "baselines").exists()
     result = run("--sdperf-update-baselines", "--sdperf-inprocess", interrupted="fp32-2")

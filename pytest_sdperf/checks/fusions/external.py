@@ -1,6 +1,4 @@
-"""Which optimizations of the ladder does a graph have that somebody else made? Nothing is lost there, but more may be
-had.
-"""
+"""Which optimizations does a graph have that somebody else made? Nothing is lost there, but more may be had."""
 
 from __future__ import annotations
 

@@ -43,7 +43,15 @@ def answers(runner: ExternalPipelineRunner, asked: Mapping[str, tuple[Sequence[R
         wanted = AnswerPlain(runner.execution(), _plain(runner), {name: groups[name] for name in missing})
         return runner.task("answer", wanted, dict[str, str], module="plain_pipeline")
 
-    return Stored.of(runner, {name: to_json(group) for name, group in groups.items()}, compute, code=_CODE)
+    variants = {name: _deciding(group) for name, group in groups.items()}
+    return Stored.of(runner, variants, compute, code=_CODE)
+
+
+def _deciding(group: PlainGroup) -> dict[str, Any]:
+    """Return what decides the answers to calls: not what they are called, and no file of a component."""
+    told = to_json(group)
+    calls = [{name: call[name] for name in call if name not in ("name", "inputs")} for call in told["calls"]]
+    return {**told, "calls": calls}
 
 
 def _parts(runner: ExternalPipelineRunner, label: str) -> tuple[dict[str, str], int]:

@@ -47,11 +47,11 @@ sdperf, 12 of 52 options; `sdperf options` lists all, with their pages of the ma
                         request. Default: unet and pipeline; test_fusions builds
                         every component.
   --sdperf-optimization=NAMES
-                        Optimizations of the ladder, each with all below it; fp16+fmha
+                        Names from the ladder, each with all below it; fp16+fmha
                         is exactly these, all-fmha is all but one, ladder is
-                        every optimization (for whole requests the first and the last);
-                        as-is is an --onnx-dir unchanged. Default: what the
-                        engine says; test_fusions builds the last optimization.
+                        each in turn (for whole requests the first and the
+                        last); as-is is an --onnx-dir unchanged. Default: what
+                        the engine says; test_fusions builds the last one.
   --sdperf-batch-size=NUMBERS
                         Images per request; a UNet runs at twice this. Default:
                         1.

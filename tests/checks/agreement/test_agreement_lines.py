@@ -49,8 +49,8 @@ def test_limits_of_several_roundings_say_so():
         "                                                    1.01e-02  4.60e-02      22 %",
         "  error: relative-l2 to the reference (float16 against float32); limit: 2 x the",
         "  error of plain torch in the same type",
-        "  of 5 roundings: beyond the limit of one, so the initial latents of the",
-        "  plain torch were rounded in 4 other ways; the largest of its errors counts",
+        "  of 5 roundings: beyond the limit of one, so the initial latents of plain torch",
+        "  were rounded in 4 other ways; the largest of its errors counts",
     ]
 
 

@@ -1,6 +1,4 @@
-"""The stored counts of onnxruntime's optimizer: what it makes passes, and one transpose more fails, at every
-optimization.
-"""
+"""The stored counts of onnxruntime's optimizer: what it makes passes, and one transpose more fails."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_an_engine_that_does_not_say_how_it_calls_a_module(monkeypatch, tmp_path
 
 
 def test_weights_that_are_not_those_of_the_reference_are_said(monkeypatch, tmp_path):
-    cut = {"files": [], "why": "", "others": ["weight", "bias", "a", "b"]}
+    cut = ModuleCut(others=("weight", "bias", "a", "b"))
     located = searched(monkeypatch, cut=cut, recipe={"device": "cpu"}, paths=of_torch(tmp_path))
     assert located.told == COMPILED + "Its weights are not those of the reference: weight, bias, a (4 in all)."
 

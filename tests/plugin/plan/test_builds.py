@@ -16,7 +16,7 @@ TOY = {"model": "sd15-thin", "fuser": "native"}
 class Steps:
     """A builder of three steps, whose keys are as simple as can be."""
 
-    given = None
+    external = None
 
     def __init__(self, cache) -> None:
         self._cache = cache

@@ -84,7 +84,7 @@ def test_no_process_serves_two_comparisons_of_a_row(rule, effect, monkeypatch):
     for number, session in enumerate(sessions):
         names = {name: tuple(1000 * number + place + 1.0 for place in range(60)) for name in session.medians_s}
         marked.append(msgspec.structs.replace(session, medians_s=names))
-    monkeypatch.setattr(module.Rule, "judge", judge)
+    monkeypatch.setattr(module.JudgingRule, "judge", judge)
     found = list(comparisons(rule, marked, effect, GPU_CASE, policy=GPU))
     assert found
     assert len(taken) == len(set(taken)) == sum(processes for _, processes in found)

@@ -49,9 +49,7 @@ def shipped_beside(
 
 
 def _slowest_first(stored: StoredCase) -> tuple[int, bool, float]:
-    """Sort as a ladder does, without knowing its optimizations; the smallest batch decides, for a row holds every
-    batch.
-    """
+    """Sort as a ladder does, without knowing it; the smallest batch decides, for a row holds every batch."""
     return stored.case.batch_size, not stored.last.out_of_memory, -_latency_s(_level(stored))
 
 

@@ -63,14 +63,9 @@ def exported(name: str, folder: Path) -> Path:
     builtins.pytest_sdperf_register(catalog)
     model = catalog.models.get(name)
     context = TaskContext(out, catalog, Silent(), lambda text: print(f"  {text}", file=sys.stderr))
-    shared = {"model": name, "component": "unet", "cache_dir": str(folder)}
-    weights.run({**shared, "folder": "", "seed": 0}, context)
+    weights.run(weights.WriteWeights(name, "unet"), context)
     workload = Workload(batch_size=1, height=model.height, width=model.width, steps=0, scheduler="")
-    export.run(
-        {**shared, "weights": str(out / weights.FILE), "exporter": "dynamo", "opset": OPSET, "shapes": "static",
-         "workload": vars(workload)},
-        context,
-    )  # fmt: skip
+    export.run(export.ExportModule(name, "unet", "dynamo", OPSET, "static", workload, out / weights.FILE), context)
     (out / weights.FILE).unlink()
     return path
 

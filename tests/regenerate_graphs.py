@@ -182,19 +182,14 @@ def _export(entry: Entry, folder: Path) -> Path:
         warnings.simplefilter("ignore")
         if not (weights_dir / weights_task.FILE).exists():
             weights_dir.mkdir(parents=True, exist_ok=True)
-            weights_task.run(
-                {"model": entry.model, "component": entry.component, "folder": "", "seed": 0, "cache_dir": str(folder)},
-                _context(entry, weights_dir),
-            )
+            request = weights_task.WriteWeights(entry.model, entry.component)
+            weights_task.run(request, _context(entry, weights_dir))
         with tempfile.TemporaryDirectory(dir=folder) as unfinished:
-            export.run(
-                {
-                    "model": entry.model, "component": entry.component, "exporter": entry.exporter,
-                    "weights": str(weights_dir / weights_task.FILE), "opset": entry.opset, "shapes": entry.shapes,
-                    "workload": dataclasses.asdict(entry.workload), "cache_dir": str(folder),
-                },
-                _context(entry, Path(unfinished)),
+            asked = export.ExportModule(
+                entry.model, entry.component, exporter=entry.exporter, opset=entry.opset, shapes=entry.shapes,
+                workload=entry.workload, weights=weights_dir / weights_task.FILE,
             )  # fmt: skip
+            export.run(asked, _context(entry, Path(unfinished)))
             out_dir.mkdir(parents=True, exist_ok=True)
             for file in Path(unfinished).iterdir():
                 file.replace(out_dir / file.name)

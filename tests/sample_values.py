@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
-from pytest_sdperf.core.values import Case, Failure, Measurement, Sample
+from pytest_sdperf.core.values import Build, Case, Failure, Measurement, Sample
+from pytest_sdperf.tasks._execution import Execution, Part
 
 CASE = Case(
     "sd15-thin", "unet", "ort-cpu", "fp16", fuser="ort", exporter="dynamo", opset=18, shapes="static",
@@ -21,6 +23,13 @@ SUBJECT = {"onnxruntime": "1.31.1"}
 
 def case(**fields: Any) -> Case:
     return dataclasses.replace(CASE, **fields)
+
+
+def execution(*parts: str, component: str = "unet", **fields: Any) -> Execution:
+    """Return what a worker is told of a case: each of `parts` is a component of the engine `toy`."""
+    loaded = {name: Part("toy", {}, Build("key", "onnx", Path("model.onnx"), "float32")) for name in parts}
+    given = {"parts": loaded, "workload": CASE.workload, "device_kind": "cpu", **fields}
+    return Execution(CASE.model, component, **given)
 
 
 def sample(ms: float = 10.0, *, first: Any = 500, second: Any = 400, source: str = "host", calls: int = 0) -> Sample:

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing.graph import (
     NOT_STORED,
+    GraphFacts,
     check_model,
     count_ops,
     counted_name,
@@ -177,12 +178,12 @@ def test_hash_sees_wiring_and_shapes_but_not_the_order_in_the_file(tmp_path):
 def test_a_valid_model_passes(tmp_path):
     path = _linear(tmp_path / "m.onnx")
     assert check_model(path) == ()
-    assert describe(path) == {
-        "counts": {"::MatMul": 1, "::Relu": 1, "::Softmax": 1},
-        "float32_products": {},
-        "graph_hash": graph_hash(path),
-        "without_cpu_kernel": (),
-    }
+    assert describe(path) == GraphFacts(
+        counts={"::MatMul": 1, "::Relu": 1, "::Softmax": 1},
+        float32_products={},
+        graph_hash=graph_hash(path),
+        without_cpu_kernel=(),
+    )
 
 
 def test_ops_without_a_cpu_kernel_are_named(tmp_path):

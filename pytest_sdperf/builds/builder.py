@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,10 +24,13 @@ from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.components import component_dtype
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Build, Workload, to_json
 from pytest_sdperf.faults.fault import FaultStage
-from pytest_sdperf.tasks import export, fuse_ort, lower, weights
+from pytest_sdperf.tasks import expect, export, fuse_ort, lower, tokenizers, weights
+from pytest_sdperf.tasks._fuse_graph import FuseGraph
+from pytest_sdperf.tasks.expect import Expectations
 
 FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
 SHAPES = ("static", "dynamic")
@@ -127,7 +129,7 @@ class Builder:
             put_in = optimizations if fused else ()
             made.append(self._fuse(made[-1], component, optimizations=put_in, dtype=dtype, float32=exact, fuser=fuser))
         made[-1] = self.reached(FaultStage.GRAPH, made[-1], component)
-        if lowered and made[-1].metadata["without_cpu_kernel"]:
+        if lowered and steps.made_graph(made[-1]).graph.without_cpu_kernel:
             made.append(self._lower(made[-1], component))
         return steps.onnx_build(*made, dtype=dtype)
 
@@ -145,11 +147,12 @@ class Builder:
         parts = {
             "encoders": [steps.identity(model, one) for one in model.components if one.startswith("text_encoder")],
             "source": self.external.tokenizers() if self.external else self._source(model).parts(),
-            "code": source_hash("pytest_sdperf.tasks.tokenizers"),
+            "code": source_hash(tokenizers.__name__),
         }
-        folder = str(self.external.folder.path) if self.external else self._source(model).arguments()["folder"]
-        arguments, owners = {"model": model.name, "folder": folder}, [self._catalog.models.owner(model.name)]
-        return self._make("tokenizers", parts, "pytest_sdperf.tasks.tokenizers:run", arguments, owners).path
+        folder = self.external.folder.path if self.external else self._source(model).arguments()["folder"]
+        request = tokenizers.WriteTokenizers(model.name, folder)
+        owners = [self._catalog.models.owner(model.name)]
+        return self._make("tokenizers", parts, f"{tokenizers.__name__}:run", request, owners).path
 
     def expected_counts(self, model_name: str, component: str, optimization: str) -> Mapping[str, int]:
         """Return `domain::op_type` -> nodes that a fully optimized graph of this selection holds.
@@ -175,8 +178,8 @@ class Builder:
         model_name, component, optimization = build
         has_module = self._settings.selection.has_module
         if self.external is not None and self.external.is_alone(component, optimization, has_module=has_module):
-            return dict(self.external.analyze(component, optimization).get(what, {}))
-        found = self._expectations(self._catalog.models.get(model_name)).metadata[what]
+            return getattr(self.external.analyze(component, optimization), what)
+        found = getattr(self._expectations(self._catalog.models.get(model_name)), what)
         if component not in found:
             raise UnknownNameError(f"component of {model_name}", component, found)
         names = ladder.optimizations(optimization, self._catalog.ladder)
@@ -189,9 +192,9 @@ class Builder:
             "code": source_hash(weights.__name__),
             "versions": library_versions(*steps.MODULE_LIBRARIES),
         }
-        arguments = {"model": model.name, "component": component, **self._source(model).arguments()}
+        request = weights.WriteWeights(model.name, component, **self._source(model).arguments())
         owners = [self._catalog.models.owner(model.name)]
-        return self._make("weights", parts, f"{weights.__name__}:run", arguments, owners)
+        return self._make("weights", parts, f"{weights.__name__}:run", request, owners)
 
     def _export(
         self, model: Model, component: str, *, exporter: str, opset: int, shapes: str, workload: Workload
@@ -199,25 +202,18 @@ class Builder:
         """Return the entry of the graph, behind that of its weights where it has any."""
         drawn = None if self._source(model) == Nothing() else self._weights(model, component)
         work = steps.shapes_only(workload) if shapes == "static" else steps.open_shapes(model)
-        arguments = {
-            "model": model.name,
-            "component": component,
-            "exporter": exporter,
-            "opset": opset,
-            "shapes": shapes,
-            "workload": dataclasses.asdict(work),
-        }
+        file = drawn.path / weights.FILE if drawn else None
+        request = export.ExportModule(model.name, component, exporter, opset, shapes, workload=work, weights=file)
         parts = {
-            **arguments,
+            **to_json(request),
             **steps.identity(model, component),
             "workload": [to_json(model.inputs(component, work)), to_json(model.outputs(component, work))],
             "weights": drawn.digest if drawn else NONE,
             "code": source_hash(export.__name__),
             "versions": library_versions(*steps.EXPORT_LIBRARIES),
         }
-        arguments["weights"] = str(drawn.path / weights.FILE) if drawn else ""
         owners = [self._catalog.models.owner(model.name)]
-        made = self._make("export", parts, f"{export.__name__}:run", arguments, owners)
+        made = self._make("export", parts, f"{export.__name__}:run", request, owners)
         return [drawn, made] if drawn else [made]
 
     def _fuse(
@@ -227,7 +223,7 @@ class Builder:
         *,
         optimizations: tuple[str, ...],
         dtype: str,
-        float32: list[str],
+        float32: tuple[str, ...],
         fuser: str,
     ) -> Entry:
         if fuser not in FUSERS:
@@ -237,18 +233,17 @@ class Builder:
                 f"the optimizer of onnxruntime reads weights, and --sdperf-weights={NONE} builds graphs without. "
                 f"Choose the fuser native, or leave --sdperf-weights out."
             )
-        arguments: dict[str, Any] = {"component": component, "optimizations": list(optimizations), "dtype": dtype}
-        arguments |= {"float32": float32, "float32_ops": steps.kept_ops(self._settings.selection, component, dtype)}
+        kept = steps.kept_ops(self._settings.selection, component, dtype)
+        request = FuseGraph(exported.path / export.FILE, component, optimizations, dtype, float32, float32_ops=kept)
         parts = {
-            **arguments,
-            "export": exported.digest,
+            **to_json(request),
+            "source": exported.digest,
             "options": list(fuse_ort.ort_options(optimizations, self._catalog)) if fuser == "ort" else [],
             "code": source_hash(FUSERS[fuser], *modules_of(*map(self._catalog.optimizations.get, optimizations))),
             "versions": library_versions(*steps.FUSE_LIBRARIES[fuser]),
         }
-        arguments["source"] = str(exported.path / export.FILE)
         owners = [self._catalog.optimizations.owner(optimization) for optimization in optimizations]
-        return self._make(f"fuse-{fuser}", parts, f"{FUSERS[fuser]}:run", arguments, owners)
+        return self._make(f"fuse-{fuser}", parts, f"{FUSERS[fuser]}:run", request, owners)
 
     def _lower(self, fused: Entry, component: str) -> Entry:
         parts = {
@@ -256,29 +251,27 @@ class Builder:
             "code": source_hash(lower.__name__),
             "versions": library_versions(*steps.FUSE_LIBRARIES["native"]),
         }
-        arguments = {"source": str(fused.path / export.FILE), "component": component}
-        return self._make("lower", parts, f"{lower.__name__}:run", arguments, [])
+        request = lower.LowerGraph(fused.path / export.FILE, component)
+        return self._make("lower", parts, f"{lower.__name__}:run", request, [])
 
-    def _expectations(self, model: Model) -> Entry:
+    def _expectations(self, model: Model) -> Expectations:
         optimizations = self._catalog.optimizations
         parts = {
             "components": {component: steps.identity(model, component) for component in model.components},
-            "code": source_hash("pytest_sdperf.tasks.expect", *modules_of(*optimizations.items().values())),
+            "code": source_hash(expect.__name__, *modules_of(*optimizations.items().values())),
             "optimizations": list(optimizations.names),
             "versions": library_versions(*steps.MODULE_LIBRARIES),
         }
         owners = [self._catalog.models.owner(model.name), *(optimizations.owner(name) for name in optimizations.names)]
-        arguments = {"model": model.name, "workload": dataclasses.asdict(steps.open_shapes(model))}
-        return self._make("expect", parts, "pytest_sdperf.tasks.expect:run", arguments, owners)
+        request = expect.DeriveExpectations(model.name, steps.open_shapes(model))
+        return convert(self._make("expect", parts, f"{expect.__name__}:run", request, owners).metadata, Expectations)
 
-    def _make(
-        self, step: str, parts: Mapping[str, Any], task: str, arguments: Mapping[str, Any], owners: list[Registrar]
-    ) -> Entry:
+    def _make(self, step: str, parts: Mapping[str, Any], task: str, request: Any, owners: list[Registrar]) -> Entry:
         def make(folder: Path) -> dict[str, Any]:
             with signs_of_life(f"building ({step})", self._say, limit_s=self._settings.build_limit_s) as hear:
                 answer = run_task(
                     task,
-                    arguments,
+                    request,
                     out_dir=folder,
                     cache_dir=self._cache.folder,
                     timeout_s=self._settings.build_timeout_s,

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_sdperf.builds.cache import Entry
 from pytest_sdperf.builds.fingerprint import library_versions, modules_of, source_hash
-from pytest_sdperf.builds.interface import Interface, fit
+from pytest_sdperf.builds.interface import fit
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.builds.steps import exact_names, onnx_build
 from pytest_sdperf.core import ladder
@@ -16,13 +16,15 @@ from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.components import PIPELINE, component_dtype, parts_of
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import BuildError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import Build, Case, Workload, to_json
-from pytest_sdperf.fusing.record import Site
-from pytest_sdperf.tasks import import_graph
+from pytest_sdperf.fusing.record import Site, Standing
+from pytest_sdperf.tasks import analyze, import_graph
+from pytest_sdperf.tasks.analyze import GraphStructure
+from pytest_sdperf.tasks.import_graph import Interface
 
-Make = Callable[[str, Mapping[str, Any], str, Mapping[str, Any], list[Registrar]], Entry]
+Make = Callable[[str, Mapping[str, Any], str, Any, list[Registrar]], Entry]
 _LIBRARIES = ("onnx", "onnxruntime", "onnx_ir")
-_SURVEY = "pytest_sdperf.tasks.analyze"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +34,7 @@ class ExternalGraphs:
     Attributes:
         folder: The folder.
         catalog: What is registered.
-        make: Makes an entry of the cache: step, parts of its key, task, arguments, registrars.
+        make: Makes an entry of the cache: step, parts of its key, task, its request, registrars.
         fuse: Makes the entry of a fused graph from that of another one, as for every build.
     """
 
@@ -137,17 +139,19 @@ class ExternalGraphs:
 
     def _import_graph(self, component: str, interface: Interface) -> Entry:
         graph = self.folder.graph(component)
-        arguments: dict[str, Any] = {"component": component, "data": list(graph.data), **to_json(interface)}
         parts = {
-            **arguments,
+            "component": component,
+            "data": list(graph.data),
+            **to_json(interface),
             "files": graph.digest,
             "code": source_hash(import_graph.__name__),
             "versions": library_versions(*_LIBRARIES),
         }
-        return self.make("import", parts, f"{import_graph.__name__}:run", {**arguments, "source": str(graph.path)}, [])
+        request = import_graph.ImportGraph(graph.path, component, graph.data, interface)
+        return self.make("import", parts, f"{import_graph.__name__}:run", request, [])
 
-    def analyze(self, component: str, optimization: str) -> Mapping[str, Any]:
-        """Return `counts`, `sites`, `optimizations` and `places` of a graph from its structure (see `tasks.survey`).
+    def analyze(self, component: str, optimization: str) -> GraphStructure:
+        """Return what the structure of a graph tells.
 
         Args:
             component: One of the folder.
@@ -157,27 +161,27 @@ class ExternalGraphs:
         names = self.catalog.ladder if as_is else ladder.optimizations(optimization, self.catalog.ladder)
         graph = self.folder.graph(component)
         things = [self.catalog.optimizations.get(name) for name in names]
-        arguments = {"component": component, "optimizations": list(names)}
         parts = {
-            **arguments,
+            "component": component,
+            "optimizations": list(names),
             "files": graph.digest,
-            "code": source_hash(_SURVEY, "pytest_sdperf.fusing.analysis", *modules_of(*things)),
+            "code": source_hash(analyze.__name__, "pytest_sdperf.fusing.analysis", *modules_of(*things)),
             "versions": library_versions("onnx_ir", "numpy"),
         }
         owners = [self.catalog.optimizations.owner(name) for name in names]
-        entry = self.make("analyze", parts, f"{_SURVEY}:run", {**arguments, "source": str(graph.path)}, owners)
-        return entry.metadata
+        request = analyze.AnalyzeGraph(graph.path, component, tuple(names))
+        return convert(self.make("analyze", parts, f"{analyze.__name__}:run", request, owners).metadata, GraphStructure)
 
     def standing(self, model: Model, component: str) -> dict[str, dict[str, str]]:
         """Return component -> optimization -> how it stands in the graph as it is; all components of a pipeline."""
         parts = parts_of(model, component)
-        return {part: self._standing(part, self.analyze(part, ladder.AS_IS)["optimizations"]) for part in parts}
+        return {part: self._standing(part, self.analyze(part, ladder.AS_IS).optimizations) for part in parts}
 
     def places(self, component: str) -> list[Site]:
         """Return where something could be fused in a graph as it is, and what that would be."""
-        return [Site(**place) for place in self.analyze(component, ladder.AS_IS)["places"]]
+        return list(self.analyze(component, ladder.AS_IS).places)
 
-    def _standing(self, component: str, optimizations: Mapping[str, Any]) -> dict[str, str]:
+    def _standing(self, component: str, optimizations: Mapping[str, Standing]) -> dict[str, str]:
         graph = self.folder.graph(component)
         return {
             optimization: _standing(
@@ -196,18 +200,18 @@ class ExternalGraphs:
         return [[name, path.stat().st_size, path.stat().st_mtime_ns] for name, path in zip(names, files, strict=True)]
 
 
-def _standing(dtype: str, found: Mapping[str, Any], *, quantized: str) -> str:
+def _standing(dtype: str, found: Standing, *, quantized: str) -> str:
     """Say how an optimization stands: `yes`, `no (98 Conv left)`, `partly (...)` or `has nothing to fuse`.
 
     Args:
         dtype: Dtype of the graph, for the optimization that converts it; else empty.
-        found: `present` and `left`, as from `tasks.survey`.
+        found: Where it was applied, and where not.
         quantized: What is quantized in the graph, if anything.
     """
-    left = [f"{nodes} {op_type} left" for op_type, nodes in found["left"].items()]
+    left = [f"{nodes} {op_type} left" for op_type, nodes in found.left.items()]
     also = f"{dtype} and quantized weights, {quantized}" if quantized else f"{dtype} weights"
     left = [also, *left] if dtype not in ("", "float16") else left
-    present = found["present"] or dtype == "float16"
+    present = found.present or dtype == "float16"
     if not left:
         return "yes" if present else "has nothing to fuse"
     return f"{'partly' if present else 'no'} ({', '.join(left)})"

@@ -12,6 +12,7 @@ from pytest_sdperf.builds.external_graph import ExternalGraph, ExternalTensor
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.values import TensorSpec, Workload
+from pytest_sdperf.tasks.import_graph import Interface, Port
 
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "float": ("float32", "float16"),
@@ -21,31 +22,6 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
 }
 _HIDDEN = re.compile(r"hidden_states\.(\d+)")
 _PENULTIMATE = "penultimate_hidden_state"
-
-
-@dataclasses.dataclass(frozen=True)
-class Port:
-    """How one input or output of a graph becomes one of the model.
-
-    Attributes:
-        given: Its name in the graph.
-        name: Its name in the model.
-        shape: What the model gives where the graph wants another shape of as many numbers, or repeats one number.
-        wanted: That other shape; None if it is the same.
-    """
-
-    given: str
-    name: str
-    shape: tuple[int, ...] = ()
-    wanted: tuple[int, ...] | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class Interface:
-    """What has to be changed at the edge of a graph; outputs that are not named are left out."""
-
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
 
 
 def fit(

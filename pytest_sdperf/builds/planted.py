@@ -8,6 +8,7 @@ from pytest_sdperf.builds import steps
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Entry
 from pytest_sdperf.builds.fingerprint import library_versions, source_hash
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import FaultStage
 from pytest_sdperf.tasks import export, plant, weights
@@ -35,9 +36,9 @@ class PlantedBuilder(Builder):
             "versions": library_versions(*steps.FUSE_LIBRARIES["native"]),
         }
         file = next(name for name in (export.FILE, weights.FILE) if (entry.path / name).is_file())
-        arguments = {"fault": fault.name, "source": str(entry.path / file)}
-        planted = self._make("plant", parts, f"{plant.__name__}:run", arguments, [])
-        if not planted.metadata[plant.PLANTED]:
+        request = plant.PlantFault(fault.name, entry.path / file)
+        planted = self._make("plant", parts, f"{plant.__name__}:run", request, [])
+        if not convert(planted.metadata, plant.Planted).planted:
             return entry
         self._say(f"PLANTED {fault.name} into {component}")
         return planted

@@ -25,8 +25,8 @@ class _Redrawing(Builder):
             "code": source_hash(redraw.__name__, "pytest_sdperf.tracing.redrawn"),
             "versions": library_versions(*steps.FUSE_LIBRARIES["native"]),
         }
-        arguments = {"source": str(entry.path / file), "seed": _SEED}
-        return self._make("redraw", parts, f"{redraw.__name__}:run", arguments, [])
+        request = redraw.RedrawWeights(entry.path / file, _SEED)
+        return self._make("redraw", parts, f"{redraw.__name__}:run", request, [])
 
 
 class _RedrawingGraphs(_Redrawing):

@@ -9,12 +9,15 @@ from typing import Any
 
 from pytest_sdperf.builds.cache import Entry
 from pytest_sdperf.builds.fingerprint import modules_of, source_hash
+from pytest_sdperf.core.clock import Took
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import Selection
 from pytest_sdperf.core.values import Build, Workload
 from pytest_sdperf.core.values.artifact import BuildStep
 from pytest_sdperf.tasks import export, weights
+from pytest_sdperf.tasks._made_graph import MadeGraph
 
 # The libraries that the steps of a build load.
 MODULE_LIBRARIES = ("torch", "diffusers", "transformers")
@@ -90,16 +93,16 @@ def _dotted(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def kept_ops(selection: Selection, component: str, dtype: str) -> list[str]:
+def kept_ops(selection: Selection, component: str, dtype: str) -> tuple[str, ...]:
     """Return the operators of a component that stay float32 in a build of a narrower type."""
     named = selection.fp32_ops_of(component) if dtype != "float32" else ()
-    return [op.partition(":")[2] for op in named]
+    return tuple(op.partition(":")[2] for op in named)
 
 
-def exact_names(model: Model, component: str, workload: Workload) -> list[str]:
+def exact_names(model: Model, component: str, workload: Workload) -> tuple[str, ...]:
     """Return the inputs and outputs that a model declares as float32: they stay so in every build."""
     specs = (*model.inputs(component, workload), *model.outputs(component, workload))
-    return [spec.name for spec in specs if spec.dtype == "float32"]
+    return tuple(spec.name for spec in specs if spec.dtype == "float32")
 
 
 def shapes_only(workload: Workload) -> Workload:
@@ -114,10 +117,11 @@ def open_shapes(model: Model) -> Workload:
 
 def step_of(entry: Entry) -> BuildStep:
     """Return the step that made an entry."""
+    took = convert(entry.metadata, Took)
     return BuildStep(
         entry.key.rpartition("-")[0],
-        entry.metadata["seconds"],
-        entry.metadata.get("cpu_seconds"),
+        took.seconds,
+        took.cpu_seconds,
         host=entry.built.host,
         commit=entry.built.commit,
         date=entry.built.date,
@@ -137,11 +141,15 @@ def module_build(entry: Entry, dtype: str) -> Build:
     )
 
 
+def made_graph(entry: Entry) -> MadeGraph:
+    """Return what the task that made the entry of a graph said of it."""
+    return convert(entry.metadata, MadeGraph)
+
+
 def onnx_build(*entries: Entry, dtype: str) -> Build:
     """Return what the cache entry of a graph holds: the last one of those that led to it."""
-    entry = entries[-1]
-    notes = tuple(entry.metadata.get("notes", ()))
-    without = entry.metadata["without_cpu_kernel"]
+    entry, made = entries[-1], made_graph(entries[-1])
+    notes, without = made.notes, made.graph.without_cpu_kernel
     if without:
         notes = (*notes, f"no kernel on the CPU for {', '.join(without)}: checked, but not loaded here")
     return Build(
@@ -149,11 +157,11 @@ def onnx_build(*entries: Entry, dtype: str) -> Build:
         "onnx",
         entry.path / export.FILE,
         dtype,
-        counts=entry.metadata["counts"],
-        float32_products=entry.metadata["float32_products"],
-        graph_hash=entry.metadata["graph_hash"],
+        counts=made.graph.counts,
+        float32_products=made.graph.float32_products,
+        graph_hash=made.graph.graph_hash,
         size_bytes=entry.size_bytes,
         steps=tuple(map(step_of, entries)),
         notes=notes,
-        limits=tuple(entry.metadata.get("limits", ())),
+        limits=made.limits,
     )

@@ -28,7 +28,7 @@ class Drawn:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the task that writes the weights."""
-        return {"folder": "", "seed": self.seed}
+        return {"folder": None, "seed": self.seed}
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Folder:
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the task that writes the weights."""
-        return {"folder": str(self.path), "seed": 0}
+        return {"folder": self.path}
 
 
 @dataclass(frozen=True)

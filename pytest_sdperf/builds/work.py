@@ -22,7 +22,7 @@ class WorkCounter:
 
     Attributes:
         catalog: What is registered.
-        make: Makes an entry of the cache: step, parts of its key, task, arguments, registrars.
+        make: Makes an entry of the cache: step, parts of its key, task, its request, registrars.
     """
 
     catalog: Catalog
@@ -42,6 +42,6 @@ class WorkCounter:
             "code": source_hash(work.__name__),
             "versions": library_versions(*_LIBRARIES),
         }
-        arguments = to_json(work.CountWork(model.name, component, steps.shapes_only(workload)))
+        request = work.CountWork(model.name, component, steps.shapes_only(workload))
         owners = [self.catalog.models.owner(model.name)]
-        return convert(self.make("work", parts, f"{work.__name__}:run", arguments, owners).metadata, Work)
+        return convert(self.make("work", parts, f"{work.__name__}:run", request, owners).metadata, Work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import time
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -30,15 +31,28 @@ def cpu_s() -> float:
     return sum(os.times()[:4])
 
 
+@dataclass(frozen=True)
+class Took:
+    """How long something took.
+
+    Attributes:
+        seconds: On the clock.
+        cpu_seconds: That cores computed for it: waiting for a busy machine is no work.
+    """
+
+    seconds: float
+    cpu_seconds: float
+
+
 class Stopwatch:
-    """Says how long something took, and how long cores computed for it: waiting for a busy machine is no work."""
+    """Says how long something took."""
 
     def __init__(self) -> None:
         self._wall_s, self._cpu_s = monotonic_s(), cpu_s()
 
-    def took(self) -> dict[str, float]:
-        """Return `seconds` and `cpu_seconds` since it was made."""
-        return {"seconds": monotonic_s() - self._wall_s, "cpu_seconds": cpu_s() - self._cpu_s}
+    def took(self) -> Took:
+        """Return the time since it was made."""
+        return Took(monotonic_s() - self._wall_s, cpu_s() - self._cpu_s)
 
 
 def sleep_s(seconds: float) -> None:

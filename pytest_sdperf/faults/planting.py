@@ -17,7 +17,6 @@ from pytest_sdperf.core.device import ClockCommands, Device, DeviceProbe, Health
 from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import Fault, FaultStage
 
-ARGUMENT = "planted"  # of a task: the name of the fault
 T = TypeVar("T")
 
 
@@ -32,10 +31,10 @@ def builds(name: str) -> bool:
     return any(at(name, place) for place in (FaultStage.WEIGHTS, FaultStage.EXPORT, FaultStage.GRAPH))
 
 
-def of_task(name: str) -> dict[str, str]:
-    """Return what a task is told of a fault; nothing where it goes in elsewhere."""
+def of_task(name: str) -> str:
+    """Return the name of a fault of which a task is told; empty where it goes in elsewhere."""
     inside = any(at(name, place) for place in (FaultStage.RUNNER, FaultStage.LIBRARY, FaultStage.ANSWER))
-    return {ARGUMENT: name} if inside else {}
+    return name if inside else ""
 
 
 def of_reference(name: str) -> str:
@@ -43,26 +42,28 @@ def of_reference(name: str) -> str:
     return name if at(name, FaultStage.LIBRARY) else ""
 
 
-def libraries(arguments: Mapping[str, Any]) -> contextlib.AbstractContextManager[None]:
-    """Return a context in which the libraries of this process have the fault that its task was told of."""
-    fault = at(arguments.get(ARGUMENT, ""), FaultStage.LIBRARY)
+def libraries(name: str) -> contextlib.AbstractContextManager[None]:
+    """Return a context in which the libraries of this process have a fault."""
+    fault = at(name, FaultStage.LIBRARY)
     context: contextlib.AbstractContextManager[None] = fault.change() if fault else contextlib.nullcontext()
     return context
 
 
-def loaded(arguments: Mapping[str, Any], component: str, runner: Runner) -> Runner:
-    """Return a loaded component with the fault that its task was told of."""
-    fault = at(arguments.get(ARGUMENT, ""), FaultStage.RUNNER)
+def loaded(name: str, component: str, runner: Runner) -> Runner:
+    """Return a loaded component with a fault."""
+    fault = at(name, FaultStage.RUNNER)
     if fault is None or fault.component not in ("", component):
         return runner
     planted: Runner = fault.change(runner)
     return planted
 
 
-def answered(arguments: Mapping[str, Any], answer: Any, channel: Any) -> Any:
-    """Return the answer of a task with the fault that it was told of; only samples can have one."""
-    fault = at(arguments.get(ARGUMENT, ""), FaultStage.ANSWER)
-    return answer if fault is None or "sample" not in answer else fault.change(answer, channel)
+def answered(request: Mapping[str, Any], answer: Any, channel: Any) -> Any:
+    """Return the answer of a task with the fault that its request, JSON data, tells of; only samples can have one."""
+    if not isinstance(answer, dict) or "sample" not in answer:
+        return answer
+    fault = at(request["case"]["planted"], FaultStage.ANSWER)
+    return answer if fault is None else fault.change(answer, channel)
 
 
 def collected(name: str, things: tuple[T, ...]) -> tuple[T, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import onnx_ir as ir
 
@@ -20,7 +19,7 @@ from pytest_sdperf.fusing.fusion import Fusion, RefusalError
 from pytest_sdperf.fusing.fusion_graph import MICROSOFT, FusionGraph, path_of
 from pytest_sdperf.fusing.native import ready
 from pytest_sdperf.fusing.node_names import SILU
-from pytest_sdperf.fusing.record import Site
+from pytest_sdperf.fusing.record import Site, Standing
 
 ATTENTION = f"{MICROSOFT}::MultiHeadAttention"
 LAYER_NORM = "::LayerNormalization"
@@ -124,15 +123,15 @@ def expected_sites(found: GraphAnalysis, optimizations: Mapping[str, Optimizatio
 
 
 def budgets(found: GraphAnalysis) -> dict[str, int]:
-    """Return `domain::op_type` of ONNX -> how many a graph may hold at most after the optimizations of a survey.
+    """Return `domain::op_type` of ONNX -> how many a graph may hold at most after the optimizations of an analysis.
 
     Only where convolutions are in channels-last layout: without them a transpose is what an exporter made of a module.
     """
     return {TRANSPOSE: len(found.final.get(TRANSPOSE, ()))} if found.final.get(_NHWC_CONV) else {}
 
 
-def standing(found: GraphAnalysis, optimizations: Mapping[str, Optimization]) -> dict[str, dict[str, Any]]:
-    """Return name -> `present`: fused nodes that the graph had; `left`: type of node -> where more could be fused.
+def standing(found: GraphAnalysis, optimizations: Mapping[str, Optimization]) -> dict[str, Standing]:
+    """Return how each optimization stands, by its name.
 
     An optimization that fuses nothing by itself is left out.
 
@@ -155,7 +154,7 @@ def standing(found: GraphAnalysis, optimizations: Mapping[str, Optimization]) ->
         # An operator of ONNX itself comes from the exporter, and says nothing about what was fused.
         present = sum(found.present.get(op, 0) for op in (*made, *taking) if not op.startswith("::"))
         if optimization.operators:
-            result[name] = {"present": present, "left": dict(sorted(left.items()))}
+            result[name] = Standing(present, dict(sorted(left.items())))
     return result
 
 

@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,25 @@ _GPU_ONLY = frozenset(
 )
 
 
-def describe(path: Path, *, strict: bool = False) -> dict[str, Any]:
-    """Check a model and return `counts`, `graph_hash`, `without_cpu_kernel` and `float32_products` as JSON data.
+@dataclass(frozen=True)
+class GraphFacts:
+    """What is known of a valid model.
+
+    Attributes:
+        counts: `domain::op_type` -> nodes, see `count_ops`; sorted.
+        float32_products: `domain::op_type` -> products that compute in float32 though the weights are half precision.
+        graph_hash: Of its structure, see `graph_hash`.
+        without_cpu_kernel: `domain::op_type` that this onnxruntime cannot execute on the CPU; sorted.
+    """
+
+    counts: Mapping[str, int]
+    float32_products: Mapping[str, int]
+    graph_hash: str
+    without_cpu_kernel: tuple[str, ...]
+
+
+def describe(path: Path, *, strict: bool = False) -> GraphFacts:
+    """Check a model and say what is in it.
 
     The weights of the model may have no data.
 
@@ -45,12 +63,7 @@ def describe(path: Path, *, strict: bool = False) -> dict[str, Any]:
         BuildError: The model is not valid.
     """
     without = check_model(path, strict=strict)
-    return {
-        "counts": dict(sorted(count_ops(path).items())),
-        "float32_products": float32_products(path),
-        "graph_hash": graph_hash(path),
-        "without_cpu_kernel": without,
-    }
+    return GraphFacts(dict(sorted(count_ops(path).items())), float32_products(path), graph_hash(path), without)
 
 
 def count_ops(path: Path) -> Counter[str]:

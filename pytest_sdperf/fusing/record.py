@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 FILE = "sites.json"
@@ -30,6 +30,19 @@ class Site:
     node: str = ""
     op_type: str = ""
     reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Standing:
+    """How an optimization stands in a graph that somebody else made.
+
+    Attributes:
+        present: Fused nodes that the graph has.
+        left: Type of node -> where more could be fused; sorted.
+    """
+
+    present: int
+    left: Mapping[str, int]
 
 
 def write(folder: Path, sites: Iterable[Site]) -> None:

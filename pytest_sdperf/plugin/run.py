@@ -30,6 +30,7 @@ from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.artifact import Built
 from pytest_sdperf.faults import known, planting
 from pytest_sdperf.plugin.commits import commit_of
+from pytest_sdperf.tasks import usable
 
 NAME = "sdperf-run"
 CHOSEN, TOKEN = "sdperf_gpu", "sdperf_run"  # keys of what pytest-xdist hands to its workers
@@ -209,13 +210,8 @@ class Run:
         with tempfile.TemporaryDirectory(prefix="sdperf-") as folder:
             try:
                 run_task(
-                    "pytest_sdperf.tasks.usable:run",
-                    {
-                        "engine": request.engine,
-                        "options": dict(request.options),
-                        "device_kind": self.device_kind,
-                        "pipeline": whole,
-                    },
+                    f"{usable.__name__}:run",
+                    usable.FindPackages(request.engine, dict(request.options), self.device_kind, whole),
                     out_dir=Path(folder),
                     timeout_s=self.settings.worker_timeout_s,
                     registrars=[self.catalog.engines.owner(request.engine)],

@@ -15,6 +15,7 @@ from typing import Any
 
 from pytest_sdperf.core.errors import OutOfMemoryError, PipelineError, is_out_of_memory
 from pytest_sdperf.core.settings import PipelineFactory
+from pytest_sdperf.tasks._execution import Execution
 
 # Pipeline of diffusers -> its parts that have weights.
 SUPPORTED: Mapping[str, tuple[str, ...]] = {
@@ -25,17 +26,17 @@ _LIBRARIES = frozenset(("site-packages", "dist-packages"))
 
 
 @contextlib.contextmanager
-def made_pipeline(arguments: Mapping[str, Any]) -> Iterator[Any]:
+def made_pipeline(case: Execution) -> Iterator[Any]:
     """Make the pipeline; its module's folder is on `sys.path` as long as it is used.
 
     Args:
-        arguments: A job's, with `factory`: fields of a `PipelineFactory`, and `device_kind`.
+        case: Has `own`, and the kind of device.
 
     Raises:
         PipelineError: It cannot be made, or is not supported; the text says what to do.
         OutOfMemoryError: It does not fit.
     """
-    factory, kind = PipelineFactory(**arguments["factory"]), arguments["device_kind"]
+    factory, kind = case.factory, case.device_kind
     before = list(sys.path)
     if factory.folder:
         sys.path.insert(0, factory.folder)

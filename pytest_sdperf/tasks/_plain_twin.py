@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.errors import PipelineError
-from pytest_sdperf.core.settings import PipelineFactory
 from pytest_sdperf.tasks import _plain_scheduler
+from pytest_sdperf.tasks._execution import Execution
 from pytest_sdperf.tasks._made_pipeline import SUPPORTED, plain_class, unwrapped
 
 if TYPE_CHECKING:
@@ -85,25 +85,25 @@ def identity(twin: Any, prompts: list[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def check_described(pipeline: Any, arguments: Mapping[str, Any]) -> None:
+def check_described(pipeline: Any, case: Execution) -> None:
     """Check that a pipeline is the one that was described: each process makes it anew.
 
     Args:
         pipeline: It, or its plain twin.
-        arguments: A job's, with `described`: `identity`, and the `prompt` that it was taken with; absent where nobody
-            described it.
+        case: Has `own` with the identity that it had then, empty where nobody described it, and the prompt.
 
     Raises:
         PipelineError: It is another one; its results would belong to a case that never comes again.
     """
-    factory, known = PipelineFactory(**arguments["factory"]), arguments.get("described")
-    if known is None:
+    assert case.own is not None
+    factory, known = case.own.factory, case.own.identity
+    if not known:
         return
-    found = identity(plain_twin(pipeline, factory.spelled), [known["prompt"], ""])
-    if found != known["identity"]:
+    found = identity(plain_twin(pipeline, factory.spelled), [case.picture.prompt, ""])
+    if found != known:
         raise PipelineError(
             f"{factory.spelled}: {factory.function}() makes another pipeline in each process: its weights or settings "
-            f"had the hash {known['identity']} when the run began, and {found} now, so nothing can be compared or "
+            f"had the hash {known} when the run began, and {found} now, so nothing can be compared or "
             f"kept. Likely causes: tensors that are never filled (memory as it was found, as after offloading to "
             f"disk), weights drawn without a fixed seed, or files that changed. Load every weight, and seed what is "
             f"drawn."

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.contracts import Arrays
 from pytest_sdperf.core.files.arrays import digest_of
-from pytest_sdperf.core.values import Workload
 from pytest_sdperf.tasks._changed_inputs import wrong_answer
+from pytest_sdperf.tasks._execution import Execution
 from pytest_sdperf.tasks._loading import LoadedComponent
 from pytest_sdperf.tasks.sampling.profiling import Activity, watched
 
@@ -26,7 +26,7 @@ MOST_LAUNCHES = 16
 
 
 def of_component(
-    loaded: LoadedComponent, call: Callable[[], None], *, facts: Facts, inputs: Arrays, arguments: Facts, folder: Path
+    loaded: LoadedComponent, call: Callable[[], None], *, facts: Facts, inputs: Arrays, case: Execution, folder: Path
 ) -> dict[str, Any]:
     """Add to the facts of a component that has been timed.
 
@@ -35,14 +35,14 @@ def of_component(
         call: One complete, synchronized call.
         facts: What its runner says.
         inputs: The bound inputs.
-        arguments: Of the task: `component`, `workload` and `device_kind`.
+        case: What was executed.
         folder: Place for files.
     """
-    promised = arguments["device_kind"] in loaded.engine.repeats_on
+    promised = case.device_kind in loaded.engine.repeats_on
     told = answer(loaded.runner.fetch(), promised=promised)
-    told |= _answered(loaded, facts, inputs=inputs, component=arguments["component"], arguments=arguments)
+    told |= _answered(loaded, facts, inputs=inputs, component=case.component, case=case)
     # Watching comes last: see `profiling`.
-    activity = watched(call, device_kind=arguments["device_kind"], folder=folder)
+    activity = watched(call, device_kind=case.device_kind, folder=folder)
     replayed = activity.replays >= 1 and activity.launches <= MOST_LAUNCHES
     return {**_with_graph({**facts, **told}, activity, replayed=replayed), **_seen(activity)}
 
@@ -53,7 +53,7 @@ def of_request(
     *,
     facts: Facts,
     unet_calls: int,
-    arguments: Facts,
+    case: Execution,
     folder: Path,
 ) -> dict[str, Any]:
     """Add to the facts of a pipeline that has been timed.
@@ -63,24 +63,23 @@ def of_request(
         call: One whole request.
         facts: What its runners say, those of each component under `components`.
         unet_calls: UNet calls of one request.
-        arguments: Of the task: `workload` and `device_kind`.
+        case: What was executed.
         folder: Place for files.
     """
     own: Mapping[str, Facts] = facts["components"]
     answered = {
-        name: {**own[name], **_after_a_run(part, own[name], component=name, arguments=arguments)}
-        for name, part in parts.items()
+        name: {**own[name], **_after_a_run(part, own[name], component=name, case=case)} for name, part in parts.items()
     }
-    activity = watched(call, device_kind=arguments["device_kind"], folder=folder, calls=1)
+    activity = watched(call, device_kind=case.device_kind, folder=folder, calls=1)
     graphs = [name for name in parts if _requested(own[name])]
     replayed = activity.replays >= sum(unet_calls if name == "unet" else 1 for name in graphs)
     components = {name: _with_graph(known, activity, replayed=replayed) for name, known in answered.items()}
     return {**facts, **components["unet"], "components": components, **_seen(activity, unet_calls)}
 
 
-def of_external_request(call: Callable[[], None], *, unet_calls: int, arguments: Facts, folder: Path) -> dict[str, Any]:
+def of_external_request(call: Callable[[], None], *, unet_calls: int, case: Execution, folder: Path) -> dict[str, Any]:
     """Return what ran in one request to a pipeline that the user's own code made. Arguments as for `of_request`."""
-    return _seen(watched(call, device_kind=arguments["device_kind"], folder=folder, calls=1), unet_calls)
+    return _seen(watched(call, device_kind=case.device_kind, folder=folder, calls=1), unet_calls)
 
 
 def answer(outputs: Outputs, *, promised: bool) -> dict[str, Any]:
@@ -97,21 +96,21 @@ def _requested(facts: Facts) -> bool:
     return bool(facts.get("cuda_graph", {}).get("requested"))
 
 
-def _after_a_run(part: LoadedComponent, facts: Facts, *, component: str, arguments: Facts) -> dict[str, Any]:
+def _after_a_run(part: LoadedComponent, facts: Facts, *, component: str, case: Execution) -> dict[str, Any]:
     """Check a component of a pipeline alone, if it replays a graph; the image is compared with a reference anyway."""
     if not _requested(facts):
         return {}
-    inputs = part.model.example(component, Workload(**arguments["workload"]))
+    inputs = part.model.example(component, case.workload)
     part.runner.bind(inputs)
     part.runner.run()
     part.runner.synchronize()
-    return _answered(part, facts, inputs=inputs, component=component, arguments=arguments)
+    return _answered(part, facts, inputs=inputs, component=component, case=case)
 
 
 def _answered(
-    loaded: LoadedComponent, facts: Facts, *, inputs: Arrays, component: str, arguments: Facts
+    loaded: LoadedComponent, facts: Facts, *, inputs: Arrays, component: str, case: Execution
 ) -> dict[str, Any]:
-    other = loaded.model.example(component, Workload(**arguments["workload"]), seed=OTHER_SEED)
+    other = loaded.model.example(component, case.workload, seed=OTHER_SEED)
     wrong = wrong_answer(loaded.runner, inputs, other, one_by_one=_requested(facts))
     return {"changed_inputs": {"right": not wrong, "wrong": wrong}}
 

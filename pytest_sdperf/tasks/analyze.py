@@ -3,39 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
+from pytest_sdperf.fusing.record import Site, Standing
 from pytest_sdperf.tasks import TaskContext
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+@dataclass(frozen=True)
+class AnalyzeGraph:
+    """One graph that somebody else made.
+
+    Attributes:
+        source: Its file.
+        component: What it computes.
+        optimizations: Names, lowest first.
+    """
+
+    source: Path
+    component: str
+    optimizations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GraphStructure:
+    """What the structure of a graph tells.
+
+    Attributes:
+        counts: `domain::op_type` -> nodes that a graph with the optimizations should hold.
+        sites: `domain::op_type` -> paths of the modules where it should; operators without any are left out.
+        budgets: `domain::op_type` of ONNX -> nodes that may be left at most.
+        optimizations: By name, how they stand.
+        places: Where something could be fused, and what that would be.
+    """
+
+    counts: Mapping[str, int]
+    sites: Mapping[str, tuple[str, ...]]
+    budgets: Mapping[str, int]
+    optimizations: Mapping[str, Standing]
+    places: tuple[Site, ...]
+
+
+def run(request: AnalyzeGraph, context: TaskContext) -> GraphStructure:
     """Look at a graph; its weights are not read.
-
-    Args:
-        arguments: `source` (graph), `component`, `optimizations` (names, lowest first).
-        context: The task's context.
-
-    Returns: `counts`: `domain::op_type` -> nodes that a graph with these optimizations should hold; `sites`: the same
-        with module paths instead of numbers, and nothing for 0; `budgets`: how many operators of ONNX may be left at
-        most; `optimizations`: as `fusing.survey.standing` says; `places`: as `fusing.survey.begun` says.
 
     Raises:
         BuildError: The graph holds an operator in a form that no exporter emits.
     """
-    import dataclasses
-
     import onnx_ir as ir
 
     from pytest_sdperf.fusing.analysis import analyze, begun, budgets, expected_sites, standing
 
-    context.say(f"looking at the structure of {arguments['component']}")
-    optimizations = {name: context.catalog.optimizations.get(name) for name in arguments["optimizations"]}
-    found = analyze(ir.load(arguments["source"]), optimizations)
+    context.say(f"looking at the structure of {request.component}")
+    optimizations = {name: context.catalog.optimizations.get(name) for name in request.optimizations}
+    found = analyze(ir.load(request.source), optimizations)
     sites = expected_sites(found, optimizations)
-    return {
-        "counts": {op: len(paths) for op, paths in sites.items()},
-        "sites": {op: paths for op, paths in sites.items() if paths},
-        "budgets": budgets(found),
-        "optimizations": standing(found, optimizations),
-        "places": [dataclasses.asdict(site) for site in begun(found)],
-    }
+    return GraphStructure(
+        counts={op: len(paths) for op, paths in sites.items()},
+        sites={op: tuple(paths) for op, paths in sites.items() if paths},
+        budgets=budgets(found),
+        optimizations=standing(found, optimizations),
+        places=tuple(begun(found)),
+    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import statistics
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from pytest_sdperf.core.clock import monotonic_s
+from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.errors import EngineMissingError
-from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.tasks import TaskContext
 
@@ -24,23 +24,27 @@ _LEAST_RUNS = 3
 _LAUNCHES = 8  # of a GPU before it is waited for: waiting takes as long as a small copy on some machines
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+@dataclass(frozen=True)
+class CalibrateDevice:
+    """The device.
+
+    Attributes:
+        kind: `cpu`, `cuda` or `rocm`.
+        index: Of the device among those that the process sees, which is one.
+    """
+
+    kind: DeviceKind
+    index: int = 0
+
+
+def run(request: CalibrateDevice, context: TaskContext) -> Calibration:
     """Calibrate the device.
-
-    Args:
-        arguments: `device_kind` and `device_index`, as the worker sees its devices.
-        context: The task's context.
-
-    Returns:
-        A `calibration.Calibration` as JSON.
 
     Raises:
         EngineMissingError: On a GPU: this interpreter has no torch that sees it.
     """
-    on_cpu = arguments["device_kind"] == "cpu"
     context.say("calibrating the device")
-    measured: dict[str, Any] = to_json(_processor() if on_cpu else _gpu(arguments["device_index"]))
-    return measured
+    return _processor() if request.kind == "cpu" else _gpu(request.index)
 
 
 def _gpu(index: int) -> Calibration:

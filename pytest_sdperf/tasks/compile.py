@@ -2,45 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
-from pytest_sdperf.core.clock import Stopwatch
-from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.clock import Stopwatch, Took
+from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.tasks._loading import loaded_component, usable_engine
+from pytest_sdperf.tasks._execution import Execution
+from pytest_sdperf.tasks._loading import engine_of, loaded_component
 
 
-def versions(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Return the versions of the engine's libraries, which decide whether something compiled is still of use.
+@dataclass(frozen=True)
+class FindVersions:
+    """The libraries of one engine.
 
-    Args:
-        arguments: `engine`; `options`; `device_kind`.
-        context: The task's context.
+    Attributes:
+        engine: Catalog name.
+        device_kind: What it is to run on.
+    """
 
-    Returns:
-        `versions`: by library.
+    engine: str
+    device_kind: DeviceKind
+
+
+def versions(request: FindVersions, context: TaskContext) -> dict[str, str]:
+    """Return library -> version: they decide whether something compiled is still of use.
 
     Raises:
         EngineMissingError: This interpreter, which may be that of a profile, lacks what the engine needs.
     """
-    return {"versions": usable_engine(arguments, arguments, context).versions()}
+    return dict(engine_of(request.engine, {}, request.device_kind, context).versions())
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Load the component and run it once on example inputs; leaves the engine's files in `WORK_DIR`.
-
-    Args:
-        arguments: As for `loading.loaded_component`, with `component`.
-        context: The task's context.
+def run(case: Execution, context: TaskContext) -> Took:
+    """Load the component of a case and run it once on example inputs; leaves the engine's files in `WORK_DIR`.
 
     Returns:
-        `seconds` and `cpu_seconds` that loading and the first run took, the compiling included.
+        What loading and the first run took, the compiling included.
     """
-    component = arguments["component"]
     watch = Stopwatch()
-    with loaded_component(arguments, component, context) as loaded:
-        loaded.runner.bind(loaded.model.example(component, Workload(**arguments["workload"])))
+    with loaded_component(case, case.component, context) as loaded:
+        loaded.runner.bind(loaded.model.example(case.component, case.workload))
         loaded.runner.run()
         loaded.runner.synchronize()
     return watch.took()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.files.arrays import load_arrays
-from pytest_sdperf.core.values import Workload
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._execution import Execution, ShowingFiles
 
 if TYPE_CHECKING:
     import torch
@@ -17,34 +18,59 @@ if TYPE_CHECKING:
     from pytest_sdperf.tracing.cut_module import ModuleCall
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Write files for the first of several modules that can be cut out.
+@dataclass(frozen=True)
+class CutModule:
+    """Cut a module out of its component.
 
-    Args:
-        arguments: `model`, `component`, `workload`; `inputs`: npz file; `weights`: file that the engine loads;
-            `right_weights`: the one that the reference loads; `dtype`; `modules`: paths to try, each with the number
-            of its call, empty for the largest child; `recipe`: how the engine calls it (`Runner.recipe`).
-        context: The task's context.
-
-    Returns:
-        `files`: folders with files that may show the fault, each with what its weights are; `path` of the module;
-        `others`: names of its weights that are not those of the reference; `why` none could be cut out, empty if one
-        was.
+    Attributes:
+        case: The component, as plain torch loads it.
+        weights: File that the engine loads.
+        right_weights: The one that the reference loads.
+        dtype: The type that is tested.
+        modules: Paths to try, each with the number of its call; empty for the largest child.
+        recipe: How the engine calls it (`Runner.recipe`).
     """
+
+    case: Execution
+    weights: Path
+    right_weights: Path
+    dtype: str
+    modules: tuple[tuple[str, int], ...]
+    recipe: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ModuleCut:
+    """What was cut out.
+
+    Attributes:
+        files: Folders with files that may show the fault.
+        others: Names of the module's weights that are not those of the reference.
+        why: Why none could be cut out; empty if one was.
+    """
+
+    files: tuple[ShowingFiles, ...] = ()
+    others: tuple[str, ...] = ()
+    why: str = ""
+
+
+def run(request: CutModule, context: TaskContext) -> ModuleCut:
+    """Write files for the first of several modules that can be cut out."""
     import torch
 
     from pytest_sdperf.tracing.cut_module import UncuttableError, building, call_of
 
-    model, component = context.catalog.models.get(arguments["model"]), arguments["component"]
-    device, dtype, why = arguments["recipe"]["device"], arguments["dtype"], ""
+    case, recipe = request.case, request.recipe
+    model, component = context.catalog.models.get(case.model), case.component
+    device, dtype, why = recipe["device"], request.dtype, ""
     how = {"dtype": dtype, "device": device}
-    whole = model.module(component, weights=Path(arguments["right_weights"]), **how)
-    given = load_arrays(Path(arguments["inputs"]))
+    whole = model.module(component, weights=request.right_weights, **how)
+    given = load_arrays(case.inputs)
     inputs = [
         torch.from_numpy(given[spec.name]).to(device, getattr(torch, dtype if spec.dtype == "float" else spec.dtype))
-        for spec in model.inputs(component, Workload(**arguments["workload"]))
+        for spec in model.inputs(component, case.workload)
     ]
-    for path, number in arguments["modules"] or [(_largest(whole), 1)]:
+    for path, number in request.modules or [(_largest(whole), 1)]:
         context.say(f"cutting {path} out of the {component}")
         try:
             built, call = building(whole, path, model.config(component)), call_of(whole, path, number, inputs)
@@ -53,17 +79,17 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
             why = why or str(error)
             continue
         right, own = whole.get_submodule(path), whole.get_submodule(path)
-        if arguments["weights"] != arguments["right_weights"]:
-            own = model.module(component, weights=Path(arguments["weights"]), **how).get_submodule(path)
-        shared = {"built": built, "recipe": arguments["recipe"], "path": path, "dtype": dtype}
+        if request.weights != request.right_weights:
+            own = model.module(component, weights=request.weights, **how).get_submodule(path)
+        shared: dict[str, Any] = {"built": built, "recipe": recipe, "path": path, "dtype": dtype}
         drawn = _drawn(own, call)
         files = []
         for name, loaded, calculated, one in (("random", drawn[0], *drawn), ("real", own, right, call)):
             folder = context.out_dir / name
             _write(folder, loaded, calculated, one, **shared)
-            files.append({"folder": str(folder), "weights": name})
-        return {"files": files, "path": path, "others": _others(own, right), "why": ""}
-    return {"files": [], "path": "", "others": [], "why": why}
+            files.append(ShowingFiles(str(folder), name))
+        return ModuleCut(tuple(files), tuple(_others(own, right)))
+    return ModuleCut(why=why)
 
 
 def _others(own: torch.nn.Module, right: torch.nn.Module) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.values import Workload
@@ -14,39 +15,57 @@ if TYPE_CHECKING:
     import torch
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Look at the modules on the meta device, without weights.
+@dataclass(frozen=True)
+class DeriveExpectations:
+    """The modules of one model.
 
-    Args:
-        arguments: `model`; `workload`: fields of a `Workload`, whose shapes do not matter.
-        context: The task's context.
-
-    Returns: `counts`: component -> optimization -> `domain::op_type` -> nodes that the optimization adds; `sites`:
-        component -> optimization -> `domain::op_type` -> module paths where it adds them; `budgets`: component ->
-        optimization -> `domain::op_type` -> nodes that it leaves at most.
+    Attributes:
+        model: Catalog name.
+        workload: The modules are given its shapes, which do not matter.
     """
-    model = context.catalog.models.get(arguments["model"])
+
+    model: str
+    workload: Workload
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """Component -> optimization -> `domain::op_type` -> what a graph should hold.
+
+    Attributes:
+        counts: Nodes that the optimization adds.
+        budgets: Nodes that it leaves at most.
+        sites: Paths of the modules where it adds nodes; operators without any are left out.
+    """
+
+    counts: Mapping[str, Mapping[str, Mapping[str, int]]]
+    budgets: Mapping[str, Mapping[str, Mapping[str, int]]]
+    sites: Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]
+
+
+def run(request: DeriveExpectations, context: TaskContext) -> Expectations:
+    """Look at the modules on the meta device, without weights."""
+    model = context.catalog.models.get(request.model)
     context.say(f"counting what the modules of {model.name} allow")
-    workload = Workload(**arguments["workload"])
-    modules = {component: _used(model, component, workload) for component in model.components}
+    modules = {component: _used(model, component, request.workload) for component in model.components}
     optimizations = context.catalog.optimizations.items()
-    return {
-        "counts": {
+    return Expectations(
+        counts={
             component: {name: dict(optimization.expected(module)) for name, optimization in optimizations.items()}
             for component, module in modules.items()
         },
-        "budgets": {
+        budgets={
             component: {name: dict(optimization.leaves(module)) for name, optimization in optimizations.items()}
             for component, module in modules.items()
         },
-        "sites": {
+        sites={
             component: {
-                name: {op: list(paths) for op, paths in optimization.sites(module).items() if paths}
+                name: {op: tuple(paths) for op, paths in optimization.sites(module).items() if paths}
                 for name, optimization in optimizations.items()
             }
             for component, module in modules.items()
         },
-    }
+    )
 
 
 def _used(model: Model, component: str, workload: Workload) -> torch.nn.Module:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.core.values import TensorSpec, Workload
 from pytest_sdperf.fusing import graph
 from pytest_sdperf.tasks import TaskContext, _structure
+from pytest_sdperf.tasks._made_graph import MadeGraph
 from pytest_sdperf.tasks._quick_export import quick_export
 
 if TYPE_CHECKING:
@@ -24,40 +26,54 @@ FILE = "model.onnx"
 _KEPT_METADATA = "pkg.torch.onnx.name_scopes"
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ExportModule:
+    """The torch module of one component.
+
+    Attributes:
+        model: Catalog name.
+        component: One of the model's components.
+        exporter: `dynamo` or `torchscript`.
+        opset: ONNX opset of the graph.
+        shapes: `static` (those of `workload`) or `dynamic` (any).
+        workload: Shapes of the example that is exported.
+        weights: A safetensors file; None for a graph whose weights have no data.
+    """
+
+    model: str
+    component: str
+    exporter: str
+    opset: int
+    shapes: str
+    workload: Workload
+    weights: Path | None = None
+
+
+def run(request: ExportModule, context: TaskContext) -> MadeGraph:
     """Write `model.onnx` and `model.onnx.data` into the task's folder and check them.
 
     Without weights there is no second file: the graph is the same, and its weights have no data.
-
-    Args:
-        arguments: `model`, `component`, `weights` (safetensors; empty for none), `exporter`, `opset`, `shapes`,
-            `workload`; `cache_dir`: the cache folder, for messages.
-        context: The task's context.
-
-    Returns:
-        `seconds` and `cpu_seconds`, and what `graph.describe` says about the graph.
 
     Raises:
         UnknownNameError: There is no such exporter.
         BuildError: The exported model is not valid, or cannot be exported without weights.
         CacheError: The disk is full or read-only.
     """
-    model, component = context.catalog.models.get(arguments["model"]), arguments["component"]
-    weights = Path(arguments["weights"]) if arguments["weights"] else None
+    model, component = context.catalog.models.get(request.model), request.component
     exporters: dict[str, Callable[..., None]] = {"dynamo": _dynamo, "torchscript": _torchscript}
-    if arguments["exporter"] not in exporters:
-        raise UnknownNameError("exporter", arguments["exporter"], exporters)
+    if request.exporter not in exporters:
+        raise UnknownNameError("exporter", request.exporter, exporters)
     path = context.out_dir / FILE
     watch = Stopwatch()
-    context.say(f"exporting {model.name} {component} to ONNX ({arguments['exporter']}, opset {arguments['opset']})")
+    context.say(f"exporting {model.name} {component} to ONNX ({request.exporter}, opset {request.opset})")
     with disk_errors(context.cache_dir), _one_thread():
-        exporters[arguments["exporter"]](
-            model, component, path, weights=weights, opset=arguments["opset"],
-            dynamic=arguments["shapes"] == "dynamic", workload=Workload(**arguments["workload"]),
+        exporters[request.exporter](
+            model, component, path, weights=request.weights, opset=request.opset,
+            dynamic=request.shapes == "dynamic", workload=request.workload,
         )  # fmt: skip
     took = watch.took()
     context.say(f"checking the graph of {model.name} {component}")
-    return {**took, **graph.describe(path)}
+    return MadeGraph(**vars(took), graph=graph.describe(path))
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,15 @@ from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.schedulers import scheduler_name
-from pytest_sdperf.core.settings import PipelineFactory
-from pytest_sdperf.core.values import Workload, to_json
+from pytest_sdperf.core.values import Case
 from pytest_sdperf.tasks import TaskContext, _plain_scheduler, _runtime_report
+from pytest_sdperf.tasks._execution import Execution, MeasureCase, Measured, Ran, RunCase
 from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.tasks._made_pipeline import SUPPORTED, made_pipeline, plain_class, unwrapped
 from pytest_sdperf.tasks._plain_twin import check_described, identity, plain_pipeline_class, plain_twin
 from pytest_sdperf.tasks._stages import Stages
 from pytest_sdperf.tasks.request.whole_call import WholeCall, counted_calls, images_of, observed_parts
-from pytest_sdperf.tasks.sampling.timing import TimingPlan, take_sample
+from pytest_sdperf.tasks.sampling.timing import take_sample
 
 
 def preload(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:  # noqa: ARG001 - a task's form
@@ -32,73 +33,104 @@ def preload(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
     return {"classes": [getattr(diffusers, name).__name__ for name in SUPPORTED]}
 
 
-def describe(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:  # noqa: ARG001 - the same
-    """Make the pipeline and say what it is.
+@dataclass(frozen=True)
+class Description:
+    """What a pipeline turned out to be.
 
-    Args:
-        arguments: As for `made_pipeline`, with `prompt`.
-        context: The task's context.
-
-    Returns:
-        Fields of `external_pipeline.Description`.
+    Attributes:
+        identity: Hash of its weights and settings, without what its code does with them.
+        dtype: Part -> dtype.
+        height, width: Its own resolution.
+        scheduler: Name of its scheduler, or the class of one that has no name here.
+        watermark: Whether it marks its images.
+        upcasts_decoder: Whether the configuration of its VAE says `force_upcast`.
+        switched_on: What its code switched on that changes what it computes, and plain classes leave off.
     """
-    spelled = PipelineFactory(**arguments["factory"]).spelled
-    with made_pipeline(arguments) as pipeline:
-        twin = plain_twin(pipeline, spelled)
+
+    identity: str
+    dtype: Mapping[str, str]
+    height: int
+    width: int
+    scheduler: str
+    watermark: bool
+    upcasts_decoder: bool = False
+    switched_on: Sequence[str] = ()
+
+    def completed(self, case: Case) -> Case:
+        """Return a case with what only the pipeline itself could say."""
+        return dataclasses.replace(
+            case,
+            weights=f"pipeline-{self.identity}",
+            height=case.height or self.height,
+            width=case.width or self.width,
+            scheduler=self.scheduler,
+        )
+
+
+def describe(case: Execution, context: TaskContext) -> Description:  # noqa: ARG001 - the same
+    """Make the pipeline and say what it is; the case has no more than it and the prompt."""
+    with made_pipeline(case) as pipeline:
+        twin = plain_twin(pipeline, case.factory.spelled)
         size = pipeline.unet.config.sample_size
         height, width = (size, size) if isinstance(size, int) else size
-        return {
-            "identity": identity(twin, [arguments["prompt"], ""]),
-            "dtype": {name: _weights_dtype(getattr(pipeline, name)) for name in SUPPORTED[type(twin).__name__]},
-            "height": height * pipeline.vae_scale_factor,
-            "width": width * pipeline.vae_scale_factor,
-            "scheduler": scheduler_name(twin.scheduler),
-            "watermark": getattr(pipeline, "watermark", None) is not None,
-            "upcasts_decoder": bool(pipeline.vae.config.force_upcast),
-            "switched_on": [
+        return Description(
+            identity=identity(twin, [case.picture.prompt, ""]),
+            dtype={name: _weights_dtype(getattr(pipeline, name)) for name in SUPPORTED[type(twin).__name__]},
+            height=height * pipeline.vae_scale_factor,
+            width=width * pipeline.vae_scale_factor,
+            scheduler=scheduler_name(twin.scheduler),
+            watermark=getattr(pipeline, "watermark", None) is not None,
+            upcasts_decoder=bool(pipeline.vae.config.force_upcast),
+            switched_on=[
                 f"{what} of the {name}"
                 for name in SUPPORTED[type(twin).__name__]
                 for what in switched_on(unwrapped(getattr(pipeline, name)))
             ],
-        }
+        )
 
 
-def write(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Write the pipeline's weights and settings as a folder that diffusers reads, in plain classes.
+@dataclass(frozen=True)
+class WriteFolder:
+    """Write a pipeline's weights and settings as a folder that diffusers reads, in plain classes.
 
-    Args:
-        arguments: As for `made_pipeline`, with `target`: the folder.
-        context: The task's context.
+    Attributes:
+        case: Has the pipeline, which has been described.
+        target: The folder.
     """
-    context.say(f"writing the weights of {arguments['factory']['module']}:{arguments['factory']['function']}")
-    with made_pipeline(arguments) as pipeline:
-        check_described(pipeline, arguments)
-        twin = plain_twin(pipeline, PipelineFactory(**arguments["factory"]).spelled)
-        twin.save_pretrained(arguments["target"])
-        _plain_scheduler.write(twin.scheduler, Path(arguments["target"]))
+
+    case: Execution
+    target: Path
+
+
+def write(request: WriteFolder, context: TaskContext) -> dict[str, Any]:
+    """Write the folder."""
+    factory = request.case.factory
+    context.say(f"writing the weights of {factory.module}:{factory.function}")
+    with made_pipeline(request.case) as pipeline:
+        check_described(pipeline, request.case)
+        twin = plain_twin(pipeline, factory.spelled)
+        twin.save_pretrained(request.target)
+        _plain_scheduler.write(twin.scheduler, request.target)
     return {}
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+def run(request: RunCase, context: TaskContext) -> Ran:
     """Make the image once and write `outputs.npz`: `image`, `unet_calls` and, where it tells them, `step_latents`.
-
-    Args:
-        arguments: As for `made_pipeline`, with `workload`, `prompt` and `seed`.
-        context: The task's context.
 
     Raises:
         NoReferenceError: The pipeline's safety checker put a black image in place of one that it made.
     """
     import numpy as np
 
-    with made_pipeline(arguments) as pipeline, counted_calls(pipeline.unet) as calls:
-        check_described(pipeline, arguments)
+    case = request.case
+    with made_pipeline(case) as pipeline, counted_calls(pipeline.unet) as calls:
+        check_described(pipeline, case)
         steps = StepLatents()
-        answer = _call(pipeline, arguments)(steps)
+        answer = _call(pipeline, case)(steps)
         check_shown(answer)
         outputs = {IMAGE: images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
-        facts = _facts(pipeline, arguments)
-    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts}
+        facts = _facts(pipeline, case)
+    return Ran(str(save_arrays(context.out_dir / "outputs.npz", outputs)), facts)
 
 
 def check_shown(answer: Any) -> None:
@@ -114,64 +146,53 @@ def check_shown(answer: Any) -> None:
         )
 
 
-def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Measure whole requests, from the prompt to the decoded image on the device.
-
-    Args:
-        arguments: As for `run`, with `plan`: fields of `timing.TimingPlan`.
-        context: The task's context.
-
-    Returns:
-        `sample`: a `values.Sample` as JSON.
-    """
+def measure(request: MeasureCase, context: TaskContext) -> Measured:
+    """Measure whole requests, from the prompt to the decoded image on the device."""
     import torch
 
-    on_cpu, start_s = arguments["device_kind"] == "cpu", monotonic_s()
+    case, plan = request.case, request.plan
+    on_cpu, start_s = case.device_kind == "cpu", monotonic_s()
     unet_calls: list[int] = []
-    with made_pipeline(arguments) as pipeline:
-        request, load_s = _call(pipeline, arguments), monotonic_s() - start_s
-        check_described(pipeline, arguments)
+    with made_pipeline(case) as pipeline:
+        ask, load_s = _call(pipeline, case), monotonic_s() - start_s
+        check_described(pipeline, case)
 
         def call() -> None:
             if unet_calls:
-                request()
+                ask()
             else:  # only the first run counts, so that nothing is added to what is timed
                 with counted_calls(pipeline.unet) as calls:
-                    request()
+                    ask()
                 unet_calls.append(len(calls))
             if not on_cpu:
                 torch.cuda.synchronize()
 
-        plan = TimingPlan(**arguments["plan"])
         sample = take_sample(call, plan, listener=context.listener, on_cpu=on_cpu)
-        facts = _facts(pipeline, arguments)
+        facts = _facts(pipeline, case)
         if not plan.slowdowns:  # a self-test is about the times alone
             stages, made = Stages(on_cpu=on_cpu), list[Any]()
             with observed_parts(pipeline, stages.timed):
-                stages.watch(lambda: made.append(request()))
+                stages.watch(lambda: made.append(ask()))
             facts |= stages.facts
             if made:
                 facts |= _runtime_report.answer({IMAGE: images_of(made[0]).cpu().numpy()}, promised=False)
             facts |= _runtime_report.of_external_request(
-                call, unet_calls=unet_calls[0], arguments=arguments, folder=context.out_dir
+                call, unet_calls=unet_calls[0], case=case, folder=context.out_dir
             )
-    return {
-        "sample": to_json(
-            dataclasses.replace(sample, load_s=load_s, facts={**sample.facts, **facts}, unet_calls=unet_calls[0])
-        )
-    }
+    return Measured(
+        dataclasses.replace(sample, load_s=load_s, facts={**sample.facts, **facts}, unet_calls=unet_calls[0])
+    )
 
 
-def _call(pipeline: Any, arguments: Mapping[str, Any]) -> WholeCall:
-    workload = Workload(**arguments["workload"])
-    return WholeCall.of(pipeline, workload, prompt=arguments["prompt"], seed=arguments["seed"])
+def _call(pipeline: Any, case: Execution) -> WholeCall:
+    return WholeCall.of(pipeline, case.workload, prompt=case.picture.prompt, seed=case.picture.seed)
 
 
 def _weights_dtype(part: Any) -> str:
     return str(unwrapped(part).dtype).removeprefix("torch.")
 
 
-def _facts(pipeline: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(pipeline: Any, case: Execution) -> dict[str, Any]:
     """Return what ran: versions, and the settings that the user's code chose, with a hash of its module."""
     from importlib.metadata import version
 
@@ -181,8 +202,8 @@ def _facts(pipeline: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
     settings |= {name: _manner(getattr(pipeline, name)) for name in SUPPORTED[plain_pipeline_class(pipeline).__name__]}
     checker = getattr(pipeline, "safety_checker", None)
     settings["safety_checker"] = type(checker).__name__ if checker is not None else "none"
-    module, function = arguments["factory"]["module"], arguments["factory"]["function"]
-    settings[f"{module}:{function}"] = _source(module)
+    module = case.factory.module
+    settings[f"{module}:{case.factory.function}"] = _source(module)
     facts: dict[str, Any] = {
         "versions": {
             "torch": str(torch.__version__),
@@ -190,7 +211,7 @@ def _facts(pipeline: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
         },
         "settings": settings,
     }
-    return {**facts, "threads": str(torch.get_num_threads())} if arguments["device_kind"] == "cpu" else facts
+    return {**facts, "threads": str(torch.get_num_threads())} if case.device_kind == "cpu" else facts
 
 
 def _manner(part: Any) -> str:

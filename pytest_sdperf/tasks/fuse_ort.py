@@ -19,6 +19,8 @@ from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.fusing import graph, record
 from pytest_sdperf.tasks import TaskContext, _ort_failures
+from pytest_sdperf.tasks._fuse_graph import FuseGraph
+from pytest_sdperf.tasks._made_graph import MadeGraph
 
 FILE = "model.onnx"
 # Which optimizer of onnxruntime knows the component.
@@ -35,21 +37,14 @@ _MAX_NOTES = 20
 _MISHAPS = (TypeError, ValueError, KeyError, IndexError, AssertionError, AttributeError, RuntimeError)
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+def run(request: FuseGraph, context: TaskContext) -> MadeGraph:
     """Write the optimized `model.onnx` and `model.onnx.data` into the task's folder and check them.
 
     Beside them goes `sites.json`: every fused node, and every place where the fuser `native` makes one of the same
     export and onnxruntime did not.
 
-    Args:
-        arguments: `source` (exported float32 graph), `component`, `optimizations` (names), `dtype` (`float32` or
-            `float16`), `float32` (inputs and outputs of the graph that keep this type), `float32_ops` (operators that
-            do); `cache_dir`: the cache folder, for messages.
-        context: The task's context.
-
     Returns:
-        `seconds`, `cpu_seconds` (of the optimizer); `notes` (what it logged as a failure); `limits`: what a CUDA GPU
-        would throw on; and what `graph.describe` says about the graph.
+        With the time of the optimizer, and notes of what it logged as a failure.
 
     Raises:
         BuildError: The optimizer raised, lacks a fusion that an optimization asks for, or produced an invalid model.
@@ -59,40 +54,41 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     from pytest_sdperf.fusing.limits import find_limits
 
-    component, optimizations = arguments["component"], arguments["optimizations"]
+    component, optimizations = request.component, request.optimizations
     path = context.out_dir / FILE
     watch = Stopwatch()
-    context.say(f"optimizing {component} with the fuser ort ({'+'.join(optimizations) or arguments['dtype']})")
+    context.say(f"optimizing {component} with the fuser ort ({'+'.join(optimizations) or request.dtype})")
     with disk_errors(context.cache_dir), failures_logged() as notes:
         _optimize(
-            Path(arguments["source"]),
+            request.source,
             path,
             model_type=MODEL_TYPES.get(component, "unet"),
             switched_on={name: context.catalog.optimizations.get(name).ort_options for name in optimizations},
-            half=arguments["dtype"] == "float16",
-            float32=arguments["float32"],
-            float32_ops=arguments["float32_ops"],
+            half=request.dtype == "float16",
+            float32=request.float32,
+            float32_ops=request.float32_ops,
         )
     took = watch.took()
     context.say(f"checking the optimized graph of {component}")
-    problems = _write_sites(arguments, path, context)
+    problems = _write_sites(request, path, context)
     try:
         described = graph.describe(path, strict=True)
     except BuildError as error:
         raise _ort_failures.invalid(error) from error
-    return {**took, "notes": [*summary(notes), *problems], "limits": find_limits(ir.load(path)), **described}
+    said = (*summary(notes), *problems)
+    return MadeGraph(**vars(took), graph=described, notes=said, limits=tuple(find_limits(ir.load(path))))
 
 
-def _write_sites(arguments: Mapping[str, Any], path: Path, context: TaskContext) -> list[str]:
+def _write_sites(request: FuseGraph, path: Path, context: TaskContext) -> list[str]:
     """Write what was fused and what was left; where that cannot be found out, say so in a note."""
     import onnx_ir as ir
 
     from pytest_sdperf.fusing.missed import find_leftovers
 
-    optimizations = map(context.catalog.optimizations.get, arguments["optimizations"])
+    optimizations = map(context.catalog.optimizations.get, request.optimizations)
     fusions = [fusion for optimization in optimizations for fusion in optimization.fusions()]
     try:
-        found = find_leftovers(ir.load(arguments["source"]), ir.load(path), fusions)
+        found = find_leftovers(ir.load(request.source), ir.load(path), fusions)
     except (*_MISHAPS, BuildError) as error:
         return [f"what the optimizer left was not found out: {type(error).__name__}: {error}"]
     with disk_errors(context.cache_dir):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_sdperf.core.clock import Stopwatch
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.fusing import graph
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._made_graph import MadeGraph
 
 if TYPE_CHECKING:
     import onnx
@@ -23,17 +25,53 @@ FILE = "model.onnx"
 _UNKNOWN = re.compile(r"No Op registered for|is not a registered function/op|No Schema registered for", re.IGNORECASE)
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Port:
+    """How one input or output of a graph becomes one of the model.
+
+    Attributes:
+        given: Its name in the graph.
+        name: Its name in the model.
+        shape: What the model gives where the graph wants another shape of as many numbers, or repeats one number.
+        wanted: That other shape; None if it is the same.
+    """
+
+    given: str
+    name: str
+    shape: tuple[int, ...] = ()
+    wanted: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What has to be changed at the edge of a graph; outputs that are not named are left out."""
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+@dataclass(frozen=True)
+class ImportGraph:
+    """A graph that somebody exported.
+
+    Attributes:
+        source: Its file.
+        component: What it computes.
+        data: Names of the files of its weights, relative to the folder of `source`.
+        interface: How it becomes a graph of the model.
+    """
+
+    source: Path
+    component: str
+    data: tuple[str, ...]
+    interface: Interface
+
+
+def run(request: ImportGraph, context: TaskContext) -> MadeGraph:
     """Write `model.onnx`, and beside it copies of its data under the names that they have.
 
-    Args:
-        arguments: `source` (graph of the folder), `data` (names of the files beside it), `inputs` and `outputs`
-            (fields of `building.interface.Port`), `component`; `cache_dir`: the cache folder, for messages.
-        context: The task's context.
-
     Returns:
-        `seconds` and `cpu_seconds`; `notes`: what was changed at the edge of the graph; `limits`: what a CUDA GPU would
-        throw on; and what `graph.describe` says about the graph.
+        With notes of what was changed at the edge of the graph.
 
     Raises:
         BuildError: The graph is not valid, or an attention of it has heads that do not fit.
@@ -45,19 +83,19 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     from pytest_sdperf.fusing.head_counts import misfits
     from pytest_sdperf.fusing.limits import find_limits
 
-    source, path = Path(arguments["source"]), context.out_dir / FILE
+    source, path = request.source, context.out_dir / FILE
     watch = Stopwatch()
-    context.say(f"taking {arguments['component']} from {source}")
+    context.say(f"taking {request.component} from {source}")
     proto = onnx.load(source, load_external_data=False)
-    notes = _adapt(proto.graph, arguments)
+    notes = _adapt(proto.graph, request.interface)
     with disk_errors(context.cache_dir):
-        for name in arguments["data"]:
+        for name in request.data:
             (context.out_dir / name).parent.mkdir(parents=True, exist_ok=True)
             # No link: the ONNX checker refuses data that has a second name, and a symbolic one may be changed.
             shutil.copyfile(source.parent / name, context.out_dir / name)
         onnx.save_model(proto, path)
     took = watch.took()
-    context.say(f"checking the graph of {arguments['component']}")
+    context.say(f"checking the graph of {request.component}")
     try:
         described = graph.describe(path)
     except BuildError as error:
@@ -69,33 +107,33 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         raise BuildError(
             f"{source} cannot be used: {misfit}. Give the node the heads of its model, or export it again."
         )
-    return {**took, "notes": notes, "limits": find_limits(model), **described}
+    return MadeGraph(**vars(took), graph=described, notes=tuple(notes), limits=tuple(find_limits(model)))
 
 
-def _adapt(proto: onnx.GraphProto, arguments: Mapping[str, Any]) -> list[str]:
+def _adapt(proto: onnx.GraphProto, interface: Interface) -> list[str]:
     """Give a graph the inputs and outputs of the model; return what was changed."""
-    inputs, outputs = arguments["inputs"], arguments["outputs"]
+    inputs, outputs = interface.inputs, interface.outputs
     notes = [*_keep_outputs(proto, outputs), *_keep_inputs(proto, inputs)]
     # Before any name changes: an output may have the name that an input is to have, and the other way round.
     given = [*zip(proto.output, outputs, strict=True), *zip(proto.input, inputs, strict=False)]
     for index, (value, port) in enumerate(given):
-        if port["given"] != port["name"]:
-            _rename(proto, value.name, port["name"])
-            notes.append(f"{'output' if index < len(outputs) else 'input'} {port['given']} is called {port['name']}")
+        if port.given != port.name:
+            _rename(proto, value.name, port.name)
+            notes.append(f"{'output' if index < len(outputs) else 'input'} {port.given} is called {port.name}")
     for index, port in enumerate(inputs):
-        if port["wanted"] is not None:
-            _reshape(proto, index, shape=port["shape"], wanted=port["wanted"])
-            notes.append(f"input {port['name']} is given as {list(port['shape'])} and used as {list(port['wanted'])}")
+        if port.wanted is not None:
+            _reshape(proto, index, shape=port.shape, wanted=port.wanted)
+            notes.append(f"input {port.name} is given as {list(port.shape)} and used as {list(port.wanted)}")
     return notes
 
 
-def _keep_outputs(proto: onnx.GraphProto, ports: Sequence[Mapping[str, Any]]) -> list[str]:
+def _keep_outputs(proto: onnx.GraphProto, ports: Sequence[Port]) -> list[str]:
     """Leave the outputs that the model needs, in its order, each a value of its own."""
     from onnx import helper
 
     by_name = {value.name: value for value in proto.output}
-    dropped = sorted(set(by_name) - {port["given"] for port in ports})
-    copies = [_copy(by_name[port["given"]]) for port in ports]
+    dropped = sorted(set(by_name) - {port.given for port in ports})
+    copies = [_copy(by_name[port.given]) for port in ports]
     del proto.output[:]
     proto.output.extend(copies)
     held = {value.name for value in (*proto.input, *proto.initializer)}
@@ -106,13 +144,13 @@ def _keep_outputs(proto: onnx.GraphProto, ports: Sequence[Mapping[str, Any]]) ->
     return [f"outputs {', '.join(dropped)} were left out"] if dropped else []
 
 
-def _keep_inputs(proto: onnx.GraphProto, ports: Sequence[Mapping[str, Any]]) -> list[str]:
+def _keep_inputs(proto: onnx.GraphProto, ports: Sequence[Port]) -> list[str]:
     """Put the inputs into the model's order; drop those that nobody reads."""
     initialized = {tensor.name for tensor in proto.initializer}
     by_name = {value.name: value for value in proto.input}
-    kept = [_copy(by_name[port["given"]]) for port in ports]
+    kept = [_copy(by_name[port.given]) for port in ports]
     overridable = [_copy(value) for value in proto.input if value.name in initialized]
-    dropped = sorted(set(by_name) - {port["given"] for port in ports} - initialized)
+    dropped = sorted(set(by_name) - {port.given for port in ports} - initialized)
     del proto.input[:]
     proto.input.extend([*kept, *overridable])
     return [f"inputs {', '.join(dropped)}, which nothing reads, were left out"] if dropped else []

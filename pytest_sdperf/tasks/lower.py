@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_sdperf.core.clock import Stopwatch
 from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.fusing import graph
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._made_graph import MadeGraph
 
 FILE = "model.onnx"
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+@dataclass(frozen=True)
+class LowerGraph:
+    """A fused graph.
+
+    Attributes:
+        source: Its file.
+        component: What it computes.
+    """
+
+    source: Path
+    component: str
+
+
+def run(request: LowerGraph, context: TaskContext) -> MadeGraph:
     """Write the lowered `model.onnx` and `model.onnx.data` into the task's folder and check them.
-
-    Args:
-        arguments: `source` (fused graph), `component`; `cache_dir`: the cache folder, for messages.
-        context: The task's context.
-
-    Returns:
-        `seconds` and `cpu_seconds`; `lowered`: `domain::op_type` -> nodes that were replaced; what `graph.describe`
-        says.
 
     Raises:
         BuildError: A node has a form that no kernel takes, or the model is not valid.
@@ -34,9 +40,9 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
 
     path = context.out_dir / FILE
     watch = Stopwatch()
-    context.say(f"lowering {arguments['component']} to primitives")
-    model = ir.load(arguments["source"])
-    lowered = lower(model)
+    context.say(f"lowering {request.component} to primitives")
+    model = ir.load(request.source)
+    lower(model)
     with disk_errors(context.cache_dir):
         ir.save(model, path, external_data=f"{FILE}.data")
-    return {**watch.took(), "lowered": dict(lowered), **graph.describe(path)}
+    return MadeGraph(**vars(watch.took()), graph=graph.describe(path))

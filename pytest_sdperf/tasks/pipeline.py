@@ -7,22 +7,22 @@ import dataclasses
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.core.files.arrays import save_arrays
-from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.faults import planting
 from pytest_sdperf.tasks import TaskContext, _runtime_report
+from pytest_sdperf.tasks._execution import Execution, MeasureCase, Measured, Ran, RunCase
 from pytest_sdperf.tasks._kept import CallInputs, Ranges, StepLatents, on_host
 from pytest_sdperf.tasks._loading import LoadedComponent, loaded_pipeline
 from pytest_sdperf.tasks._stages import Stages
 from pytest_sdperf.tasks.request.prompts import Call
 from pytest_sdperf.tasks.request.text_to_image import OnStep, TextToImage, draw_noise
 from pytest_sdperf.tasks.sampling.phases import Shared
-from pytest_sdperf.tasks.sampling.timing import TimingPlan, take_sample
+from pytest_sdperf.tasks.sampling.timing import take_sample
 
 # Prompts become tokens with transformers, diffusers has the schedulers, and torch the tensors between components.
 PACKAGES = ("torch", "diffusers", "transformers")
@@ -48,32 +48,30 @@ def check_packages(device_kind: str) -> None:
 
 @contextlib.contextmanager
 def loaded_request(
-    arguments: Mapping[str, Any], context: TaskContext, *watched: Callable[[str, Call], Call]
+    case: Execution, context: TaskContext, *watched: Callable[[str, Call], Call]
 ) -> Iterator[tuple[TextToImage, dict[str, LoadedComponent]]]:
     """Load every component; yield the pipeline and its components.
 
     Args:
-        arguments: As for `run`.
+        case: The case.
         context: The task's context.
         watched: Makes of the call of a component one that is looked at.
     """
-    check_packages(arguments["device_kind"])
-    with planting.libraries(arguments), loaded_pipeline(arguments, context) as parts:
+    check_packages(case.device_kind)
+    with planting.libraries(case.planted), loaded_pipeline(case, context) as parts:
         calls: dict[str, Call] = {name: part.runner.call for name, part in parts.items()}
         for watch in watched:
             calls = {name: watch(name, call) for name, call in calls.items()}
-        yield _pipeline(parts, calls, arguments), parts
+        yield _pipeline(parts, calls, case), parts
 
 
-def _pipeline(
-    parts: Mapping[str, LoadedComponent], calls: Mapping[str, Call], arguments: Mapping[str, Any]
-) -> TextToImage:
+def _pipeline(parts: Mapping[str, LoadedComponent], calls: Mapping[str, Call], case: Execution) -> TextToImage:
     return TextToImage(
         parts["unet"].model,
         calls,
-        tokenizers=Path(arguments["tokenizers"]),
-        dtype=arguments["dtype"],
-        device="cpu" if arguments["device_kind"] == "cpu" else f"cuda:{arguments['device_index']}",
+        tokenizers=case.picture.tokenizers,
+        dtype=case.picture.dtype,
+        device=case.torch_device,
     )
 
 
@@ -84,31 +82,19 @@ def _facts(parts: Mapping[str, LoadedComponent]) -> dict[str, Any]:
     return {"versions": versions, **facts["unet"], "components": facts}
 
 
-def _generate(pipeline: TextToImage, arguments: Mapping[str, Any], on_step: OnStep | None = None) -> Any:
-    workload = Workload(**arguments["workload"])
-    prompts, seed = [arguments["prompt"]] * workload.batch_size, arguments["seed"]
-    return pipeline.generate(
-        prompts, seed=seed, workload=workload, on_step=on_step, rounding=arguments.get("rounding", 0)
-    )
+def _generate(pipeline: TextToImage, case: Execution, on_step: OnStep | None = None) -> Any:
+    picture, workload = case.picture, case.workload
+    prompts = [picture.prompt] * workload.batch_size
+    return pipeline.generate(prompts, seed=picture.seed, workload=workload, on_step=on_step, rounding=picture.rounding)
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Make the image once and write `outputs.npz`: what `CaseRunner.run` returns.
-
-    Args:
-        arguments: As for `loading.loaded_component`, with `tokenizers`, `prompt`, `seed` and
-            `dtype`, the type of the latents; perhaps with `rounding`, the number of one of the initial latents, and
-            `keep`: component -> number of the call whose inputs are kept.
-        context: The task's context.
-
-    Returns:
-        `outputs`: path of the npz file; `facts`: what ran; `kept`: component -> path of an npz file with inputs.
-    """
+def run(request: RunCase, context: TaskContext) -> Ran:
+    """Make the image once and write `outputs.npz`: what `CaseRunner.run` returns."""
     import numpy as np
 
-    steps, ranges, given = StepLatents(), Ranges(), CallInputs(arguments.get("keep", {}))
-    with loaded_request(arguments, context, ranges.watched, given.watched) as (pipeline, parts):
-        result = _generate(pipeline, arguments, steps)
+    steps, ranges, given = StepLatents(), Ranges(), CallInputs(request.keep)
+    with loaded_request(request.case, context, ranges.watched, given.watched) as (pipeline, parts):
+        result = _generate(pipeline, request.case, steps)
         outputs = {
             IMAGE: on_host(result.image),
             "latents": on_host(result.latents),
@@ -118,57 +104,56 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         }
         facts = _facts(parts)
     kept = {name: str(save_arrays(context.out_dir / f"{name}.npz", arrays)) for name, arrays in given.kept.items()}
-    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)), "facts": facts, "kept": kept}
+    return Ran(str(save_arrays(context.out_dir / "outputs.npz", outputs)), facts, kept=kept)
 
 
-def draw(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Make one image per prompt, a batch at a time, and write `outputs.npz`: `images`.
+@dataclass(frozen=True)
+class DrawPrompts:
+    """Make one image per prompt.
 
-    Args:
-        arguments: As for `run`, with `prompts` instead of `prompt`. Image i starts from row i of one array of noise,
-            whatever the batch size is.
-        context: The task's context.
+    Attributes:
+        case: The case; the prompt of its picture is not drawn.
+        prompts: The prompts.
+    """
 
-    Returns:
-        `outputs`: path of the npz file, with `images` [prompts, 3, H, W] in float32.
+    case: Execution
+    prompts: tuple[str, ...]
+
+
+def draw(request: DrawPrompts, context: TaskContext) -> Ran:
+    """Make images, a batch at a time, and write `outputs.npz`: `images` [prompts, 3, H, W] in float32.
+
+    Image i starts from row i of one array of noise, whatever the batch size is.
     """
     import numpy as np
 
-    prompts, workload = arguments["prompts"], Workload(**arguments["workload"])
+    prompts, workload, seed = request.prompts, request.case.workload, request.case.picture.seed
     images = []
-    with loaded_request(arguments, context) as (pipeline, _):
+    with loaded_request(request.case, context) as (pipeline, _):
         one = pipeline.model.inputs("unet", workload)[0].shape[1:]
-        noise = draw_noise((len(prompts), *one), arguments["seed"])
+        noise = draw_noise((len(prompts), *one), seed)
         for start in range(0, len(prompts), workload.batch_size):
             # The last batch is filled up: an engine may have been built for this size alone.
             rows = [min(start + row, len(prompts) - 1) for row in range(workload.batch_size)]
-            result = pipeline.generate(
-                [prompts[row] for row in rows], seed=arguments["seed"], workload=workload, noise=noise[rows]
-            )
+            asked = [prompts[row] for row in rows]
+            result = pipeline.generate(asked, seed=seed, workload=workload, noise=noise[rows])
             images.append(result.image.detach().float().cpu().numpy())
     outputs = {"images": np.concatenate(images)[: len(prompts)]}
-    return {"outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs))}
+    return Ran(str(save_arrays(context.out_dir / "outputs.npz", outputs)))
 
 
-def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Measure whole requests, from the prompt to the decoded image on the device.
-
-    Args:
-        arguments: As for `run`, with `plan`: fields of `timing.TimingPlan`.
-        context: The task's context.
-
-    Returns:
-        `sample`: a `values.Sample` as JSON.
-    """
+def measure(request: MeasureCase, context: TaskContext) -> Measured:
+    """Measure whole requests, from the prompt to the decoded image on the device."""
     import torch
 
-    on_cpu = arguments["device_kind"] == "cpu"
+    case = request.case
+    on_cpu = case.device_kind == "cpu"
     calls: list[int] = []
     dtypes: set[str] = set()
-    with loaded_request(arguments, context) as (pipeline, parts):
+    with loaded_request(case, context) as (pipeline, parts):
 
         def call() -> None:
-            result = _generate(pipeline, arguments)
+            result = _generate(pipeline, case)
             calls.append(result.unet_calls)
             dtypes.add(result.vae_dtype)
             if not on_cpu:
@@ -176,34 +161,30 @@ def measure(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any
 
         sample = take_sample(
             call,
-            TimingPlan(**arguments["plan"]),
+            request.plan,
             listener=Shared(context.listener, [part.runner for part in parts.values()]),
             on_cpu=on_cpu,
             allocator_peak=parts["unet"].runner.allocator_peak_bytes,
         )
         # The loop calls every component whenever its turn comes, and keeps no answer.
         facts = {**_facts(parts), "vae_dtype": min(dtypes), "caching": "none"}
-        if not arguments["plan"].get("slowdowns"):  # a self-test is about the times alone
-            facts |= _stages(parts, arguments)
+        if not request.plan.slowdowns:  # a self-test is about the times alone
+            facts |= _stages(parts, case)
             facts = _runtime_report.of_request(
-                parts, call, facts=facts, unet_calls=calls[-1], arguments=arguments, folder=context.out_dir
+                parts, call, facts=facts, unet_calls=calls[-1], case=case, folder=context.out_dir
             )
         load_s = parts["unet"].load_s
-    return {
-        "sample": to_json(
-            dataclasses.replace(sample, load_s=load_s, facts={**sample.facts, **facts}, unet_calls=calls[-1])
-        )
-    }
+    return Measured(dataclasses.replace(sample, load_s=load_s, facts={**sample.facts, **facts}, unet_calls=calls[-1]))
 
 
-def _stages(parts: Mapping[str, LoadedComponent], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _stages(parts: Mapping[str, LoadedComponent], case: Execution) -> dict[str, Any]:
     """Watch one request more, through calls of its own, and tell its answer: what was timed knew nothing of it."""
-    stages = Stages(on_cpu=arguments["device_kind"] == "cpu")
+    stages = Stages(on_cpu=case.device_kind == "cpu")
     calls = {name: stages.watched(name, part.runner.call) for name, part in parts.items()}
-    pipeline = _pipeline(parts, calls, arguments)
+    pipeline = _pipeline(parts, calls, case)
     made: list[Any] = []
-    stages.watch(lambda: made.append(_generate(pipeline, arguments)))
+    stages.watch(lambda: made.append(_generate(pipeline, case)))
     if not made:
         return stages.facts
-    promised = all(arguments["device_kind"] in part.engine.repeats_on for part in parts.values())
+    promised = all(case.device_kind in part.engine.repeats_on for part in parts.values())
     return {**stages.facts, **_runtime_report.answer({IMAGE: on_host(made[0].image)}, promised=promised)}

@@ -3,28 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.core.files.arrays import save_arrays
-from pytest_sdperf.core.values import Workload
 from pytest_sdperf.core.values.roundings import parse
 from pytest_sdperf.engines._torch import set_tf32
 from pytest_sdperf.tasks import TaskContext, _plain_scheduler
+from pytest_sdperf.tasks._execution import CallRequest, Execution
 from pytest_sdperf.tasks._kept import StepLatents
 from pytest_sdperf.tasks.request.whole_call import WholeCall, counted_calls, images_of
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Run the pipeline once per dtype; the user's own code takes no part.
+@dataclass(frozen=True)
+class PlainPipeline:
+    """A pipeline of plain classes.
 
-    Args:
-        arguments: As for the `run` of `tasks.external_pipeline`, with `folder` (what its `write` wrote), `watermark`,
-            and `dtypes`: label -> dtype of each part of the pipeline. A label may carry the number of a rounding
-            (`roundings.labels`).
-        context: The task's context.
+    Attributes:
+        folder: What `external_pipeline.write` wrote.
+        watermark: Whether it marks its images.
+    """
+
+    folder: Path
+    watermark: bool
+
+
+@dataclass(frozen=True)
+class RunPlain:
+    """Run a pipeline once per dtype.
+
+    Attributes:
+        case: The case of the user's own pipeline.
+        plain: What is run in its place.
+        dtypes: Label -> dtype of each part. A label may carry the number of a rounding (`roundings.labels`).
+    """
+
+    case: Execution
+    plain: PlainPipeline
+    dtypes: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class PlainGroup:
+    """Calls that are answered together.
+
+    Attributes:
+        calls: The calls.
+        dtypes: Dtype of each part.
+        rounding: Number of a rounding of the initial latents.
+    """
+
+    calls: tuple[CallRequest, ...]
+    dtypes: Mapping[str, str]
+    rounding: int
+
+
+@dataclass(frozen=True)
+class AnswerPlain:
+    """Answer several groups of calls, one after the other.
+
+    Attributes:
+        case: The case of the user's own pipeline.
+        plain: What answers in its place.
+        groups: By name.
+    """
+
+    case: Execution
+    plain: PlainPipeline
+    groups: Mapping[str, PlainGroup]
+
+
+def run(request: RunPlain, context: TaskContext) -> dict[str, str]:
+    """Run the pipeline once per dtype; the user's own code takes no part.
 
     Returns:
         Label -> path of the npz file with the outputs.
@@ -35,15 +88,13 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     import numpy as np
 
     set_tf32(allowed=False)
-    paths = {}
-    for label, dtypes in arguments["dtypes"].items():
-        pipeline = _loaded(arguments, dtypes)
-        request = WholeCall.of(
-            pipeline, Workload(**arguments["workload"]), prompt=arguments["prompt"], seed=arguments["seed"]
-        ).rounded_otherwise(parse(label)[1])
+    paths, picture = {}, request.case.picture
+    for label, dtypes in request.dtypes.items():
+        pipeline = _loaded(request.plain, dtypes, request.case.torch_device)
+        call = WholeCall.of(pipeline, request.case.workload, prompt=picture.prompt, seed=picture.seed)
         with counted_calls(pipeline.unet) as calls:
             steps = StepLatents()
-            found, drew = request.drawing(steps)
+            found, drew = call.rounded_otherwise(parse(label)[1]).drawing(steps)
         check_deterministic(pipeline, drew=drew)
         outputs = {IMAGE: images_of(found).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
         folder = context.out_dir / label
@@ -52,24 +103,19 @@ def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
     return paths
 
 
-def answer(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+def answer(request: AnswerPlain, context: TaskContext) -> dict[str, str]:
     """Make groups of calls, each with a pipeline of its own in its dtypes; the user's own code takes no part.
-
-    Args:
-        arguments: As for `run`, with `jobs` instead of `dtypes`: name -> `calls`, as of `tasks.replay`, and
-            `dtypes`: dtype of each part, and `rounding`, the number of one of the initial latents.
-        context: The task's context.
 
     Returns:
         Name -> path of the npz file with the outputs: `NUMBER.image`, calls numbered from 0.
     """
     set_tf32(allowed=False)
     paths = {}
-    for name, job in arguments["jobs"].items():
-        pipeline = _loaded(arguments, job["dtypes"])
+    for name, group in request.groups.items():
+        pipeline = _loaded(request.plain, group.dtypes, request.case.torch_device)
         outputs = {}
-        for number, call in enumerate(job["calls"]):
-            found, drew = called(pipeline, call).rounded_otherwise(job["rounding"]).drawing()
+        for number, call in enumerate(group.calls):
+            found, drew = called(pipeline, call).rounded_otherwise(group.rounding).drawing()
             check_deterministic(pipeline, drew=drew)
             outputs[f"{number}.{IMAGE}"] = images_of(found).cpu().numpy()
         folder = context.out_dir / name
@@ -78,11 +124,9 @@ def answer(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]
     return paths
 
 
-def called(pipeline: Any, call: Mapping[str, Any]) -> WholeCall:
-    """Return a request to a pipeline of diffusers as a call of `tasks.replay` says."""
-    workload = Workload(**call["workload"])
-    told = {name: call[name] for name in ("seed", "drawn", "rows")}
-    return WholeCall.of(pipeline, workload, prompt=call["prompts"], **told)
+def called(pipeline: Any, call: CallRequest) -> WholeCall:
+    """Return a request to a pipeline of diffusers as a call says."""
+    return WholeCall.of(pipeline, call.workload, prompt=call.prompts, seed=call.seed, drawn=call.drawn, rows=call.rows)
 
 
 def check_deterministic(pipeline: Any, *, drew: bool) -> None:
@@ -99,16 +143,16 @@ def check_deterministic(pipeline: Any, *, drew: bool) -> None:
         )
 
 
-def _loaded(arguments: Mapping[str, Any], dtypes: Mapping[str, str]) -> Any:
+def _loaded(plain: PlainPipeline, dtypes: Mapping[str, str], device: str) -> Any:
     import diffusers
     import torch
 
-    options = {"add_watermarker": True} if arguments["watermark"] else {}
+    options = {"add_watermarker": True} if plain.watermark else {}
     load: Any = diffusers.DiffusionPipeline.from_pretrained
     # In whatever type it is loaded: none of these holds less than the file, and the next lines choose.
-    pipeline = load(arguments["folder"], local_files_only=True, scheduler=_plain_scheduler.stand_in(), **options)
-    pipeline.scheduler = _plain_scheduler.read(Path(arguments["folder"]))
+    pipeline = load(str(plain.folder), local_files_only=True, scheduler=_plain_scheduler.stand_in(), **options)
+    pipeline.scheduler = _plain_scheduler.read(plain.folder)
     for name, dtype in dtypes.items():
         getattr(pipeline, name).to(getattr(torch, dtype))
     pipeline.set_progress_bar_config(disable=True)
-    return pipeline.to("cpu" if arguments["device_kind"] == "cpu" else f"cuda:{arguments['device_index']}")
+    return pipeline.to(device)

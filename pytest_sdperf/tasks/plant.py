@@ -3,46 +3,65 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.core.clock import Stopwatch
+from pytest_sdperf.core.clock import Stopwatch, Took
 from pytest_sdperf.core.files.disk import disk_errors
 from pytest_sdperf.faults import known
 from pytest_sdperf.faults.fault import Fault, FaultStage, NowhereError
 from pytest_sdperf.fusing import graph, record
+from pytest_sdperf.fusing.graph import GraphFacts
 from pytest_sdperf.tasks import TaskContext, export, weights
 
-PLANTED = "planted"  # of the answer: whether there was a place for the fault
+
+@dataclass(frozen=True)
+class PlantFault:
+    """A fault, and what it goes into.
+
+    Attributes:
+        fault: Its name.
+        source: `model.onnx`, or a safetensors file.
+    """
+
+    fault: str
+    source: Path
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Planted(Took):
+    """What became of a fault.
+
+    Attributes:
+        planted: Whether there was a place for it; else nothing was written.
+        graph: What was found in the graph with it; None for weights.
+    """
+
+    planted: bool
+    graph: GraphFacts | None = None
+
+
+def run(request: PlantFault, context: TaskContext) -> Planted:
     """Write the graph or the weights with the fault, and what belongs to them.
-
-    Args:
-        arguments: `fault`: its name; `source`: `model.onnx` or a safetensors file; `cache_dir`: the cache folder, for
-            messages.
-        context: The task's context.
-
-    Returns:
-        `planted`; `seconds` and `cpu_seconds`; of a graph what `graph.describe` says about it. Nothing is written where
-        the fault has no place.
 
     Raises:
         CacheError: The disk is full or read-only.
     """
-    fault, source, watch = known.get(arguments["fault"]), Path(arguments["source"]), Stopwatch()
-    plant = _into_weights if source.name == weights.FILE else _into_graph
+    fault, source, watch = known.get(request.fault), request.source, Stopwatch()
+    plant: Callable[[Fault, Path, Path], GraphFacts | None] = (
+        _into_weights if source.name == weights.FILE else _into_graph
+    )
     try:
         with disk_errors(context.cache_dir):
-            found = plant(fault, source, context.out_dir)
+            described = plant(fault, source, context.out_dir)
     except NowhereError:
-        return {PLANTED: False, **watch.took()}
-    return {PLANTED: True, **watch.took(), **found}
+        return Planted(**vars(watch.took()), planted=False)
+    return Planted(**vars(watch.took()), planted=True, graph=described)
 
 
-def _into_weights(fault: Fault, source: Path, folder: Path) -> dict[str, Any]:
+def _into_weights(fault: Fault, source: Path, folder: Path) -> None:
     from safetensors.numpy import load_file, save_file
 
     if fault.place is not FaultStage.WEIGHTS:
@@ -50,10 +69,9 @@ def _into_weights(fault: Fault, source: Path, folder: Path) -> dict[str, Any]:
     arrays = load_file(source)
     fault.change(arrays)
     save_file(arrays, folder / weights.FILE)
-    return {}
 
 
-def _into_graph(fault: Fault, source: Path, folder: Path) -> dict[str, Any]:
+def _into_graph(fault: Fault, source: Path, folder: Path) -> GraphFacts:
     import onnx_ir as ir
 
     model = ir.load(source)

@@ -4,42 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.schedulers import make_scheduler
 from pytest_sdperf.tasks import TaskContext
-from pytest_sdperf.tasks._loading import usable_engine
+from pytest_sdperf.tasks._execution import Execution
+from pytest_sdperf.tasks._loading import engine_of
 from pytest_sdperf.tasks.pipeline import check_packages
 
 _COMPILER = "torch._dynamo"
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+def run(case: Execution, context: TaskContext) -> dict[str, Any]:
     """Import the packages of the engines and the classes of the model; load nothing, touch no device.
 
     Args:
-        arguments: As for `tasks.component` or `tasks.pipeline`.
+        case: What will be executed.
         context: The task's context.
 
     Raises:
         EngineMissingError: This interpreter, which may be that of a profile, lacks a package.
     """
-    model = context.catalog.models.get(arguments["model"])
-    engines = {name: usable_engine(part, arguments, context) for name, part in arguments["components"].items()}
+    model = context.catalog.models.get(case.model)
+    engines = {
+        name: engine_of(part.engine, part.options, case.device_kind, context) for name, part in case.parts.items()
+    }
     for name, engine in engines.items():
         engine.preload(model, name)
-    if arguments["component"] != PIPELINE:
+    if case.component != PIPELINE:
         return {}
-    check_packages(arguments["device_kind"])
+    check_packages(case.device_kind)
     import transformers
 
     _ = transformers.CLIPTokenizer  # transformers imports a class when it is asked for
     with contextlib.ExitStack() as stack:
         if all(engine.consumes == "onnx" for engine in engines.values()):
             stack.enter_context(without_compiler())
-        make_scheduler(arguments["workload"]["scheduler"], model.config("scheduler"))
+        make_scheduler(case.workload.scheduler, model.config("scheduler"))
     return {}
 
 

@@ -3,42 +3,53 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from pytest_sdperf.core.components import PIPELINE, component_dtype
 from pytest_sdperf.core.values import roundings
 from pytest_sdperf.tasks import TaskContext, component, pipeline
+from pytest_sdperf.tasks._execution import Execution, RunCase
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+@dataclass(frozen=True)
+class RunInDtypes:
+    """Execute a case once per dtype.
+
+    Attributes:
+        case: The case.
+        dtypes: Dtypes, each with the number of a rounding where it has one (`roundings.labels`).
+        inside: As in `RunCase`.
+    """
+
+    case: Execution
+    dtypes: tuple[str, ...]
+    inside: bool = False
+
+
+def run(request: RunInDtypes, context: TaskContext) -> dict[str, str]:
     """Run the case once per dtype, or once per rounding in it.
-
-    Args:
-        arguments: As for the `run` of `tasks.component` or `tasks.pipeline`, with `dtypes`: dtypes, each
-            with the number of a rounding where it has one (`roundings.labels`).
-        context: The task's context.
 
     Returns:
         Dtype as it was asked for -> path of the npz file with the outputs.
     """
-    task = pipeline if arguments["component"] == PIPELINE else component
+    task = pipeline if request.case.component == PIPELINE else component
     paths = {}
-    for label in arguments["dtypes"]:
-        dtype, rounding = roundings.parse(label)
+    for label in request.dtypes:
         folder = context.out_dir / label
         folder.mkdir()
         own = dataclasses.replace(context, out_dir=folder)
-        job = {**in_dtype(arguments, dtype, context), "rounding": rounding}
-        paths[label] = task.run(job, own)["outputs"]
+        case = in_dtype(request.case, label, context)
+        paths[label] = task.run(RunCase(case, inside=request.inside), own).outputs
     return paths
 
 
-def in_dtype(arguments: Mapping[str, Any], dtype: str, context: TaskContext) -> dict[str, Any]:
-    """Return the arguments of the same task in another dtype."""
-    model = context.catalog.models.get(arguments["model"])
+def in_dtype(case: Execution, label: str, context: TaskContext) -> Execution:
+    """Return the same case in another dtype, which may have the number of a rounding (`roundings.labels`)."""
+    model, (dtype, rounding) = context.catalog.models.get(case.model), roundings.parse(label)
     parts = {
-        name: {**part, "build": {**part["build"], "dtype": component_dtype(model, name, dtype)}}
-        for name, part in arguments["components"].items()
+        name: dataclasses.replace(
+            part, build=dataclasses.replace(part.build, dtype=component_dtype(model, name, dtype))
+        )
+        for name, part in case.parts.items()
     }
-    return {**arguments, "components": parts, "dtype": dtype}
+    return dataclasses.replace(case, parts=parts).drawn_in(dtype, rounding)

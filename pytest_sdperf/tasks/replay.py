@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.components import IMAGE, PIPELINE
 from pytest_sdperf.core.contracts import Runner
 from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
 from pytest_sdperf.core.machine import host_memory
-from pytest_sdperf.core.values import Workload
-from pytest_sdperf.core.values.roundings import parse
 from pytest_sdperf.tasks import TaskContext
+from pytest_sdperf.tasks._execution import CallRequest, Execution
 from pytest_sdperf.tasks._kept import Held, on_host
 from pytest_sdperf.tasks._loading import loaded_component
 from pytest_sdperf.tasks._made_pipeline import made_pipeline
@@ -30,71 +29,110 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
-Ask = Callable[[Mapping[str, Any]], "Arrays"]
+Ask = Callable[[CallRequest], "Arrays"]
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Make calls on one loaded case and write `outputs.npz`: `NUMBER.OUTPUT`, calls numbered from 0.
+@dataclass(frozen=True)
+class MakeCalls:
+    """Load a case once and make calls.
 
-    Args:
-        arguments: As for the `run` of `tasks.component` or `tasks.pipeline`, with `calls`: of a component each with
-            `inputs` (path of an npz file) and `workload`; of a pipeline with `prompts`, `seed`, `rows` (of the noise),
-            `drawn` (rows that are drawn) and `workload`. `rounding` is the number of one of the initial latents.
-        context: The task's context.
-
-    Returns:
-        `outputs`: path of the npz file; `overwritten`: outputs that a later call changed; `prepared`: after each call
-        how many graphs the engine has compiled, empty where it cannot tell; `peaks_bytes`: way -> peak of each call.
+    Attributes:
+        case: The case.
+        calls: What it is called with, one after the other.
     """
-    loaded = _own_pipeline if "factory" in arguments else _request if arguments["component"] == PIPELINE else _component
+
+    case: Execution
+    calls: tuple[CallRequest, ...]
+
+
+@dataclass(frozen=True)
+class CallsMade:
+    """What calls of one loaded case gave.
+
+    Attributes:
+        outputs: File (npz) with `NUMBER.OUTPUT`, calls numbered from 0.
+        overwritten: Outputs that a later call changed.
+        prepared: How many graphs the engine had compiled after each call; empty where it cannot tell.
+        peaks_bytes: What told it -> peak memory of each call.
+    """
+
+    outputs: str
+    overwritten: tuple[str, ...]
+    prepared: tuple[int, ...]
+    peaks_bytes: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class CallGroup:
+    """Calls that torch answers together.
+
+    Attributes:
+        calls: The calls.
+        dtype: In which it answers, with the number of a rounding where it has one (`roundings.labels`).
+    """
+
+    calls: tuple[CallRequest, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class AnswerGroups:
+    """Answer several groups of calls, one after the other.
+
+    Attributes:
+        case: What answers.
+        groups: By name.
+    """
+
+    case: Execution
+    groups: Mapping[str, CallGroup]
+
+
+def run(request: MakeCalls, context: TaskContext) -> CallsMade:
+    """Make calls on one loaded case and write `outputs.npz`."""
+    case = request.case
+    loaded = _own_pipeline if case.own is not None else _request if case.component == PIPELINE else _component
     answers, compiled, peaks = [], list[int](), list[Mapping[str, int]]()
-    with loaded(arguments, context) as (ask, held, runners):
-        for call in arguments["calls"]:
+    with loaded(case, context) as (ask, held, runners):
+        for call in request.calls:
             with _peak(runners, peaks):
                 answers.append(ask(call))
             compiled += prepared(runners)
         overwritten = held.changed()
     outputs = {f"{number}.{name}": array for number, answer in enumerate(answers) for name, array in answer.items()}
     ways = set.intersection(*(set(peak) for peak in peaks)) if peaks else set()
-    return {
-        "outputs": str(save_arrays(context.out_dir / "outputs.npz", outputs)),
-        "overwritten": overwritten,
-        "prepared": compiled,
-        "peaks_bytes": {way: [peak[way] for peak in peaks] for way in sorted(ways)},
-    }
+    return CallsMade(
+        outputs=str(save_arrays(context.out_dir / "outputs.npz", outputs)),
+        overwritten=tuple(overwritten),
+        prepared=tuple(compiled),
+        peaks_bytes={way: tuple(peak[way] for peak in peaks) for way in sorted(ways)},
+    )
 
 
-def reference(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+def reference(request: AnswerGroups, context: TaskContext) -> dict[str, str]:
     """Make several groups of calls, each in its dtype, one after the other.
-
-    Args:
-        arguments: As for `run`, with `jobs` instead of `calls`: name -> `calls` and `dtype`, a dtype with
-            the number of a rounding where it has one.
-        context: The task's context.
 
     Returns:
         Name -> path of the npz file with the outputs.
     """
     paths = {}
-    for name, job in arguments["jobs"].items():
+    for name, group in request.groups.items():
         folder = context.out_dir / name
         folder.mkdir()
         own = dataclasses.replace(context, out_dir=folder)
-        dtype, rounding = parse(job["dtype"])
-        asked = {**in_dtype(arguments, dtype, context), "calls": job["calls"], "rounding": rounding}
-        paths[name] = run(asked, own)["outputs"]
+        paths[name] = run(MakeCalls(in_dtype(request.case, group.dtype, context), group.calls), own).outputs
     return paths
 
 
 @contextlib.contextmanager
-def _component(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tuple[Ask, Held, Sequence[Runner]]]:
+def _component(case: Execution, context: TaskContext) -> Iterator[tuple[Ask, Held, Sequence[Runner]]]:
     held = Held()
-    with loaded_component(arguments, arguments["component"], context) as loaded:
+    with loaded_component(case, case.component, context) as loaded:
 
-        def ask(call: Mapping[str, Any]) -> Arrays:
-            if call["resized"]:
-                loaded.runner.resize(Workload(**call["workload"]))
-            loaded.runner.bind(load_arrays(Path(call["inputs"])))
+        def ask(call: CallRequest) -> Arrays:
+            if call.resized:
+                loaded.runner.resize(call.workload)
+            loaded.runner.bind(load_arrays(call.inputs))
             loaded.runner.run()
             loaded.runner.synchronize()
             outputs = loaded.runner.fetch()
@@ -105,27 +143,23 @@ def _component(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[t
 
 
 @contextlib.contextmanager
-def _request(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tuple[Ask, Held, Sequence[Runner]]]:
+def _request(case: Execution, context: TaskContext) -> Iterator[tuple[Ask, Held, Sequence[Runner]]]:
     from pytest_sdperf.tasks.request.text_to_image import draw_noise
 
     held = Held()
-    with loaded_request(arguments, context, held.watched) as (pipeline, parts):
+    with loaded_request(case, context, held.watched) as (pipeline, parts):
         # The first one is asked for memory, as where requests are measured.
         runners = [parts[name].runner for name in sorted(parts, key=lambda name: name != "unet")]
 
-        def ask(call: Mapping[str, Any]) -> Arrays:
-            workload = Workload(**call["workload"])
-            if call["resized"]:
+        def ask(call: CallRequest) -> Arrays:
+            workload = call.workload
+            if call.resized:
                 for runner in runners:
                     runner.resize(workload)
             one = pipeline.model.inputs("unet", workload)[0].shape[1:]
-            noise = draw_noise((call["drawn"], *one), call["seed"])[list(call["rows"])]
+            noise = draw_noise((call.drawn, *one), call.seed)[list(call.rows)]
             result = pipeline.generate(
-                call["prompts"],
-                seed=call["seed"],
-                workload=workload,
-                noise=noise,
-                rounding=arguments.get("rounding", 0),
+                call.prompts, seed=call.seed, workload=workload, noise=noise, rounding=case.picture.rounding
             )
             outputs = {IMAGE: on_host(result.image), "latents": on_host(result.latents)}
             held.keep(outputs)
@@ -135,12 +169,12 @@ def _request(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tup
 
 
 @contextlib.contextmanager
-def _own_pipeline(arguments: Mapping[str, Any], context: TaskContext) -> Iterator[tuple[Ask, Held, Sequence[Runner]]]:  # noqa: ARG001 - as the others
+def _own_pipeline(case: Execution, context: TaskContext) -> Iterator[tuple[Ask, Held, Sequence[Runner]]]:  # noqa: ARG001 - as the others
     held = Held()
-    with made_pipeline(arguments) as pipeline:
-        check_described(pipeline, arguments)
+    with made_pipeline(case) as pipeline:
+        check_described(pipeline, case)
 
-        def ask(call: Mapping[str, Any]) -> Arrays:
+        def ask(call: CallRequest) -> Arrays:
             found = called(pipeline, call)()
             check_shown(found)
             held.hold(IMAGE, found.images)

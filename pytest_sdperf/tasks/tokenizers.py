@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.tasks import TaskContext
 
 
-def run(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
-    """Write one sub-folder per tokenizer into the task's folder.
+@dataclass(frozen=True)
+class WriteTokenizers:
+    """The tokenizers of one model.
 
-    Args:
-        arguments: `model`; `folder`: a local diffusers folder or empty.
-        context: The task's context.
-
-    Returns:
-        `folders`: names of the sub-folders.
+    Attributes:
+        model: Catalog name.
+        folder: A local diffusers folder; tokenizers that it lacks, without one all of them, are generated.
     """
-    model = context.catalog.models.get(arguments["model"])
-    folder = Path(arguments["folder"]) if arguments["folder"] else None
-    return {"folders": list(model.write_tokenizers(context.out_dir, weights=folder))}
+
+    model: str
+    folder: Path | None = None
+
+
+def run(request: WriteTokenizers, context: TaskContext) -> dict[str, Any]:
+    """Write one sub-folder per tokenizer into the task's folder; there is nothing to answer."""
+    context.catalog.models.get(request.model).write_tokenizers(context.out_dir, weights=request.folder)
+    return {}

@@ -9,10 +9,11 @@ import pytest
 from tiny_model import TinyModel
 
 from pytest_sdperf.builds.external_graph import ExternalGraph, ExternalTensor
-from pytest_sdperf.builds.interface import Interface, Port, fit
+from pytest_sdperf.builds.interface import fit
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.values import Workload
 from pytest_sdperf.models import sd15, sdxl
+from pytest_sdperf.tasks.import_graph import Interface, Port
 
 MODELS = {model.name: model for model in (*sd15.MODELS, *sdxl.MODELS)}
 SD15, SD15_THIN, SDXL_THIN = (MODELS[name] for name in ("sd15", "sd15-thin", "sdxl-thin"))

@@ -11,7 +11,7 @@ from pytest_sdperf.core.errors import WeightsError
 def test_random_weights_come_from_seed_zero():
     assert find_source("random") == Drawn(0)
     assert Drawn(0).parts() == {"seed": 0}
-    assert Drawn(0).arguments() == {"folder": "", "seed": 0}
+    assert Drawn(0).arguments() == {"folder": None, "seed": 0}
 
 
 def test_no_weights_can_be_written():
@@ -33,7 +33,7 @@ def test_a_folder_is_known_by_its_files(tmp_path):
     source = find_source(str(tmp_path))
     assert source == Folder(tmp_path)
     assert source.parts() == {"files": [["unet/config.json", 2, 7]]}
-    assert source.arguments() == {"folder": str(tmp_path), "seed": 0}
+    assert source.arguments() == {"folder": tmp_path}
 
 
 @pytest.mark.parametrize("given", ["nothing", "rnadom", "./missing/folder/x"])

@@ -50,7 +50,7 @@ class Calm(DeviceProbe):
 
 
 def loaded(name: str, component: str = "text_encoder") -> Runner:
-    return planting.loaded({"planted": name} if name else {}, component, Doubling())
+    return planting.loaded(name, component, Doubling())
 
 
 def answer(runner: Runner, value: float) -> list[float]:
@@ -71,8 +71,8 @@ def test_every_place_has_a_fault_and_is_told_of_no_other(place):
 def test_only_what_happens_in_a_worker_is_told_to_it():
     told = {known.get(name).place for name in known.FAULTS if planting.of_task(name)}
     assert told == {FaultStage.RUNNER, FaultStage.LIBRARY, FaultStage.ANSWER}
-    assert planting.of_task("runtime-error-swallowed") == {"planted": "runtime-error-swallowed"}
-    assert planting.of_task("") == {}
+    assert planting.of_task("runtime-error-swallowed") == "runtime-error-swallowed"
+    assert planting.of_task("") == ""
 
 
 def test_only_what_is_built_has_a_builder_of_its_own():
@@ -110,18 +110,18 @@ def test_a_library_has_its_fault_for_the_life_of_a_request():
         return float(moved.flatten()[0])
 
     sound = step()
-    with planting.libraries({"planted": "environment-scheduler-clips"}):
+    with planting.libraries("environment-scheduler-clips"):
         assert abs(step()) < abs(sound)
     assert step() == sound
-    with planting.libraries({}), planting.libraries({"planted": "runtime-error-swallowed"}):
+    with planting.libraries(""), planting.libraries("runtime-error-swallowed"):
         assert step() == sound
 
 
 def test_a_component_without_its_fault_is_the_very_same():
     runner = Doubling()
-    assert planting.loaded({}, "text_encoder", runner) is runner
-    assert planting.loaded({"planted": "runtime-error-swallowed"}, "unet", runner) is runner
-    assert planting.loaded({"planted": "weights-quantized"}, "vae_decoder", runner) is runner
+    assert planting.loaded("", "text_encoder", runner) is runner
+    assert planting.loaded("runtime-error-swallowed", "unet", runner) is runner
+    assert planting.loaded("weights-quantized", "vae_decoder", runner) is runner
 
 
 def test_answers_go_wrong_as_the_fault_says():
@@ -134,12 +134,12 @@ def test_answers_go_wrong_as_the_fault_says():
 
 
 def test_only_a_sample_gets_the_fault_of_an_answer():
-    arguments = {"planted": "harness-time-of-zero"}
-    assert planting.answered(arguments, {"outputs": "x"}, None) == {"outputs": "x"}
-    assert planting.answered({}, {"sample": {"iterations_s": [1.0, 2.0]}}, None) == {
+    request = {"case": {"planted": "harness-time-of-zero"}}
+    assert planting.answered(request, {"outputs": "x"}, None) == {"outputs": "x"}
+    assert planting.answered({"case": {"planted": ""}}, {"sample": {"iterations_s": [1.0, 2.0]}}, None) == {
         "sample": {"iterations_s": [1.0, 2.0]}
     }
-    changed = planting.answered(arguments, {"sample": {"iterations_s": [1.0, 2.0]}}, None)
+    changed = planting.answered(request, {"sample": {"iterations_s": [1.0, 2.0]}}, None)
     assert changed == {"sample": {"iterations_s": [0.0, 2.0]}}
 
 

@@ -16,6 +16,7 @@ from pytest_sdperf.fusing import layout
 from pytest_sdperf.fusing.analysis import ATTENTION, LEFT, analyze, begun, budgets, expected_sites, standing
 from pytest_sdperf.fusing.native import fuse
 from pytest_sdperf.fusing.optimizations import LADDER
+from pytest_sdperf.fusing.record import Standing
 
 OPTIMIZATIONS = {optimization.name: optimization for optimization in LADDER}
 MICROSOFT = "com.microsoft::"
@@ -109,10 +110,10 @@ def test_nothing_is_left_in_a_graph_that_was_fused_to_the_last_optimization():
     model = graph_zoo.load_structure(UNET_NAME)
     fuse(model, [fusion for optimization in LADDER for fusion in optimization.fusions()])
     found = standing(analyze(model, OPTIMIZATIONS), OPTIMIZATIONS)
-    assert {optimization: one["left"] for optimization, one in found.items()} == {
+    assert {optimization: one.left for optimization, one in found.items()} == {
         optimization: {} for optimization in list(OPTIMIZATIONS)[1:]
     }
-    assert {optimization: one["present"] for optimization, one in found.items()} == {
+    assert {optimization: one.present for optimization, one in found.items()} == {
         "fp16": 48, "fmha": 32, "nhwc-conv": 98, "group-norm": 61, "bias-split-gelu": 16, "packed-qkv": 32,
         "bias-add": 16,
     }  # fmt: skip
@@ -147,13 +148,13 @@ def test_what_a_half_fused_graph_lacks_is_counted_by_what_it_has_instead():
                 value.shape = None
     found = standing(analyze(model, OPTIMIZATIONS), OPTIMIZATIONS)
     assert found == {
-        "fp16": {"present": 48, "left": {}},
-        "fmha": {"present": 0, "left": {"Softmax": 32}},
-        "nhwc-conv": {"present": 98, "left": {}},
-        "group-norm": {"present": 0, "left": {"InstanceNormalization": 61}},
-        "bias-split-gelu": {"present": 0, "left": {"Gelu": 16}},
-        "packed-qkv": {"present": 0, "left": {"Softmax": 32}},
-        "bias-add": {"present": 0, "left": {"Add": 16}},
+        "fp16": Standing(48, {}),
+        "fmha": Standing(0, {"Softmax": 32}),
+        "nhwc-conv": Standing(98, {}),
+        "group-norm": Standing(0, {"InstanceNormalization": 61}),
+        "bias-split-gelu": Standing(0, {"Gelu": 16}),
+        "packed-qkv": Standing(0, {"Softmax": 32}),
+        "bias-add": Standing(0, {"Add": 16}),
     }
 
 
@@ -182,9 +183,9 @@ OTHER_TEXT_NAME = "torch-2.13/sdxl-thin-text_encoder_2-dynamo-18-static"
 
 def left_of(model):
     return {
-        optimization: one["left"]
+        optimization: one.left
         for optimization, one in standing(analyze(model, OPTIMIZATIONS), OPTIMIZATIONS).items()
-        if one["left"]
+        if one.left
     }
 
 

@@ -19,6 +19,7 @@ from tiny_model import make_catalog
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.fusing import node_types, tidy
 from pytest_sdperf.tasks import TaskContext, fuse_native, import_graph, lower
+from pytest_sdperf.tasks._fuse_graph import FuseGraph
 from pytest_sdperf.tasks.sampling.phases import Silent
 
 CATALOG = make_catalog()
@@ -66,15 +67,10 @@ def context(folder, name):
 def fuse(folder, model, selection):
     """Write a model, optimize it and lower the result; return that."""
     onnx.save(model, folder / "given.onnx")
-    optimizations = SELECTIONS[selection]
-    arguments = {
-        "source": str(folder / "given.onnx"), "component": "unet", "optimizations": optimizations,
-        "cache_dir": str(folder), "dtype": "float16" if "fp16" in optimizations else "float32", "float32": [],
-        "float32_ops": [],
-    }  # fmt: skip
-    fuse_native.run(arguments, context(folder, "fused"))
-    lowered = {**arguments, "source": str(folder / "fused" / "model.onnx")}
-    lower.run(lowered, context(folder, "lowered"))
+    optimizations = tuple(SELECTIONS[selection])
+    dtype = "float16" if "fp16" in optimizations else "float32"
+    fuse_native.run(FuseGraph(folder / "given.onnx", "unet", optimizations, dtype), context(folder, "fused"))
+    lower.run(lower.LowerGraph(folder / "fused" / "model.onnx", "unet"), context(folder, "lowered"))
     return folder / "lowered" / "model.onnx"
 
 
@@ -146,14 +142,13 @@ def test_a_graph_is_taken_as_it_is_whatever_its_values_are_called(made, name):
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         onnx.save(model, folder / "given.onnx")
-        ports = {
-            "inputs": [{"given": value.name, "name": "sample", "wanted": None, "shape": []} for value in inputs],
-            "outputs": [
-                {"given": value.name, "name": f"{name}{'_' * index}"} for index, value in enumerate(model.graph.output)
-            ],
-        }
-        arguments = {"source": str(folder / "given.onnx"), "data": [], "component": "unet", "cache_dir": text, **ports}
-        import_graph.run(arguments, context(folder, "out"))
+        outputs = enumerate(model.graph.output)
+        interface = import_graph.Interface(
+            tuple(import_graph.Port(value.name, "sample") for value in inputs),
+            tuple(import_graph.Port(value.name, f"{name}{'_' * index}") for index, value in outputs),
+        )
+        request = import_graph.ImportGraph(folder / "given.onnx", "unet", (), interface)
+        import_graph.run(request, context(folder, "out"))
         session = session_of(str(folder / "out" / "model.onnx"))
         given_inputs = drawn(given_session)
         found = call(

@@ -26,6 +26,7 @@ from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.plugin.run import Run
 from pytest_sdperf.plugin.session import Session
+from pytest_sdperf.tasks.calibrate import CalibrateDevice
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def asked(session, monkeypatch, tmp_path):
 def test_the_device_is_calibrated_once(session, asked):
     assert session.calibration(CASE) == session.calibration(CASE) == Calibration(**ANSWER)
     task = "pytest_sdperf.tasks.calibrate:run"
-    assert asked == [(task, {"device_kind": "cuda", "device_index": 0}, None, "GPU-1")]
+    assert asked == [(task, CalibrateDevice("cuda"), None, "GPU-1")]
 
 
 def test_the_device_is_calibrated_aloud(session, asked, monkeypatch):

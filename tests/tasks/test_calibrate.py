@@ -12,6 +12,7 @@ import torch
 
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import EngineMissingError
+from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.tasks import TaskContext, calibrate
 from pytest_sdperf.tasks.sampling.phases import Silent
 
@@ -19,16 +20,16 @@ from pytest_sdperf.tasks.sampling.phases import Silent
 def calibrated(kind):
     said = []
     context = TaskContext(Path(), Catalog(), Silent(), said.append)
-    answer = calibrate.run({"device_kind": kind, "device_index": 0}, context)
+    answer = calibrate.run(calibrate.CalibrateDevice(kind), context)
     assert said == ["calibrating the device"]
     return answer
 
 
 def test_a_processor_is_calibrated_with_numpy_alone():
     answer = calibrated("cpu")
-    assert (answer["dtype"], answer["by"].split()[0]) == ("float32", "numpy")
-    assert 1e9 < answer["flops_per_s"] < 1e14
-    assert 1e8 < answer["bytes_per_s"] < 1e12
+    assert (answer.dtype, answer.by.split()[0]) == ("float32", "numpy")
+    assert 1e9 < answer.flops_per_s < 1e14
+    assert 1e8 < answer.bytes_per_s < 1e12
 
 
 def test_without_torch_a_gpu_is_not_calibrated(monkeypatch):
@@ -56,20 +57,20 @@ def test_on_a_gpu_several_launches_are_waited_for_at_once(monkeypatch):
     monkeypatch.setattr(calibrate, "median_s", lambda call: call() or 0.5)
     answer = calibrated("cuda")
     assert waited == ["cpu", "cpu"]
-    assert answer == {
-        "flops_per_s": 8 * 2 * 64**3 / 0.5,
-        "bytes_per_s": 8 * 2 * 2**16 / 0.5,
-        "dtype": "float16",
-        "by": f"torch {torch.__version__}",
-    }
+    assert answer == Calibration(
+        flops_per_s=8 * 2 * 64**3 / 0.5,
+        bytes_per_s=8 * 2 * 2**16 / 0.5,
+        dtype="float16",
+        by=f"torch {torch.__version__}",
+    )
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_is_calibrated_in_half_precision():
     answer = calibrated("cuda")
-    assert answer["dtype"] == "float16"
-    assert answer["flops_per_s"] > 1e12
-    assert answer["bytes_per_s"] > 1e10
+    assert answer.dtype == "float16"
+    assert answer.flops_per_s > 1e12
+    assert answer.bytes_per_s > 1e10
 
 
 def test_a_call_is_timed_once_the_device_is_warm(monkeypatch):

@@ -9,10 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from sample_values import execution
 
-from pytest_sdperf.core.values import Workload, to_json
+from pytest_sdperf.core.values import Workload
 from pytest_sdperf.models.shapes import SHAPES
 from pytest_sdperf.tasks import pipeline as task
+from pytest_sdperf.tasks._execution import Picture
 from pytest_sdperf.tasks.request.text_to_image import draw_noise
 
 
@@ -33,17 +35,14 @@ def test_images_start_from_the_same_rows_of_noise_whatever_the_batch_is(tmp_path
         return SimpleNamespace(image=image.half())
 
     @contextlib.contextmanager
-    def loaded(arguments, context):
+    def loaded(case, context):
         yield SimpleNamespace(model=SHAPES, generate=generate), {}
 
     monkeypatch.setattr(task, "loaded_request", loaded)
-    arguments = {
-        "prompts": ["a", "b", "c"],
-        "seed": 5,
-        "workload": to_json(Workload(batch_size, 128, 128, 20, "ddim")),
-    }
-    answer = task.draw(arguments, SimpleNamespace(out_dir=tmp_path))  # type: ignore[arg-type]  # only its folder
-    images = np.load(Path(answer["outputs"]))["images"]
+    workload = Workload(batch_size, 128, 128, 20, "ddim")
+    case = execution(component="pipeline", workload=workload, picture=Picture(seed=5))
+    answer = task.draw(task.DrawPrompts(case, ("a", "b", "c")), SimpleNamespace(out_dir=tmp_path))  # type: ignore[arg-type]  # only its folder
+    images = np.load(Path(answer.outputs))["images"]
     assert asked == batches
     assert images.shape == (3, 3, 128, 128)
     assert images.dtype == np.float32

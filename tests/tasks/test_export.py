@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from tiny_model import make_catalog
 
 from pytest_sdperf.core.errors import UnknownNameError
+from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.tasks import TaskContext, export, weights
 from pytest_sdperf.tasks.sampling.phases import Silent
 
@@ -17,8 +19,7 @@ pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.f
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny")
-    arguments = {"model": "tiny", "component": "unet", "folder": "", "seed": 0, "cache_dir": "c"}
-    weights.run(arguments, _context(folder))
+    weights.run(weights.WriteWeights("tiny", "unet"), _context(folder))
     return folder
 
 
@@ -28,11 +29,9 @@ def _context(folder):
 
 def _export(folder, out, **changes):
     out.mkdir()
-    arguments = {
-        "model": "tiny", "component": "unet", "weights": str(folder / weights.FILE), "exporter": "dynamo", "opset": 18,
-        "shapes": "static", "workload": {"batch_size": 2, "height": 128, "width": 192}, "cache_dir": "c",
-    }  # fmt: skip
-    return export.run({**arguments, **changes}, _context(out))
+    workload = Workload(batch_size=2, height=128, width=192)
+    request = export.ExportModule("tiny", "unet", "dynamo", 18, "static", workload, folder / weights.FILE)
+    return export.run(dataclasses.replace(request, **changes), _context(out))
 
 
 def _run(path, inputs):
@@ -57,8 +56,8 @@ def test_exported_graph_computes_what_torch_computes(folder, tmp_path, exporter,
     answer = _export(folder, tmp_path / "out", exporter=exporter, shapes=shapes)
     path = tmp_path / "out" / export.FILE
     assert sorted(p.name for p in path.parent.iterdir()) == ["model.onnx", "model.onnx.data"]
-    assert json.loads(json.dumps(answer))["counts"]["::LayerNormalization"] == 6
-    assert answer["seconds"] > 0
+    assert json.loads(json.dumps(to_json(answer)))["graph"]["counts"]["::LayerNormalization"] == 6
+    assert answer.seconds > 0
     rng = np.random.default_rng(1)
     for batch, tokens in [(4, 16)] if shapes == "static" else [(4, 16), (2, 16), (1, 7)]:
         sample = rng.standard_normal((batch, tokens, 32)).astype(np.float32)
@@ -82,7 +81,7 @@ def test_graph_names_nothing_of_this_machine_but_keeps_module_paths(folder, tmp_
 def test_export_is_reproducible(folder, tmp_path):
     first = _export(folder, tmp_path / "a")
     second = _export(folder, tmp_path / "b")
-    assert first["graph_hash"] == second["graph_hash"]
+    assert first.graph.graph_hash == second.graph.graph_hash
     assert (tmp_path / "a/model.onnx.data").read_bytes() == (tmp_path / "b/model.onnx.data").read_bytes()
 
 

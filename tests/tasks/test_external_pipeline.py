@@ -11,6 +11,7 @@ import pytest
 import torch
 from overflowing_models import factor_of
 from own_pipelines import write_pipeline
+from sample_values import execution
 
 from pytest_sdperf.checks.agreement.hints import remedies
 from pytest_sdperf.checks.agreement.messages import sentences
@@ -18,12 +19,15 @@ from pytest_sdperf.checks.agreement.request import compare_request
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import NoReferenceError, OutOfMemoryError, PipelineError
 from pytest_sdperf.core.files.arrays import digest_of, load_arrays
-from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.settings import PipelineFactory
+from pytest_sdperf.core.values import Case, Workload
 from pytest_sdperf.tasks import TaskContext, external_pipeline, plain_pipeline
+from pytest_sdperf.tasks._execution import Execution, MeasureCase, OwnPipeline, Picture, Ran, RunCase
 from pytest_sdperf.tasks._plain_twin import identity, plain_twin
 from pytest_sdperf.tasks.sampling.phases import Silent
+from pytest_sdperf.tasks.sampling.timing import TimingPlan
 
-WORKLOAD = {"batch_size": 1, "height": 64, "width": 64, "steps": 2, "scheduler": ""}
+WORKLOAD = Workload(1, 64, 64, 2, "")
 KNOWN = "Supported are StableDiffusionPipeline, StableDiffusionXLPipeline and classes derived from them."
 
 # torch.Tensor.__array__ as the schedulers of diffusers call it.
@@ -45,26 +49,34 @@ def context(tmp_path) -> TaskContext:
     return TaskContext(tmp_path, Catalog(), Silent(), lambda text: None)
 
 
-def job(function: str, **more: Any) -> dict[str, Any]:
-    factory = {"module": "own_factories", "function": function, "folder": ""}
-    shared = {"device_kind": "cpu", "device_index": 0, "prompt": "a photograph of a horse", "seed": 0}
-    return {"factory": factory, "workload": WORKLOAD, **shared, **more}
+def case_of(function: str, *, module: str = "own_factories", folder: str = "", **fields: Any) -> Execution:
+    own = OwnPipeline(PipelineFactory(module, function, folder))
+    given = {"workload": WORKLOAD, "picture": Picture("a photograph of a horse"), "own": own, **fields}
+    return execution(component="pipeline", **given)
+
+
+def described(function: str, context: TaskContext) -> external_pipeline.Description:
+    return external_pipeline.describe(case_of(function), context)
+
+
+def ran(function: str, context: TaskContext) -> Ran:
+    return external_pipeline.run(RunCase(case_of(function)), context)
 
 
 def references(function: str, context: TaskContext, *, exact: str) -> dict[str, Any]:
-    described = external_pipeline.describe(job(function), context)
-    plain = context.out_dir / "plain"
-    external_pipeline.write(job(function, target=str(plain)), context)
-    own = described["dtype"]
+    case, plain = case_of(function), context.out_dir / "plain"
+    own = external_pipeline.describe(case, context).dtype
+    external_pipeline.write(external_pipeline.WriteFolder(case, plain), context)
     dtypes = {"exact": dict.fromkeys(own, exact), "own": own}
-    made = plain_pipeline.run(job("", folder=str(plain), watermark=False, dtypes=dtypes), context)
+    pipeline = plain_pipeline.PlainPipeline(plain, watermark=False)
+    made = plain_pipeline.run(plain_pipeline.RunPlain(case, pipeline, dtypes), context)
     return {name: load_arrays(Path(path)) for name, path in made.items()}
 
 
 def agreements(
     function: str, context: TaskContext, wanted: dict[str, Any], dtype: str = "float32", **remedies: str
 ) -> Any:
-    obtained = load_arrays(Path(external_pipeline.run(job(function), context)["outputs"]))
+    obtained = load_arrays(Path(ran(function, context).outputs))
     found = compare_request(obtained, wanted["exact"], plain=wanted["own"], dtype=dtype, by="torch", remedies=remedies)
     assert [one.level for one in found[:2]] == ["steps", "image"]
     return found
@@ -100,7 +112,7 @@ def test_a_reference_has_the_very_scheduler_of_a_pipeline(function, context):
 @NUMPY
 def test_what_a_scheduler_does_is_part_of_the_identity_and_earlier_calls_are_not(context):
     functions = ("clipping", "corrected", "without_offset", "rescaled", "called_before")
-    found = [external_pipeline.describe(job(function), context)["identity"] for function in functions]
+    found = [described(function, context).identity for function in functions]
     assert len(set(found[:4])) == 4
     assert found[4] == found[0]
 
@@ -131,7 +143,7 @@ def test_a_pipeline_that_silently_does_something_else_disagrees(function, wanted
 def test_an_optimized_pipeline_agrees_in_its_own_precision(function, context):
     found = agreements(function, context, references(function, context, exact="float32"), "bfloat16")
     assert all(one.passed for one in found)
-    settings = external_pipeline.run(job(function), context)["facts"]["settings"]
+    settings = ran(function, context).facts["settings"]
     compiled = "compiled " if function == "compiled" else ""
     assert settings["unet"] == f"bfloat16 {compiled}channels-last FusedAttnProcessor2_0"
     assert (settings["vae"], settings["scheduler"]) == ("bfloat16 AttnProcessor", "EulerDiscreteScheduler")
@@ -156,7 +168,7 @@ def test_a_pipeline_that_lost_force_upcast_is_told_so(tmp_path, monkeypatch, con
     function, folder = "half_xl_that_lost_its_upcast", tmp_path / "lost"
     folder.mkdir()
     there = TaskContext(folder, Catalog(), Silent(), lambda text: None)
-    upcasts = external_pipeline.describe(job(function), there)["upcasts_decoder"]
+    upcasts = described(function, there).upcasts_decoder
     advice = remedies(Case("own", "pipeline", "diffusers", "as-is", exporter="external"), upcasts=upcasts)
     steps, image = agreements(function, there, references(function, there, exact="float32"), "float16", **advice)
     assert steps.passed
@@ -171,17 +183,18 @@ def test_a_pipeline_that_lost_force_upcast_is_told_so(tmp_path, monkeypatch, con
 
 
 def test_a_pipeline_says_what_it_is(context):
-    found = external_pipeline.describe(job("make"), context)
-    assert len(found.pop("identity")) == 16
-    assert found == {
-        "dtype": {"text_encoder": "float32", "unet": "float32", "vae": "float32"},
-        "height": 128,
-        "width": 128,
-        "scheduler": "pndm",
-        "watermark": False,
-        "upcasts_decoder": False,
-        "switched_on": [],
-    }
+    found = described("make", context)
+    assert len(found.identity) == 16
+    assert found == external_pipeline.Description(
+        identity=found.identity,
+        dtype={"text_encoder": "float32", "unet": "float32", "vae": "float32"},
+        height=128,
+        width=128,
+        scheduler="pndm",
+        watermark=False,
+        upcasts_decoder=False,
+        switched_on=[],
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,22 +206,22 @@ def test_a_pipeline_says_what_it_is(context):
     ],
 )
 def test_what_code_switches_on_is_told_and_is_another_manner_of_the_same_case(function, told, settings, context):
-    found = external_pipeline.describe(job(function), context)
-    assert found["switched_on"] == told
-    assert found["identity"] == external_pipeline.describe(job("make"), context)["identity"]
-    facts = external_pipeline.run(job(function), context)["facts"]["settings"]
+    found = described(function, context)
+    assert found.switched_on == told
+    assert found.identity == described("make", context).identity
+    facts = ran(function, context).facts["settings"]
     assert [facts["unet"], facts["vae"]] == [f"float32 AttnProcessor2_0{more}" for more in settings]
 
 
 def test_measuring_counts_calls_once_and_reports_the_runtime(context):
-    plan = {"min_iterations": 1, "max_iterations": 1, "timed_s": 0.0, "warmup_s": 0.0}
-    sample = external_pipeline.measure(job("make", plan=plan), context)["sample"]
+    plan = TimingPlan(min_iterations=1, max_iterations=1, timed_s=0.0, warmup_s=0.0)
+    sample = external_pipeline.measure(MeasureCase(case_of("make"), plan), context).sample
     # Nobody promises equal bits of it; made once more on this CPU, it gives them.
-    image = load_arrays(Path(external_pipeline.run(job("make"), context)["outputs"]))["image"]
-    assert sample["facts"]["answer"] == {"digest": digest_of({"image": image}), "promised": False}
-    assert sample["unet_calls"] == 3
-    assert len(sample["iterations_s"]) == 1
-    stages = sample["facts"]["stages_s"]
+    image = load_arrays(Path(ran("make", context).outputs))["image"]
+    assert sample.facts["answer"] == {"digest": digest_of({"image": image}), "promised": False}
+    assert sample.unet_calls == 3
+    assert len(sample.iterations_s) == 1
+    stages = sample.facts["stages_s"]
     assert {name: len(calls) for name, calls in stages.items()} == {
         "text_encoder": 2,
         "unet": 3,
@@ -216,7 +229,7 @@ def test_measuring_counts_calls_once_and_reports_the_runtime(context):
         "between": 1,
     }
     assert all(seconds > 0 for calls in stages.values() for seconds in calls)
-    settings = dict(sample["facts"]["settings"])
+    settings = dict(sample.facts["settings"])
     assert len(settings.pop("own_factories:make")) == 12
     assert settings == {
         "pipeline": "StableDiffusionPipeline",
@@ -340,14 +353,14 @@ def place_of(function: str) -> str:
 @pytest.mark.parametrize(("function", "message"), REFUSED, ids=[function for function, _ in REFUSED])
 def test_what_cannot_be_tested_is_refused(function, message, context):
     with pytest.raises(PipelineError) as caught:
-        external_pipeline.describe(job(function), context)
+        described(function, context)
     place = place_of(function)
     assert str(caught.value) == f"--sdperf-pipeline=own_factories:{function}: {message.format(place=place)}"
 
 
 def test_a_pipeline_on_another_device_is_refused(context):
     with pytest.raises(PipelineError) as caught:
-        external_pipeline.describe({**job("make"), "device_kind": "cuda"}, context)
+        external_pipeline.describe(case_of("make", device_kind="cuda"), context)
     assert str(caught.value) == (
         "--sdperf-pipeline=own_factories:make: make() returned a pipeline on cpu, and this run is on cuda. To run it, "
         "let make() move it: pipeline.to('cuda')."
@@ -356,7 +369,7 @@ def test_a_pipeline_on_another_device_is_refused(context):
 
 def test_memory_that_runs_out_is_no_fault_of_the_function(context):
     with pytest.raises(OutOfMemoryError) as caught:
-        external_pipeline.describe(job("takes_all_memory"), context)
+        described("takes_all_memory", context)
     assert str(caught.value) == (
         "--sdperf-pipeline=own_factories:takes_all_memory: OutOfMemoryError: CUDA out of memory. Tried to allocate "
         f"20.00 GiB ({place_of('takes_all_memory')})"
@@ -368,10 +381,7 @@ def module(tmp_path):
     """A module in a folder of its own, and how the function `name` of it is asked for."""
     (tmp_path / "own_module.py").write_text("PI = 3\n\ndef make(): pass\n\ndef other(): pass\n")
     (tmp_path / "own_broken_module.py").write_text("import a_module_that_nobody_has\n")
-    return lambda name, module="own_module": {
-        **job(""),
-        "factory": {"module": module, "function": name, "folder": str(tmp_path)},
-    }
+    return lambda name, module="own_module": case_of(name, module=module, folder=str(tmp_path))
 
 
 def test_a_missing_function_is_named_with_the_nearest(module, context):
@@ -405,7 +415,7 @@ def test_a_module_that_cannot_be_imported_says_why(module, context):
 
 def test_a_censored_image_is_not_compared(context):
     with pytest.raises(NoReferenceError) as caught:
-        external_pipeline.run(job("censored"), context)
+        ran("censored", context)
     assert str(caught.value) == (
         "the pipeline's safety checker put a black image in place of the one that was made, so there is nothing to "
         "compare. Load the pipeline with safety_checker=None."

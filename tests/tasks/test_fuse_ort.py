@@ -16,6 +16,7 @@ from tiny_model import make_catalog
 
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.tasks import TaskContext, fuse_ort
+from pytest_sdperf.tasks._fuse_graph import FuseGraph
 from pytest_sdperf.tasks.sampling.phases import Silent
 
 WIDTH = 32
@@ -88,11 +89,8 @@ def _fuse(
 ):  # fmt: skip
     out = folder / "out"
     out.mkdir()
-    arguments = {
-        "source": str(source(folder, timestep, extra)), "component": "unet", "optimizations": list(optimizations),
-        "dtype": dtype, "float32": list(float32), "float32_ops": [], "cache_dir": "c",
-    }  # fmt: skip
-    answer = fuse_ort.run(arguments, TaskContext(out, make_catalog(), Silent(), lambda text: None))
+    request = FuseGraph(source(folder, timestep, extra), "unet", optimizations, dtype, float32=float32)
+    answer = fuse_ort.run(request, TaskContext(out, make_catalog(), Silent(), lambda text: None))
     return out / fuse_ort.FILE, answer
 
 
@@ -108,10 +106,10 @@ def _run(path: Path, sample, timestep, dtype=np.int64):
 
 def test_fp16_optimization_fuses_residual_sums_and_converts_inputs_and_outputs(tmp_path):
     path, answer = _fuse(tmp_path)
-    assert answer["counts"]["com.microsoft::SkipLayerNormalization"] == 1
-    assert answer["counts"]["::LayerNormalization"] == 1
-    assert answer["without_cpu_kernel"] == ()
-    assert json.loads(json.dumps(answer))["seconds"] > 0
+    assert answer.graph.counts["com.microsoft::SkipLayerNormalization"] == 1
+    assert answer.graph.counts["::LayerNormalization"] == 1
+    assert answer.graph.without_cpu_kernel == ()
+    assert answer.seconds > 0
     model = onnx.load(path, load_external_data=False)
     kinds = {value.name: value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
     assert kinds == {
@@ -139,7 +137,7 @@ def test_a_place_that_no_fuser_can_take_has_the_reason_of_native(tmp_path):
     assert (site["path"], site["op_type"], site["reason"]) == (
         "block.0.act", "Div", "its argument is not divided by the square root of 2"
     )  # fmt: skip
-    assert answer["limits"] == []
+    assert answer.limits == ()
 
 
 def test_where_the_leftovers_cannot_be_found_out_a_note_says_so(tmp_path, monkeypatch):
@@ -150,7 +148,7 @@ def test_where_the_leftovers_cannot_be_found_out_a_note_says_so(tmp_path, monkey
 
     monkeypatch.setattr(missed, "find_leftovers", crash)
     path, answer = _fuse(tmp_path)
-    assert answer["notes"][-1] == "what the optimizer left was not found out: KeyError: 'x'"
+    assert answer.notes[-1] == "what the optimizer left was not found out: KeyError: 'x'"
     assert not path.with_name("sites.json").exists()
 
 
@@ -185,7 +183,7 @@ def test_exactly_the_declared_inputs_and_outputs_keep_float32(tmp_path, float32)
     kept = {name for name, kind in kinds.items() if kind == TensorProto.FLOAT}
     assert kept == set(float32)
     assert set(kinds) - kept == {name for name, kind in kinds.items() if kind == TensorProto.FLOAT16}
-    assert answer["counts"]["com.microsoft::SkipLayerNormalization"] == 1
+    assert answer.graph.counts["com.microsoft::SkipLayerNormalization"] == 1
     read = {kind.name: "float32" if kind.name in kept else "float16" for kind in model.graph.input}
     inputs = {"sample": np.ones((2, 16, WIDTH), read["sample"]), "timestep": np.array(3, read["timestep"])}
     (obtained,) = _session(path).run(None, inputs)
@@ -208,14 +206,10 @@ def test_a_traced_export_which_says_no_types_is_converted_all_the_same(tmp_path)
     model.ir_version = 10
     onnx.save(model, tmp_path / "source.onnx")
     (tmp_path / "out").mkdir()
-    arguments = {
-        "source": str(tmp_path / "source.onnx"), "component": "vae_decoder",
-        "optimizations": ["fp32", "fp16", "nhwc-conv"], "dtype": "float16", "float32": [], "float32_ops": [],
-        "cache_dir": "c",
-    }  # fmt: skip
-    answer = fuse_ort.run(arguments, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
-    assert answer["counts"]["com.microsoft::NhwcConv"] == 1
-    assert answer["without_cpu_kernel"] == ("com.microsoft::NhwcConv",)
+    request = FuseGraph(tmp_path / "source.onnx", "vae_decoder", ("fp32", "fp16", "nhwc-conv"), "float16")
+    answer = fuse_ort.run(request, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
+    assert answer.graph.counts["com.microsoft::NhwcConv"] == 1
+    assert answer.graph.without_cpu_kernel == ("com.microsoft::NhwcConv",)
     # Its fused node has another name, and so has what it returns.
     (site,) = json.loads((tmp_path / "out" / "sites.json").read_text(encoding="utf-8"))
     assert (site["op"], site["path"], site["reason"]) == ("com.microsoft::NhwcConv", "conv", "")
@@ -276,7 +270,7 @@ def test_an_input_that_becomes_float16_and_a_value_that_is_no_input_are_left_alo
 
 def test_float32_selection_keeps_float32(tmp_path):
     path, answer = _fuse(tmp_path, optimizations=("fp32", "fmha"), dtype="float32")
-    assert answer["counts"].get("com.microsoft::SkipLayerNormalization", 0) == 0
+    assert answer.graph.counts.get("com.microsoft::SkipLayerNormalization", 0) == 0
     sample = np.ones((2, 16, WIDTH), np.float32)
     assert np.allclose(_run(path, sample, 3), _run(tmp_path / "source.onnx", sample, 3), atol=1e-6)
 
@@ -377,12 +371,10 @@ def _norm_in_float16(path: Path) -> Path:
 
 
 def test_a_fusion_of_onnxruntime_that_fails_is_named_with_the_way_round_it(tmp_path):
-    arguments = {
-        "source": str(_norm_in_float16(tmp_path / "source.onnx")), "component": "unet", "dtype": "float16",
-        "optimizations": ["fp32", "fp16", "group-norm"], "float32": [], "float32_ops": [], "cache_dir": "c",
-    }  # fmt: skip
+    source = _norm_in_float16(tmp_path / "source.onnx")
+    request = FuseGraph(source, "unet", ("fp32", "fp16", "group-norm"), "float16")
     with pytest.raises(BuildError) as raised:
-        fuse_ort.run(arguments, TaskContext(tmp_path, make_catalog(), Silent(), lambda text: None))
+        fuse_ort.run(request, TaskContext(tmp_path, make_catalog(), Silent(), lambda text: None))
     text = str(raised.value)
     with warnings.catch_warnings():  # onnxruntime leaves a temporary folder behind when it raises
         warnings.simplefilter("ignore", ResourceWarning)
@@ -472,11 +464,8 @@ def test_operators_that_are_named_stay_float32(tmp_path, float32_ops, kind):
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), tmp_path / "source.onnx")
     (tmp_path / "out").mkdir()
-    arguments = {
-        "source": str(tmp_path / "source.onnx"), "component": "unet", "optimizations": ["fp32", "fp16"],
-        "dtype": "float16", "float32": [], "float32_ops": float32_ops, "cache_dir": "c",
-    }  # fmt: skip
-    fuse_ort.run(arguments, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
+    request = FuseGraph(tmp_path / "source.onnx", "unet", ("fp32", "fp16"), "float16", float32_ops=float32_ops)
+    fuse_ort.run(request, TaskContext(tmp_path / "out", make_catalog(), Silent(), lambda text: None))
     path = tmp_path / "out" / fuse_ort.FILE
     model = onnx.shape_inference.infer_shapes(onnx.load(path))
     (attention,) = (node for node in model.graph.node if node.op_type == "MultiHeadAttention")

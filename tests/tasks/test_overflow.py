@@ -20,9 +20,10 @@ from pytest_sdperf.checks.precision.drift import drift_of_engine
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.components import component_dtype, needed_components
 from pytest_sdperf.core.files.arrays import load_arrays
-from pytest_sdperf.core.values import Build, Case, Workload, to_json
+from pytest_sdperf.core.values import Build, Case, Workload
 from pytest_sdperf.engines.torch_eager import TorchEngine
 from pytest_sdperf.tasks import TaskContext, pipeline
+from pytest_sdperf.tasks._execution import Execution, Part, Picture, RunCase
 from pytest_sdperf.tasks.sampling.phases import Silent
 
 # The factor on the weights is chosen for these, and for the prompt of the suite.
@@ -62,14 +63,11 @@ def request_of(catalog, tmp_path_factory):
             for name in needed_components(catalog.models.get(model)):
                 own = component_dtype(catalog.models.get(model), name, dtype)
                 build = Build("", "module", folder / f"{name}.safetensors", own)
-                parts[name] = {"engine": engine, "options": {}, "build": to_json(build), "shapes": "", "compiled": ""}
-            arguments = {
-                "model": model, "component": "pipeline", "components": parts, "workload": to_json(WORKLOAD),
-                "device_kind": "cpu", "device_index": 0, "tokenizers": str(folder), "prompt": PROMPT,
-                "dtype": dtype, "seed": 0,
-            }  # fmt: skip
+                parts[name] = Part(engine, {}, build)
+            picture = Picture(PROMPT, tokenizers=folder, dtype=dtype)
+            case = Execution(model, "pipeline", parts, WORKLOAD, "cpu", picture=picture)
             context = TaskContext(tmp_path_factory.mktemp("run"), catalog, Silent(), lambda text: None)
-            known[key] = load_arrays(Path(pipeline.run(arguments, context)["outputs"]))
+            known[key] = load_arrays(Path(pipeline.run(RunCase(case), context).outputs))
         return known[key]
 
     return run

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from door_toys import ToyEngine, toy_catalog
+from sample_values import execution
 
 from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.engines.torch_eager import TorchEngine
@@ -20,19 +21,18 @@ import json, sys
 from pathlib import Path
 from pytest_sdperf import builtins
 from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.values import Build, Workload
 from pytest_sdperf.tasks.sampling.phases import Silent
 from pytest_sdperf.tasks import TaskContext, preload
+from pytest_sdperf.tasks._execution import Execution, Part
 
 catalog = Catalog()
 builtins.pytest_sdperf_register(catalog)
 engine, component, names = sys.argv[1], sys.argv[2], sys.argv[3:]
-part = {"engine": engine, "options": {}, "build": {}}
+part = Part(engine, {}, Build("", "onnx", Path(), "float32"))
 parts = ("text_encoder", "unet", "vae_decoder") if component == "pipeline" else (component,)
-arguments = {
-    "model": "sd15-thin", "component": component, "components": dict.fromkeys(parts, part), "device_kind": "cpu",
-    "workload": {"scheduler": "pndm"},
-}
-preload.run(arguments, TaskContext(Path(), catalog, Silent(), print))
+case = Execution("sd15-thin", component, dict.fromkeys(parts, part), Workload(scheduler="pndm"), "cpu")
+preload.run(case, TaskContext(Path(), catalog, Silent(), print))
 found = {name: name in sys.modules for name in names}
 if "torch._dynamo" in names and not found["torch._dynamo"]:
     import torch._dynamo
@@ -93,14 +93,8 @@ def test_an_engine_imports_what_it_says_that_it_needs(tmp_path, monkeypatch):
 def test_a_missing_package_is_named(tmp_path):
     catalog = toy_catalog()
     catalog.add_engine(ToyEngine("toy", needs="a_module_that_nobody_has"))
-    arguments = {
-        "model": "sd15-thin",
-        "component": "unet",
-        "components": {"unet": {"engine": "toy", "options": {}, "build": {}}},
-        "device_kind": "cpu",
-    }
     with pytest.raises(EngineMissingError) as caught:
-        preload.run(arguments, TaskContext(tmp_path, catalog, Silent(), print))
+        preload.run(execution("unet"), TaskContext(tmp_path, catalog, Silent(), print))
     assert str(caught.value) == (
         f"engine 'toy' cannot run under {sys.executable}: package 'a_module_that_nobody_has' is not installed; type: "
         "pip install a_module_that_nobody_has"

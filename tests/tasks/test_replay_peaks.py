@@ -6,6 +6,7 @@ import contextlib
 from types import SimpleNamespace
 
 import pytest
+from sample_values import execution
 
 from pytest_sdperf.tasks import replay
 
@@ -32,9 +33,9 @@ def test_of_a_whole_request_that_is_the_unet(monkeypatch):
     parts = {name: SimpleNamespace(runner=name) for name in ("text_encoder", "unet", "vae_decoder")}
 
     @contextlib.contextmanager
-    def loaded(arguments, context, watched):
+    def loaded(case, context, watched):
         yield SimpleNamespace(), parts
 
     monkeypatch.setattr(replay, "loaded_request", loaded)
-    with replay._request({}, SimpleNamespace()) as (_, _, runners):
+    with replay._request(execution(component="pipeline"), SimpleNamespace()) as (_, _, runners):
         assert runners == ["unet", "text_encoder", "vae_decoder"]

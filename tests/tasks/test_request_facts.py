@@ -6,14 +6,16 @@ import contextlib
 from types import SimpleNamespace
 
 import pytest
+from sample_values import execution
 
-from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.models import sdxl
 from pytest_sdperf.tasks import _runtime_report
 from pytest_sdperf.tasks import pipeline as task
+from pytest_sdperf.tasks._execution import MeasureCase
 from pytest_sdperf.tasks.sampling.phases import Silent
+from pytest_sdperf.tasks.sampling.timing import TimingPlan
 
-PLAN = {"min_iterations": 1, "max_iterations": 1, "timed_s": 0.0, "warmup_s": 0.0}
+PLAN = TimingPlan(min_iterations=1, max_iterations=1, timed_s=0.0, warmup_s=0.0)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -33,25 +35,19 @@ def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_d
         return SimpleNamespace(unet_calls=51, vae_dtype=dtype)
 
     @contextlib.contextmanager
-    def loaded(arguments, context):
+    def loaded(case, context):
         yield SimpleNamespace(model=sdxl.MODELS[0], generate=generate), {"unet": part, "vae_decoder": part}
 
     monkeypatch.setattr(task, "loaded_request", loaded)
-    monkeypatch.setattr(task, "_stages", lambda parts, arguments: {})  # it watches a request more
+    monkeypatch.setattr(task, "_stages", lambda parts, case: {})  # it watches a request more
     monkeypatch.setattr(_runtime_report, "of_request", lambda parts, call, *, facts, **_: facts)
-    arguments = {
-        "prompt": "a",
-        "seed": 0,
-        "workload": to_json(Workload(1, 128, 128, 50, "pndm")),
-        "device_kind": "cpu",
-        "plan": PLAN,
-    }
     context = SimpleNamespace(out_dir=tmp_path, listener=Silent())
-    sample = task.measure(arguments, context)["sample"]  # type: ignore[arg-type]  # only its folder and listener
-    facts = sample["facts"]
+    request = MeasureCase(execution(component="pipeline"), PLAN)
+    sample = task.measure(request, context).sample  # type: ignore[arg-type]  # only its folder and listener
+    facts = sample.facts
     # One allocator serves every component of a process, whatever the engine loads.
-    assert sample["peaks_bytes"]["allocator"] == {"first_run": 4096, "second_run": 4096}
-    assert (sample["unet_calls"], facts["vae_dtype"], facts["caching"]) == (51, dtype, "none")
+    assert sample.peaks_bytes["allocator"] == {"first_run": 4096, "second_run": 4096}
+    assert (sample.unet_calls, facts["vae_dtype"], facts["caching"]) == (51, dtype, "none")
     assert {name: one["accumulation"] for name, one in facts["components"].items()} == {
         "unet": "float32", "vae_decoder": "float32"
     }  # fmt: skip

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from fake_profiler import FLASH, GEMM, launched, replayed
+from sample_values import execution
 
 from pytest_sdperf.core.contracts import Runner
 from pytest_sdperf.core.files.arrays import digest_of
@@ -17,7 +18,7 @@ from pytest_sdperf.tasks.sampling.kernels import NONE_ON_CPU
 from pytest_sdperf.testing import SMALL
 from pytest_sdperf.testing.probe_model import ProbeModel
 
-ARGUMENTS = {"component": "unet", "workload": dataclasses.asdict(SMALL), "device_kind": "cuda"}
+CASE = execution(workload=SMALL, device_kind="cuda")
 MODEL = ProbeModel()
 INPUTS = dict(MODEL.example("unet", SMALL))
 ASKED = {"cuda_graph": {"requested": True}}
@@ -58,9 +59,10 @@ def loaded(runner):
     return LoadedComponent(OrtCpuEngine(), MODEL, runner, 0.0)
 
 
-def component(runner, facts, folder, **arguments):
+def component(runner, facts, folder, **fields):
+    case = dataclasses.replace(CASE, **fields)
     return _runtime_report.of_component(
-        loaded(runner), runner.run, facts=facts, inputs=INPUTS, arguments={**ARGUMENTS, **arguments}, folder=folder
+        loaded(runner), runner.run, facts=facts, inputs=INPUTS, case=case, folder=folder
     )
 
 
@@ -147,7 +149,7 @@ def test_a_request_replays_the_graph_of_its_unet_in_every_step(gpu, tmp_path, la
             unet.run()
         parts["vae_decoder"].runner.run()
 
-    found = _runtime_report.of_request(parts, request, facts=facts, unet_calls=51, arguments=ARGUMENTS, folder=tmp_path)
+    found = _runtime_report.of_request(parts, request, facts=facts, unet_calls=51, case=CASE, folder=tmp_path)
     graph = {"requested": True, "replayed": expected, "changed_inputs": True}
     assert found["components"]["unet"] == {"threads": "1", "changed_inputs": RIGHT, "cuda_graph": graph}
     assert found["components"]["vae_decoder"]["cuda_graph"]["replayed"] is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -19,6 +20,7 @@ from pytest_sdperf import builtins
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.errors import BuildError
+from pytest_sdperf.core.values import Workload, to_json
 from pytest_sdperf.fusing import graph
 from pytest_sdperf.fusing.weightless import is_missing
 from pytest_sdperf.models._components import TextEncoder
@@ -26,6 +28,7 @@ from pytest_sdperf.models._released import NARROW_CLIP_L
 from pytest_sdperf.models._stable_diffusion import StableDiffusion
 from pytest_sdperf.tasks import TaskContext, _structure, export, fuse_native
 from pytest_sdperf.tasks import weights as weights_task
+from pytest_sdperf.tasks._fuse_graph import FuseGraph
 from pytest_sdperf.tasks.sampling.phases import Silent
 
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -36,30 +39,24 @@ def context(folder, catalog=None):
     return TaskContext(folder, catalog or make_catalog(), Silent(), lambda text: None)
 
 
-def exported(folder, *, model="tiny", component="unet", weights="", catalog=None, **changes):
-    arguments = {
-        "model": model, "component": component, "weights": str(weights), "exporter": "dynamo", "opset": 18,
-        "shapes": "static", "workload": {"batch_size": 2, "height": 128, "width": 192}, "cache_dir": "c",
-    }  # fmt: skip
-    return export.run({**arguments, **changes}, context(folder, catalog))
+def exported(folder, *, model="tiny", component="unet", catalog=None, **changes):
+    workload = Workload(batch_size=2, height=128, width=192)
+    request = export.ExportModule(model, component, "dynamo", 18, "static", workload)
+    return export.run(dataclasses.replace(request, **changes), context(folder, catalog))
 
 
 def drawn(folder, *, model="tiny", component="unet", catalog=None):
-    arguments = {"model": model, "component": component, "folder": "", "seed": 0, "cache_dir": "c"}
-    weights_task.run(arguments, context(folder, catalog))
+    weights_task.run(weights_task.WriteWeights(model, component), context(folder, catalog))
     return folder / weights_task.FILE
 
 
 def fused(folder, source, optimizations, *, component="unet", dtype="float16"):
-    arguments = {
-        "source": str(source / export.FILE), "component": component, "optimizations": list(optimizations),
-        "dtype": dtype, "float32": ["timestep"], "float32_ops": [], "cache_dir": "c",
-    }  # fmt: skip
-    return fuse_native.run(arguments, context(folder))
+    request = FuseGraph(source / export.FILE, component, optimizations, dtype, float32=("timestep",))
+    return fuse_native.run(request, context(folder))
 
 
 def comparable(answer):
-    return {name: value for name, value in answer.items() if name not in ("seconds", "cpu_seconds")}
+    return dataclasses.replace(answer, seconds=0.0, cpu_seconds=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +74,7 @@ def test_the_graph_is_that_of_an_export_with_weights(tiny):
     assert comparable(answers["without"]) == comparable(answers["with"])
     assert [path.name for path in (folder / "without").iterdir()] == ["model.onnx"]
     assert b".py" not in (folder / "without" / "model.onnx").read_bytes()
-    json.dumps(answers["without"])
+    json.dumps(to_json(answers["without"]))
 
 
 @pytest.mark.parametrize(("shapes", "opset"), [("dynamic", 18), ("static", 23)])
@@ -104,7 +101,7 @@ def test_fused_without_weights_it_is_the_same_graph_too(tiny, tmp_path, dtype):
     given = fused(tmp_path / "with", tiny[0] / "with", optimizations, dtype=dtype)
     bare = fused(tmp_path / "without", tiny[0] / "without", optimizations, dtype=dtype)
     assert comparable(bare) == comparable(given)
-    assert bare["counts"]["com.microsoft::SkipLayerNormalization"] == 5
+    assert bare.graph.counts["com.microsoft::SkipLayerNormalization"] == 5
     assert sorted(path.name for path in (tmp_path / "without").iterdir()) == ["model.onnx", "sites.json"]
     assert (tmp_path / "without/sites.json").read_text() == (tmp_path / "with/sites.json").read_text()
 

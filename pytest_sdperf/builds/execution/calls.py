@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.core.files.arrays import save_arrays
-from pytest_sdperf.core.values import Build, Workload, to_json
+from pytest_sdperf.core.values import Workload
+from pytest_sdperf.tasks._execution import CallRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,25 +39,22 @@ class ReplayCall:
     rows: tuple[int, ...] = ()
 
 
-def call_arguments(
-    runner: CaseRunner, calls: Sequence[ReplayCall], *, builds: Mapping[str, Build] | None = None
-) -> dict[str, Any]:
-    """Return the arguments of a task that makes calls on one loaded case, for other builds if they are given."""
+def call_requests(runner: CaseRunner, calls: Sequence[ReplayCall]) -> tuple[CallRequest, ...]:
+    """Return what a worker is told of calls on one loaded case."""
     sizes = {(call.workload.batch_size, call.workload.height, call.workload.width) for call in calls}
     case = runner.case
     resized = sizes != {(case.batch_size, case.height, case.width)}
-    shared = {name: value for name, value in runner.arguments({}, builds=builds).items() if name != "inputs"}
-    return {**shared, "calls": [{**_told(runner, call), "resized": resized} for call in calls]}
+    return tuple(_told(runner, call, resized=resized) for call in calls)
 
 
-def _told(runner: CaseRunner, call: ReplayCall) -> dict[str, Any]:
-    work = to_json(call.workload)
+def _told(runner: CaseRunner, call: ReplayCall, *, resized: bool) -> CallRequest:
+    told = CallRequest(call.name, call.workload, resized)
     if runner.is_pipeline:
-        rows = call.rows or tuple(range(call.drawn or call.workload.batch_size))
         drawn = call.drawn or call.workload.batch_size
-        return {"workload": work, "prompts": list(call.prompts), "seed": call.seed, "rows": rows, "drawn": drawn}
+        rows = call.rows or tuple(range(drawn))
+        return dataclasses.replace(told, prompts=call.prompts, seed=call.seed, drawn=drawn, rows=rows)
     file = runner.context.new_folder("inputs") / "inputs.npz"
-    return {"workload": work, "inputs": str(save_arrays(file, _inputs(runner, call)))}
+    return dataclasses.replace(told, inputs=save_arrays(file, _inputs(runner, call)))
 
 
 def _inputs(runner: CaseRunner, call: ReplayCall) -> Arrays:

@@ -13,16 +13,19 @@ from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.builds.fingerprint import modules_of, source_hash
 from pytest_sdperf.builds.processes import process
 from pytest_sdperf.builds.processes.signs_of_life import signs_of_life
-from pytest_sdperf.builds.steps import step_of
+from pytest_sdperf.builds.steps import shapes_only, step_of
+from pytest_sdperf.core.clock import Took
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import SdperfError, WorkerError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.units import duration
 from pytest_sdperf.core.values import to_json
+from pytest_sdperf.tasks import compile as task
+from pytest_sdperf.tasks._execution import Compiled, Execution
 from pytest_sdperf.tasks._loading import WORK_DIR
 
-_TASKS = "pytest_sdperf.tasks.compile"
 _STEP = "compile"
 _DIGITS = 16  # of a key, for the versions of libraries
 
@@ -50,24 +53,20 @@ class Compilations:
     def find(
         self,
         engine: Engine,
-        arguments: Mapping[str, Any],
+        case: Execution,
         component: str,
         *,
         request: EngineRequest,
         start: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    ) -> Compiled:
         """Compile one component, unless the cache has it.
 
         Args:
             engine: The engine.
-            arguments: Of the task that will load the component.
+            case: Has the component.
             component: Its name.
             request: What was asked for: interpreter and environment.
             start: How a process of the case is started: `out_dir`, `registrars`, `python`, `env`.
-
-        Returns:
-            `compiled`, the folder of what was compiled, and for the suite alone `compiled_bytes`, the size of that,
-            and `compilation`, the step that made it.
 
         Raises:
             OutOfMemoryError: The device ran out of memory.
@@ -75,32 +74,33 @@ class Compilations:
             SdperfError: The engine refused.
         """
         versions = content_key({"versions": self._versions_of(engine, start)})
-        key = self.key_start(engine, arguments, component, request=request) + versions[:_DIGITS]
+        key = self.key_start(engine, case, component, request=request) + versions[:_DIGITS]
         if key in self._failed:
             raise self._failed[key]
         try:
-            entry = self._compile(key, {**arguments, "component": component}, start)
+            entry = self._compile(key, dataclasses.replace(case, component=component), start)
         except SdperfError as error:
             self._failed[key] = error
             raise
-        return {
-            "compiled": str(entry.path / WORK_DIR),
-            "compiled_bytes": entry.size_bytes,
-            "compilation": to_json(step_of(entry)),
-        }
+        return Compiled(entry.path / WORK_DIR, entry.size_bytes, step_of(entry))
 
-    def key_start(self, engine: Engine, arguments: Mapping[str, Any], component: str, *, request: EngineRequest) -> str:
+    def key_start(self, engine: Engine, case: Execution, component: str, *, request: EngineRequest) -> str:
         """Return how the key of a component begins: all of it but the versions, which only the libraries can tell.
 
         Arguments as for `find`.
         """
-        part = arguments["components"][component]
+        part = case.parts[component]
         parts = {
             "component": component,
-            "model": arguments["model"],
-            # No component sees the steps of a request.
-            "workload": {**arguments["workload"], "steps": 0, "scheduler": ""},
-            "part": {**part, "build": part["build"]["key"], "dtype": part["build"]["dtype"]},
+            "model": case.model,
+            "workload": to_json(shapes_only(case.workload)),
+            "part": {
+                "engine": part.engine,
+                "options": part.options,
+                "build": part.build.key,
+                "dtype": part.build.dtype,
+                "shapes": part.shapes,
+            },
             "python": str(request.python or ""),
             "env": dict(request.env),
             "code": source_hash(*modules_of(engine)),
@@ -108,15 +108,15 @@ class Compilations:
         }
         return f"{_STEP}-{content_key(parts)}"
 
-    def _compile(self, key: str, arguments: Mapping[str, Any], start: Mapping[str, Any]) -> Entry:
-        what, like = f"compiling {arguments['model']} {arguments['component']}", _like(arguments, self.device)
+    def _compile(self, key: str, case: Execution, start: Mapping[str, Any]) -> Entry:
+        what, like = f"compiling {case.model} {case.component}", _like(case, self.device)
         limit_s = self.settings.build_limit_s
 
         def make(folder: Path) -> dict[str, Any]:
             last_s = self._last_s(like)
             self.say(f"{what}: {outlook(last_s, limit_s)}")
             with signs_of_life(what, self.say, limit_s=limit_s, last_s=last_s):
-                answer = self._run("run", arguments, folder, start)
+                answer = self._run("run", case, folder, start)
             (folder / "stderr.txt").unlink(missing_ok=True)
             return {**answer, "like": like}
 
@@ -132,23 +132,21 @@ class Compilations:
         """Return how long it took last time to compile the like, as far as the cache still has what was made."""
         keys = [key for key in reversed(self.cache.info().keys) if key.startswith(f"{_STEP}-")]
         entries = filter(None, map(self.cache.peek, keys))
-        return next((one.metadata["seconds"] for one in entries if one.metadata.get("like") == like), None)
+        return next((convert(one.metadata, Took).seconds for one in entries if one.metadata.get("like") == like), None)
 
     def _versions_of(self, engine: Engine, start: Mapping[str, Any]) -> Mapping[str, str]:
         """Ask the interpreter that will load the component, once per session."""
         asked = (engine.name, start["python"], content_key(start["env"]))
         if asked not in self._versions:
-            arguments = {"engine": engine.name, "options": {}, "device_kind": self.device.kind}
-            self._versions[asked] = self._run("versions", arguments, start["out_dir"], start)["versions"]
+            request = task.FindVersions(engine.name, self.device.kind)
+            self._versions[asked] = self._run("versions", request, start["out_dir"], start)
         return self._versions[asked]
 
-    def _run(
-        self, function: str, arguments: Mapping[str, Any], folder: Path, start: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _run(self, function: str, request: Any, folder: Path, start: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return process.run_task(
-                f"{_TASKS}:{function}",
-                arguments,
+                f"{task.__name__}:{function}",
+                request,
                 out_dir=folder,
                 timeout_s=self.settings.build_timeout_s,
                 in_process=self.settings.in_process,
@@ -163,12 +161,12 @@ class Compilations:
             raise WorkerError(message, reason=error.reason, tail=error.tail) from error
 
 
-def _like(arguments: Mapping[str, Any], device: Device) -> str:
+def _like(case: Execution, device: Device) -> str:
     """Return what is equal for compilations that take about as long, whatever builds and versions they are made of."""
-    part = arguments["components"][arguments["component"]]
-    what = {name: part[name] for name in ("engine", "options", "shapes")} | {"dtype": part["build"]["dtype"]}
-    sizes = {name: arguments["workload"].get(name) for name in ("batch_size", "height", "width")}
-    of = {"model": arguments["model"], "component": arguments["component"], "device": device.slug}
+    part, work = case.parts[case.component], case.workload
+    what = {"engine": part.engine, "options": part.options, "shapes": part.shapes, "dtype": part.build.dtype}
+    sizes = {"batch_size": work.batch_size, "height": work.height, "width": work.width}
+    of = {"model": case.model, "component": case.component, "device": device.slug}
     return content_key({**of, **what, **sizes})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.run_context import RunContext
@@ -12,7 +12,9 @@ from pytest_sdperf.builds.execution.runner import PROMPT, CaseRunner
 from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.settings import EngineRequest, PipelineFactory
-from pytest_sdperf.core.values import Build, Case, to_json
+from pytest_sdperf.core.values import Build, Case
+from pytest_sdperf.tasks._execution import Execution, OwnPipeline, Picture
+from pytest_sdperf.tasks.external_pipeline import Description
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,40 +22,6 @@ if TYPE_CHECKING:
     Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 TASKS = "pytest_sdperf.tasks.external_pipeline"
-
-
-@dataclasses.dataclass(frozen=True)
-class Description:
-    """What a pipeline turned out to be.
-
-    Attributes:
-        identity: Hash of its weights and settings, without what its code does with them.
-        dtype: Part -> dtype.
-        height, width: Its own resolution.
-        scheduler: Name of its scheduler, or the class of one that has no name here.
-        watermark: Whether it marks its images.
-        upcasts_decoder: Whether the configuration of its VAE says `force_upcast`.
-        switched_on: What its code switched on that changes what it computes, and plain classes leave off.
-    """
-
-    identity: str
-    dtype: Mapping[str, str]
-    height: int
-    width: int
-    scheduler: str
-    watermark: bool
-    upcasts_decoder: bool = False
-    switched_on: Sequence[str] = ()
-
-    def completed(self, case: Case) -> Case:
-        """Return a case with what only the pipeline itself could say."""
-        return dataclasses.replace(
-            case,
-            weights=f"pipeline-{self.identity}",
-            height=case.height or self.height,
-            width=case.width or self.width,
-            scheduler=self.scheduler,
-        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,17 +47,8 @@ class ExternalPipeline:
         self.context.say(f"making the pipeline of {self.factory.module}:{self.factory.function}")
         blank = Description("", {}, 0, 0, "", watermark=False)
         case = Case(model=self.factory.label, component=PIPELINE, engine="", optimization="")
-        return Description(**self._runner(case, EngineRequest("", ""), blank).task("describe", self._arguments))
-
-    @property
-    def _arguments(self) -> dict[str, Any]:
-        return {
-            "factory": to_json(self.factory),
-            "device_kind": self.context.device.kind,
-            "device_index": 0,  # the worker sees one device only
-            "prompt": PROMPT,
-            "seed": 0,
-        }
+        runner = self._runner(case, EngineRequest("", ""), blank)
+        return runner.task("describe", runner.execution(), Description)
 
     def completed(self, case: Case) -> Case:
         """Return a case of this pipeline with its identity, resolution and scheduler."""
@@ -100,7 +59,7 @@ class ExternalPipeline:
         return self._runner(case, request, self.description)
 
     def _runner(self, case: Case, request: EngineRequest, description: Description) -> ExternalPipelineRunner:
-        return ExternalPipelineRunner(case, request, self.context, shared=self._arguments, description=description)
+        return ExternalPipelineRunner(case, request, self.context, factory=self.factory, description=description)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,11 +67,11 @@ class ExternalPipelineRunner(CaseRunner):
     """Executes the user's own pipeline.
 
     Attributes:
-        shared: Arguments of every task about it.
-        description: What it is.
+        factory: Makes it.
+        description: What it is; each process that makes it once more has to make this one.
     """
 
-    shared: Mapping[str, Any] = dataclasses.field(kw_only=True)
+    factory: PipelineFactory = dataclasses.field(kw_only=True)
     description: Description = dataclasses.field(kw_only=True)
 
     @property
@@ -126,22 +85,21 @@ class ExternalPipelineRunner(CaseRunner):
 
     def fed(self) -> dict[str, Any]:
         """Return what it is given; its identity, which is part of the case, tells the rest."""
-        asked = {name: self.shared[name] for name in ("prompt", "seed")}
-        return {**asked, "watermark": self.description.watermark}
+        picture = self._picture()
+        return {"prompt": picture.prompt, "seed": picture.seed, "watermark": self.description.watermark}
 
-    def arguments(
+    def _picture(self) -> Picture:
+        return Picture(PROMPT)
+
+    def execution(
         self,
         inputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
         *,
         builds: Mapping[str, Build] | None = None,
-    ) -> dict[str, Any]:
-        """Return the arguments of the worker's task."""
-        return {**self.making, "workload": to_json(self.case.workload)}
-
-    @property
-    def making(self) -> dict[str, Any]:
-        """Arguments of every task that makes the pipeline once more: it has to be the one that was described."""
-        return {**self.shared, "described": {"identity": self.description.identity, "prompt": self.shared["prompt"]}}
+    ) -> Execution:
+        """Return what a worker is told of the case."""
+        own = OwnPipeline(self.factory, self.description.identity)
+        return dataclasses.replace(self._loaded({}), picture=self._picture(), own=own)
 
     def registrars(self) -> tuple[Registrar, ...]:
         """Return nobody: the worker imports the user's module and registers nothing."""
@@ -150,5 +108,5 @@ class ExternalPipelineRunner(CaseRunner):
     def _task(self, function: str, module: str = "") -> str:
         return f"{f'pytest_sdperf.tasks.{module}' if module else TASKS}:{function}"
 
-    def _start(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        return {**super()._start(arguments), "preload": (f"{TASKS}:preload", {})}
+    def _start(self, told: Execution) -> dict[str, Any]:
+        return {**super()._start(told), "preload": (f"{TASKS}:preload", {})}

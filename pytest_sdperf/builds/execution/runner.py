@@ -7,7 +7,7 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.execution.run_context import RunContext
@@ -18,16 +18,19 @@ from pytest_sdperf.core.components import PIPELINE, parts_of
 from pytest_sdperf.core.contracts import Engine, Model
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.files.arrays import digest_of, load_arrays, save_arrays
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.labels import in_words
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.settings import EngineRequest
 from pytest_sdperf.core.values import Build, Case, to_json
 from pytest_sdperf.faults import planting
+from pytest_sdperf.tasks._execution import AboutCase, Execution, Part, Picture, Ran, RunCase
 
 if TYPE_CHECKING:
     import numpy as np
 
 Run = Callable[..., dict[str, Any]]  # takes on_event=, and arguments= instead of those that it was started with
+T = TypeVar("T")
 
 PROMPT = "a photograph of an astronaut riding a horse on mars"
 
@@ -136,14 +139,17 @@ class CaseRunner:
         """Return what decides the outputs beside the builds, as JSON data: it identifies what a request is given."""
         if not self.is_pipeline:
             return {"inputs": digest_of(self.inputs())}
-        request, model = self._request(), self.model
-        tokenizers = Path(request["tokenizers"]).name  # its key in the cache
-        steps = {"scheduler": model.config("scheduler"), "guidance_scale": model.guidance_scale}
-        return {**request, **steps, "tokenizers": tokenizers}
+        picture, model = self._picture(), self.model
+        return {
+            "tokenizers": picture.tokenizers.name,  # its key in the cache
+            "prompt": picture.prompt,
+            "seed": picture.seed,
+            "scheduler": model.config("scheduler"),
+            "guidance_scale": model.guidance_scale,
+        }
 
-    def _request(self) -> dict[str, Any]:
-        tokenizers = str(self.context.builder.tokenizers(self.case.model))
-        return {"tokenizers": tokenizers, "prompt": PROMPT, "seed": 0}
+    def _picture(self) -> Picture:
+        return Picture(PROMPT, tokenizers=self.context.builder.tokenizers(self.case.model))
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]] | None = None) -> dict[str, np.ndarray[Any, Any]]:
         """Execute the case once in a fresh process and return its outputs.
@@ -160,7 +166,7 @@ class CaseRunner:
         Raises:
             SdperfError: The engine refused, crashed, hung or ran out of memory.
         """
-        return load_arrays(Path(self.task("run", self.arguments(inputs))["outputs"]))
+        return load_arrays(Path(self.task("run", RunCase(self.execution(inputs)), Ran).outputs))
 
     def outputs(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return what `run()` gave once in this session: comparisons share one execution. Raises as that one did."""
@@ -174,7 +180,7 @@ class CaseRunner:
         if self._once:
             return
         try:
-            self._once.append(Path(self.task("run", self.arguments())["outputs"]))
+            self._once.append(Path(self.task("run", RunCase(self.execution()), Ran).outputs))
         except SdperfError as error:
             self._once.append(error)
 
@@ -183,61 +189,55 @@ class CaseRunner:
         """Whether the case was executed for `outputs()`, which then takes no time."""
         return bool(self._once)
 
-    def arguments(
+    def execution(
         self,
         inputs: Mapping[str, np.ndarray[Any, Any]] | None = None,
         *,
         builds: Mapping[str, Build] | None = None,
-    ) -> dict[str, Any]:
-        """Return the arguments of the worker's task, for other builds than those of the case if they are given."""
-        shared = self._shared(builds or self.builds())
+    ) -> Execution:
+        """Return what a worker is told of the case, with other builds than its own if they are given."""
+        told = self._loaded(builds or self.builds())
         if self.engine.compiles:
-            find, start = self.context.compilations.find, self._start(shared)
-            for component, part in shared["components"].items():
-                part.update(find(self.engine, shared, component, request=self.request, start=start))
-        shared |= planting.of_task(self.plant)
+            find, start = self.context.compilations.find, self._start(told)
+            compiled = {name: find(self.engine, told, name, request=self.request, start=start) for name in told.parts}
+            parts = {name: dataclasses.replace(part, compiled=compiled[name]) for name, part in told.parts.items()}
+            told = dataclasses.replace(told, parts=parts)
+        told = dataclasses.replace(told, planted=planting.of_task(self.plant))
         if self.is_pipeline:
-            return {**shared, **self._request(), "dtype": self.dtype}
+            return dataclasses.replace(told, picture=self._picture()).drawn_in(self.dtype)
         file = self.context.new_folder("inputs") / "inputs.npz"
-        return {**shared, "inputs": str(save_arrays(file, self.inputs() if inputs is None else inputs))}
+        return dataclasses.replace(told, inputs=save_arrays(file, self.inputs() if inputs is None else inputs))
 
     def compilation_keys(self) -> tuple[str, ...]:
         """Return how the cache's keys begin of what the engine compiles for the case; empty if it compiles nothing."""
         if not self.engine.compiles:
             return ()
-        shared, start = self._shared(self.builds()), self.context.compilations.key_start
-        return tuple(start(self.engine, shared, name, request=self.request) for name in shared["components"])
+        told, start = self._loaded(self.builds()), self.context.compilations.key_start
+        return tuple(start(self.engine, told, name, request=self.request) for name in told.parts)
 
-    def _shared(self, builds: Mapping[str, Build]) -> dict[str, Any]:
-        """Return what every task about the case is told; what was compiled is not there yet."""
-        parts = {
-            component: {
-                "engine": self.request.engine,
-                "options": dict(self.request.options),
-                "build": to_json(build),
-                "shapes": self.case.shapes,
-                "compiled": "",
-            }
-            for component, build in builds.items()
-        }
-        return {
-            "model": self.case.model,
-            "component": self.case.component,
-            "components": parts,
-            "workload": to_json(self.case.workload),
-            "device_kind": self.context.device.kind,
-            "device_index": 0,  # the worker sees one device only
-        }
+    def _loaded(self, builds: Mapping[str, Build]) -> Execution:
+        """Return what is loaded of the case; what was compiled is not there yet."""
+        options = dict(self.request.options)
+        return Execution(
+            model=self.case.model,
+            component=self.case.component,
+            parts={name: Part(self.request.engine, options, build, self.case.shapes) for name, build in builds.items()},
+            workload=self.case.workload,
+            device_kind=self.context.device.kind,
+        )
 
-    def task(
+    def task(self, function: str, request: AboutCase, answer: type[T], *, module: str = "") -> T:
+        """Run a function of `tasks.pipeline` or `tasks.component`, or of another module, in a fresh process."""
+        return convert(self._answer(function, request, module=module), answer)
+
+    def _answer(
         self,
         function: str,
-        arguments: Mapping[str, Any],
+        arguments: AboutCase,
         *,
-        module: str = "",
+        module: str,
         on_event: Callable[[process.Event], None] | None = None,
     ) -> dict[str, Any]:
-        """Run a function of `tasks.pipeline` or `tasks.component`, or of another module, in a fresh process."""
         settings = self.context.settings
         with self.context.turns.alone_on_gpu(in_words(self.case)):
             return process.run_task(
@@ -246,13 +246,11 @@ class CaseRunner:
                 timeout_s=settings.worker_timeout_s,
                 in_process=settings.in_process,
                 on_event=on_event,
-                **self._start(arguments),
+                **self._start(arguments.case),
             )
 
     @contextlib.contextmanager
-    def workers(
-        self, function: str, arguments: Mapping[str, Any], *, count: int, module: str = ""
-    ) -> Iterator[Sequence[Run]]:
+    def workers(self, function: str, request: AboutCase, *, count: int, module: str = "") -> Iterator[Sequence[Run]]:
         """Start fresh processes that run a function, each when it is called and not before.
 
         They import side by side what the case needs, and then wait: importing takes longer than most calls, and it
@@ -260,7 +258,7 @@ class CaseRunner:
 
         Args:
             function: Of `tasks.pipeline` or `tasks.component`, or of another module.
-            arguments: Its arguments.
+            request: What it is asked for.
             module: That module; empty for these.
             count: How many processes.
 
@@ -269,19 +267,19 @@ class CaseRunner:
         """
         settings = self.context.settings
         if settings.in_process:
-            yield [functools.partial(self.task, function, arguments=arguments, module=module)] * count
+            yield [functools.partial(self._answer, function, arguments=request, module=module)] * count
             return
-        run, timeout_s = self._task(function, module), settings.worker_timeout_s
         with contextlib.ExitStack() as stack:
-            waiting = [stack.enter_context(process.started(**self._start(arguments))) for _ in range(count)]
+            waiting = [stack.enter_context(process.started(**self._start(request.case))) for _ in range(count)]
             for one in waiting:
-                one.until_ready(timeout_s)
-            yield [functools.partial(one.run, run, arguments=arguments, timeout_s=timeout_s) for one in waiting]
+                one.until_ready(settings.worker_timeout_s)
+            how: dict[str, Any] = {"arguments": request, "timeout_s": settings.worker_timeout_s}
+            yield [functools.partial(one.run, self._task(function, module), **how) for one in waiting]
 
     def _task(self, function: str, module: str = "") -> str:
         return f"pytest_sdperf.tasks.{module or ('pipeline' if self.is_pipeline else 'component')}:{function}"
 
-    def _start(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _start(self, told: Execution) -> dict[str, Any]:
         """Return how a process of this case is started."""
         return {
             "out_dir": self.context.new_folder(self.case.component),
@@ -289,7 +287,7 @@ class CaseRunner:
             "python": self.request.python,
             # The device comes last: nothing may move the measurement to another one.
             "env": {**self.request.env, **worker_environment(self.context.device)},
-            "preload": ("pytest_sdperf.tasks.preload:run", arguments),
+            "preload": ("pytest_sdperf.tasks.preload:run", to_json(told)),
         }
 
     def registrars(self) -> tuple[Registrar, ...]:

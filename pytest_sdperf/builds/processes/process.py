@@ -17,6 +17,7 @@ from pytest_sdperf import worker
 from pytest_sdperf.builds.processes import children
 from pytest_sdperf.core import errors
 from pytest_sdperf.core.catalog import Registrar
+from pytest_sdperf.core.values import to_json
 from pytest_sdperf.tasks.sampling.phases import PhaseListener
 
 # How often a waiting thread of GNU's OpenMP, which torch has on Linux, looks again before it gives up its core. The
@@ -42,7 +43,7 @@ class Event:
 
 def run_task(
     task: str,
-    arguments: Mapping[str, Any],
+    arguments: Any,
     *,
     out_dir: Path,
     timeout_s: float,
@@ -58,7 +59,7 @@ def run_task(
 
     Args:
         task: `package.module:function`.
-        arguments: Plain JSON data.
+        arguments: What the task's first parameter is: a frozen dataclass, or plain JSON data.
         out_dir: Folder for the task's files and its stderr; it is created.
         timeout_s: After this many seconds the process and its children are killed.
         registrars: Modules that register what the task needs.
@@ -79,7 +80,8 @@ def run_task(
         if python is not None:
             raise ValueError(f"{python} cannot run a task inside this process")
         out_dir.mkdir(parents=True, exist_ok=True)
-        job = {**_job(out_dir, registrars, cache_dir), "task": task, "arguments": json.loads(json.dumps(arguments))}
+        sent = json.loads(json.dumps(to_json(arguments)))
+        job = {**_job(out_dir, registrars, cache_dir), "task": task, "arguments": sent}
         with environment(env or {}):
             return dict(worker.answer_to(job, _Listener(on_event or (lambda event: None))))
     how: dict[str, Any] = {"registrars": registrars, "python": python, "env": env, "preload": preload}
@@ -144,14 +146,14 @@ class IdleWorker:
     def run(
         self,
         task: str,
-        arguments: Mapping[str, Any],
+        arguments: Any,
         *,
         timeout_s: float,
         on_event: Callable[[Event], None] | None = None,
     ) -> dict[str, Any]:
         """Run the task and return its answer; the process is over then. Arguments and errors as for `run_task`."""
         try:
-            _send(self._process, {"task": task, "arguments": arguments})
+            _send(self._process, {"task": task, "arguments": to_json(arguments)})
             final = self._follow(timeout_s, on_event or (lambda event: None))
         finally:
             self._end()  # at once: what it still does would disturb the one that measures next

@@ -74,7 +74,7 @@ class Side:
 
 def _side(name: str, recording: Recording) -> Side:
     def start(count: int) -> contextlib.AbstractContextManager[Sequence[Run]]:
-        return recording.runner.workers("measure", recording.arguments, count=count)
+        return recording.runner.workers("measure", recording.request, count=count)
 
     return Side(name, recording, start, recording.take)
 

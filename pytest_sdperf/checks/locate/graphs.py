@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.execution.runner import CaseRunner
@@ -24,12 +24,15 @@ from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.reference_error import REFERENCE, exact_and_rough
 from pytest_sdperf.core.values import Build, Case
 from pytest_sdperf.core.values.located import Located, Location
+from pytest_sdperf.tasks._execution import Ran, RunCase, ShowingFiles
+from pytest_sdperf.tasks.trace import FindNode, NodeFound, Reveal, Revealed
 
 _COPIES = 8  # of every inner value: in three precisions, in other orders of axes, and while one is computed
 _OF_PIXELS = ("unet", "vae_decoder", "vae_encoder")  # what becomes smaller with the picture
 _GRID = 64  # pixels of a picture that every UNet here can halve three times
 _SHARES = (1, 8)  # every inner value is asked for, or every eighth
 _CUDA_GRAPH = "cuda_graph"
+T = TypeVar("T")
 
 
 def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located:
@@ -43,27 +46,27 @@ def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located
     runner, dtype = target.runner, dtype_of(target.runner)
     build = runner.build(runner.case.component)
     expected = torch_outputs(target, exact_and_rough(dtype), inside=True) if by_torch(runner) else {}
-    located, answer, vanished, seen = Located(runner.case.component, "hidden"), {}, {}, {}
+    hidden, vanished = Located(runner.case.component, "hidden"), {}
     for share in _SHARES:
         seen = _inside(target, build, share=share)
-        if too_large := _too_large(Path(seen["obtained"]), runner.case):
-            return dataclasses.replace(located, told=too_large)
+        if too_large := _too_large(seen.obtained, runner.case):
+            return dataclasses.replace(hidden, told=too_large)
         references = _references(runner, dtype)
-        answer = _compared(target, build, seen, references, expected, dtype=dtype)
-        located = convert(answer["located"], Located)
-        if located.kind == "export" and expected:
-            located, answer = _by_modules(target, build, seen, expected, dtype=dtype, export=located)
+        found = _compared(target, build, seen, references, expected, dtype=dtype)
+        if found.located.kind == "export" and expected:
+            found = _by_modules(target, build, seen, expected, dtype=dtype, export=found.located)
             references = None
-        if located.kind != "vanished":
+        if found.located.kind != "vanished":
             break
-        vanished = {"values": seen["values"], "share": share}
+        vanished = {"values": seen.values, "share": share}
+    located = found.located
     if vanished:
         remark = rewriting.told(target, expected, dtype, **vanished)
         fewer = "" if located.kind == "vanished" else "What follows was seen with fewer of them."
         located = dataclasses.replace(located, told=" ".join(filter(None, [remark, fewer, located.told])))
-    files = answer["files"]
+    files = found.files
     if (located.kind == "export" or references is not None) and not (real_weights or reproductions.seeded(runner.case)):
-        files = [*_with_random_weights(target, located, seen["recipe"], dtype=dtype), *files]
+        files = (*_with_random_weights(target, located, seen.recipe, dtype=dtype), *files)
     return reproductions.keep(target, located, files, folder=folder, real_weights=real_weights)
 
 
@@ -81,17 +84,31 @@ def _too_large(obtained: Path, case: Case) -> str:
     )
 
 
-def _inside(target: SearchTarget, build: Build, *, share: int) -> dict[str, Any]:
-    """Return what the engine of a case computes inside: `obtained`, an npz file, and how many inner `values`."""
+@dataclasses.dataclass(frozen=True)
+class _Seen:
+    """What the engine of a case computes inside.
+
+    Attributes:
+        obtained: File (npz) with the values.
+        recipe: How the engine makes a session; empty where it does not say.
+        values: How many inner values there are.
+    """
+
+    obtained: Path
+    recipe: Mapping[str, Any]
+    values: int
+
+
+def _inside(target: SearchTarget, build: Build, *, share: int) -> _Seen:
     runner, component = target.runner, target.runner.case.component
-    told = _own_task(runner, "reveal", {"graph": str(build.path), "share": share})
-    probe = _probe(build, Path(told["path"]), share=share)
-    arguments = {**runner.arguments(target.inputs, builds={component: probe}), "inside": True}
-    part = arguments["components"][component]
-    if _CUDA_GRAPH in part["options"]:
-        part["options"] = {**part["options"], _CUDA_GRAPH: "off"}  # its outputs have fixed places
-    answer = runner.task("run", arguments)
-    return {"obtained": answer["outputs"], "recipe": answer["recipe"], "values": told["values"]}
+    told = _own_task(runner, "reveal", Reveal(build.path, share), Revealed)
+    probe = _probe(build, Path(told.path), share=share)
+    case = runner.execution(target.inputs, builds={component: probe})
+    part = case.parts[component]
+    if _CUDA_GRAPH in part.options:  # its outputs have fixed places
+        part = dataclasses.replace(part, options={**part.options, _CUDA_GRAPH: "off"})
+    ran = runner.task("run", RunCase(dataclasses.replace(case, parts={component: part}), inside=True), Ran)
+    return _Seen(Path(ran.outputs), ran.recipe, told.values)
 
 
 def _probe(build: Build, path: Path, *, share: int) -> Build:
@@ -135,7 +152,7 @@ def _exported(runner: CaseRunner, dtype: str) -> tuple[Path, Path] | None:
 
 def _with_random_weights(
     target: SearchTarget, found: Located, recipe: Mapping[str, Any], *, dtype: str
-) -> list[dict[str, Any]]:
+) -> Sequence[ShowingFiles]:
     """Return files that show a wrong graph with random weights, if there are any."""
     try:
         return _redrawn(target, found, recipe, dtype=dtype)
@@ -145,7 +162,7 @@ def _with_random_weights(
         return []
 
 
-def _redrawn(target: SearchTarget, found: Located, recipe: Mapping[str, Any], *, dtype: str) -> list[dict[str, Any]]:
+def _redrawn(target: SearchTarget, found: Located, recipe: Mapping[str, Any], *, dtype: str) -> Sequence[ShowingFiles]:
     """Return files that show a wrong graph with random weights; none where these do not lead to the same node.
 
     A fuser makes a wrong graph of an export, whatever its weights are. So the export is written again with random
@@ -165,49 +182,48 @@ def _redrawn(target: SearchTarget, found: Located, recipe: Mapping[str, Any], *,
     if references is None:
         return []
     build = runner.build(runner.case.component)
-    seen = {"obtained": "", "recipe": recipe}
-    answer = _find(again, build, seen, expected, dtype=dtype, graphs=tuple(map(str, references)))
-    location = convert(answer["located"], Located).location
+    seen = _find(again, build, None, recipe, expected, dtype=dtype, graphs=references)
+    location = seen.located.location
     if (
         location is None
         or found.location is None
         or (location.op, location.path) != (found.location.op, found.location.path)
     ):
         return []
-    return [{**one, "weights": "random"} for one in answer["files"]]
+    return [dataclasses.replace(one, weights="random") for one in seen.files]
 
 
 def _compared(
     target: SearchTarget,
     build: Build,
-    seen: Mapping[str, Any],
+    seen: _Seen,
     references: tuple[Path, Path] | None,
     expected: Mapping[str, Path],
     *,
     dtype: str,
-) -> dict[str, Any]:
-    runner = target.runner
+) -> NodeFound:
     if references is None:
-        return {"located": {"component": runner.case.component, "kind": "export"}, "files": []}
-    return _find(target, build, seen, expected, dtype=dtype, graphs=tuple(map(str, references)))
+        return NodeFound(Located(target.runner.case.component, "export"))
+    return _find(target, build, seen.obtained, seen.recipe, expected, dtype=dtype, graphs=references)
 
 
 def _by_modules(
     target: SearchTarget,
     build: Build,
-    seen: Mapping[str, Any],
+    seen: _Seen,
     expected: Mapping[str, Path],
     *,
     dtype: str,
     export: Located,
-) -> tuple[Located, dict[str, Any]]:
+) -> NodeFound:
     """Compare with what torch's modules give: the graph that was exported is wrong itself, or nobody has it."""
-    answer = _find(target, build, seen, expected, dtype=dtype, graphs=())
-    located = convert(answer["located"], Located)
+    found = _find(target, build, seen.obtained, seen.recipe, expected, dtype=dtype, graphs=())
+    located = found.located
     if export.location is None or located.location is None:
-        return located, answer
+        return found
     kind = "export" if located.kind == "graph" else located.kind
-    return dataclasses.replace(located, kind=kind).saying(_wrong_export(export.location)), answer
+    told = dataclasses.replace(located, kind=kind).saying(_wrong_export(export.location))
+    return dataclasses.replace(found, located=told)
 
 
 def _wrong_export(location: Location) -> str:
@@ -220,39 +236,40 @@ def _wrong_export(location: Location) -> str:
 def _find(
     target: SearchTarget,
     build: Build,
-    seen: Mapping[str, Any],
+    obtained: Path | None,
+    recipe: Mapping[str, Any],
     expected: Mapping[str, Path],
     *,
     dtype: str,
-    graphs: tuple[str, ...],
-) -> dict[str, Any]:
+    graphs: tuple[Path, ...],
+) -> NodeFound:
     runner = target.runner
-    outputs = {name: str(path) for name, path in expected.items()}
     inputs = runner.context.new_folder("inputs") / "inputs.npz"
-    arguments = {
-        "component": runner.case.component,
-        "graph": str(build.path),
-        "graphs": list(graphs),
-        "inputs": str(save_arrays(inputs, target.inputs)),
-        "obtained": seen["obtained"],
-        "expected": outputs.get(REFERENCE[dtype], ""),
-        "rough": outputs.get(dtype, ""),
-        "dtype": dtype,
-        "device": torch_device(runner),
-        "session": seen["recipe"],
-    }
-    return _own_task(runner, "find", arguments)
+    request = FindNode(
+        component=runner.case.component,
+        graph=build.path,
+        graphs=graphs,
+        inputs=save_arrays(inputs, target.inputs),
+        obtained=obtained,
+        expected=expected.get(REFERENCE[dtype]),
+        rough=expected.get(dtype),
+        dtype=dtype,
+        device=torch_device(runner),
+        session=recipe,
+    )
+    return _own_task(runner, "find", request, NodeFound)
 
 
-def _own_task(runner: CaseRunner, function: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _own_task(runner: CaseRunner, function: str, request: Reveal | FindNode, answer: type[T]) -> T:
     """Run a task in the interpreter of the suite: that of a profile may lack what it needs."""
     context, settings = runner.context, runner.context.settings
     with context.turns.alone_on_gpu(in_words(runner.case)):
-        return run_task(
+        found = run_task(
             f"pytest_sdperf.tasks.trace:{function}",
-            arguments,
+            request,
             out_dir=context.new_folder(function),
             timeout_s=settings.worker_timeout_s,
             env=worker_environment(context.device),
             in_process=settings.in_process,
         )
+    return convert(found, answer)

@@ -21,6 +21,7 @@ from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values.located import Located
 from pytest_sdperf.core.values.outcomes import Agreement
+from pytest_sdperf.tasks._execution import Ran, RunCase
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,7 +97,7 @@ def _questions(runner: CaseRunner, found: Sequence[Agreement]) -> list[SearchTar
     # A text encoder is called for the empty prompt first.
     calls = {name: {"unet": number, "vae_decoder": 1}.get(name, 2) for name in runner.components}
     runner.context.say(f"keeping what the components of {runner.case.model} are given")
-    kept = runner.task("run", {**runner.arguments(), "keep": calls})["kept"]
+    kept = runner.task("run", RunCase(runner.execution(), keep=calls), Ran).kept
     return [
         SearchTarget(_alone(runner, name), load_arrays(Path(kept[name])), call=f"call {calls[name]} of the {name}")
         for name in runner.components

@@ -16,6 +16,8 @@ from pytest_sdperf.checks.references.which import dtype_of
 from pytest_sdperf.core.files.arrays import at_most_two_values, load_arrays
 from pytest_sdperf.core.reference_error import exact_and_rough, limit
 from pytest_sdperf.core.values.located import Located, Location
+from pytest_sdperf.tasks._execution import Ran, RunCase
+from pytest_sdperf.tasks.cut import CutModule, ModuleCut
 from pytest_sdperf.tracing.insides import CALL, FILE, READ, plain_not_finite
 
 if TYPE_CHECKING:
@@ -71,44 +73,42 @@ def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located
         real_weights: Whether they may hold the weights of the case.
     """
     runner, dtype = target.runner, dtype_of(target.runner)
-    answer = runner.task("run", {**runner.arguments(target.inputs), "inside": True})
+    seen = runner.task("run", RunCase(runner.execution(target.inputs), inside=True), Ran)
     found, component = FirstWrong(), runner.case.component
     of_torch = list(torch_outputs(target, exact_and_rough(dtype), inside=True).values())
     if (where := plain_not_finite(*of_torch)) is not None:
         return Located(component, "plain", location=where)
-    if answer["inside"]:
+    if seen.inside:
         exact, plain = (load_arrays(path.parent / FILE) for path in of_torch)
-        found = first_wrong(load_arrays(Path(answer["inside"])), exact, plain, dtype=dtype)
+        found = first_wrong(load_arrays(Path(seen.inside)), exact, plain, dtype=dtype)
         located = found_in(found, component)
         if found.location is None:
             return located
     else:
         located = Located(component, "hidden", told=_COMPILED.format(engine=runner.case.engine))
-    if not answer["recipe"]:
+    if not seen.recipe:
         return located.saying(_UNTOLD.format(engine=runner.case.engine))
-    cut = _cut(target, found.calls, answer["recipe"], dtype=dtype)
-    if cut["why"]:
-        return located.saying(_UNCUT.format(why=cut["why"]))
-    if cut["others"]:
-        located = located.saying(_OTHERS.format(names=", ".join(cut["others"][:_SHOWN]), count=len(cut["others"])))
-    return reproductions.keep(target, located, cut["files"], folder=folder, real_weights=real_weights)
+    cut = _cut(target, found.calls, seen.recipe, dtype=dtype)
+    if cut.why:
+        return located.saying(_UNCUT.format(why=cut.why))
+    if cut.others:
+        located = located.saying(_OTHERS.format(names=", ".join(cut.others[:_SHOWN]), count=len(cut.others)))
+    return reproductions.keep(target, located, cut.files, folder=folder, real_weights=real_weights)
 
 
-def _cut(
-    target: SearchTarget, calls: Sequence[tuple[str, int]], recipe: Mapping[str, Any], *, dtype: str
-) -> dict[str, Any]:
+def _cut(target: SearchTarget, calls: Sequence[tuple[str, int]], recipe: Mapping[str, Any], *, dtype: str) -> ModuleCut:
     """Have a module cut out in a process of plain torch: the first of some that can stand by itself."""
     runner, plain = target.runner, plain_runner(target.runner)
     component = runner.case.component
-    arguments = {
-        **plain.arguments(target.inputs),
-        "weights": str(runner.build(component).path),
-        "right_weights": str(plain.build(component).path),
-        "dtype": dtype,
-        "modules": [list(one) for one in calls],
-        "recipe": dict(recipe),
-    }
-    return plain.task("run", arguments, module="cut")
+    request = CutModule(
+        plain.execution(target.inputs),
+        weights=runner.build(component).path,
+        right_weights=plain.build(component).path,
+        dtype=dtype,
+        modules=tuple(calls),
+        recipe=recipe,
+    )
+    return plain.task("run", request, ModuleCut, module="cut")
 
 
 def found_in(found: FirstWrong, component: str) -> Located:

@@ -9,9 +9,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.checks.agreement.locations import sentence
@@ -19,6 +18,7 @@ from pytest_sdperf.checks.locate.target import SearchTarget
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.located import Located, Reproduction
+from pytest_sdperf.tasks._execution import ShowingFiles
 
 SCRIPT = "reproduce.py"
 SHOWN, GONE = 1, 0
@@ -48,29 +48,29 @@ def seeded(case: Case) -> bool:
 
 
 def keep(
-    question: SearchTarget, located: Located, files: Sequence[Mapping[str, Any]], *, folder: Path, real_weights: bool
+    question: SearchTarget, located: Located, files: Sequence[ShowingFiles], *, folder: Path, real_weights: bool
 ) -> Located:
     """Run the files that may show a fault, keep the first that do, and say so.
 
     Args:
         question: What was looked into.
         located: What was found.
-        files: Folders to try, in this order, each with `weights`: `random` or `real`.
+        files: Folders to try, in this order.
         folder: Where those that show it are put, in a folder of the case's own.
         real_weights: Whether the weights of the case may be among them.
     """
     free = real_weights or seeded(question.runner.case)
-    random, real = ([one for one in files if one["weights"] == kind] for kind in ("random", "real"))
+    random, real = ([one for one in files if one.weights == kind] for kind in ("random", "real"))
     held_back = False
     for one in [*real, *random] if real_weights else [*random, *real] if free else random:
-        shown, output = _run(Path(one["folder"]), question)
+        shown, output = _run(Path(one.folder), question)
         if shown == SHOWN:
-            kind = "seeded" if one["weights"] == "real" and not real_weights else one["weights"]
+            kind = "seeded" if one.weights == "real" and not real_weights else one.weights
             text = _about(question, located, kind, output)
-            made = _kept(question, Path(one["folder"]), folder, kind, text=text)
+            made = _kept(question, Path(one.folder), folder, kind, text=text)
             return dataclasses.replace(located, reproduction=made)
     if not free:
-        held_back = any(_run(Path(one["folder"]), question)[0] == SHOWN for one in real)
+        held_back = any(_run(Path(one.folder), question)[0] == SHOWN for one in real)
     told = _REAL if held_back else _ELSEWHERE[question.runner.engine.consumes] if files else ""
     return located.saying(told)
 

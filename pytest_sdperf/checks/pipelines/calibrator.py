@@ -9,8 +9,10 @@ from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.processes.process import Event, run_task
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import SdperfError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.values.calibration import Calibration
+from pytest_sdperf.tasks import calibrate as task
 
 
 def calibrate(bench: RunContext, *, python: Path | None) -> Calibration | None:
@@ -27,8 +29,8 @@ def calibrate(bench: RunContext, *, python: Path | None) -> Calibration | None:
 
     try:
         answer = run_task(
-            "pytest_sdperf.tasks.calibrate:run",
-            {"device_kind": bench.device.kind, "device_index": 0},  # the worker sees one device only
+            f"{task.__name__}:run",
+            task.CalibrateDevice(bench.device.kind),
             out_dir=bench.new_folder("calibration"),
             timeout_s=bench.settings.worker_timeout_s,
             python=python,
@@ -39,7 +41,7 @@ def calibrate(bench: RunContext, *, python: Path | None) -> Calibration | None:
     except SdperfError as error:
         bench.say(f"not calibrated: {error}")
         return None
-    return Calibration(**answer)
+    return convert(answer, Calibration)
 
 
 def _every_core(device: Device) -> Mapping[str, str]:

@@ -20,8 +20,9 @@ from pytest_sdperf.core.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.machine import health
 from pytest_sdperf.core.units import plural
-from pytest_sdperf.core.values import Build, Failure, Measurement, Sample, finite, to_json
-from pytest_sdperf.core.values.artifact import Artifact, BuildStep
+from pytest_sdperf.core.values import Build, Failure, Measurement, Sample, finite
+from pytest_sdperf.core.values.artifact import Artifact
+from pytest_sdperf.tasks._execution import Execution, MeasureCase, Measured
 from pytest_sdperf.tasks.sampling.timing import TimingPlan
 
 # Processes that have imported everything and wait for their turn; each holds the code of its libraries in memory.
@@ -127,19 +128,19 @@ class Recording(Watched):
 
     def prepare(self) -> None:
         """Build and compile what the processes load."""
-        _ = self.arguments
+        _ = self.request
 
     @functools.cached_property
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of the workers' task.
+    def request(self) -> MeasureCase:
+        """What the workers are asked for.
 
         Raises:
             SdperfError: A component cannot be built.
         """
         self._builds = self.runner.builds() if self._builds is None else self._builds
-        arguments = self.runner.arguments(builds=self._builds)
-        self._artifacts = _artifacts(self._builds, arguments)
-        return {**arguments, "plan": to_json(plan_of(self.runner))}
+        case = self.runner.execution(builds=self._builds)
+        self._artifacts = _artifacts(self._builds, case)
+        return MeasureCase(case, plan_of(self.runner))
 
     def take(self, worker: Run) -> None:
         """Let one process measure.
@@ -148,7 +149,7 @@ class Recording(Watched):
             SdperfError: It gave no sample, or timed fewer calls than it was asked for.
         """
         memory = MemoryWatch(self._probe, self._device)
-        sample = convert(self.ask(worker, memory)["sample"], Sample)
+        sample = convert(self.ask(worker, memory), Measured).sample
         asked, timed = plan_of(self.runner).min_iterations, len(sample.iterations_s)
         if timed < asked:
             raise WorkerError(
@@ -231,9 +232,9 @@ def _take(recording: Recording, runner: CaseRunner, *, total: int, say: Callable
         instead = there >= total
         where = " in place of what waited for processors that something else used" if instead else ""
         first, last = (1, count) if instead else (there + 1, total)
-        arguments = recording.arguments
+        request = recording.request
         say(f"starting {plural(count, 'process', 'processes')} for {what}{where}")
-        with runner.workers("measure", arguments, count=count) as workers:
+        with runner.workers("measure", request, count=count) as workers:
             for number, worker in enumerate(workers, first):
                 say(f"measuring {what}: process {number} of {last}")
                 recording.take(worker)
@@ -260,13 +261,13 @@ def _graphs(builds: Mapping[str, Build]) -> dict[str, Any]:
     }
 
 
-def _artifacts(builds: Mapping[str, Build], arguments: Mapping[str, Any]) -> dict[str, Artifact]:
-    """Return what a task loads: component -> sizes, and what building it took."""
+def _artifacts(builds: Mapping[str, Build], case: Execution) -> dict[str, Artifact]:
+    """Return what a process loads: component -> sizes, and what building it took."""
     found = {}
     for component, build in builds.items():
-        part = arguments["components"][component]
-        compiling = [BuildStep(**part["compilation"])] if part["compiled"] else []
-        found[component] = Artifact(build.size_bytes, part.get("compiled_bytes"), (*build.steps, *compiling))
+        compiled = case.parts[component].compiled
+        size, steps = (compiled.size_bytes, [compiled.step]) if compiled else (None, [])
+        found[component] = Artifact(build.size_bytes, size, (*build.steps, *steps))
     return found
 
 

@@ -20,6 +20,8 @@ from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
 from pytest_sdperf.core.ladder import AS_IS
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Agreement
+from pytest_sdperf.tasks._execution import Ran
+from pytest_sdperf.tasks.decode import DecodeSteps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,8 +94,8 @@ def draw(drift: Drift, runner: CaseRunner, folder: Path) -> list[Path]:
     latents = dict(zip(names, (drift.single[LATENTS], drift.half[LATENTS]), strict=True))
     kept, plain = save_arrays(folder / "latents.npz", latents), plain_runner(runner)
     runner.context.say(f"decoding the steps of {runner.case.model} in {' and '.join(names)}")
-    answer = plain.task("run", {**plain.arguments(), "inputs": str(kept)}, module="decode")
-    pictures = load_arrays(Path(answer["outputs"]))
+    answer = plain.task("run", DecodeSteps(plain.execution(), kept), Ran, module="decode")
+    pictures = load_arrays(Path(answer.outputs))
     pair = Pair(names, (pictures[names[0]], pictures[names[1]]), [step.error for step in drift.agreement.steps])
     return [*save(pair, folder), kept]
 

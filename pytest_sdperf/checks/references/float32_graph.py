@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.calls import ReplayCall, by_call, call_arguments
+from pytest_sdperf.builds.execution.calls import ReplayCall, by_call, call_requests
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE
 from pytest_sdperf.checks.agreement.tensors import relative_l2
@@ -24,6 +24,8 @@ from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.reference_error import MOST_ROUNDING
 from pytest_sdperf.core.values import Build, to_json
+from pytest_sdperf.tasks._execution import Ran, RunCase
+from pytest_sdperf.tasks.replay import CallsMade, MakeCalls
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,7 +126,8 @@ def answers_to(runner: CaseRunner, dtype: str, inputs: Arrays) -> tuple[Arrays, 
     def answer(own: str, optimizations: str) -> Arrays:
         plain = graph_runner(runner, optimizations=optimizations)
         builds = {name: build_of(runner, name, own) for name in runner.components}
-        return load_arrays(Path(plain.task("run", plain.arguments(inputs, builds=builds))["outputs"]))
+        asked = RunCase(plain.execution(inputs, builds=builds))
+        return load_arrays(Path(plain.task("run", asked, Ran).outputs))
 
     exact = answer(REFERENCE, "off")
     if dtype != REFERENCE:
@@ -189,13 +192,18 @@ def _outputs(
     plain = graph_runner(runner, optimizations=optimizations)
     builds = {name: build_of(runner, name, own.get(name, dtype)) for name in runner.components}
 
-    def compute(names: Sequence[str]) -> dict[str, Any]:
+    def compute(names: Sequence[str]) -> dict[str, str]:
         case = plain.case
         runner.context.say(f"computing the {dtype} reference of {case.model} {case.component} from its graph")
-        arguments = call_arguments(plain, calls, builds=builds) if calls else plain.arguments(builds=builds)
-        if runner.is_pipeline:
-            arguments |= {"dtype": dtype, "rounding": rounding}
-        return {name: plain.task("run", arguments, module="replay" if calls else "")["outputs"] for name in names}
+        told = plain.execution({} if calls else None, builds=builds).drawn_in(dtype, rounding)
+
+        def computed() -> str:
+            if not calls:
+                return plain.task("run", RunCase(told), Ran).outputs
+            made = plain.task("run", MakeCalls(told, call_requests(plain, calls)), CallsMade, module="replay")
+            return made.outputs
+
+        return {name: computed() for name in names}
 
     asked = {"calls": [to_json(call) for call in calls]} if calls else {}
     stored = Stored.of(

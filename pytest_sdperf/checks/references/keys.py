@@ -33,11 +33,12 @@ def reference_keys(
     """
     if runner.plant != planting.of_reference(runner.plant):
         raise ValueError(f"{runner.plant} is planted into what is to be a reference; make it with as_reference()")
+    planted = planting.of_task(runner.plant)
     parts = {
         "case": runner.case.key,
         "builds": {name: build.key for name, build in (runner.builds() if builds is None else builds).items()},
         "fed": runner.fed(),
-        **planting.of_task(runner.plant),
+        **({"planted": planted} if planted else {}),
         "device": runner.context.device.name,
         "code": source_hash(*code),
         "versions": library_versions(*libraries),

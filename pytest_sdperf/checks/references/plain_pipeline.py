@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from pytest_sdperf.builds.content_key import content_key
-from pytest_sdperf.builds.execution.calls import ReplayCall, call_arguments
+from pytest_sdperf.builds.execution.calls import ReplayCall, call_requests
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.fingerprint import source_hash
 from pytest_sdperf.checks.references.stored import Stored
+from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.roundings import in_words, parse
+from pytest_sdperf.tasks.external_pipeline import WriteFolder
+from pytest_sdperf.tasks.plain_pipeline import AnswerPlain, PlainGroup, PlainPipeline, RunPlain
 
 _CODE = ("pytest_sdperf.tasks.plain_pipeline",)
 
@@ -20,36 +23,45 @@ def outputs(runner: ExternalPipelineRunner, dtypes: Sequence[str]) -> Stored:
     """Return what a request gives, by dtype."""
     parts = {dtype: _parts(runner, dtype) for dtype in dtypes}
 
-    def compute(missing: Sequence[str]) -> Mapping[str, Any]:
+    def compute(missing: Sequence[str]) -> Mapping[str, str]:
         runner.context.say(f"computing references of {runner.case.model}: {in_words(missing)}")
-        return _run(runner, "run", {"dtypes": {dtype: parts[dtype]["dtypes"] for dtype in missing}})
+        asked = RunPlain(runner.execution(), _plain(runner), {dtype: parts[dtype][0] for dtype in missing})
+        return runner.task("run", asked, dict[str, str], module="plain_pipeline")
 
-    return Stored.of(runner, parts, compute, code=_CODE)
+    variants = {dtype: {"dtypes": own, "rounding": rounding} for dtype, (own, rounding) in parts.items()}
+    return Stored.of(runner, variants, compute, code=_CODE)
 
 
 def answers(runner: ExternalPipelineRunner, asked: Mapping[str, tuple[Sequence[ReplayCall], str]]) -> Stored:
     """Return the answers to calls, by the name under which calls and a dtype are asked."""
-    jobs = {
-        name: {**_parts(runner, dtype), "calls": call_arguments(runner, group)["calls"]}
-        for name, (group, dtype) in asked.items()
+    groups = {
+        name: PlainGroup(call_requests(runner, group), *_parts(runner, dtype)) for name, (group, dtype) in asked.items()
     }
 
-    def compute(missing: Sequence[str]) -> Mapping[str, Any]:
+    def compute(missing: Sequence[str]) -> Mapping[str, str]:
         runner.context.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
-        return _run(runner, "answer", {"jobs": {name: jobs[name] for name in missing}})
+        wanted = AnswerPlain(runner.execution(), _plain(runner), {name: groups[name] for name in missing})
+        return runner.task("answer", wanted, dict[str, str], module="plain_pipeline")
 
-    return Stored.of(runner, jobs, compute, code=_CODE)
+    variants = {name: _deciding(group) for name, group in groups.items()}
+    return Stored.of(runner, variants, compute, code=_CODE)
 
 
-def _parts(runner: ExternalPipelineRunner, label: str) -> dict[str, Any]:
+def _deciding(group: PlainGroup) -> dict[str, Any]:
+    """Return what decides the answers to calls: not what they are called, and no file of a component."""
+    told = to_json(group)
+    calls = [{name: call[name] for name in call if name not in ("name", "inputs")} for call in told["calls"]]
+    return {**told, "calls": calls}
+
+
+def _parts(runner: ExternalPipelineRunner, label: str) -> tuple[dict[str, str], int]:
     """Return the dtype of every part, in the pipeline's own that which each has there, and the rounding."""
     own, (dtype, rounding) = dict(runner.description.dtype), parse(label)
-    return {"dtypes": own if dtype == runner.dtype else dict.fromkeys(own, dtype), "rounding": rounding}
+    return own if dtype == runner.dtype else dict.fromkeys(own, dtype), rounding
 
 
-def _run(runner: ExternalPipelineRunner, function: str, told: Mapping[str, Any]) -> dict[str, Any]:
-    plain = {"folder": str(_folder(runner)), "watermark": runner.description.watermark}
-    return runner.task(function, {**runner.arguments(), **plain, **told}, module="plain_pipeline")
+def _plain(runner: ExternalPipelineRunner) -> PlainPipeline:
+    return PlainPipeline(_folder(runner), runner.description.watermark)
 
 
 def _folder(runner: ExternalPipelineRunner) -> Path:
@@ -57,6 +69,6 @@ def _folder(runner: ExternalPipelineRunner) -> Path:
     parts = {"identity": runner.description.identity, "code": source_hash("pytest_sdperf.tasks._plain_twin")}
 
     def make(folder: Path) -> dict[str, Any]:
-        return runner.task("write", {**runner.making, "target": str(folder)})
+        return runner.task("write", WriteFolder(runner.execution(), folder), dict)
 
     return runner.context.cache.get_or_make(f"plain-pipeline-{content_key(parts)}", make).path

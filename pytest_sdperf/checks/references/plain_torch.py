@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.calls import ReplayCall, call_arguments
+from pytest_sdperf.builds.execution.calls import ReplayCall, call_requests
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references.derived import plain_runner
 from pytest_sdperf.checks.references.stored import Stored
 from pytest_sdperf.core.values import roundings, to_json
+from pytest_sdperf.tasks._execution import Ran
+from pytest_sdperf.tasks.pipeline import DrawPrompts
+from pytest_sdperf.tasks.reference import RunInDtypes
+from pytest_sdperf.tasks.replay import AnswerGroups, CallGroup
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +53,8 @@ def run(
         inputs: Of the component; the seeded ones if None.
         inside: Whether `inside.npz` is beside each, with what the modules inside gave.
     """
-    return plain.task("run", {**plain.arguments(inputs), "dtypes": list(dtypes), "inside": inside}, module="reference")
+    asked = RunInDtypes(plain.execution(inputs), tuple(dtypes), inside)
+    return plain.task("run", asked, dict[str, str], module="reference")
 
 
 def answers(runner: CaseRunner, asked: Mapping[str, tuple[Sequence[ReplayCall], str]]) -> Stored:
@@ -58,12 +63,8 @@ def answers(runner: CaseRunner, asked: Mapping[str, tuple[Sequence[ReplayCall], 
 
     def compute(missing: Sequence[str]) -> Mapping[str, Any]:
         runner.context.say(f"computing answers of {runner.case.model} {runner.case.component} with torch")
-        jobs = {}
-        for name in missing:
-            group, dtype = asked[name]
-            arguments = call_arguments(plain, group)
-            jobs[name] = {"dtype": dtype, "calls": arguments.pop("calls")}
-        return plain.task("reference", {**arguments, "jobs": jobs}, module="replay")
+        groups = {name: CallGroup(call_requests(plain, asked[name][0]), asked[name][1]) for name in missing}
+        return plain.task("reference", AnswerGroups(plain.execution({}), groups), dict[str, str], module="replay")
 
     variants = {
         name: {"dtype": dtype, "calls": [to_json(call) for call in group]} for name, (group, dtype) in asked.items()
@@ -81,7 +82,7 @@ def pictures(runner: CaseRunner, prompts: Sequence[str]) -> Any:
 
     def compute(_: Sequence[str]) -> Mapping[str, Any]:
         runner.context.say(f"drawing {len(prompts)} prompts with torch in float32, for comparison")
-        return {_IMAGES: plain.task("draw", {**plain.arguments(), "prompts": prompts})["outputs"]}
+        return {_IMAGES: plain.task("draw", DrawPrompts(plain.execution(), tuple(prompts)), Ran).outputs}
 
     return Stored.of(
         plain, {_IMAGES: {"prompts": prompts}}, compute, code=("pytest_sdperf.tasks.pipeline", _TORCH)

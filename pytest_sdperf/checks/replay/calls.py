@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.execution.calls import ReplayCall, by_call, call_arguments
+from pytest_sdperf.builds.execution.calls import ReplayCall, by_call, call_requests
 from pytest_sdperf.builds.execution.runner import PROMPT, CaseRunner
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.of_case import answers
@@ -16,6 +16,7 @@ from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.values.replays import Replay
 from pytest_sdperf.core.values.roundings import OTHERS, labels
+from pytest_sdperf.tasks.replay import CallsMade, MakeCalls
 
 if TYPE_CHECKING:
     import numpy as np
@@ -100,13 +101,10 @@ def make_calls(runner: CaseRunner, calls: Sequence[ReplayCall]) -> Answers:
     Raises:
         SdperfError: The engine refused, crashed, hung or ran out of memory.
     """
-    answer = runner.task("run", call_arguments(runner, calls), module="replay")
-    return Answers(
-        outputs=by_call(load_arrays(Path(answer["outputs"])), len(calls)),
-        overwritten=tuple(answer["overwritten"]),
-        prepared=tuple(answer["prepared"]),
-        peaks_bytes=answer["peaks_bytes"],
-    )
+    asked = MakeCalls(runner.execution({}), call_requests(runner, calls))
+    made = runner.task("run", asked, CallsMade, module="replay")
+    outputs = by_call(load_arrays(Path(made.outputs)), len(calls))
+    return Answers(outputs, made.overwritten, made.prepared, made.peaks_bytes)
 
 
 def judged(

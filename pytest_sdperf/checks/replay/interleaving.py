@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
-from pytest_sdperf.builds.execution.calls import call_arguments
+from pytest_sdperf.builds.execution.calls import call_requests
 from pytest_sdperf.builds.execution.runner import CaseRunner, Run
 from pytest_sdperf.checks.ab.measuring import Side, take_pairs
 from pytest_sdperf.checks.pipelines.measure import Watched, ready
 from pytest_sdperf.checks.replay.resolutions import calls_of
 from pytest_sdperf.core.components import PIPELINE
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.machine import health
 from pytest_sdperf.core.values import Workload
 from pytest_sdperf.core.values.replays import Interleaving
+from pytest_sdperf.tasks.interleave import SizesTimed, TimeSizes
 
 TITLES = {"alone": "alone", "turns": "in turns"}
 SIDES = tuple(TITLES)
@@ -71,7 +72,7 @@ class _Times(Watched):
     def __init__(self, runner: CaseRunner, sizes: Sequence[Workload]) -> None:
         super().__init__(runner)
         self._sizes = sizes
-        self._arguments: dict[str, Any] = {}
+        self._request: TimeSizes | None = None
         self._prepared: list[Sequence[int]] = []
         self.medians_s: dict[str, list[Mapping[str, float]]] = {side: [] for side in SIDES}
 
@@ -80,21 +81,20 @@ class _Times(Watched):
         runner = self.runner
         calls = calls_of(runner, self._sizes)[: len(self._sizes)]
         rounds = CPU_ROUNDS if runner.context.device.kind == "cpu" else GPU_ROUNDS
-        self._arguments = {**call_arguments(runner, calls), "rounds": rounds}
-        for call, told in zip(calls, self._arguments["calls"], strict=True):
-            told["name"] = call.name
+        self._request = TimeSizes(runner.execution({}), call_requests(runner, calls), rounds)
 
     def side(self, name: str) -> Side:
         """Return one of the sides."""
 
         def start(count: int) -> contextlib.AbstractContextManager[Sequence[Run]]:
-            return self.runner.workers(name, self._arguments, count=count, module="interleave")
+            assert self._request is not None  # a side that could not be prepared starts nothing
+            return self.runner.workers(name, self._request, count=count, module="interleave")
 
         def take(worker: Run) -> None:
-            answer = self.ask(worker)
-            self.medians_s[name].append(answer["medians_s"])
-            if answer["prepared"]:
-                self._prepared.append(answer["prepared"])
+            timed = convert(self.ask(worker), SizesTimed)
+            self.medians_s[name].append(timed.medians_s)
+            if timed.prepared:
+                self._prepared.append(timed.prepared)
 
         return Side(f"resolutions {TITLES[name]}", self, start, take)
 

@@ -18,6 +18,8 @@ from pytest_sdperf.checks.semantics.windows import SHIFT_LIMIT, mean_window, sha
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.scenes import Scene, prompt_scenes
 from pytest_sdperf.core.values.outcomes import ReferenceScores, Semantics, Window
+from pytest_sdperf.tasks._execution import Ran
+from pytest_sdperf.tasks.pipeline import DrawPrompts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,5 +97,5 @@ def _windows(found: Sequence[Score], wanted: Sequence[Score]) -> tuple[Window, W
 
 
 def _draw(runner: CaseRunner, captions: Sequence[str]) -> Images:
-    arguments = {**runner.arguments(), "prompts": captions}
-    return load_arrays(Path(runner.task("draw", arguments)["outputs"]))["images"]
+    drawn = runner.task("draw", DrawPrompts(runner.execution(), tuple(captions)), Ran)
+    return load_arrays(Path(drawn.outputs))["images"]

@@ -12,7 +12,7 @@ from pytest_sdperf.checks.pipelines.measure import MOST_WAITING, Recording, plan
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.errors import WorkerError
 from pytest_sdperf.core.units import plural
-from pytest_sdperf.core.values import Measurement, Sample, to_json
+from pytest_sdperf.core.values import Measurement, Sample
 from pytest_sdperf.plugin.selftest.records import key_of
 from pytest_sdperf.plugin.selftest.schedule import slowdowns
 
@@ -75,12 +75,12 @@ def _few(
     plan, on_cpu, begun = plan_of(runner), runner.context.device.kind == "cpu", len(recording.samples)
     what = f"{runner.case.model} {runner.case.component}"
     say(f"starting {plural(MOST_WAITING, 'process', 'processes')} of the self-test of {what}")
-    with runner.workers("measure", recording.arguments, count=MOST_WAITING) as workers:
+    with runner.workers("measure", recording.request, count=MOST_WAITING) as workers:
         for number, worker in enumerate(workers, begun):
             asked = slowdowns(first + number, on_cpu=on_cpu)
-            timed = to_json(dataclasses.replace(plan, slowdowns=asked))
+            request = dataclasses.replace(recording.request, plan=dataclasses.replace(plan, slowdowns=asked))
             say(f"measuring {what}: process {number + 1}, {', '.join(f'+{share:.0%}' for share in asked)}")
-            recording.take(functools.partial(worker, arguments={**recording.arguments, "plan": timed}))
+            recording.take(functools.partial(worker, arguments=request))
             _check(recording.samples[-1], asked)
             yield
 

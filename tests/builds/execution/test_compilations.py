@@ -21,7 +21,8 @@ from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import to_json
-from pytest_sdperf.tasks import TaskContext, _loading, component, pipeline
+from pytest_sdperf.tasks import TaskContext, _loading, component, perform, pipeline
+from pytest_sdperf.tasks._execution import Execution, Part
 from pytest_sdperf.tasks.sampling.phases import Silent
 from pytest_sdperf.testing import SMALL
 from pytest_sdperf.testing.probe_model import ProbeModel
@@ -87,7 +88,7 @@ class Here:
         catalog.add_model(ProbeModel())
         return catalog
 
-    def run_task(self, task, arguments, *, out_dir, **keywords):
+    def run_task(self, task, request, *, out_dir, **keywords):
         self.tasks.append((task.rpartition(":")[2], keywords["timeout_s"]))
         if self.raises is not None and task.endswith(":run"):
             raise self.raises
@@ -96,7 +97,7 @@ class Here:
         context = TaskContext(out_dir, self.catalog(), Silent(), lambda text: None)
         from pytest_sdperf.tasks import compile as task_module
 
-        return getattr(task_module, task.rpartition(":")[2])(arguments, context)
+        return perform(getattr(task_module, task.rpartition(":")[2]), to_json(request), context)
 
 
 @pytest.fixture
@@ -110,17 +111,10 @@ def start(folder):
     return {"registrars": [Registrar("m", folder)], "python": None, "env": {}, "out_dir": folder / "asked"}
 
 
-def arguments(folder, **changes):
-    build = {**to_json(ProbeModel().build("onnx", folder)), **changes}
-    part = {"engine": "slow", "options": {}, "build": build, "shapes": "static", "compiled": ""}
-    return {
-        "model": "probe",
-        "component": "unet",
-        "components": {"unet": part},
-        "workload": to_json(SMALL),
-        "device_kind": "cpu",
-        "device_index": 0,
-    }
+def case(folder, *, options=None, workload=SMALL, compiled=None, **changes):
+    build = dataclasses.replace(ProbeModel().build("onnx", folder), **changes)
+    part = Part("slow", options or {}, build, "static", compiled)
+    return Execution("probe", "unet", {"unet": part}, workload, "cpu")
 
 
 def session(folder, *, device=CARD, run="mine", say=print):
@@ -135,17 +129,17 @@ def names_in(folder):
 
 def find(found, here, folder, given=None, **asked):
     request = EngineRequest("mine", "slow", **asked)
-    return found.find(here.engine, given or arguments(folder), "unet", request=request, start=start(folder))
+    return found.find(here.engine, given or case(folder), "unet", request=request, start=start(folder))
 
 
 def test_it_is_compiled_once_within_the_build_timeout_and_found_again_by_the_next_session(here, tmp_path):
     first = find(session(tmp_path), here, tmp_path)
     assert here.tasks == [("versions", 1234.0), ("run", 1234.0)]
-    assert (first["compilation"]["name"], first["compilation"]["now"]) == ("compile", False)
-    assert first["compilation"]["seconds"] > 0
-    assert first["compilation"]["cpu_seconds"] >= 0
-    assert first["compiled_bytes"] == sum(path.stat().st_size for path in Path(first["compiled"]).iterdir())
-    assert names_in(first["compiled"]) == ["kernels", "lock"]
+    assert (first.step.name, first.step.now) == ("compile", False)
+    assert first.step.seconds > 0
+    assert first.step.cpu_seconds >= 0
+    assert first.size_bytes == sum(path.stat().st_size for path in first.folder.iterdir())
+    assert names_in(first.folder) == ["kernels", "lock"]
     second = session(tmp_path)
     assert find(second, here, tmp_path) == find(second, here, tmp_path) == first
     assert [name for name, _ in here.tasks] == ["versions", "run", "versions"]
@@ -153,7 +147,7 @@ def test_it_is_compiled_once_within_the_build_timeout_and_found_again_by_the_nex
 
 def test_how_the_key_begins_is_known_without_asking_any_library(here, tmp_path):
     found, request = session(tmp_path), EngineRequest("mine", "slow")
-    start_of_key = found.key_start(here.engine, arguments(tmp_path), "unet", request=request)
+    start_of_key = found.key_start(here.engine, case(tmp_path), "unet", request=request)
     inventory = Inventory(tmp_path / "cache", size_bytes=10**9)
     assert (here.tasks, inventory.begins(start_of_key)) == ([], False)
     find(found, here, tmp_path)
@@ -164,7 +158,7 @@ def test_how_the_key_begins_is_known_without_asking_any_library(here, tmp_path):
 @pytest.mark.parametrize("what", ["version", "driver", "card", "build", "precision", "option", "size", "env"])
 def test_whatever_it_depends_on_makes_another_one(here, tmp_path, what):
     find(session(tmp_path), here, tmp_path)
-    device, given, asked = CARD, arguments(tmp_path), {}
+    device, given, asked = CARD, case(tmp_path), {}
     if what == "version":
         here.engine.version = "2"
     elif what == "driver":
@@ -172,11 +166,11 @@ def test_whatever_it_depends_on_makes_another_one(here, tmp_path, what):
     elif what == "card":
         device = dataclasses.replace(CARD, slug="l4")
     elif what in ("build", "precision"):
-        given = arguments(tmp_path, **({"key": "other"} if what == "build" else {"dtype": "float16"}))
+        given = case(tmp_path, **({"key": "other"} if what == "build" else {"dtype": "float16"}))
     elif what == "option":
-        given["components"]["unet"]["options"] = {"level": "5"}
+        given = case(tmp_path, options={"level": "5"})
     elif what == "size":
-        given["workload"]["height"] = 128
+        given = case(tmp_path, workload=dataclasses.replace(SMALL, height=128))
     else:
         asked["env"] = {"CUDA_MODULE_LOADING": "LAZY"}
     find(session(tmp_path, device=device), here, tmp_path, given, **asked)
@@ -184,16 +178,14 @@ def test_whatever_it_depends_on_makes_another_one(here, tmp_path, what):
 
 
 def test_the_steps_of_a_request_are_nothing_to_a_component(here, tmp_path):
-    given = arguments(tmp_path)
-    given["workload"].update(steps=50, scheduler="euler")
+    given = case(tmp_path, workload=dataclasses.replace(SMALL, steps=50, scheduler="euler"))
     found = session(tmp_path)
     assert find(found, here, tmp_path) == find(found, here, tmp_path, given)
 
 
 def test_a_process_adds_files_to_a_folder_of_its_own(here, tmp_path):
-    given = arguments(tmp_path)
-    given["components"]["unet"].update(find(session(tmp_path), here, tmp_path))
-    compiled = given["components"]["unet"]["compiled"]
+    compiled = find(session(tmp_path), here, tmp_path)
+    given = case(tmp_path, compiled=compiled)
     for number in range(2):
         folder = tmp_path / f"worker{number}"
         context = TaskContext(folder, here.catalog(), Silent(), lambda text: None)
@@ -204,19 +196,19 @@ def test_a_process_adds_files_to_a_folder_of_its_own(here, tmp_path):
                 "versions": {"slow": "1"},
                 "found": "for unet, static",
             }
-    assert names_in(compiled) == ["kernels", "lock"]
-    assert find(session(tmp_path), here, tmp_path)["compiled"] == compiled
+    assert names_in(compiled.folder) == ["kernels", "lock"]
+    assert find(session(tmp_path), here, tmp_path) == compiled
 
 
 def test_without_compiling_the_folder_is_empty_and_there_is_no_such_fact(here, tmp_path):
     context = TaskContext(tmp_path / "worker", here.catalog(), Silent(), lambda text: None)
-    with _loading.loaded_component(arguments(tmp_path), "unet", context) as loaded:
+    with _loading.loaded_component(case(tmp_path), "unet", context) as loaded:
         assert component._facts(loaded) == {"versions": {"slow": "1"}, "found": ""}
 
 
 def test_a_pipeline_loads_the_components_of_an_engine_together(here, tmp_path, monkeypatch):
-    given = arguments(tmp_path)
-    given["components"]["vae_decoder"] = given["components"]["unet"]
+    given = case(tmp_path)
+    given = dataclasses.replace(given, parts=dict.fromkeys(("unet", "vae_decoder"), given.parts["unet"]))
     together = []
 
     @contextmanager
@@ -249,7 +241,7 @@ def test_it_says_how_long_it_took_last_time_where_that_is_known(here, tmp_path):
     lines = []
 
     def compile_anew(say=lines.append, **changes):
-        find(session(tmp_path, say=say), here, tmp_path, arguments(tmp_path, **changes))
+        find(session(tmp_path, say=say), here, tmp_path, case(tmp_path, **changes))
 
     compile_anew()
     cache = Cache(tmp_path / "cache", size_bytes=10**9)

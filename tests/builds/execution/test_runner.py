@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from door_toys import ToyEngine, toy_catalog
-from sample_values import case
+from sample_values import case, execution
 
 from pytest_sdperf.builds.execution.device_lock import DeviceLock
 from pytest_sdperf.builds.execution.runner import CaseRunner
@@ -15,6 +15,8 @@ from pytest_sdperf.builds.processes import process
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import Build
+from pytest_sdperf.core.values.artifact import BuildStep
+from pytest_sdperf.tasks._execution import Compiled, RunCase
 
 CARD = Device("cuda", "NVIDIA T4", "t4", uuid="GPU-1")
 
@@ -31,12 +33,15 @@ def test_an_environment_never_moves_a_case_to_another_device(tmp_path, monkeypat
         turns=DeviceLock(CARD, tmp_path, run="this", say=print),
     )
     request = EngineRequest("mine", "ort-cpu", env={name: "elsewhere", "ORT_LOG": "1"})
-    CaseRunner(case(), request, context).task("run", {})
+    CaseRunner(case(), request, context).task("run", RunCase(execution()), dict)
     assert given == [{"ORT_LOG": "1", "CUDA_VISIBLE_DEVICES": "GPU-1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}]
 
 
 class CompilingEngine(ToyEngine):
     compiles = True
+
+
+COMPILED = Compiled(Path("/folder"), 7, BuildStep("compile", 1.0))
 
 
 class Found:
@@ -45,12 +50,12 @@ class Found:
     def __init__(self):
         self.asked = []
 
-    def find(self, engine, arguments, component, *, request, start):
+    def find(self, engine, case, component, *, request, start):
         self.asked.append((engine.name, component, request.label, sorted(start)))
-        return {"compiled": "/folder", "compiled_bytes": 7}
+        return COMPILED
 
-    def key_start(self, engine, arguments, component, *, request):
-        assert arguments["components"][component]["compiled"] == ""
+    def key_start(self, engine, case, component, *, request):
+        assert case.parts[component].compiled is None
         return f"compile-{engine.name}"
 
 
@@ -74,10 +79,10 @@ def test_what_an_engine_compiled_is_handed_to_the_process(tmp_path, engine):
     runner = CaseRunner(dataclasses.replace(case(), engine="mine"), EngineRequest("mine", engine), context)
     build = Build("key", "onnx", Path("model.onnx"), "float16")
     assert keys_of(runner, build) == (() if engine == "ort-cpu" else ("compile-compiling",))
-    part = runner.arguments({}, builds={runner.case.component: build})["components"][runner.case.component]
+    part = runner.execution({}, builds={runner.case.component: build}).parts[runner.case.component]
     if engine == "ort-cpu":
-        assert (part["compiled"], found.asked) == ("", [])
+        assert (part.compiled, found.asked) == (None, [])
         return
-    assert (part["compiled"], part["compiled_bytes"]) == ("/folder", 7)
+    assert part.compiled == COMPILED
     start = ["env", "out_dir", "preload", "python", "registrars"]
     assert found.asked == [("compiling", runner.case.component, "mine", start)]

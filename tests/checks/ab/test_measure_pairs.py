@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from door_toys import ToyProbe
-from sample_values import case, sample
+from sample_values import case, execution, sample
 
 from pytest_sdperf.checks.ab.measuring import measure_pairs
 from pytest_sdperf.core.device import Device, Health
@@ -34,13 +34,13 @@ class Side:
     def builds(self):
         return {"unet": SimpleNamespace(kind="module", owner=self._name, size_bytes=69, steps=())}
 
-    def arguments(self, *, builds):
+    def execution(self, *, builds):
         self.loaded.append(builds["unet"].owner)
-        return {"component": "unet", "components": {"unet": {"compiled": ""}}}
+        return execution("unet")
 
     @contextlib.contextmanager
-    def workers(self, function, arguments, *, count):
-        assert (function, arguments["component"]) == ("measure", "unet")
+    def workers(self, function, request, *, count):
+        assert (function, request.case.component) == ("measure", "unet")
         if self._start:
             raise self._start
         yield [self._worker] * count
@@ -119,7 +119,7 @@ def test_the_states_before_are_those_after_both_sides_are_compiled(monkeypatch):
     log = []
     sides = Side("A", log, [10.0]), Side("B", log, [11.0])
     for side in sides:
-        monkeypatch.setattr(side, "arguments", functools.partial(compiled, side, log))
+        monkeypatch.setattr(side, "execution", functools.partial(compiled, side, log))
         monkeypatch.setattr(side.context.probe, "health", lambda device: log.append("read") or Health())
     measure_pairs(*sides, pairs=1, say=lambda text: None)
     assert log == ["compiled", "compiled", "read", "read", "A", "B", "read", "read"]
@@ -127,7 +127,7 @@ def test_the_states_before_are_those_after_both_sides_are_compiled(monkeypatch):
 
 def compiled(side, log, *, builds):
     log.append("compiled")
-    return Side.arguments(side, builds=builds)
+    return Side.execution(side, builds=builds)
 
 
 def test_a_side_that_cannot_be_compiled_still_leaves_the_other_its_turn(monkeypatch):
@@ -137,7 +137,7 @@ def test_a_side_that_cannot_be_compiled_still_leaves_the_other_its_turn(monkeypa
     def refuse(*, builds):
         raise BuildError("no kernel")
 
-    monkeypatch.setattr(sides[0], "arguments", refuse)
+    monkeypatch.setattr(sides[0], "execution", refuse)
     found = measure_pairs(*sides, pairs=2, say=lambda text: None, more=lambda pairs: 2)
     assert log == ["B"]
     assert found.a.failure == Failure("refused", "no kernel")

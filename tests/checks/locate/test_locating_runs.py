@@ -100,10 +100,10 @@ sys.meta_path.insert(0, Finder())
 class EnginesOutside(CaseRunner):
     """Runs in its own process what has an interpreter of its own, and everything else in this one."""
 
-    def task(self, function, arguments, **more):
+    def task(self, function, request, answer, **more):
         inside = dataclasses.replace(self.context.settings, in_process=self.request.python is None)
         bench = dataclasses.replace(self.context, settings=inside)
-        return CaseRunner(self.case, self.request, bench, self.plant).task(function, arguments, **more)
+        return CaseRunner(self.case, self.request, bench, self.plant).task(function, request, answer, **more)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sample_values import case
+from sample_values import case, execution
 
 from pytest_sdperf.checks.agreement.locations import sentence
 from pytest_sdperf.checks.locate import modules
@@ -15,6 +15,8 @@ from pytest_sdperf.checks.locate.modules import first_wrong, found_in
 from pytest_sdperf.checks.locate.target import SearchTarget
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.values.located import Location
+from pytest_sdperf.tasks._execution import Ran
+from pytest_sdperf.tasks.cut import ModuleCut
 
 RANDOM = np.random.default_rng(0)
 ORDER = ("net.0.norm", "net.0.act", "net.0.act#2", "net.0", "net.1", "net")
@@ -107,11 +109,11 @@ def of_torch(folder, *, plain=PLAIN, output=EXACT["net"]):
 
 
 def searched(monkeypatch, *, cut, recipe, paths, inside=""):
-    answers = iter([{"inside": inside, "recipe": recipe}])
+    answers = iter([Ran("", inside=inside, recipe=recipe)])
     runner = SimpleNamespace(
         case=case(component="unet", engine="own-engine"),
         task=lambda *arguments, **named: next(answers),
-        arguments=lambda inputs: {},
+        execution=lambda inputs: execution("unet"),
     )
     monkeypatch.setattr(modules, "dtype_of", lambda runner: "float16")
     monkeypatch.setattr(modules, "torch_outputs", lambda target, dtypes, *, inside: paths)
@@ -127,7 +129,7 @@ COMPILED = (
 
 def test_why_a_module_was_not_cut_out_is_said(monkeypatch, tmp_path):
     why = "it is called with an object of DynamicCache"
-    cut = {"files": [], "why": why}
+    cut = ModuleCut(why=why)
     located = searched(monkeypatch, cut=cut, recipe={"device": "cpu"}, paths=of_torch(tmp_path))
     assert located.told == COMPILED + (
         "No files that show it were made: it is called with an object of DynamicCache, so it cannot be built without "
@@ -142,7 +144,7 @@ def test_an_engine_that_does_not_say_how_it_calls_a_module(monkeypatch, tmp_path
 
 
 def test_weights_that_are_not_those_of_the_reference_are_said(monkeypatch, tmp_path):
-    cut = {"files": [], "why": "", "others": ["weight", "bias", "a", "b"]}
+    cut = ModuleCut(others=("weight", "bias", "a", "b"))
     located = searched(monkeypatch, cut=cut, recipe={"device": "cpu"}, paths=of_torch(tmp_path))
     assert located.told == COMPILED + "Its weights are not those of the reference: weight, bias, a (4 in all)."
 

@@ -14,6 +14,7 @@ from pytest_sdperf.checks.locate.reproductions import keep
 from pytest_sdperf.checks.locate.target import SearchTarget
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.values.located import Located, Location
+from pytest_sdperf.tasks._execution import ShowingFiles
 
 SHOWS = "print('onnxruntime 1.32.0: error 5.00e-01, limit 1.00e-03'); raise SystemExit(1)"
 GONE = "print('onnxruntime 1.32.0: error 5.00e-05, limit 1.00e-03')"
@@ -40,7 +41,7 @@ def kept(tmp_path):
             folder = tmp_path / f"tried-{kind}"
             folder.mkdir()
             (folder / "reproduce.py").write_text(program)
-            files.append({"folder": str(folder), "weights": kind})
+            files.append(ShowingFiles(str(folder), kind))
         where = tmp_path / "it's here"
         return keep(target("folder-1"), FOUND, files, folder=where, real_weights=False), where
 
@@ -99,7 +100,7 @@ def test_weights_of_a_seed_are_nobodys(tmp_path):
     folder = tmp_path / "tried"
     folder.mkdir()
     (folder / "reproduce.py").write_text(SHOWS)
-    files = [{"folder": str(folder), "weights": "real"}]
+    files = [ShowingFiles(str(folder), "real")]
     seeded = keep(target("random-0"), FOUND, files, folder=tmp_path / "kept", real_weights=False)
     assert seeded.reproduction is not None
     assert seeded.reproduction.weights == "seeded"
@@ -113,7 +114,7 @@ def test_the_files_of_an_earlier_run_are_replaced(kept, tmp_path):
     assert located.reproduction is not None
     old = Path(located.reproduction.folder) / "old"
     old.touch()
-    files = [{"folder": str(tmp_path / "tried-random"), "weights": "random"}]
+    files = [ShowingFiles(str(tmp_path / "tried-random"), "random")]
     keep(target("folder-1"), FOUND, files, folder=tmp_path / "it's here", real_weights=False)
     assert not old.exists()
 
@@ -127,7 +128,7 @@ def test_files_of_a_module_say_what_they_need(tmp_path):
     folder.mkdir()
     (folder / "reproduce.py").write_text(SHOWS.replace("onnxruntime 1.32.0", "torch 2.13.0 cpu"))
     found = Located("unet", "module", Location("", "", "", "unet.norm2", 0.5, 1e-3))
-    files = [{"folder": str(folder), "weights": "random"}]
+    files = [ShowingFiles(str(folder), "random")]
     located = keep(target("folder-1", "module"), found, files, folder=tmp_path / "kept", real_weights=False)
     assert located.reproduction is not None
     assert (Path(located.reproduction.folder) / "README.md").read_text() == (
@@ -154,7 +155,7 @@ def test_files_of_what_was_compiled_say_what_was_found(tmp_path):
     folder.mkdir()
     (folder / "reproduce.py").write_text(SHOWS)
     found = Located("unet", "hidden", told="Nobody can look inside.")
-    files = [{"folder": str(folder), "weights": "random"}]
+    files = [ShowingFiles(str(folder), "random")]
     located = keep(target("folder-1", "module"), found, files, folder=tmp_path / "kept", real_weights=False)
     assert located.reproduction is not None
     assert (
@@ -168,7 +169,7 @@ def test_a_module_that_is_right_when_it_is_called_alone(tmp_path):
     folder = tmp_path / "tried"
     folder.mkdir()
     (folder / "reproduce.py").write_text(GONE)
-    files = [{"folder": str(folder), "weights": "random"}]
+    files = [ShowingFiles(str(folder), "random")]
     located = keep(target("folder-1", "module"), FOUND, files, folder=tmp_path / "kept", real_weights=False)
     assert located.told == (
         "No files were kept: built from its class and called alone, the module gives the right thing. Whatever is "
@@ -181,7 +182,7 @@ def test_real_weights_are_taken_first_where_they_may_be(tmp_path):
     for kind in ("random", "real"):
         (tmp_path / kind).mkdir()
         (tmp_path / kind / "reproduce.py").write_text(SHOWS)
-        files.append({"folder": str(tmp_path / kind), "weights": kind})
+        files.append(ShowingFiles(str(tmp_path / kind), kind))
     for allowed, weights in ((True, "real"), (False, "random")):
         located = keep(target("folder-1"), FOUND, files, folder=tmp_path / "kept", real_weights=allowed)
         assert located.reproduction is not None

@@ -11,7 +11,7 @@ import pytest
 from door_toys import ToyProbe
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_values import case, sample
+from sample_values import case, execution, sample
 
 from pytest_sdperf.builds.processes.process import Event
 from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
@@ -45,13 +45,13 @@ class Case:
             raise self._build
         return {}
 
-    def arguments(self, *, builds):
+    def execution(self, *, builds):
         self.log.append("compiled")
-        return {"component": "unet"}
+        return execution()
 
     @contextlib.contextmanager
-    def workers(self, function, arguments, *, count):
-        assert (function, arguments["component"]) == ("measure", "unet")
+    def workers(self, function, request, *, count):
+        assert (function, request.case.component) == ("measure", "unet")
         if self._start:
             raise self._start
         yield [self._worker] * count
@@ -232,6 +232,6 @@ def test_the_state_before_is_that_after_compiling(monkeypatch):
 
 def test_what_cannot_be_compiled_is_tried_once():
     runner = Case()
-    runner.arguments = lambda *, builds: runner.log.append("compiling") or (_ for _ in ()).throw(BuildError("no"))
+    runner.execution = lambda *, builds: runner.log.append("compiling") or (_ for _ in ()).throw(BuildError("no"))
     assert runner.measured().failure == Failure("refused", "no")
     assert runner.log == ["compiling"]

@@ -16,7 +16,7 @@ from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions, source_hash
 from pytest_sdperf.checks.references import float32_graph, of_case, plain_torch
 from pytest_sdperf.core.files.arrays import save_arrays
-from pytest_sdperf.core.settings import EngineRequest
+from pytest_sdperf.core.settings import EngineRequest, PipelineFactory
 from pytest_sdperf.core.values import Build, Case, Workload
 from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.models import sd15
@@ -87,8 +87,9 @@ def bench(tmp_path):
 def own_runner(context: Any) -> ExternalPipelineRunner:
     dtype = {"unet": "float16", "vae": "float32"}
     about = Description("0123", dtype, 64, 64, "EulerDiscreteScheduler", watermark=False)
-    shared = {"prompt": "a red circle", "seed": 0}
-    return ExternalPipelineRunner(OWN, EngineRequest("", ""), context, shared=shared, description=about)
+    return ExternalPipelineRunner(
+        OWN, EngineRequest("", ""), context, factory=PipelineFactory("mine", "make"), description=about
+    )
 
 
 def expected(runner: CaseRunner, case: str, *code: str, builds: Any, libraries: Any = TORCH, **more: Any) -> str:

@@ -7,14 +7,15 @@ from types import SimpleNamespace
 
 import pytest
 from door_toys import ToyProbe
-from sample_values import case
+from sample_values import case, execution
 
 from pytest_sdperf.builds.processes.process import Event
 from pytest_sdperf.checks.replay import interleaving
 from pytest_sdperf.core.device import Device, Health
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
-from pytest_sdperf.core.values import Failure, Workload, to_json
+from pytest_sdperf.core.values import Failure, Workload
 from pytest_sdperf.tasks import interleave as tasks
+from pytest_sdperf.tasks._execution import CallRequest
 
 CARD = Device("cuda", "NVIDIA T4", "t4", uuid="GPU-1")
 SIZES = (Workload(1, 512, 512, 1), Workload(1, 768, 512, 1))
@@ -29,10 +30,13 @@ class Case:
         self.log, self._fails_at, self._error = log, fails_at, error
         self.context = SimpleNamespace(device=CARD, probe=ToyProbe(CARD), say=log.append)
 
+    def execution(self, inputs):
+        return execution("unet")
+
     @contextlib.contextmanager
-    def workers(self, function, arguments, *, count, module):
-        assert (module, [call["name"] for call in arguments["calls"]]) == ("interleave", ["512x512", "768x512"])
-        assert arguments["rounds"] == interleaving.GPU_ROUNDS
+    def workers(self, function, request, *, count, module):
+        assert (module, [call.name for call in request.calls]) == ("interleave", ["512x512", "768x512"])
+        assert request.rounds == interleaving.GPU_ROUNDS
         yield [lambda *, on_event: self._answer(function, on_event)] * count
 
     def _answer(self, side, on_event):
@@ -46,6 +50,10 @@ class Case:
         return {"medians_s": {"512x512": time_s, "768x512": 2 * time_s}, "prepared": prepared}
 
 
+def requests(runner, calls):
+    return tuple(CallRequest(call.name, SIZES[0]) for call in calls)
+
+
 @pytest.fixture
 def log(monkeypatch):
     found = []
@@ -55,7 +63,7 @@ def log(monkeypatch):
         return [SimpleNamespace(name=f"{size.height}x{size.width}") for size in sizes] * 2
 
     monkeypatch.setattr(interleaving, "calls_of", calls_of)
-    monkeypatch.setattr(interleaving, "call_arguments", lambda runner, calls: {"calls": [{} for _ in calls]})
+    monkeypatch.setattr(interleaving, "call_requests", requests)
     return found
 
 
@@ -107,7 +115,7 @@ def test_what_cannot_be_compiled_is_a_failure_too(log, monkeypatch):
     def refuse(runner, calls):
         raise BuildError("no kernel")
 
-    monkeypatch.setattr(interleaving, "call_arguments", refuse)
+    monkeypatch.setattr(interleaving, "call_requests", refuse)
     found = taken(log)
     assert (found.failure, found.pairs) == (Failure("refused", "no kernel"), 0)
 
@@ -160,13 +168,12 @@ def test_no_phase_in_which_the_device_is_read_reaches_into_timed_calls(monkeypat
     loaded = Loaded(found)
 
     @contextlib.contextmanager
-    def load(arguments, component, context):
+    def load(case, component, context):
         yield SimpleNamespace(runner=loaded)
 
     monkeypatch.setattr(tasks, "loaded_component", load)
     monkeypatch.setattr(tasks, "load_arrays", lambda path: {})
     monkeypatch.setattr(tasks, "prepared", lambda runners: [])
-    calls = [{"name": str(size.height), "workload": to_json(size), "inputs": ""} for size in SIZES]
-    arguments = {"calls": calls, "component": "unet", "rounds": 3}
-    getattr(tasks, side)(arguments, SimpleNamespace(listener=loaded))
+    calls = tuple(CallRequest(str(size.height), size) for size in SIZES)
+    getattr(tasks, side)(tasks.TimeSizes(execution("unet"), calls, rounds=3), SimpleNamespace(listener=loaded))
     assert found == expected

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from door_toys import ToyProbe
-from sample_values import case, sample_with
+from sample_values import case, execution, sample_with
 
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OutOfMemoryError
@@ -31,20 +31,20 @@ class Processes:
     def builds(self):
         return {"unet": SimpleNamespace(kind="module", size_bytes=69, steps=())}
 
-    def arguments(self, *, builds):
-        return {"component": "unet", "components": {"unet": {"compiled": ""}}}
+    def execution(self, *, builds):
+        return execution("unet")
 
     @contextlib.contextmanager
-    def workers(self, function, arguments, *, count):
+    def workers(self, function, request, *, count):
         assert (function, count) == ("measure", 4)
         yield [self._worker] * count
 
     def _worker(self, *, arguments, on_event):
-        plan = arguments["plan"]
-        self.plans.append(tuple(plan["slowdowns"]))
+        plan = arguments.plan
+        self.plans.append(plan.slowdowns)
         if self._answer is not None:
             return self._answer(len(self.plans), plan)
-        return answer_of(plan["slowdowns"])
+        return answer_of(plan.slowdowns)
 
 
 def answer_of(slowdowns, *, ms=10.0):
@@ -100,7 +100,7 @@ def test_what_was_measured_before_a_failure_stays():
     def answer(number, plan):
         if number == 6:
             raise OutOfMemoryError("no room")
-        return answer_of(plan["slowdowns"])
+        return answer_of(plan.slowdowns)
 
     found = measured(Processes(GPU, answer), most=60).last
     assert found.measurement.failure == Failure("oom", "no room")
@@ -109,7 +109,7 @@ def test_what_was_measured_before_a_failure_stays():
 
 def test_how_long_threads_waited_is_kept_for_each_slowdown():
     def answer(number, plan):
-        told = answer_of(plan["slowdowns"])
+        told = answer_of(plan.slowdowns)
         told["sample"]["facts"]["waited"] = 0.1
         told["sample"]["facts"]["slowdowns"][0]["waited"] = 0.2
         return told
@@ -133,7 +133,7 @@ def test_what_cannot_be_compiled_is_the_end_of_it_and_is_told(monkeypatch):
     def refuse(*, builds):
         raise OutOfMemoryError("no room")
 
-    monkeypatch.setattr(runner, "arguments", refuse)
+    monkeypatch.setattr(runner, "execution", refuse)
     (found,) = measure_selftest(runner, first=0, going_on=lambda count, slowest_s: True, say=lambda text: None)
     assert found.measurement.failure == Failure("oom", "no room")
     assert found.measurement.samples == ()

@@ -23,6 +23,7 @@ USUAL = {
     "engine": "ort-cpu",
     "processes": 1,
     "max-processes": 1,
+    "locate": "off",  # `checks/locate` finds where a fault begins, which takes longer than all the rest
     "json": RESULTS,
 }
 SHORT = "from pytest_sdperf.short_fixtures import *"

@@ -1,6 +1,6 @@
 """A user's project in an empty folder, and pytest as the user types it.
 
-It is a process of its own, with every plugin installed.
+It is a process of its own, with pytest-xdist and pytest-benchmark beside the plugin.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def user(pytester, monkeypatch, cache) -> User:
         if name.startswith("PYTEST_") or name == "PYTHONPATH":
             monkeypatch.delenv(name)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # more of them only wait for each other, and for the tests beside these
-    # In the order of the file, installed or not; importing the other two takes a third of a small run, and they are beside
-    # the plugin whenever these tests are run.
+    # In the order of the file, installed or not. Importing the other two takes a third of a small run, and they are
+    # beside the plugin whenever these tests are run.
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:randomly -p no:hypothesispytest -p no:anyio")
     return User(pytester, cache)

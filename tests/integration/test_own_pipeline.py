@@ -90,7 +90,9 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
 
 
 def test_what_the_code_switched_on_is_named_where_the_pipeline_disagrees(own):
-    own.run("--sdperf-pipeline=mypipe:tiled", *SMALL, "-k", "outputs").assert_outcomes(failed=1)
+    # In one process: each of several would import torch and diffusers, which is most of the time.
+    result = own.run("--sdperf-pipeline=mypipe:tiled", *SMALL, "-k", "outputs", "--sdperf-inprocess")
+    result.assert_outcomes(failed=1)
     assert (
         "The latents after every step agree: only decoding them differs. The pipeline has tiling of the vae switched "
         "on, and what it is compared with has not: that changes what is computed. Make it without to see whether "

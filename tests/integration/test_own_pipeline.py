@@ -80,7 +80,8 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
     # Other code and the same weights: the same case, and what changed is said.
     source = own.path / "mypipe.py"
     source.write_text(source.read_text().replace("    return StableDiffusionPipeline", "    return Unguided"))
-    second = own.run("--sdperf-pipeline=mypipe:make", *SMALL)
+    # In one process: each of several would import torch and diffusers, which is most of the time.
+    second = own.run("--sdperf-pipeline=mypipe:make", *SMALL, "--sdperf-inprocess")
     assert own.outcomes() != ["NEW"]  # one process on a busy machine does not say more
     assert "pipeline StableDiffusionPipeline -> Unguided" in joined(report_of(second))
     assert second.parseoutcomes()["failed"] >= 1
@@ -90,7 +91,6 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
 
 
 def test_what_the_code_switched_on_is_named_where_the_pipeline_disagrees(own):
-    # In one process: each of several would import torch and diffusers, which is most of the time.
     result = own.run("--sdperf-pipeline=mypipe:tiled", *SMALL, "-k", "outputs", "--sdperf-inprocess")
     result.assert_outcomes(failed=1)
     assert (

@@ -25,7 +25,7 @@ from pins import moved, pins
 
 HERE = Path(__file__).parent
 SEED = random.randrange(2**32)
-LOOKING_S = 120.0  # as long as packages are put back, each of which takes as long as what failed
+LOOKING_S = 60.0  # as long as packages are put back, each of which takes as long as what failed
 
 
 def differing() -> dict[str, tuple[str, str]]:

@@ -15,8 +15,8 @@ PATIENT = "--sdperf-min-effect=0.9"
 
 
 @pytest.fixture(scope="session")
-def suites_folder(tmp_path_factory) -> Path:
-    """A folder with the suites, where runs share cache, baselines and state."""
+def suites_folder(tmp_path_factory, shared_folder) -> Path:
+    """A folder with the suites, where runs share baselines and state, and builds with those of other processes."""
     # pytest runs inside this process, which can load such a library only once: before `pytester` notes what is loaded.
     import onnx  # noqa: F401
     import scipy.stats  # noqa: F401
@@ -24,6 +24,7 @@ def suites_folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     shutil.copytree(ROOT / "suites", folder / "suites", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "cache").symlink_to(shared_folder("suites-cache"))
     return folder
 
 

@@ -23,7 +23,10 @@ def cache(shared_folder) -> Path:
 def user(pytester, monkeypatch, cache) -> User:
     for name in os.environ:
         # Neither how these tests are run nor what their user's machine is set to reaches the project.
-        if name.startswith("PYTEST_") or name in ("OMP_NUM_THREADS", "PYTHONPATH"):
+        if name.startswith("PYTEST_") or name == "PYTHONPATH":
             monkeypatch.delenv(name)
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:randomly")  # installed or not, in the order of the file
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # more of them only wait for each other, and for the tests beside these
+    # In the order of the file, installed or not. Importing the other two takes a third of a small run, and they are
+    # beside the plugin whenever these tests are run.
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:randomly -p no:hypothesispytest -p no:anyio")
     return User(pytester, cache)

@@ -72,10 +72,8 @@ ALONE = "next, look at side A alone, which is what is wrong:"
 @pytest.mark.parametrize(
     ("a", "b", "status", "codes"),
     [
-        # A alone: B is no worse for it, be it slower or not.
-        ("acme-on-cpu", "acme", 10, ["side-a-defect", "cpu-nodes"]),
+        # A alone: B is no worse for it.
         ("acme-on-cpu", "acme-slow", 10, ["side-a-defect", "cpu-nodes"]),
-        ("acme-one-by-one", "acme-slow", 10, ["side-a-defect", "graph-not-replayed"]),
         ("acme-stale", "acme-slow", 10, ["side-a-defect", "answers-wrong"]),
         # Both, or B alone.
         ("acme-on-cpu", "acme-slow-on-cpu", 1, ["side-a-defect", "cpu-nodes", "cpu-nodes"]),
@@ -117,11 +115,10 @@ BOTH_TESTS = """
     [
         ("acme-wrong", "acme-slow", 10, ["INVALID", "INVALID"]),
         ("acme-slow", "acme-wrong", 1, [None, "IMPROVED"]),
-        ("acme-wrong", "acme-stale", 10, ["INVALID", "INVALID"]),
     ],
 )
 def test_a_side_a_that_is_wrong_proves_nothing_of_the_speed_of_side_b(sides, a, b, status, outcomes):
-    sides.project(conftest=ACME, tests=BOTH_TESTS, options={"engine": a, "max-processes": 12, "locate": "off"})
+    sides.project(conftest=ACME, tests=BOTH_TESTS, options={"engine": a, "max-processes": 12})
     result = sides.run(f"--sdperf-ab-engine={b}")
     assert result.ret == status
     reports = sides.results()["reports"]
@@ -142,19 +139,16 @@ REPLAY_TEST = """
 """
 
 
-@pytest.mark.parametrize(("a", "b", "status"), [("acme", "acme-stale", 1), ("acme-stale", "acme", 0)])
-def test_side_b_is_what_is_called_again_and_again(sides, a, b, status):
-    sides.project(conftest=ACME, tests=REPLAY_TEST, options={"engine": a, "max-processes": 12})
-    result = sides.run(f"--sdperf-ab-engine={b}")
-    assert result.ret == status
+def test_side_b_is_what_is_called_again_and_again(sides):
+    sides.project(conftest=ACME, tests=REPLAY_TEST, options={"engine": "acme", "max-processes": 12})
+    result = sides.run("--sdperf-ab-engine=acme-stale")
+    assert result.ret == 1
     (report,) = sides.results()["reports"]
     (verdict,) = report["verdicts"]
-    assert (report["case"]["engine"], report["other"]["engine"]) == (a, b)
-    assert (verdict["outcome"], verdict["code"]) == (
-        ("FAILED", "answer-stale") if status else ("PASSED", "answers-repeated")
-    )
+    assert (report["case"]["engine"], report["other"]["engine"]) == ("acme", "acme-stale")
+    assert (verdict["outcome"], verdict["code"]) == ("FAILED", "answer-stale")
     assert verdict["sentence"].startswith("Side B: UNet ")
-    assert any(line.startswith(f"  B: dense unet repeats fp32 {b} ") for line in report_of(result))
+    assert any(line.startswith("  B: dense unet repeats fp32 acme-stale ") for line in report_of(result))
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from user_project import RECORD, report_of
+from user_project import ACME, RECORD, report_of
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_missing_baseline_fails_where_that_was_asked_for(user):
-    user.project()
-    result = user.run("--sdperf-missing-baseline=fail")
+def test_a_missing_baseline_fails_where_that_was_asked_for(acme):
+    result = acme.run("--sdperf-missing-baseline=fail")
     result.assert_outcomes(failed=1)
     assert result.ret == 12
-    assert user.junit() == {"tests": 1, "failures": 1, "errors": 0, "skipped": 0}
-    (verdict,) = user.verdicts()
+    assert acme.junit() == {"tests": 1, "failures": 1, "errors": 0, "skipped": 0}
+    (verdict,) = acme.verdicts()
     assert verdict["sentence"].startswith("UNet latency ")
     assert verdict["sentence"].endswith(" has no baseline, and --sdperf-missing-baseline=fail asks for one.")
     assert f"NEW: {verdict['sentence']} [no-baseline]" in result.stdout.str()
@@ -32,37 +31,38 @@ def test_a_case_that_was_recorded_is_no_missing_baseline(acme):
     assert result.ret == 12
 
 
-def test_an_inconclusive_case_is_skipped_or_fails_as_asked(user):
-    user.project()
-    assert user.run(*RECORD).ret == 0
+def test_an_inconclusive_case_is_skipped_or_fails_as_asked(acme):
+    assert acme.run(*RECORD).ret == 0
     reason = "but no process was repeated, neither now nor in the baseline, so chance cannot be told from change."
-    result = user.run("-rs")
+    result = acme.run("-rs")
     result.assert_outcomes(skipped=1)
     assert result.ret == 0
-    assert user.junit() == {"tests": 1, "failures": 0, "errors": 0, "skipped": 1}
-    (verdict,) = user.verdicts()
+    assert acme.junit() == {"tests": 1, "failures": 0, "errors": 0, "skipped": 1}
+    (verdict,) = acme.verdicts()
     assert (verdict["outcome"], verdict["code"]) == ("INCONCLUSIVE", "latency-no-replicates")
     assert verdict["sentence"].endswith(reason)
     assert f"INCONCLUSIVE: {verdict['sentence']} [latency-no-replicates]" in result.stdout.str()
 
-    result = user.run("--sdperf-fail-on=inconclusive")
+    result = acme.run("--sdperf-fail-on=inconclusive")
     result.assert_outcomes(failed=1)
     assert result.ret == 11
     assert "verdicts of 1 case: 1 INCONCLUSIVE" in report_of(result)
 
 
-def test_an_ordinary_failure_is_exit_status_one_and_keeps_its_own_report(user):
-    user.project(
+def test_an_ordinary_failure_is_exit_status_one_and_keeps_its_own_report(acme):
+    acme.project(
+        conftest=ACME,
+        options={"engine": "acme"},
         tests="""
             import pytest
 
             @pytest.mark.sdperf(components=["unet"], optimizations=["fp32"])
             def test_speed(runner, bench):
                 assert bench(runner).latency_s > 100, "far too fast"
-        """
+        """,
     )
-    result = user.run("--sdperf-update-baselines")
+    result = acme.run("--sdperf-update-baselines")
     result.assert_outcomes(failed=1)
     assert result.ret == 1
     assert "far too fast" in result.stdout.str()
-    assert not (user.path / "baselines").exists()
+    assert not (acme.path / "baselines").exists()

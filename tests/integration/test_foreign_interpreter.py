@@ -70,9 +70,10 @@ def test_the_suite_is_not_installed_there(foreign_python, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_engine_runs_there_with_the_profiles_environment(user, foreign_python):
+def test_an_engine_runs_there_with_the_profiles_environment(user, foreign_python, monkeypatch):
     import onnxruntime
 
+    monkeypatch.delenv("OMP_NUM_THREADS")
     user.project(tests=TESTS, profiles=profile(foreign_python, OMP_NUM_THREADS="1"))
     result = user.run("--sdperf-engine=other,ort-cpu")
     result.assert_outcomes(passed=2)

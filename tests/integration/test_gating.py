@@ -36,12 +36,14 @@ def said(lines):
     return kept[start : next(number for number, line in enumerate(kept) if line.startswith("next"))]
 
 
-def test_the_gate_says_what_the_run_said(acme, monkeypatch):
+def test_the_gate_says_what_the_run_said_in_a_file_that_obeys_the_published_schema(acme, monkeypatch):
     engines = "--sdperf-engine=acme,acme-device-full,acme-leaves"
     assert acme.run("--sdperf-engine=acme,acme-device-full", *RECORD).ret == 0
     monkeypatch.setenv("ACME", "oom")
     run = acme.run(engines)
     assert run.ret == 1
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(acme.results())
     lines, status = gate(acme)
     assert status == 1
     assert said(lines) == said(report_of(run))
@@ -55,9 +57,3 @@ def test_without_the_baseline_of_the_run_everything_is_new(acme):
     lines, status = gate(acme, "--missing-baseline=fail", "--baselines=elsewhere")
     assert status == 12
     assert "verdicts of 1 case: 1 NEW" in lines
-
-
-def test_what_a_run_writes_obeys_the_published_schema(acme):
-    acme.run("--sdperf-engine=acme,acme-device-full,acme-leaves", "--sdperf-batch-size=1,2")
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator(schema).validate(acme.results())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from user_project import RECORD
 
 CONFTEST = '''
     import time
@@ -89,8 +90,8 @@ def card(user):
 
 
 @pytest.mark.slow
-def test_a_time_below_the_floor_is_an_error_and_is_not_accepted(card):
-    result = card.run("--sdperf-update-baselines")
+def test_a_time_below_the_floor_is_an_error_and_is_not_accepted_and_the_state_of_the_card_is_told(card):
+    result = card.run(*RECORD)
     steady, cached = card.results()["reports"]
     floor = steady["measurement"]["floor"]
     assert (floor["basis"], floor["flops"]) == ("data sheet", cached["measurement"]["floor"]["flops"])
@@ -106,15 +107,10 @@ def test_a_time_below_the_floor_is_an_error_and_is_not_accepted(card):
     assert "floor TFLOP floor latency reached sd15-thin unet fp16 steady 0.00381 " in text
     assert "at the rates of its data sheet and all else cost nothing; reached: the share of that speed" in text
     assert "memory alloc 1st alloc 2nd host 1st host 2nd sd15-thin unet fp16 steady - - " in text
-
-
-@pytest.mark.slow
-def test_the_state_of_the_card_and_each_kind_of_memory_are_in_the_results(card):
-    card.run("--sdperf-engine=steady")
-    (report,) = card.results()["reports"]
+    # The state of the card and each kind of memory are in the results.
     state = {"sm_clock_mhz": 1590, "temperature_c": 61.0, "other_processes": 0, "counter_unit": "s"}
-    assert report["measurement"]["readings"] == dict.fromkeys(("before", "during", "after"), state)
-    (sample,) = report["measurement"]["samples"]
+    assert steady["measurement"]["readings"] == dict.fromkeys(("before", "during", "after"), state)
+    (sample,) = steady["measurement"]["samples"]
     assert sample["memory_source"] == "device"
     assert set(sample["peaks_bytes"]) == {"device", "host"}
     assert all(set(runs) == {"first_run", "second_run"} for runs in sample["peaks_bytes"].values())

@@ -20,6 +20,6 @@ TESTS = """
 
 @pytest.mark.slow
 def test_a_request_returns_its_latents_after_every_unet_call(user):
-    options = {"model": "sd15-thin", "engine": "torch", "resolution": 64, "steps": 3, "scheduler": "ddim"}
+    options = {"model": "shapes", "engine": "torch", "resolution": 64, "steps": 3, "scheduler": "ddim"}
     user.project(conftest="pass", tests=TESTS, options=options)
     user.run().assert_outcomes(passed=1)

@@ -75,7 +75,7 @@ def test_another_environment_is_measured_again(user, monkeypatch):
     user.run()
     (user.path / "deadly").unlink()
     (user.path / "log").write_text("")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
     result = user.run("--sdperf-resume")
     result.assert_outcomes(passed=2)
     assert sizes(user.path / "log") == ["1", "2"]

@@ -1,6 +1,6 @@
 """A user's project in an empty folder, and pytest as the user types it.
 
-It is a process of its own, with every plugin installed.
+It is a process of its own, with pytest-xdist and pytest-benchmark beside the plugin.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ USUAL = {
     "engine": "ort-cpu",
     "processes": 1,
     "max-processes": 1,
+    "locate": "off",  # `checks/locate` finds where a fault begins, which takes longer than all the rest
     "json": RESULTS,
 }
 SHORT = "from pytest_sdperf.short_fixtures import *"

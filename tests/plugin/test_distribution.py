@@ -274,7 +274,7 @@ def test_a_worker_that_replaces_a_crashed_one_has_its_card(machine, log):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["load", "loadscope", "loadfile", "loadgroup", "worksteal"])
+@pytest.mark.parametrize("way", ["loadscope", "loadfile", "loadgroup", "worksteal"])  # "load" is the usual one
 def test_ways_of_distributing_that_run_every_test_once_are_fine(machine, way):
     result = machine("-n2", f"--dist={way}", "--sdperf-batch-size=1,2")
     result.assert_outcomes(passed=3)

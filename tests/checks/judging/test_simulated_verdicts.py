@@ -63,10 +63,10 @@ def test_pairs_of_equal_sides_cry_wolf_as_rarely_as_promised(noise):
 def test_the_plan_of_looks_keeps_the_rate_that_looking_without_one_exceeds(monkeypatch):
     """With an effect that is nearly nothing, so that t alone decides."""
     policy = Policy(max_processes=24, confidence=0.95, min_effect=1e-4)
-    planned, _ = paired(USUAL, effect=0.0, trials=1500, policy=policy)
+    planned, _ = paired(USUAL, effect=0.0, trials=800, policy=policy)
     monkeypatch.setattr("pytest_sdperf.core.stats.interim.InterimAnalyses.share", lambda self, count: 1.0)
-    careless, _ = paired(USUAL, effect=0.0, trials=1500, policy=policy)
-    assert planned["REGRESSED"] <= 0.05 + 0.017  # three standard errors
+    careless, _ = paired(USUAL, effect=0.0, trials=800, policy=policy)
+    assert planned["REGRESSED"] <= 0.05 + 0.023  # three standard errors
     assert careless["REGRESSED"] >= 0.08
 
 

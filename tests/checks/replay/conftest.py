@@ -16,7 +16,7 @@ from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.devices.cpu import CpuProbe
 
-CASE = Case("sd15-thin", "unet", "healthy", "fp32", height=64, width=64)
+CASE = Case("shallow", "unet", "healthy", "fp32", height=64, width=64)
 
 
 @pytest.fixture(scope="session")

@@ -11,12 +11,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import tiny_model
+
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.contracts import LoadRequest, Runner
 from pytest_sdperf.engines.torch_eager import TorchEngine
-from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.models import sd15
 
+(THIN,) = (model for model in sd15.MODELS if model.name == "sd15-thin")
+# One layer of each kind is enough to go wrong.
+SHALLOW = {
+    "text_encoder": {"num_hidden_layers": 2},
+    "unet": {"layers_per_block": 1},
+    "vae": {"layers_per_block": 1},
+}
 BLOCK = 64 * 2**20
 LOADS: list[str] = []
 
@@ -323,17 +331,14 @@ class PlantedEngine(TorchEngine):
 
 
 def pytest_sdperf_register(catalog: Catalog) -> None:
-    for model in sd15.MODELS:
-        catalog.add_model(model)
-    for optimization in LADDER:
-        catalog.add_optimization(optimization)
+    catalog.add_model(THIN.variant("shallow", config=SHALLOW))
     catalog.add_engine(TorchEngine())
     for name in FAULTS:
         catalog.add_engine(PlantedEngine(name))
 
 
 def make_catalog() -> Catalog:
-    catalog = Catalog()
+    catalog = tiny_model.make_catalog()
     with catalog.owned_by(Registrar("planted_replays", Path(__file__))):
         pytest_sdperf_register(catalog)
     return catalog

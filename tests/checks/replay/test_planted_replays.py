@@ -85,8 +85,13 @@ def test_an_engine_that_compiles_at_every_turn_is_named(case_on):
     assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "compiled-again")
 
 
+@pytest.mark.slow
+def test_a_healthy_engine_passes_in_processes_of_its_own(case_on):
+    assert judged("repeats", case_on("healthy", model="tiny", in_process=False)) == (Outcome.PASSED, "answers-repeated")
+
+
 def request_of(case_on, engine):
-    return case_on(engine, component="pipeline", steps=2, scheduler="ddim", in_process=False)
+    return case_on(engine, component="pipeline", steps=2, scheduler="ddim")
 
 
 @pytest.mark.slow
@@ -98,7 +103,7 @@ def request_of(case_on, engine):
         ("text-kept", Outcome.FAILED, "answer-wrong"),
     ],
 )
-def test_whole_requests_in_processes_of_their_own(case_on, engine, outcome, code):
+def test_whole_requests(case_on, engine, outcome, code):
     runner = request_of(case_on, engine)
     verdict = judge_replay(repeat(runner, repeats=2), runner.case, policy=POLICY)
     assert (verdict.outcome, verdict.code) == (outcome, code)
@@ -113,7 +118,8 @@ def test_images_of_a_request_are_what_they_are_alone(case_on, engine, code):
 
 @pytest.mark.slow
 def test_turns_are_timed_in_fresh_processes_until_it_is_certain(case_on):
-    runner, policy = case_on("slow-to-change", in_process=False), dataclasses.replace(POLICY, max_pairs=6)
+    runner = case_on("slow-to-change", model="tiny", in_process=False)
+    policy = dataclasses.replace(POLICY, max_pairs=6)
     found = taken(runner, sizes=SIZES[:2], pairs=2, more=functools.partial(more_pairs, policy=policy))
     verdict = judge_interleaving(found, runner.case, policy=policy)
     assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "turns-slower")

@@ -124,7 +124,7 @@ def test_every_plugin_of_a_run_is_hashable(pytester, sdperf):
     pytester.makepyfile("def test_of_a_stranger(): pass")
     result = sdperf("-s", *UNETS)
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*hashed: *'sdperf-run', 'sdperf-session', *"])
+    result.stdout.fnmatch_lines(["*hashed: *'sdperf-run', *'sdperf-session', *"])
 
 
 def test_every_test_that_will_measure_counts_as_a_case_of_the_run(pytester, sdperf):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from user_project import ACME
 
 
@@ -28,3 +29,14 @@ def test_processes_are_really_made_slower(acme):
     # How much longer a wait becomes that something else interrupts is a matter of the machine, too.
     assert any(line.startswith("injected   +2 % was ") for line in result.outlines)
     assert not (acme.path / "baselines").exists()
+
+
+@pytest.mark.slow
+def test_a_unet_of_onnxruntime_against_itself(user):
+    user.project(options={"processes": 3, "max-processes": 3})
+    user.run("--sdperf-selftest", "--sdperf-time-budget=90s")
+    tests = kept(user)
+    (run,) = tests["runs"]
+    assert run["subject"]["onnxruntime"]
+    assert len(run["medians_s"]["0"]) >= 4
+    assert all(share is None or share >= 0.02 for share in run["obtained"]["0.02"])

@@ -172,11 +172,8 @@ FAULTS = (
         invalid(
             "below-floor",
             "Text encoder latency # µs is below the physical floor of # µs: this device cannot do # TFLOP and read # "
-            "GB in "
-            "less. "
-            "Likely causes: fewer steps than asked for, guidance left out, outputs taken from a cache, a lower "
-            "precision "
-            "than named, or times taken before the device had finished.",
+            "GB in less. Likely causes: fewer steps than asked for, guidance left out, outputs taken from a cache, a "
+            "lower precision than named, or times taken before the device had finished.",
         ),
         TEXT_ENCODER, ON_GPU, on_gpu=True,
     ),
@@ -198,19 +195,17 @@ FAULTS = (
         Detection(
             "pipelines", REFUSED,
             "baseline file ... is not valid JSON: line #, column #: ... Nothing was written to it. Restore it from "
-            "version "
-            "control (git checkout -- ...), or move it away and record it again with --sdperf-update-baselines.",
+            "version control (git checkout -- ...), or move it away and record it again with "
+            "--sdperf-update-baselines.",
         ),
     ),
     _stored(
         "baseline-of-later-format", "The baseline file has a format that this version does not know.",
-        FaultStage.BASELINE,
-        later_format,
+        FaultStage.BASELINE, later_format,
         Detection(
             "pipelines", REFUSED,
-            "baseline file ... has schema 99; this version of pytest-sdperf reads schema #. Install the version that "
-            "wrote "
-            "it, or move the file away and record it again with --sdperf-update-baselines.",
+            "baseline file ... has schema 99; this version of pytest-sdperf reads schema # and #. Install the version "
+            "that wrote it, or move the file away and record it again with --sdperf-update-baselines.",
         ),
     ),
     _stored(

@@ -8,13 +8,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_sdperf.core.clock import monotonic_s
 from pytest_sdperf.core.contracts import Engine, LoadRequest, Model, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.errors import EngineMissingError
-from pytest_sdperf.core.values.encoding import from_json
 from pytest_sdperf.faults import planting
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._execution import Compiled, Execution
@@ -58,26 +56,18 @@ def engine_of(name: str, options: Mapping[str, str], device_kind: DeviceKind, co
     return engine
 
 
-def usable_engine(part: Mapping[str, Any], arguments: Mapping[str, Any], context: TaskContext) -> Engine:
-    """Return the engine of a job that is a mapping. Errors as of `engine_of`."""
-    return engine_of(part["engine"], part["options"], arguments["device_kind"], context)
-
-
 @contextlib.contextmanager
-def loaded_component(
-    case: Execution | Mapping[str, Any], component: str, context: TaskContext
-) -> Iterator[LoadedComponent]:
+def loaded_component(case: Execution, component: str, context: TaskContext) -> Iterator[LoadedComponent]:
     """Load one component of a case.
 
     Args:
-        case: The case, or its JSON data.
+        case: The case.
         component: Which of its parts.
         context: The task's context.
 
     Raises:
         EngineMissingError: This interpreter, which may be that of a profile, lacks what the engine needs.
     """
-    case = case if isinstance(case, Execution) else from_json(case, Execution)
     engine, request = _request(case, component, context)
     start_s = monotonic_s()
     with engine.load(request) as runner:

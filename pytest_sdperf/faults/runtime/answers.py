@@ -156,8 +156,7 @@ _STALE = "Text encoder outputs do not follow its inputs: another input_ids does 
 _WORSE = failed(
     "pictures-worse",
     "0 of 4 pictures show what their prompts say, of the reference # (window # to #: OUTSIDE); clearness # against # "
-    "(window "
-    "# to #: OUTSIDE); things # pixels from where the reference has them (at most #: OUTSIDE).",
+    "(window # to #: OUTSIDE); things # pixels from where the reference has them (at most #: OUTSIDE).",
     by="semantics",
 )
 _MOVED = failed(

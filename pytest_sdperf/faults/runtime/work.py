@@ -93,8 +93,7 @@ FAULTS = (
         FaultStage.RUNNER, acting(refuse_shape), invalid(
             "worker-error",
             "ValueError: Non-zero status code returned while running Conv node. Its last words: ... ValueError: "
-            "Non-zero "
-            "status code returned while running Conv node",
+            "Non-zero status code returned while running Conv node",
         ), TEXT_ENCODER, MEASURED,
     ),
     Fault(
@@ -108,8 +107,7 @@ FAULTS = (
         failed(
             "cpu-nodes",
             "3 nodes of the text encoder graph run on the CPU: Attention attn1, Pad pad_1, Resize up_1; the CUDA "
-            "provider "
-            "has no kernel for them at their types, attributes or opset.",
+            "provider has no kernel for them at their types, attributes or opset.",
         ), TEXT_ENCODER, MEASURED,
     ),
     Fault(

@@ -11,6 +11,7 @@ from door_toys import ToyProbe
 from sample_values import case, execution, sample
 
 from pytest_sdperf.checks.ab.measuring import measure_pairs
+from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device, Health
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
 from pytest_sdperf.core.values import Failure, to_json
@@ -27,7 +28,7 @@ class Side:
     def __init__(self, name, log, answers, *, start=None, python=None) -> None:
         self.case = case()
         self.request = SimpleNamespace(python=python)
-        self.context = SimpleNamespace(device=CPU, probe=ToyProbe(CPU))
+        self.context = SimpleNamespace(device=CPU, probe=ToyProbe(CPU), catalog=Catalog())
         self._name, self._log, self._answers, self._start = name, log, list(answers), start
         self.loaded = []
 

@@ -9,6 +9,7 @@ import pytest
 from door_toys import ToyProbe
 from sample_values import case, execution, sample_with
 
+from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OutOfMemoryError
 from pytest_sdperf.core.values import Failure, to_json
@@ -25,7 +26,7 @@ class Processes:
 
     def __init__(self, device, answer=None) -> None:
         self.case, self.request = case(), SimpleNamespace(python=None)
-        self.context = SimpleNamespace(device=device, probe=ToyProbe(device))
+        self.context = SimpleNamespace(device=device, probe=ToyProbe(device), catalog=Catalog())
         self.plans, self._answer = [], answer
 
     def builds(self):

@@ -363,9 +363,9 @@ def _save_results(path: Path, *times_ms: float, date: str = "2026-11-28T10:00Z")
     measured, machine = measurement(*times_ms), {"cores": 2}
     report = CaseReport("a::b", CASE, measured, verdicts=judge(measured, None, policy=Policy()), policy=Policy())
     run = RunInfo("A card", "a100", "a100", machine)
-    course = RunSummary(selected=1, measured=True, collected=(CASE,))
+    summary = RunSummary(selected=1, measured=True, collected=(CASE,))
     write_results(
-        path, SavedResults(date=date, run=run, course=course, policy=Policy(), settings={}, reports=(report,))
+        path, SavedResults(date=date, run=run, summary=summary, policy=Policy(), settings={}, reports=(report,))
     )
 
 

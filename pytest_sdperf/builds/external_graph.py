@@ -16,6 +16,7 @@ from pytest_sdperf.core.files.disk import sha256_file
 from pytest_sdperf.core.optimization import Optimization
 from pytest_sdperf.fusing import graph
 from pytest_sdperf.fusing.graph_kinds import quantized
+from pytest_sdperf.fusing.graph_types import dtype_name
 
 if TYPE_CHECKING:
     import onnx
@@ -171,21 +172,13 @@ def _tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
 def _tensor(value: onnx.ValueInfoProto) -> ExternalTensor:
     kind = value.type.tensor_type
     dims = tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?" for dim in kind.shape.dim)
-    return ExternalTensor(value.name, _dtype(kind.elem_type), dims)
-
-
-def _dtype(number: int) -> str:
-    import onnx
-
-    names = {"float": "float32", "double": "float64"}
-    name: str = onnx.TensorProto.DataType.Name(number).lower()
-    return names.get(name, name)
+    return ExternalTensor(value.name, dtype_name(kind.elem_type), dims)
 
 
 def _integers(proto: onnx.ModelProto) -> str:
     elements: Counter[str] = Counter()
     for tensor in proto.graph.initializer:
-        if (name := _dtype(tensor.data_type)) in ("int8", "uint8", "int4", "uint4"):
+        if (name := dtype_name(tensor.data_type)) in ("int8", "uint8", "int4", "uint4"):
             elements[name] += math.prod(tensor.dims)
     return max(elements, key=lambda name: elements[name], default="")
 
@@ -194,7 +187,7 @@ def _weights_dtype(path: Path, proto: onnx.ModelProto, inputs: Sequence[External
     """Return the dtype that most weights have; of a graph without weights, that of its first such input."""
     elements: Counter[str] = Counter()
     for tensor in proto.graph.initializer:
-        elements[_dtype(tensor.data_type)] += math.prod(tensor.dims)
+        elements[dtype_name(tensor.data_type)] += math.prod(tensor.dims)
     names = ("float32", "float16", "bfloat16", "float64")
     found = {name: elements[name] for name in names if elements[name]} or dict.fromkeys(
         (tensor.dtype for tensor in inputs if tensor.dtype in names), 1

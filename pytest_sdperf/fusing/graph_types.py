@@ -27,14 +27,14 @@ def _contradictions(model: onnx.ModelProto) -> Iterator[str]:
     weights = {tensor.name: tensor.data_type for tensor in graph.initializer}
     for name, given in weights.items():
         if name in said and _element(said[name]) not in (0, given):
-            yield f"the weight {name!r} is {_name(given)}, and the graph says {_name(_element(said[name]))}"
+            yield f"the weight {name!r} is {dtype_name(given)}, and the graph says {dtype_name(_element(said[name]))}"
     types = {name: onnx.helper.make_tensor_type_proto(given, None) for name, given in weights.items()} | said
     for node in graph.node:
         for name, made in _made(node, types, model).items():
             told = _element(said[name]) if name in said else 0
             if 0 not in (made, told) and made != told:
                 where = f"{node.op_type} {node.name or node.output[0]!r}"
-                yield f"{where} makes {name!r} in {_name(made)}, and the graph says {_name(told)}"
+                yield f"{where} makes {name!r} in {dtype_name(made)}, and the graph says {dtype_name(told)}"
 
 
 def _made(node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], model: onnx.ModelProto) -> dict[str, int]:
@@ -57,7 +57,11 @@ def _element(kind: onnx.TypeProto) -> int:
     return int(kind.tensor_type.elem_type)
 
 
-def _name(dtype: int) -> str:
+def dtype_name(number: int) -> str:
+    """Return how torch and numpy call an element type of ONNX: `float16`, `bfloat16`, `int64`."""
     import onnx
 
-    return str(onnx.helper.tensor_dtype_to_np_dtype(dtype).name)
+    # onnx before 1.19 tells of bfloat16 that numpy calls it float32.
+    names = {"float": "float32", "double": "float64"}
+    name: str = onnx.TensorProto.DataType.Name(number).lower()
+    return names.get(name, name)

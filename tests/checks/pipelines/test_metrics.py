@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import msgspec
 import pytest
@@ -10,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sample_values import measurement, sample, session, stored
 
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.judging.metrics import judge_metrics, with_metrics
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import DuplicateNameError, WorkerError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.metric import Metric
+from pytest_sdperf.core.values import Measurement, to_json
 from pytest_sdperf.core.values.metric import MetricInfo
 from pytest_sdperf.core.values.outcomes import Outcome
 
@@ -163,3 +168,11 @@ def test_a_name_is_given_once():
     catalog = registered(lambda sample: 1.0)
     with pytest.raises(DuplicateNameError):
         catalog.add_metric(Energy(lambda sample: 2.0))
+
+
+def test_results_that_come_from_a_file_are_judged_where_the_plug_in_is_not():
+    measured = dataclasses.replace(measurement(), **having(14, 15, 16), metrics={"m": ENERGY})
+    before = having(12.3, 12.4, 12.5)["samples"]
+    read = convert(json.loads(json.dumps(to_json(measured))), Measurement)
+    found = {one.metric: one.code for one in judge(read, stored(session_with(before)), policy=Policy(processes=3))}
+    assert found["m"] == "metric-worse"

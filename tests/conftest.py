@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 # A run inside the process of a test must not be the first to load these: they load once, and a second time end the
-# process (onnx) or damage its memory (ml_dtypes 0.5.4, which crashes some tests later).
+# process (onnx), are refused (parts of numpy that scipy loads) or damage its memory (ml_dtypes 0.5.4, which crashes
+# some tests later).
 import ml_dtypes  # noqa: F401 - as above
 import numpy  # noqa: F401, ICN001 - as above
 import onnx  # noqa: F401 - as above
 import pytest
+import scipy.stats  # noqa: F401 - as above
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester", "whole_runs"]

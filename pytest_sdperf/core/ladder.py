@@ -52,7 +52,7 @@ def parse_optimizations(text: str, ladder: Sequence[str], *, as_is: bool = False
 def unnamed(text: str, ladder: Sequence[str]) -> tuple[str, ...]:
     """Return the optimizations of the option's text that nobody named: `ladder` alone stands for them."""
     pieces = [piece.strip() for piece in text.split(",")]
-    return tuple(optimization for optimization in ladder if LADDER in pieces and optimization not in pieces)
+    return tuple(name for name in ladder if LADDER in pieces and name not in pieces)
 
 
 def ends(selections: Sequence[str], between: Sequence[str], *, fits: Callable[[str], bool]) -> tuple[str, ...]:
@@ -63,14 +63,8 @@ def ends(selections: Sequence[str], between: Sequence[str], *, fits: Callable[[s
         between: Those of them that may be left out.
         fits: Whether one can be run at all. Where none can, the last stays, so that the reason is told.
     """
-    fitting = [optimization for optimization in selections if optimization in between and fits(optimization)] or list(
-        selections[-1:]
-    )
-    return tuple(
-        optimization
-        for optimization in selections
-        if optimization not in between or optimization in (fitting[0], fitting[-1])
-    )
+    fitting = [one for one in selections if one in between and fits(one)] or list(selections[-1:])
+    return tuple(one for one in selections if one not in between or one in (fitting[0], fitting[-1]))
 
 
 def optimizations(selection: str, ladder: Sequence[str]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.errors import OptionError
-from pytest_sdperf.core.machine.device_choice import analyze, named_kind
+from pytest_sdperf.core.machine.device_choice import detect_gpus, named_kind
 from pytest_sdperf.core.machine.gpu_facts import VENDOR_NAMES
 from pytest_sdperf.core.settings import EngineRequest
 from pytest_sdperf.plugin.run import Run
@@ -29,7 +29,7 @@ def _refusal(request: EngineRequest, engine: Engine, run: Run) -> str:
     told += f", not on {run.device_kind}." if known else "."
     if "cpu" in engine.device_kinds:
         return f"{told} To run it, leave --sdperf-gpu out, or name another engine."
-    here = analyze(run.catalog.probes.items())
+    here = detect_gpus(run.catalog.probes.items())
     fitting = next((one.device for one in here.found if one.device.kind in engine.device_kinds), None)
     if fitting is not None:
         return f"{told} To run it, type --sdperf-gpu={fitting.slug}."

@@ -51,6 +51,6 @@ def perform(task: Callable[..., Any], data: Mapping[str, Any], context: TaskCont
     # That one alone: what the others are may be known to a type checker only.
     holder = types.SimpleNamespace(__annotations__={first: task.__annotations__.get(first, Any)})
     kind = typing.get_type_hints(holder, getattr(task, "__globals__", {}))[first]
-    return to_json(
-        task(from_json(data, kind) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else data, context)
-    )
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return to_json(task(from_json(data, kind), context))
+    return to_json(task(data, context))

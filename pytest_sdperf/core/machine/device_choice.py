@@ -63,7 +63,7 @@ def choose_device(gpu: str, probes: Mapping[str, DeviceProbe], *, environ: Mappi
     request = gpu.strip()
     if request.lower() in {"", "cpu"}:
         return _cpu(probes)
-    here = analyze(probes)
+    here = detect_gpus(probes)
     fits = [one for position, one in enumerate(here.found) if _fits(one.device, request, position=position)]
     if not fits:
         _refuse(request, here, environ)
@@ -87,7 +87,7 @@ def peers(gpu: str, catalog: Catalog, chosen: DetectedDevice) -> tuple[list[Devi
         catalog: What is registered.
         chosen: The device that a run without workers would use.
     """
-    here = analyze(catalog.probes.items())
+    here = detect_gpus(catalog.probes.items())
     fits = [one for position, one in enumerate(here.found) if _fits(one.device, gpu.strip(), position=position)]
     others = [one for one in fits if (one.probe, one.device) != (chosen.probe, chosen.device)]
     alike, left_out = [chosen.device], []
@@ -166,7 +166,7 @@ def _cpu(probes: Mapping[str, DeviceProbe]) -> DetectedDevice:
     )
 
 
-def analyze(probes: Mapping[str, DeviceProbe]) -> DetectedGpus:
+def detect_gpus(probes: Mapping[str, DeviceProbe]) -> DetectedGpus:
     """Ask every probe but that of CPUs what is here."""
     here = DetectedGpus()
     for name, probe in probes.items():

@@ -15,6 +15,8 @@ import pytest
 import scipy.stats  # noqa: F401 - as above
 from hypothesis import HealthCheck, settings
 
+from pytest_sdperf.builds.processes import forking
+
 pytest_plugins = ["pytester", "whole_runs"]
 
 HERE = Path(__file__).parent
@@ -33,6 +35,9 @@ MACHINES = {
 }  # fmt: skip
 for name in [name for name in os.environ if name in MACHINES or name.startswith("PYTEST_XDIST_")]:
     del os.environ[name]
+
+# The runs of all tests share one server, in which torch and diffusers are loaded once.
+forking.share()
 
 # Warnings that third-party libraries raise on their own account, as pytest filters that name the library.
 TOLERATED_WARNINGS: tuple[str, ...] = (

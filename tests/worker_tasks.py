@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from pytest_sdperf.core.errors import BuildError
 
@@ -117,3 +118,31 @@ noted: list[int] = []
 
 def recall(arguments, context):
     return {"noted": noted, "n": arguments["n"], "spins": os.environ.get("GOMP_SPINCOUNT")}
+
+
+def note_and_recall(arguments, context):
+    note(arguments, context)
+    return recall(arguments, context)
+
+
+def loaded(arguments, context):
+    return {name: name in sys.modules for name in ("json.tool", "msgspec", "pytest")}
+
+
+def draw(arguments, context):
+    import random
+
+    import numpy as np
+
+    return {"numpy": np.random.random(), "python": random.random()}  # noqa: NPY002 - those that all code shares
+
+
+def surroundings(arguments, context):
+    import threading
+
+    return {
+        "folder": str(Path.cwd()),
+        "seen": os.environ.get("SDPERF_SEEN"),
+        "session": os.getsid(0) == os.getpid(),
+        "threads": threading.active_count(),
+    }

@@ -14,6 +14,7 @@ from pytest_sdperf.builds.expectations import total_budgets, total_counts, total
 from pytest_sdperf.builds.external import ExternalGraphs
 from pytest_sdperf.builds.fingerprint import library_versions, modules_of, source_hash
 from pytest_sdperf.builds.onnx_folder import OnnxFolder
+from pytest_sdperf.builds.processes import forking
 from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.builds.processes.signs_of_life import signs_of_life
 from pytest_sdperf.builds.weights_identity import NONE
@@ -35,7 +36,9 @@ from pytest_sdperf.tasks.expect import Expectations
 FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
 SHAPES = ("static", "dynamic")
 # Nothing is fetched behind the user's back; a hub id named with --weights is fetched before, by find_source.
-_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+_LIBRARIES = {"weights": forking.MODULES, "export": forking.EXPORTER} | dict.fromkeys(
+    ["expect", "work"], forking.MODULES
+)
 
 
 class Builder:
@@ -276,7 +279,8 @@ class Builder:
                     cache_dir=self._cache.folder,
                     timeout_s=self._settings.build_timeout_s,
                     registrars=list(dict.fromkeys(owners)),
-                    env=_OFFLINE,
+                    env=forking.OFFLINE,
+                    libraries=_LIBRARIES.get(step, forking.GRAPHS),
                     in_process=self._settings.in_process,
                     on_event=lambda event: hear(event.text) if event.name == "say" else None,
                 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.execution.run_context import RunContext
-from pytest_sdperf.builds.processes import process
+from pytest_sdperf.builds.processes import forking, process
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.components import PIPELINE, parts_of
@@ -246,8 +246,16 @@ class CaseRunner:
                 timeout_s=settings.worker_timeout_s,
                 in_process=settings.in_process,
                 on_event=on_event,
+                libraries=self._libraries(),
                 **self._start(arguments.case),
             )
+
+    def _libraries(self) -> tuple[str, ...]:
+        """Return what a process that is not measured may find loaded; nothing may have touched a GPU before it does."""
+        if self.context.device.kind != "cpu":
+            return ()
+        uses_torch = self.is_pipeline or self.context.catalog.engines.get(self.request.engine).consumes == "module"
+        return forking.MODULES if uses_torch else forking.GRAPHS
 
     @contextlib.contextmanager
     def workers(self, function: str, request: AboutCase, *, count: int, module: str = "") -> Iterator[Sequence[Run]]:

@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from pytest_sdperf.builds.processes.forking import ForkedProcess, forked
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.errors import WorkerError
+
+Process = subprocess.Popen[bytes] | ForkedProcess
 
 TAIL_LINES = 12
 # Of information, not of an error: arenas are asked to say when they grow.
@@ -23,7 +26,9 @@ END_S = 10.0
 
 
 @contextlib.contextmanager
-def opened(command: Sequence[str], *, env: Mapping[str, str], stderr: Path) -> Iterator[subprocess.Popen[bytes]]:
+def opened(
+    command: Sequence[str], *, env: Mapping[str, str], stderr: Path, libraries: Sequence[str] = ()
+) -> Iterator[Process]:
     """Start a process with pipes on stdin and stdout; leaving the context ends it and its children.
 
     One that cannot be ended is left behind, with the thread that reads what it says.
@@ -32,13 +37,14 @@ def opened(command: Sequence[str], *, env: Mapping[str, str], stderr: Path) -> I
         command: Program and arguments.
         env: Its whole environment.
         stderr: File that takes what it says.
+        libraries: Where any are named, the command is a worker's and may be forked from a process that has these.
 
     Raises:
         OSError: It cannot be started.
         WorkerError: It cannot be ended.
     """
     with stderr.open("wb") as said:
-        process = subprocess.Popen(  # noqa: S603 - the interpreter is the user's own choice
+        process: Process = (libraries and forked(env, libraries, said)) or subprocess.Popen(  # noqa: S603 - the interpreter is the user's own choice
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, env=env, start_new_session=True
         )
     try:
@@ -68,12 +74,12 @@ def last_words(stderr: Path) -> str:
     return "\n".join([line for line in lines if _NOTICE not in line][-TAIL_LINES:])
 
 
-def kill(process: subprocess.Popen[bytes]) -> bool:
+def kill(process: Process) -> bool:
     """End a process and its children, which must not disturb the next measurement; return whether it has ended."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
-        else:
+        elif isinstance(process, subprocess.Popen):
             _kill_tree(process)
     try:
         process.wait(timeout=END_S)

@@ -15,15 +15,11 @@ from typing import Any
 
 from pytest_sdperf import worker
 from pytest_sdperf.builds.processes import children
+from pytest_sdperf.builds.processes.forking import patient
 from pytest_sdperf.core import errors
 from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.tasks.sampling.phases import PhaseListener
-
-# How often a waiting thread of GNU's OpenMP, which torch has on Linux, looks again before it gives up its core. The
-# default of 300,000 takes longer than most operators: where another program has the core of the thread that is waited
-# for, a call takes ten times as long. 10,000 loses nothing on an idle machine.
-SPINS = ("GOMP_SPINCOUNT", "10000")
 
 Preload = tuple[str, Mapping[str, Any]]
 
@@ -53,6 +49,7 @@ def run_task(
     preload: Preload | None = None,
     in_process: bool = False,
     cache_dir: Path | None = None,
+    libraries: Sequence[str] = (),
     on_event: Callable[[Event], None] | None = None,
 ) -> dict[str, Any]:
     """Run one task in a fresh process and return its answer.
@@ -68,6 +65,7 @@ def run_task(
         preload: What the process does first; see `started`.
         in_process: Run in this process instead, so that a debugger can follow; `env` is set for the duration.
         cache_dir: Folder of the cache, for a task that makes an entry of it.
+        libraries: What the task imports; where any are named, the process may be forked from one that has them.
         on_event: Called for every event while the task runs.
 
     Raises:
@@ -84,7 +82,13 @@ def run_task(
         job = {**_job(out_dir, registrars, cache_dir), "task": task, "arguments": sent}
         with environment(env or {}):
             return dict(worker.answer_to(job, _Listener(on_event or (lambda event: None))))
-    how: dict[str, Any] = {"registrars": registrars, "python": python, "env": env, "preload": preload}
+    how: dict[str, Any] = {
+        "registrars": registrars,
+        "python": python,
+        "env": env,
+        "preload": preload,
+        "libraries": libraries,
+    }
     with started(out_dir=out_dir, cache_dir=cache_dir, **how) as waiting:
         return waiting.run(task, arguments, timeout_s=timeout_s, on_event=on_event)
 
@@ -98,6 +102,7 @@ def started(
     env: Mapping[str, str] | None = None,
     preload: Preload | None = None,
     cache_dir: Path | None = None,
+    libraries: Sequence[str] = (),
 ) -> Iterator[IdleWorker]:
     """Start a worker process that waits for its task; leaving the context ends it with its children.
 
@@ -108,6 +113,7 @@ def started(
         env: As for `run_task`.
         preload: A task and its arguments, run at once; nobody reads its answer. It imports what the real task needs.
         cache_dir: As for `run_task`.
+        libraries: As for `run_task`.
 
     Raises:
         WorkerError: The interpreter cannot be started.
@@ -121,7 +127,7 @@ def started(
         "preload": preload and {"task": preload[0], "arguments": preload[1]},
     }
     with contextlib.ExitStack() as stack:
-        process = stack.enter_context(_opened(python, env or {}, out_dir))
+        process = stack.enter_context(_opened(python, env or {}, out_dir, libraries))
         _send(process, first)
         yield IdleWorker(process, out_dir, end=stack.close)
 
@@ -129,7 +135,7 @@ def started(
 class IdleWorker:
     """A worker process that was started and waits for its one task."""
 
-    def __init__(self, process: subprocess.Popen[bytes], out_dir: Path, *, end: Callable[[], None]) -> None:
+    def __init__(self, process: children.Process, out_dir: Path, *, end: Callable[[], None]) -> None:
         assert process.stdout is not None
         self._process, self._out_dir, self._end = process, out_dir, end
         self._lines = children.Lines(process.stdout, is_signal=worker.says_ready)
@@ -182,12 +188,19 @@ class IdleWorker:
 
 
 @contextlib.contextmanager
-def _opened(python: Path | None, env: Mapping[str, str], out_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _opened(
+    python: Path | None, env: Mapping[str, str], out_dir: Path, libraries: Sequence[str]
+) -> Iterator[children.Process]:
     command = [str(python or sys.executable), str(Path(worker.__file__).resolve())]
     with contextlib.ExitStack() as stack:
         try:
             process = stack.enter_context(
-                children.opened(command, env=_patient({**os.environ, **env}), stderr=out_dir / "stderr.txt")
+                children.opened(
+                    command,
+                    env=patient({**os.environ, **env}),
+                    stderr=out_dir / "stderr.txt",
+                    libraries=() if python else libraries,
+                )
             )
         except OSError as error:
             raise errors.WorkerError(
@@ -207,12 +220,7 @@ def _job(out_dir: Path, registrars: Sequence[Registrar], cache_dir: Path | None)
     }
 
 
-def _patient(env: dict[str, str]) -> dict[str, str]:
-    """Limit how long threads spin, unless the user or a profile says something about it."""
-    return env if env.keys() & {SPINS[0], "OMP_WAIT_POLICY"} else {**env, SPINS[0]: SPINS[1]}
-
-
-def _send(process: subprocess.Popen[bytes], message: Mapping[str, Any]) -> None:
+def _send(process: children.Process, message: Mapping[str, Any]) -> None:
     """Write one line; a worker that has ended cannot read it, and its end is found where its answer is read."""
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import source_hash
+from pytest_sdperf.builds.processes import forking
 from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.checks.locate import reproductions, rewriting
 from pytest_sdperf.checks.locate.target import SearchTarget, redrawn_runner, torch_device, torch_outputs
@@ -271,5 +272,6 @@ def _own_task(runner: CaseRunner, function: str, request: Reveal | FindNode, ans
             timeout_s=settings.worker_timeout_s,
             env=worker_environment(context.device),
             in_process=settings.in_process,
+            libraries=forking.MODULES if context.device.kind == "cpu" else (),
         )
     return convert(found, answer)

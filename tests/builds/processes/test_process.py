@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
 
 HERE = Path(__file__).parents[2]
 REGISTRAR = Registrar("worker_tasks", HERE / "worker_tasks.py")
+# A process that is started, and one that is forked from a process that has a library.
+both_ways = pytest.mark.parametrize("libraries", [(), ("numpy",)], ids=["started", "forked"])
 
 
 def run(name, tmp_path, *, timeout_s=30.0, **kwargs):
@@ -29,9 +32,10 @@ def run(name, tmp_path, *, timeout_s=30.0, **kwargs):
     )
 
 
-def test_answer_events_and_files_arrive_although_libraries_print(tmp_path):
+@both_ways
+def test_answer_events_and_files_arrive_although_libraries_print(tmp_path, libraries):
     events: list[Event] = []
-    answer = run("echo", tmp_path, on_event=events.append)
+    answer = run("echo", tmp_path, libraries=libraries, on_event=events.append)
     assert answer["arguments"] == {"n": 1}
     assert answer["suite"] is False
     assert events == [Event("begin", "first_run"), Event("say", "half way"), Event("end", "first_run")]
@@ -59,15 +63,16 @@ def test_a_worker_goes_on_where_nobody_listens(tmp_path):
     assert run("warm_up", tmp_path)["begun_s"] > 0
 
 
+@both_ways
 @pytest.mark.parametrize("end", ["warm_up", "hang"])
-def test_a_process_that_cannot_be_ended_is_left_behind(tmp_path, monkeypatch, end):
+def test_a_process_that_cannot_be_ended_is_left_behind(tmp_path, monkeypatch, end, libraries):
     """As where a driver holds it in the kernel: no signal arrives."""
     left = []
     monkeypatch.setattr(children, "END_S", 0.2)
     monkeypatch.setattr(children, "kill", functools.partial(signal_lost, left))
     begun_s = time.monotonic()
     with pytest.raises(WorkerError) as caught:
-        run(end, tmp_path, timeout_s=3.0)
+        run(end, tmp_path, libraries=libraries, timeout_s=3.0)
     assert time.monotonic() - begun_s < 20
     (process,) = left
     assert str(caught.value) == (
@@ -75,7 +80,7 @@ def test_a_process_that_cannot_be_ended_is_left_behind(tmp_path, monkeypatch, en
         "still use that device"
     )
     assert caught.value.reason == "stuck"
-    process.kill()
+    os.kill(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
 
@@ -132,6 +137,7 @@ def test_a_foreign_interpreter_needs_nothing_of_the_suite(tmp_path):
     assert answer == {"SEEN": "", "msgspec": False, "version": __import__("pytest_sdperf").__version__}
 
 
+@both_ways
 @pytest.mark.parametrize(
     ("task", "error", "reason", "text"),
     [
@@ -164,23 +170,25 @@ def test_a_foreign_interpreter_needs_nothing_of_the_suite(tmp_path):
         ("refuse", BuildError, "", "the component cannot be built; type something else"),
     ],
 )
-def test_every_end_has_its_error(tmp_path, task, error, reason, text):
+def test_every_end_has_its_error(tmp_path, task, error, reason, text, *, libraries):
     with pytest.raises(error) as caught:
-        run(task, tmp_path)
+        run(task, tmp_path, libraries=libraries)
     assert str(caught.value) == text
     assert getattr(caught.value, "reason", "") == reason
 
 
-def test_the_last_words_of_a_crash_are_kept(tmp_path):
+@both_ways
+def test_the_last_words_of_a_crash_are_kept(tmp_path, libraries):
     with pytest.raises(WorkerError) as caught:
-        run("segfault", tmp_path)
+        run("segfault", tmp_path, libraries=libraries)
     assert caught.value.tail.splitlines()[0] == "last words"
 
 
-def test_a_hang_is_ended_with_its_children(tmp_path):
+@both_ways
+def test_a_hang_is_ended_with_its_children(tmp_path, libraries):
     said: list[str] = []
     with pytest.raises(WorkerError) as caught:
-        run("hang", tmp_path, timeout_s=3.0, on_event=lambda event: said.append(event.text))
+        run("hang", tmp_path, libraries=libraries, timeout_s=3.0, on_event=lambda event: said.append(event.text))
     assert str(caught.value) == "the worker gave no answer within 3 s and was ended"
     assert caught.value.reason == "timeout"
     pid = int(said[0].removeprefix("child "))
@@ -249,10 +257,11 @@ def test_an_interpreter_that_is_not_there(tmp_path):
     )
 
 
-def test_a_worker_of_another_protocol_says_which_it_speaks(tmp_path, monkeypatch):
+@both_ways
+def test_a_worker_of_another_protocol_says_which_it_speaks(tmp_path, monkeypatch, libraries):
     monkeypatch.setattr(worker, "PROTOCOL", 99)
     with pytest.raises(WorkerError) as caught:
-        run("echo", tmp_path)
+        run("echo", tmp_path, libraries=libraries)
     assert str(caught.value) == "this worker speaks protocol 3"
     assert caught.value.reason == "protocol"
 

@@ -1,0 +1,168 @@
+"""Worker processes that are forked from one that has loaded the libraries already.
+
+Importing torch and diffusers takes longer than most tasks. A fork server (Python's word: `multiprocessing` has one)
+imports them once; what it forks is a process of its own as any other. Only what is not measured is forked: processes
+that are measured begin from nothing, so that they differ as those of a user do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from pytest_sdperf import worker
+from pytest_sdperf.core import clock
+
+# Holds the path of the socket, so that the processes of pytest-xdist and the sessions of a test share one server.
+VARIABLE = "SDPERF_FORK_SERVER"
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+# How often a waiting thread of GNU's OpenMP, which torch has on Linux, looks again before it gives up its core. The
+# default of 300,000 takes longer than most operators: where another program has the core of the thread that is waited
+# for, a call takes ten times as long. 10,000 loses nothing on an idle machine.
+SPINS = ("GOMP_SPINCOUNT", "10000")
+_START_S = 10.0
+
+# What a task imports, named so that it is imported once; more than it needs costs a run nothing that others need.
+GRAPHS = ("numpy", "onnx", "onnx_ir")
+MODULES = (
+    *GRAPHS,
+    "torch",
+    "diffusers.models.autoencoders.autoencoder_kl",
+    "diffusers.models.unets.unet_2d_condition",
+    "transformers.models.clip.modeling_clip",
+)
+EXPORTER = (*MODULES, "torch._dynamo", "torch.export", "onnxscript")
+
+
+class ForkedProcess:
+    """A process that a fork server forked, with what this project uses of `subprocess.Popen`."""
+
+    def __init__(self, pid: int, told: socket.socket, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+        self.pid, self.stdin, self.stdout = pid, stdin, stdout
+        self._told = told
+        self._status: int | None = None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit status when it has ended; negative is the number of a signal.
+
+        Raises:
+            subprocess.TimeoutExpired: It takes longer than `timeout` seconds.
+        """
+        if self._status is None:
+            self._told.settimeout(timeout)
+            try:
+                line = _line(self._told)
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(["forked"], timeout or 0.0) from None
+            # Without a line the whole server was ended, and what it forked is as good as killed.
+            self._status = int(json.loads(line)["status"]) if line else -9
+            self._told.close()
+        return self._status
+
+
+def forked(env: Mapping[str, str], libraries: Sequence[str], stderr: IO[bytes]) -> ForkedProcess | None:
+    """Return a new worker process that has loaded libraries; None where it has to be started the long way.
+
+    Args:
+        env: Its whole environment.
+        libraries: Modules that its task will import.
+        stderr: Takes what it says.
+    """
+    path = _server()
+    if path is None:
+        return None
+    told = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with contextlib.ExitStack() as ours:
+        ours.callback(told.close)
+        reads, to_stdin = os.pipe()
+        from_stdout, writes = os.pipe()
+        stdin = ours.enter_context(os.fdopen(to_stdin, "wb", buffering=0))
+        stdout = ours.enter_context(os.fdopen(from_stdout, "rb"))
+        message = {"env": dict(env), "cwd": str(Path.cwd()), "libraries": list(libraries)}
+        try:
+            told.connect(path)
+            content = json.dumps(message).encode() + b"\n"
+            sent = socket.send_fds(told, [content], [reads, writes, stderr.fileno()])
+            told.sendall(content[sent:])
+            answer = json.loads(_line(told) or b"{}")
+        except OSError:
+            return None
+        finally:
+            os.close(reads)
+            os.close(writes)
+        if "pid" not in answer:
+            return None
+        ours.pop_all()
+        return ForkedProcess(answer["pid"], told, stdin, stdout)
+    return None
+
+
+def share() -> None:
+    """Start a server, unless there is one, and let processes that are started from here find it."""
+    _server()
+
+
+def _server() -> str | None:
+    """Return the path of the socket of a server that lives; None where there can be none."""
+    if sys.platform != "linux":  # elsewhere libraries of the system do not survive a fork
+        return None
+    path = os.environ.get(VARIABLE)
+    if path and Path(path).exists():
+        return path
+    return _started()
+
+
+@functools.cache
+def _started() -> str | None:
+    folder = tempfile.TemporaryDirectory(prefix="sdperf-fork-")
+    path = str(Path(folder.name, "socket"))
+    process = subprocess.Popen(  # noqa: S603 - the interpreter of this process
+        [sys.executable, str(Path(worker.__file__).resolve()), path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env=patient({**os.environ, **OFFLINE}),
+    )
+    atexit.register(_end, process, folder)
+    give_up_s = clock.monotonic_s() + _START_S
+    while not Path(path).exists():
+        if process.poll() is not None or clock.monotonic_s() > give_up_s:
+            return None
+        clock.sleep_s(0.005)
+    os.environ[VARIABLE] = path
+    return path
+
+
+def patient(env: dict[str, str]) -> dict[str, str]:
+    """Limit how long threads spin, unless the user or a profile says something about it."""
+    return env if env.keys() & {SPINS[0], "OMP_WAIT_POLICY"} else {**env, SPINS[0]: SPINS[1]}
+
+
+def _end(process: subprocess.Popen[bytes], folder: Any) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_START_S)
+    folder.cleanup()
+
+
+def _line(stream: socket.socket) -> bytes:
+    """Read up to the end of a line, or of the stream."""
+    content = b""
+    while not content.endswith(b"\n"):
+        more = stream.recv(1)
+        if not more:
+            return b""
+        content += more
+    return content

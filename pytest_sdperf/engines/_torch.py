@@ -9,18 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.core.contracts import (
-    Arrays,
-    ComponentFacts,
-    Engine,
-    EngineOption,
-    LoadRequest,
-    Model,
-    Requirement,
-    Runner,
-)
+from pytest_sdperf.core.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.core.device import DeviceKind
-from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values import ComponentFacts, Workload
 from pytest_sdperf.engines._environment import variable
 
 if TYPE_CHECKING:

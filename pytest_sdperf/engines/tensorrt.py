@@ -9,18 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.core.contracts import (
-    Arrays,
-    ComponentFacts,
-    Engine,
-    EngineOption,
-    LoadRequest,
-    Model,
-    Requirement,
-    Runner,
-)
+from pytest_sdperf.core.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError
+from pytest_sdperf.core.values import ComponentFacts
 from pytest_sdperf.engines import _cuda_libraries, _tensorrt, _torch
 
 if TYPE_CHECKING:

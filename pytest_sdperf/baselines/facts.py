@@ -1,6 +1,6 @@
 """Facts have the types that are judged and shown, and no number below 0: files hold them, and are edited and damaged.
 
-What another version or another engine told under other names is kept, and nobody looks at it.
+What another version told under other names is kept, and nobody looks at it.
 """
 
 from __future__ import annotations

@@ -191,8 +191,8 @@ class Facts(ComponentFacts, total=False):
 if TYPE_CHECKING:
     StoredFacts = Facts
 else:
-    # What decodes a TypedDict drops the keys that it lacks; a file keeps those of another version, which are looked at
-    # by `baselines.facts.check_facts`.
+    # Who decodes a TypedDict drops every key that it lacks, and a file may have those of another version: so all are
+    # kept, and `baselines.facts.check_facts` compares them with `Facts`.
     StoredFacts = Mapping[str, Any]
 
 

@@ -215,8 +215,7 @@ def _attention(name: str, facts: ComponentFacts, whole: Facts) -> Verdict | None
         why = whole.get("kernels_not_available", "nothing says so")
         sentence = f"{what} of the {component(name)} may have run or not: {why}."
         return Verdict(Outcome.INCONCLUSIVE, "attention-not-seen", sentence, ATTENTION)
-    ran = {kind: int(kernels[kind]["count"]) for kind in ATTENTIONS if kind in kernels}
-    ran = {kind: count for kind, count in ran.items() if count}
+    ran = {kind: int(kernels[kind]["count"]) for kind in ATTENTIONS if kind in kernels and kernels[kind]["count"]}
     listed = ", ".join(f"{kind} {count}" for kind, count in ran.items()) or "no attention kernel that is known by name"
     if not set(wanted) & set(ran):
         return invalid("attention-absent", f"{what} did not run: there ran {listed}.", metric=ATTENTION)

@@ -39,14 +39,15 @@ def _build(builder, optimization="fp16", **changes):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+def built(tmp_path_factory):
+    builder, said = _builder(tmp_path_factory.mktemp("cache"))
+    return _build(builder, "fp32"), _build(builder, "fp16"), said
 
 
 @pytest.fixture(scope="module")
-def built(folder):
-    builder, said = _builder(folder)
-    return _build(builder, "fp32"), _build(builder, "fp16"), said
+def folder(built):
+    """Return the cache of what was built, whichever test is the first."""
+    return built[0].path.parents[2]
 
 
 def test_optimizations_share_weights_and_export(folder, built):

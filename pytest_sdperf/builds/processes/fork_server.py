@@ -27,8 +27,6 @@ _LATE = re.compile(
     r"PYTEST_.*|SDPERF_.*|XDG_.*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|(HIP|ROCR)_VISIBLE_DEVICES|HOME|USERPROFILE|"
     r"PWD|OLDPWD|SHLVL|_|TERM|COLUMNS|LINES|PYTHONPATH|(HF_HUB|TRANSFORMERS)_OFFLINE|CI|GITHUB_.*"
 )
-# Where the systems have their GPUs.
-_GPUS = ("/dev/nvidia", "/dev/kfd", "/dev/dri", "/dev/dxg")
 
 
 def serve(path: str) -> None:
@@ -130,8 +128,6 @@ def _differs(env: Mapping[str, str], begun: Mapping[str, str]) -> str:
     read = sorted(name for name in names if not _LATE.fullmatch(name))
     if read:
         return f"another {read[0]}"
-    if _holds_gpu():
-        return "a library has opened a GPU, which no fork survives"
     loaded = {name.partition(".")[0] for name in tuple(sys.modules)}
     for folder in _python_path(env):
         if folder in sys.path:
@@ -141,14 +137,6 @@ def _differs(env: Mapping[str, str], begun: Mapping[str, str]) -> str:
                 if entry.name.partition(".")[0] in loaded:
                     return f"another {entry.name} in {folder}"
     return ""
-
-
-def _holds_gpu() -> bool:
-    for entry in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):  # the descriptor of this very listing
-            if str(entry.readlink()).startswith(_GPUS):
-                return True
-    return False
 
 
 def _python_path(env: Mapping[str, str]) -> list[str]:

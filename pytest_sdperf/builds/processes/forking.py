@@ -32,6 +32,8 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 # for, a call takes ten times as long. 10,000 loses nothing on an idle machine.
 SPINS = ("GOMP_SPINCOUNT", "10000")
 _START_S = 10.0
+# What a machine has that has a GPU: the devices of NVIDIA's driver, of AMD's and of WSL2.
+GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 
 # What a task imports, named so that it is imported once; more than it needs costs a run nothing that others need.
 GRAPHS = ("numpy", "onnx", "onnx_ir")
@@ -116,7 +118,8 @@ def share() -> None:
 
 def _server() -> str | None:
     """Return the path of the socket of a server that lives; None where there can be none."""
-    if sys.platform != "linux":  # elsewhere libraries of the system do not survive a fork
+    # Libraries of other systems do not survive a fork, nor does a GPU that torch has looked at while it was imported.
+    if sys.platform != "linux" or any(Path(name).exists() for name in GPUS):
         return None
     path = os.environ.get(VARIABLE)
     if path and Path(path).exists():

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_sdperf.builds.processes import fork_server, forking
+from pytest_sdperf.builds.processes import forking
 from pytest_sdperf.builds.processes.forking import ForkedProcess, forked, patient
 from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.core.catalog import Registrar
@@ -99,14 +99,6 @@ def test_a_folder_of_ones_own_that_has_a_module_of_the_same_name_comes_first_as_
     assert forked_with(tmp_path, PYTHONPATH=str(tmp_path / "own")) is None
 
 
-def test_nothing_is_forked_once_a_library_has_opened_a_gpu(monkeypatch):
-    assert not fork_server._holds_gpu()
-    monkeypatch.setattr(fork_server, "_GPUS", ("/dev/null",))
-    with Path("/dev/null").open("rb"):
-        assert fork_server._holds_gpu()
-        assert fork_server._differs({}, {}) == "a library has opened a GPU, which no fork survives"
-
-
 def test_the_end_of_a_process_is_told(tmp_path):
     process = forked_with(tmp_path)
     assert process is not None
@@ -130,6 +122,12 @@ def test_a_server_that_cannot_start_is_no_error(monkeypatch):
     monkeypatch.delenv(forking.VARIABLE, raising=False)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     assert forking._started.__wrapped__() is None
+
+
+def test_nothing_is_forked_where_a_gpu_is(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(forking, "GPUS", ("/dev/null",))
+    assert forking._server() is None
 
 
 @pytest.mark.parametrize("system", ["win32", "darwin"])

@@ -9,7 +9,7 @@ from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.errors import CheckError
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import to_json
-from pytest_sdperf.core.values.check import CheckReport
+from pytest_sdperf.core.values.check import Advice, CheckReport
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 _ALLOWED = (Outcome.PASSED, Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.INVALID)
@@ -34,7 +34,10 @@ def judged(check: Check, finding: Any, *, owner: str) -> tuple[CheckReport, Verd
             f"{where} has {plural(len(check.columns), 'column')}, and its `row` gave {cells!r}. Allowed: one text for "
             f"each column."
         )
-    return CheckReport(_data(finding, where), check.columns, tuple(cells), check.legend, check.advice(verdict)), verdict
+    advice: Any = check.advice(verdict)
+    if advice is not None and not isinstance(advice, Advice):
+        raise CheckError(f"{where} advised {advice!r}. Allowed: an Advice, or None.")
+    return CheckReport(_data(finding, where), check.columns, tuple(cells), check.legend, advice), verdict
 
 
 def _verdict(check: Check, finding: Any, where: str) -> Verdict:

@@ -144,6 +144,24 @@ def test_a_plan_calls_it_by_its_name(project):
     assert [line.split()[0] for line in result.outlines if line.startswith("  varied ")] == ["varied"] * 2
 
 
+def test_what_a_test_is_for_follows_from_what_it_hands_over(project):
+    hook = (
+        "\nfrom pytest_sdperf.cases.purposes import purpose_of\n\n"
+        "def pytest_collection_finish(session):\n"
+        "    for item in session.items:\n"
+        "        purpose = purpose_of(item)\n"
+        "        print('IT IS', item.originalname, *purpose.told, purpose.executes, purpose.needs_device)\n"
+    )
+    test = f"{ITS_TEST}\n\ndef test_built(sdperf_build, sdperf_varied):\n    pass\n"
+    more = "\n\ndef test_both(sdperf_runner, sdperf_replay, sdperf_bench, sdperf_varied):\n    pass\n"
+    result = project(VARIED + hook, test + more, *UNETS[:2], "--sdperf-optimization=fp32", "--collect-only")
+    assert {line for line in result.outlines if line.startswith("IT IS")} == {
+        "IT IS test_outputs_vary varied True True",
+        "IT IS test_built varied False False",
+        "IT IS test_both replay varied speed True True",
+    }
+
+
 def test_the_fixture_says_what_it_is_for(project):
     result = project(VARIED, ITS_TEST, "--fixtures")
     start = next(number for number, line in enumerate(result.outlines) if line.startswith("sdperf_varied"))
@@ -223,6 +241,15 @@ def test_a_row_that_does_not_fit_its_columns_is_refused(project, row):
     result.assert_outcomes(failed=2)
     told = f"{WHERE} has 2 columns, and its `row` gave {row}. Allowed: one text for each column."
     assert told in result.outlines
+
+
+def test_what_is_no_advice_is_refused(project):
+    conftest = VARIED.replace(
+        "    def run(", "    def advice(self, verdict):\n        return 'look again'\n\n    def run("
+    )
+    result = project(conftest, ITS_TEST, *UNETS)
+    result.assert_outcomes(failed=2)
+    assert f"{WHERE} advised 'look again'. Allowed: an Advice, or None." in result.outlines
 
 
 def test_what_is_no_json_is_refused(project):

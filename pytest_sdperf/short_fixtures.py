@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_sdperf.builds.execution.runner import CaseRunner
-    from pytest_sdperf.checks.semantics.scores import Semantics
+    from pytest_sdperf.checks.semantics.finding import Semantics
     from pytest_sdperf.core.contracts import Engine, Model
     from pytest_sdperf.core.device import Device
     from pytest_sdperf.core.values import Build, Case, Measurement

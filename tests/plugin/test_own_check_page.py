@@ -11,7 +11,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import pytest_sdperf
+from pytest_sdperf.checks.semantics.check import Pictures
 from pytest_sdperf.cli import main
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.errors import DuplicateNameError
+from pytest_sdperf.plugin.fixtures.checks import make_fixtures
 from pytest_sdperf.report.results import results_schema
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own-check.md").read_text(encoding="utf-8")
@@ -224,6 +229,19 @@ def test_a_name_that_cannot_be_is_refused(project, name):
     result = project(VARIED.replace('name = "varied"', f'name = "{name}"'), "def test_it(): pass")
     assert result.ret == 4
     assert result.errlines[0] == f"ERROR: {NAMES[name]}"
+
+
+def test_no_name_of_a_check_is_a_metric_of_ours():
+    found = set()
+    for path in (Path(pytest_sdperf.__file__).parent / "checks").rglob("*.py"):
+        words = re.findall(r"^(?:METRIC|METRICS|PLACEMENT)\b.* = (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        found |= {word for line in words for word in re.findall(r'"([a-z]+)"', line)}
+    assert {"latency", "attention", "batch"} <= found
+    for name in found - {"pictures", "repeats"}:
+        catalog = Catalog()
+        catalog.add_check(type("Named", (Pictures,), {"name": name})())
+        with pytest.raises(DuplicateNameError):
+            make_fixtures(catalog)
 
 
 @pytest.mark.parametrize("body", WRONG)

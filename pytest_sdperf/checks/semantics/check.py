@@ -14,8 +14,8 @@ from pytest_sdperf.builds.fingerprint import library_versions
 from pytest_sdperf.checks.references.plain_torch import PICTURE_BATCH, pictures
 from pytest_sdperf.checks.references.which import check_by_torch
 from pytest_sdperf.checks.semantics.expected import Expected, Request, expected_of
+from pytest_sdperf.checks.semantics.finding import ReferenceScores, Semantics, Window
 from pytest_sdperf.checks.semantics.judging import METRIC, judge_semantics
-from pytest_sdperf.checks.semantics.scores import ReferenceScores, Semantics, Window
 from pytest_sdperf.checks.semantics.scoring import Score, score, shift
 from pytest_sdperf.checks.semantics.windows import SHIFT_LIMIT, mean_window, share_window
 from pytest_sdperf.core.check import Check

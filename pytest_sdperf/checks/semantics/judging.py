@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_sdperf.checks.semantics.scores import ReferenceScores, Semantics, Window
+from pytest_sdperf.checks.semantics.finding import ReferenceScores, Semantics, Window
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 

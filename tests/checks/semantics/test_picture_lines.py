@@ -5,7 +5,7 @@ from sample_values import case
 from pytest_sdperf.checks.judging.checks import judged
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.semantics.check import Pictures
-from pytest_sdperf.checks.semantics.scores import Semantics, Window
+from pytest_sdperf.checks.semantics.finding import Semantics, Window
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.report.checks import check_lines

@@ -1,4 +1,4 @@
-"""The scores of pictures, each with the window in which it may lie."""
+"""What was seen in pictures: their scores, each with the window in which it may lie."""
 
 from __future__ import annotations
 

@@ -191,6 +191,25 @@ def test_a_case_that_it_is_not_for_is_skipped(project):
     assert skipped.split(": ", 1)[1] == "not applicable: half precision"
 
 
+def test_one_that_is_left_out_takes_no_other_with_it(pytester, project):
+    """Also where nothing can be read: of two checks in one test the other one is judged."""
+    second = VARIED.replace("Varied", "Spread").replace('"varied"', '"spread"')
+    second = second.replace(
+        "        return {name",
+        "        from pytest_sdperf.core.errors import NoReferenceError\n\n"
+        "        raise NoReferenceError('nothing to compare with')\n        return {name",
+    )
+    second = second[: second.index("def pytest_sdperf_register")]
+    conftest = second + VARIED.replace("add_check(Varied())", "add_check(Spread())\n    catalog.add_check(Varied())")
+    test = "def test_it(sdperf_runner, sdperf_spread, sdperf_varied):\n    sdperf_spread(sdperf_runner)\n"
+    result = project(conftest, f"{test}    sdperf_varied(sdperf_runner)\n", *UNETS[:2], "--sdperf-optimization=fp32")
+    result.assert_outcomes(skipped=1)
+    assert result.ret == 0
+    (report,) = saved(pytester)["reports"]
+    assert (list(report["checks"]), report["left_out"]) == (["varied"], {"spread": "nothing to compare with"})
+    assert "LEFT OUT the spread of test_mine.py::test_it[sd15-thin-unet-on-ort-cpu-at-fp32]" in result.outlines
+
+
 def test_asked_twice_a_test_is_refused(project):
     result = project(VARIED, ITS_TEST + "    sdperf_varied(sdperf_runner)\n", *UNETS)
     result.assert_outcomes(failed=2)

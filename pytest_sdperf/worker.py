@@ -7,9 +7,6 @@ libraries (`preload`) and then waits, so that several of them can start side by 
 says `waits` is answered by a line, too. The suite need not be installed here: the first line names the folders of the
 packages that are needed, and an import hook finds just those, so that nothing else of the suite's environment leaks
 in.
-
-With the path of a socket as its argument the process is a fork server instead: it loads libraries once and forks the
-processes that would each load them again. `builds/processes/forking.py` is its other side.
 """
 
 from __future__ import annotations
@@ -22,10 +19,6 @@ import importlib.util
 import io
 import json
 import os
-import re
-import select
-import signal
-import socket
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -137,26 +130,11 @@ def run_job(job: Mapping[str, Any], channel: Any) -> dict[str, Any]:
         return {"status": status, "message": f"{type(error).__name__}: {error}".removesuffix(": ")[:2000]}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run one task, or be a fork server. The exit status is 0 whenever an answer was sent."""
+def main() -> int:
+    """Get ready, read the task, run it, answer. The exit status is 0 whenever an answer was sent."""
     # The folder of this script holds modules named `graph` or `stats`, which must not shadow anybody's own.
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
-    # Libraries make hundreds of thousands of objects that stay: looking for garbage among them is a fifth of the time
-    # that importing takes.
-    gc.set_threshold(50_000, 20, 100)
-    if arguments:
-        serve(arguments[0])
-        return 0
-    return work(here)
-
-
-def work(here: Path) -> int:
-    """Get ready, read the task, run it, answer.
-
-    Args:
-        here: Folder of the package.
-    """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     channel = Channel(answers, sys.stdin)
@@ -168,6 +146,9 @@ def work(here: Path) -> int:
     places = {entry["module"].partition(".")[0]: Path(entry["root"]) for entry in start["registrars"]}
     places["pytest_sdperf"] = here
     sys.meta_path.insert(0, FolderFinder(places))
+    # Libraries make hundreds of thousands of objects that stay: looking for garbage among them is a fifth of the time
+    # that importing takes.
+    gc.set_threshold(50_000, 20, 100)
     if start["preload"]:
         gc.disable()
         # Nobody listens: what fails here fails again in the task, which says so.
@@ -180,122 +161,5 @@ def work(here: Path) -> int:
     return 0
 
 
-def serve(path: str) -> None:
-    """Fork a process for each connection, until the process that started this one closes its stdin.
-
-    A connection brings one JSON line and three descriptors: stdin, stdout and stderr of the process that is wanted. It
-    gets a line with that process's id, and one with its exit status when it has ended; or one that says why a process
-    that is forked here would not be the one that is wanted.
-
-    Args:
-        path: Where the socket is to be.
-    """
-    # Each process is waited for by a child of this one; nobody waits for that child.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    begun = dict(os.environ)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(path)
-        listener.listen(16)
-        while True:
-            ready, _, _ = select.select([listener.fileno(), 0], [], [])
-            if 0 in ready:  # nobody ever writes: it was closed
-                return
-            connection, _ = listener.accept()
-            with connection:
-                content, streams, _, _ = socket.recv_fds(connection, 1 << 16, 3)
-                while content and not content.endswith(b"\n"):
-                    content += connection.recv(1 << 16)
-                if len(streams) == 3:  # a connection without is somebody who asks whether this server lives
-                    _fork(json.loads(content), streams, connection, begun)
-                for stream in streams:
-                    os.close(stream)
-
-
-def _fork(
-    asked: Mapping[str, Any], streams: Sequence[int], connection: socket.socket, begun: Mapping[str, str]
-) -> None:
-    """Fork the process that a connection asked for; this function returns in the server alone."""
-    for name in asked["libraries"]:
-        with contextlib.suppress(Exception):  # what cannot be imported fails in the task, which says so
-            importlib.import_module(name)
-    why = _differs(asked["env"], begun)
-    if why:
-        connection.sendall(json.dumps({"refused": why}).encode() + b"\n")
-        return
-    gc.freeze()
-    if os.fork():
-        return
-    # A child that waits for the process and tells how it ended: the server goes on at once.
-    try:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        worker = os.fork()
-        if worker == 0:
-            _become(asked, streams, connection)
-        for stream in (*streams, 0):
-            os.close(stream)
-        _, status = os.waitpid(worker, 0)
-        with contextlib.suppress(OSError):
-            connection.sendall(json.dumps({"status": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
-    finally:
-        os._exit(0)
-
-
-def _become(asked: Mapping[str, Any], streams: Sequence[int], connection: socket.socket) -> None:
-    """Be the process that was asked for, to its end."""
-    status = 1
-    try:
-        os.setsid()
-        connection.sendall(json.dumps({"pid": os.getpid()}).encode() + b"\n")
-        connection.close()
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-        os.environ.clear()
-        os.environ.update(asked["env"])
-        os.chdir(asked["cwd"])
-        sys.path[:0] = [entry for entry in _python_path(asked["env"]) if entry not in sys.path]
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed()  # each process draws its own, as if it had imported it
-        status = work(Path(__file__).resolve().parent)
-    except BaseException:  # noqa: BLE001 - whatever it is, this process ends here
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
-
-
-# Read by libraries when they are called, or by nothing that a task imports.
-_LATE = re.compile(
-    r"PYTEST_.*|SDPERF_.*|XDG_.*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|(HIP|ROCR)_VISIBLE_DEVICES|HOME|USERPROFILE|"
-    r"PWD|OLDPWD|SHLVL|_|TERM|COLUMNS|LINES|PYTHONPATH|(HF_HUB|TRANSFORMERS)_OFFLINE|CI|GITHUB_.*"
-)
-
-
-def _differs(env: Mapping[str, str], begun: Mapping[str, str]) -> str:
-    """Say what of an environment the libraries that are loaded here have read otherwise; empty if nothing."""
-    names = {name for name in env.keys() | begun.keys() if env.get(name) != begun.get(name)}
-    read = sorted(name for name in names if not _LATE.fullmatch(name))
-    if read:
-        return f"another {read[0]}"
-    loaded = {name.partition(".")[0] for name in tuple(sys.modules)}
-    for folder in _python_path(env):
-        if folder in sys.path:
-            continue
-        shadowed = [entry for entry in _top_level(folder) if entry in loaded]
-        if shadowed:
-            return f"another {shadowed[0]} in {folder}"
-    return ""
-
-
-def _python_path(env: Mapping[str, str]) -> list[str]:
-    return [entry for entry in env.get("PYTHONPATH", "").split(os.pathsep) if entry]
-
-
-def _top_level(folder: str) -> list[str]:
-    """Return the names that can be imported from a folder."""
-    with contextlib.suppress(OSError):
-        return [entry.name.partition(".")[0] for entry in Path(folder).iterdir()]
-    return []
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

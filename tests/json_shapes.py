@@ -87,9 +87,6 @@ class Shapes:
             return st.tuples(*map(self.of, arguments)).map(list)
         if origin in (tuple, list, frozenset):
             return st.lists(self.of(arguments[0]), max_size=2)
-        if origin is typing.Annotated:
-            inner = self.of(arguments[0])
-            return inner.filter(bool) if arguments[1].min_length else inner
         return st.dictionaries(self.of(arguments[0]), self.of(arguments[1]), max_size=2)
 
     def _object(self, kind: type) -> st.SearchStrategy[Any]:

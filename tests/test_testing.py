@@ -144,6 +144,16 @@ def aliasing(runner):
             {"facts": lambda runner: lambda: {"providers": {1, 2}}},
             "facts() is not plain JSON data: Object of type set is not JSON serializable",
         ),
+        (
+            {"facts": lambda runner: lambda: {"energy_j": 12.3}},
+            (
+                "unknown fact 'energy_j'. Known: accumulation, attention, changed_inputs, compile, compile_cache, "
+                "conv_search, cpu_node_count, cpu_nodes, cuda_graph, file_nodes, layers, memcpy_nodes, own, "
+                "partitions, partitions_not_available, placement, placement_not_available, providers, "
+                "shape_node_count, tf32, threads, tuning. "
+                'ort-cpu tells it: put what is an engine\'s own under "own", as {"own": {"energy_j": ...}}.'
+            ),
+        ),
     ],
 )
 def test_a_broken_runner_is_named(methods, text, tmp_path):

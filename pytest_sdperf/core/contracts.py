@@ -21,6 +21,7 @@ from pytest_sdperf.core.model import Arrays as Arrays  # noqa: PLC0414 - these a
 from pytest_sdperf.core.model import Model as Model  # noqa: PLC0414
 from pytest_sdperf.core.optimization import Optimization as Optimization  # noqa: PLC0414
 from pytest_sdperf.core.values import Build, Workload
+from pytest_sdperf.core.values import ComponentFacts as ComponentFacts  # noqa: PLC0414
 
 if TYPE_CHECKING:
     import numpy as np
@@ -164,8 +165,8 @@ class Runner(ABC):
         """
         return {}
 
-    def facts(self) -> dict[str, Any]:
-        """Return what really ran, as plain JSON data (providers, threads, nodes per provider, ...)."""
+    def facts(self) -> ComponentFacts:
+        """Return what really ran (providers, threads, nodes per provider, ...); what no fact is named for is `own`."""
         return {}
 
 

@@ -11,14 +11,14 @@ from pytest_sdperf.core.values.metric import MetricInfo
 class Metric(ABC):
     """A number that rides on a measurement.
 
-    Example, in a root `conftest.py`, of an engine whose `facts()` tell `energy_j`::
+    Example, in a root `conftest.py`, of an engine whose `facts()` tell `{"own": {"energy_j": 12.3}}`::
 
         class Energy(Metric):
             name = "energy"
             info = MetricInfo("energy of a call", unit="J", smallest_change=0.03)
 
             def extract(self, sample):
-                return sample.facts.get("energy_j")
+                return sample.facts.get("own", {}).get("energy_j")
 
         def pytest_sdperf_register(catalog):
             catalog.add_metric(Energy())

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.core.contracts import Arrays, EngineOption, LoadRequest, Runner
+from pytest_sdperf.core.contracts import Arrays, ComponentFacts, EngineOption, LoadRequest, Runner
 from pytest_sdperf.core.values import Workload
 from pytest_sdperf.engines import _cuda_libraries, _ort_log
 from pytest_sdperf.engines._ort_buffers import NUMPY_NAMES, SizeBuffers
@@ -81,7 +81,7 @@ class OrtRunner(Runner):
         request: LoadRequest,
         *,
         memory: Memory,
-        facts: Mapping[str, Any],
+        facts: ComponentFacts,
     ) -> None:
         """Make and bind every buffer, at the shapes of the request's workload.
 
@@ -91,7 +91,7 @@ class OrtRunner(Runner):
             memory: Where its inputs and outputs live.
             facts: What the engine has to say about the session.
         """
-        self._session, self._memory, self._facts = session, memory, dict(facts)
+        self._session, self._memory, self._facts = session, memory, facts
         self._request = request
         self._dtypes = {node.name: NUMPY_NAMES[node.type] for node in session.get_inputs()}
         self._places: dict[Workload, SizeBuffers] = {}
@@ -205,10 +205,10 @@ class OrtRunner(Runner):
         device = ARENAS.get(self._session.get_providers()[0])
         return _ort_log.arena_bytes(device) if device else None
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ComponentFacts:
         """Return providers, threads, where the nodes are, and whether a CUDA graph was asked for."""
         providers, (parts, why_not) = self._session.get_providers(), assignment(self._session)
-        facts = {**self._facts, "providers": providers, "placement": placement(parts)}
+        facts: ComponentFacts = {**self._facts, "providers": providers, "placement": placement(parts)}
         if self._request.build.counts:
             facts["file_nodes"] = sum(self._request.build.counts.values())
         if providers[0] != CPU_PROVIDER:
@@ -258,7 +258,7 @@ def placement(parts: Sequence[Any]) -> dict[str, int]:
     return dict(nodes)
 
 
-def cpu_nodes(parts: Sequence[Any]) -> dict[str, Any]:
+def cpu_nodes(parts: Sequence[Any]) -> ComponentFacts:
     """Return how many nodes run on the CPU, how many of them compute shapes, and some names, these last."""
     nodes = [node for part in parts if part.ep_name == CPU_PROVIDER for node in part.get_nodes()]
     shapes = [node for node in nodes if not node.domain and node.op_type in SHAPE_OPERATORS]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pytest_sdperf.core.contracts import ComponentFacts
 from pytest_sdperf.engines import _ort
 
 if TYPE_CHECKING:
     import onnxruntime
 
 
-def partitions(session: onnxruntime.InferenceSession, provider: str) -> dict[str, Any]:
+def partitions(session: onnxruntime.InferenceSession, provider: str) -> ComponentFacts:
     """Return the fact `partitions`: parts that a provider compiled, and nodes that are left to the CPU.
 
     Args:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.core.device import DeviceKind
-from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values import ComponentFacts, Workload
 from pytest_sdperf.engines._environment import variable
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def inductor_cache(request: LoadRequest) -> Iterator[None]:
             shutil.rmtree(folder / "locks", ignore_errors=True)
 
 
-def accumulation(request: LoadRequest) -> dict[str, str]:
+def accumulation(request: LoadRequest) -> ComponentFacts:
     """Return in which type torch accumulates products, as a fact; of halves on a CPU it does not say it."""
     import torch
 
@@ -243,7 +243,7 @@ class TorchRunner(Runner):
             self._torch.cuda.reset_peak_memory_stats(self._device)
         return peak
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ComponentFacts:
         """Return in which type products are accumulated, where that is known, and on a CPU the number of threads."""
-        threads = {"threads": str(self._torch.get_num_threads())} if self._device == "cpu" else {}
+        threads: ComponentFacts = {"threads": str(self._torch.get_num_threads())} if self._device == "cpu" else {}
         return {**threads, **accumulation(self._request)}

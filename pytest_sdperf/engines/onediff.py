@@ -8,9 +8,9 @@ import importlib.util
 import re
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.core.contracts import ComponentFacts, EngineOption, LoadRequest, Requirement, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.engines import _torch
 
@@ -103,7 +103,7 @@ class OneDiffRunner(_torch.TorchRunner):
         super().__init__(module, request, clone_outputs=True)
         self._accumulation = "float16" if "low-precision" in request.options["mode"].split(":") else "float32"
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ComponentFacts:
         """Return in which type products of float16 are accumulated, as far as nexfort is allowed to choose."""
         return {**super().facts(), "accumulation": self._accumulation}
 

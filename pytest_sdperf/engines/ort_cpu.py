@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pytest_sdperf.core.contracts import Engine, EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.core.contracts import ComponentFacts, Engine, EngineOption, LoadRequest, Requirement, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.engines import _ort, _ort_install, _ort_memory
 
@@ -72,7 +72,7 @@ class OrtCpuEngine(Engine):
         if asked.isdigit():
             options.intra_op_num_threads = int(asked)
         session = _ort.create_session(request, options=options, providers=["CPUExecutionProvider"])
-        facts = {"threads": asked or "one per core"}
+        facts: ComponentFacts = {"threads": asked or "one per core"}
         if request.build.dtype == "float32":  # of halves onnxruntime does not say where it computes them as floats
             facts["accumulation"] = "float32"
         yield _ort.OrtRunner(session, request, memory=_ort_memory.OrtMemory("cpu"), facts=facts)

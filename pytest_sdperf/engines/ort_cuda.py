@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Runner
+from pytest_sdperf.core.contracts import ComponentFacts, EngineOption, LoadRequest, Runner
 from pytest_sdperf.core.cuda_kernels import without_kernels
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.interpreter import pip
@@ -85,12 +85,16 @@ class OrtCudaEngine(_ort_nvidia.NvidiaOrtEngine):
             provider["user_compute_stream"] = str(memory.stream.cuda_stream)
         session = _ort_nvidia.session(request, ("CUDAExecutionProvider", provider))
         asked = request.options["sdpa"]
-        facts = {"conv_search": request.options["conv_search"], "tf32": "on" if provider["use_tf32"] == "1" else "off"}
-        facts |= {} if asked == "auto" else {"attention": asked}
+        facts: ComponentFacts = {
+            "conv_search": request.options["conv_search"],
+            "tf32": "on" if provider["use_tf32"] == "1" else "off",
+        }
+        if asked != "auto":
+            facts["attention"] = asked
         yield _ort.OrtRunner(session, request, memory=memory, facts={**facts, **accumulation(request)})
 
 
-def accumulation(request: LoadRequest) -> dict[str, str]:
+def accumulation(request: LoadRequest) -> ComponentFacts:
     """Return in which type cuBLAS accumulates products for onnxruntime, as a fact: float32 but by its variable."""
     half = request.build.dtype == "float16" and _number(os.environ.get(GEMM_OPTIONS, "0")) & 1
     return {"accumulation": "float16" if half else "float32"}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Requirement, Runner
+from pytest_sdperf.core.contracts import ComponentFacts, EngineOption, LoadRequest, Requirement, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.engines import _ort, _rocm
 
@@ -54,7 +54,7 @@ class OrtRocmEngine(_rocm.RocmEngine):
         session = _rocm.session(request, PROVIDER, provider)
         tuning = request.work_dir / f"{request.component}-tuning.json"
         refused = _take_over(session, tuning) if tuning.is_file() else "nothing was kept"
-        facts = {"tuning": f"in this process: {refused}" if refused else "from before"}
+        facts: ComponentFacts = {"tuning": f"in this process: {refused}" if refused else "from before"}
         yield _ort.OrtRunner(session, request, memory=_rocm.memory(request.device_index), facts=facts)
         if refused:
             tuning.unlink(missing_ok=True)  # it may be a link to what other processes share

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_sdperf.core.contracts import Arrays, Engine, EngineOption, LoadRequest, Model, Requirement, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError
+from pytest_sdperf.core.values import ComponentFacts
 from pytest_sdperf.engines import _cuda_libraries, _tensorrt, _torch
 
 if TYPE_CHECKING:
@@ -265,11 +266,14 @@ class TensorRtRunner(Runner):
         # Clones: the next call writes into these very tensors.
         return {name: tensor.clone() for name, tensor in self._outputs.items()}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ComponentFacts:
         """Return what runs: one engine that holds the whole graph, its layers, and whether a graph was replayed."""
-        graph = {"requested": self._wants_graph, "replayed": self._graph is not None, "changed_inputs": None}
         return {
             "partitions": {"engines": 1, "cpu_nodes": 0},
             "layers": self._engine.num_layers,
-            "cuda_graph": graph,
+            "cuda_graph": {
+                "requested": self._wants_graph,
+                "replayed": self._graph is not None,
+                "changed_inputs": None,
+            },
         }

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Runner
+from pytest_sdperf.core.contracts import ComponentFacts, EngineOption, LoadRequest, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.engines import _torch
 
@@ -191,10 +191,10 @@ class CompiledRunner(_torch.TorchRunner):
         """Return how it is compiled, too."""
         return {**super().recipe(), "compile": _arguments(self._request.options)}
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ComponentFacts:
         """Return what the compiler did, whether it found it in its cache, and whether CUDA graphs are replayed."""
         counts = self._counts
-        facts = {
+        facts: ComponentFacts = {
             **super().facts(),
             "compile": {
                 "graphs": counts.graphs,

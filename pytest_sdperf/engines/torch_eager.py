@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.core.contracts import EngineOption, LoadRequest, Runner
+from pytest_sdperf.core.contracts import ComponentFacts, EngineOption, LoadRequest, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.errors import UnsupportedOptionError
 from pytest_sdperf.core.interpreter import pip
@@ -147,7 +147,7 @@ class _AttentionRunner(_torch.TorchRunner):
         alone = "" if request.component == "unet" else "; or run the UNet alone: --sdperf-component=unet"
         return f"{text}{alone}."
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ComponentFacts:
         """Return the kernel that was asked for, too."""
         return {**super().facts(), "attention": self._request.options["attention"]}
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.core.contracts import Arrays, Runner
+from pytest_sdperf.core.contracts import Arrays, ComponentFacts, Runner
 from pytest_sdperf.core.values import Workload
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Passing(Runner):
         """Pass on."""
         return self.inner.allocator_peak_bytes(reset=reset)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ComponentFacts:
         """Pass on."""
         return self.inner.facts()
 
@@ -148,11 +148,11 @@ class Telling(Passing):
         told: What it says beside, or instead.
     """
 
-    def __init__(self, inner: Runner, told: Mapping[str, Any]) -> None:
+    def __init__(self, inner: Runner, told: ComponentFacts) -> None:
         super().__init__(inner)
-        self._told = dict(told)
+        self._told = told
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ComponentFacts:
         """Return the facts with those of the fault."""
         return {**self.inner.facts(), **self._told}
 

@@ -19,7 +19,7 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.errors import OptionError, ResultsError
 from pytest_sdperf.core.files import strict_json
 from pytest_sdperf.core.settings import Settings
-from pytest_sdperf.core.values import finite, to_json
+from pytest_sdperf.core.values import Facts, finite, to_json
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.run_summary import RunSummary
 
@@ -117,8 +117,12 @@ _WRITE_THEM = "Run the tests again with --sdperf-json=FILE, and give that file."
 
 def results_schema() -> dict[str, Any]:
     """Return the JSON Schema of the file."""
-    schema: dict[str, Any] = _published(msgspec.json.schema(SavedResults))
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    kinds = (SavedResults, Facts)
+    (results, facts), parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    parts["Sample"]["properties"]["facts"] = facts  # of which a file may hold others, see `StoredFacts`
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **results, "$defs": parts}
+    published: dict[str, Any] = _published(schema)
+    return published
 
 
 def schema_text() -> str:

@@ -159,14 +159,12 @@ class Ran:
 
     Attributes:
         outputs: File (npz) with an array per output.
-        facts: What ran.
         inside: File (npz) with what was computed inside; empty where it was not asked for, or nothing can be seen.
         recipe: How the engine makes what it runs (`Runner.recipe`); empty where it was not asked for.
         kept: Component -> file (npz) with the inputs of a call.
     """
 
     outputs: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
     inside: str = ""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     kept: Mapping[str, str] = field(default_factory=dict)

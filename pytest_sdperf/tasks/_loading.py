@@ -13,6 +13,7 @@ from pytest_sdperf.core.clock import monotonic_s
 from pytest_sdperf.core.contracts import Engine, LoadRequest, Model, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.errors import EngineMissingError
+from pytest_sdperf.core.values.facts import Facts, known_facts
 from pytest_sdperf.faults import planting
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._execution import Compiled, Execution
@@ -35,6 +36,14 @@ class LoadedComponent:
     model: Model
     runner: Runner
     load_s: float
+
+    def facts(self) -> Facts:
+        """Return what the runner tells of what ran.
+
+        Raises:
+            UnknownNameError: It tells something under a name that is not a fact's.
+        """
+        return known_facts(self.runner.facts(), self.engine.name)
 
 
 def engine_of(name: str, options: Mapping[str, str], device_kind: DeviceKind, context: TaskContext) -> Engine:

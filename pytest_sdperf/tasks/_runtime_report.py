@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.contracts import Arrays
 from pytest_sdperf.core.files.arrays import digest_of
+from pytest_sdperf.core.values.facts import ChangedInputs, ComponentFacts, CudaGraph, Facts
 from pytest_sdperf.tasks._changed_inputs import wrong_answer
 from pytest_sdperf.tasks._execution import Execution
 from pytest_sdperf.tasks._loading import LoadedComponent
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     Outputs = Mapping[str, np.ndarray[Any, Any]]
 
-Facts = Mapping[str, Any]
-
 OTHER_SEED = 1
 # A replayed call may still launch copies of its inputs into the graph's own memory.
 MOST_LAUNCHES = 16
@@ -27,7 +26,7 @@ MOST_LAUNCHES = 16
 
 def of_component(
     loaded: LoadedComponent, call: Callable[[], None], *, facts: Facts, inputs: Arrays, case: Execution, folder: Path
-) -> dict[str, Any]:
+) -> Facts:
     """Add to the facts of a component that has been timed.
 
     Args:
@@ -40,11 +39,12 @@ def of_component(
     """
     promised = case.device_kind in loaded.engine.repeats_on
     told = answer(loaded.runner.fetch(), promised=promised)
-    told |= _answered(loaded, facts, inputs=inputs, component=case.component, case=case)
+    told["changed_inputs"] = _answered(loaded, facts, inputs=inputs, component=case.component, case=case)
     # Watching comes last: see `profiling`.
     activity = watched(call, device_kind=case.device_kind, folder=folder)
     replayed = activity.replays >= 1 and activity.launches <= MOST_LAUNCHES
-    return {**_with_graph({**facts, **told}, activity, replayed=replayed), **_seen(activity)}
+    found: Facts = {**facts, **told, **_seen(activity)}
+    return {**found, **_with_graph(found, activity, replayed=replayed)}
 
 
 def of_request(
@@ -55,7 +55,7 @@ def of_request(
     unet_calls: int,
     case: Execution,
     folder: Path,
-) -> dict[str, Any]:
+) -> Facts:
     """Add to the facts of a pipeline that has been timed.
 
     Args:
@@ -66,8 +66,8 @@ def of_request(
         case: What was executed.
         folder: Place for files.
     """
-    own: Mapping[str, Facts] = facts["components"]
-    answered = {
+    own = facts["components"]
+    answered: dict[str, ComponentFacts] = {
         name: {**own[name], **_after_a_run(part, own[name], component=name, case=case)} for name, part in parts.items()
     }
     activity = watched(call, device_kind=case.device_kind, folder=folder, calls=1)
@@ -77,12 +77,12 @@ def of_request(
     return {**facts, **components["unet"], "components": components, **_seen(activity, unet_calls)}
 
 
-def of_external_request(call: Callable[[], None], *, unet_calls: int, case: Execution, folder: Path) -> dict[str, Any]:
+def of_external_request(call: Callable[[], None], *, unet_calls: int, case: Execution, folder: Path) -> Facts:
     """Return what ran in one request to a pipeline that the user's own code made. Arguments as for `of_request`."""
     return _seen(watched(call, device_kind=case.device_kind, folder=folder, calls=1), unet_calls)
 
 
-def answer(outputs: Outputs, *, promised: bool) -> dict[str, Any]:
+def answer(outputs: Outputs, *, promised: bool) -> Facts:
     """Return which answer the inputs of the case had, as a digest: so processes tell whether theirs are equal.
 
     Args:
@@ -92,11 +92,11 @@ def answer(outputs: Outputs, *, promised: bool) -> dict[str, Any]:
     return {"answer": {"digest": digest_of(outputs), "promised": promised}}
 
 
-def _requested(facts: Facts) -> bool:
+def _requested(facts: ComponentFacts) -> bool:
     return bool(facts.get("cuda_graph", {}).get("requested"))
 
 
-def _after_a_run(part: LoadedComponent, facts: Facts, *, component: str, case: Execution) -> dict[str, Any]:
+def _after_a_run(part: LoadedComponent, facts: ComponentFacts, *, component: str, case: Execution) -> ComponentFacts:
     """Check a component of a pipeline alone, if it replays a graph; the image is compared with a reference anyway."""
     if not _requested(facts):
         return {}
@@ -104,22 +104,22 @@ def _after_a_run(part: LoadedComponent, facts: Facts, *, component: str, case: E
     part.runner.bind(inputs)
     part.runner.run()
     part.runner.synchronize()
-    return _answered(part, facts, inputs=inputs, component=component, case=case)
+    return {"changed_inputs": _answered(part, facts, inputs=inputs, component=component, case=case)}
 
 
 def _answered(
-    loaded: LoadedComponent, facts: Facts, *, inputs: Arrays, component: str, case: Execution
-) -> dict[str, Any]:
+    loaded: LoadedComponent, facts: ComponentFacts, *, inputs: Arrays, component: str, case: Execution
+) -> ChangedInputs:
     other = loaded.model.example(component, case.workload, seed=OTHER_SEED)
     wrong = wrong_answer(loaded.runner, inputs, other, one_by_one=_requested(facts))
-    return {"changed_inputs": {"right": not wrong, "wrong": wrong}}
+    return {"right": not wrong, "wrong": wrong}
 
 
-def _with_graph(facts: Facts, activity: Activity, *, replayed: bool) -> dict[str, Any]:
+def _with_graph(facts: ComponentFacts, activity: Activity, *, replayed: bool) -> ComponentFacts:
     """Complete the fact `cuda_graph`, where an engine has one."""
     if "cuda_graph" not in facts:
-        return dict(facts)
-    graph = {"replayed": None, **facts["cuda_graph"], "changed_inputs": None}
+        return facts
+    graph: CudaGraph = {"replayed": None, **facts["cuda_graph"], "changed_inputs": None}
     if _requested(facts):
         # What an engine says of itself counts where the profiler saw nothing, and where it says no.
         seen = bool(activity.replays or activity.launches or activity.kernels)
@@ -128,13 +128,21 @@ def _with_graph(facts: Facts, activity: Activity, *, replayed: bool) -> dict[str
     return {**facts, "cuda_graph": graph}
 
 
-def _seen(activity: Activity, unet_calls: int = 0) -> dict[str, Any]:
+def _seen(activity: Activity, unet_calls: int = 0) -> Facts:
     if activity.unseen:
         return {"kernels_not_available": activity.unseen}
-    waits = {"synchronizations": activity.synchronizations, "copies": activity.copies_to_host, "unet_calls": unet_calls}
-    facts: dict[str, Any] = {"host_waits": waits, "kernels": dict(activity.kernels)}
-    facts["gpu_busy_s"] = activity.busy_s
-    facts["kernels_without_tensor_cores"] = dict(activity.without_tensor_cores)
-    facts["gpu_busy_without_tensor_cores_s"] = activity.busy_without_tensor_cores_s
-    facts["kernels_slowest"] = [dict(one) for one in activity.slowest]
-    return {**facts, **({"kernels_other": list(activity.others)} if activity.others else {})}
+    facts: Facts = {
+        "host_waits": {
+            "synchronizations": activity.synchronizations,
+            "copies": activity.copies_to_host,
+            "unet_calls": unet_calls,
+        },
+        "kernels": dict(activity.kernels),
+        "gpu_busy_s": activity.busy_s,
+        "kernels_without_tensor_cores": dict(activity.without_tensor_cores),
+        "gpu_busy_without_tensor_cores_s": activity.busy_without_tensor_cores_s,
+        "kernels_slowest": list(activity.slowest),
+    }
+    if activity.others:
+        facts["kernels_other"] = list(activity.others)
+    return facts

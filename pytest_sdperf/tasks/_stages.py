@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pytest_sdperf.core.clock import monotonic_s
 from pytest_sdperf.core.components import BETWEEN
+from pytest_sdperf.core.values import Facts
 from pytest_sdperf.tasks.request.prompts import Call
 from pytest_sdperf.tasks.sampling.timing import without_collections
 
@@ -23,7 +24,7 @@ class Stages:
     """
 
     def __init__(self, *, on_cpu: bool) -> None:
-        self.facts: dict[str, Any] = {}
+        self.facts: Facts = {}
         self._on_cpu = on_cpu
         self._seconds: dict[str, list[float]] = {}
 

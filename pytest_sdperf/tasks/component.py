@@ -7,16 +7,12 @@ import dataclasses
 from typing import Any
 
 from pytest_sdperf.core.files.arrays import load_arrays, save_arrays
-from pytest_sdperf.core.values import Sample
+from pytest_sdperf.core.values import Facts, Sample
 from pytest_sdperf.tasks import TaskContext, _runtime_report
 from pytest_sdperf.tasks._execution import MeasureCase, Measured, Ran, RunCase
-from pytest_sdperf.tasks._loading import LoadedComponent, loaded_component
+from pytest_sdperf.tasks._loading import loaded_component
 from pytest_sdperf.tasks.sampling.phases import Shared
 from pytest_sdperf.tasks.sampling.timing import take_sample
-
-
-def _facts(loaded: LoadedComponent) -> dict[str, Any]:
-    return {"versions": loaded.engine.versions(), **loaded.runner.facts()}
 
 
 def run(request: RunCase, context: TaskContext) -> Ran:
@@ -30,13 +26,12 @@ def run(request: RunCase, context: TaskContext) -> Ran:
         loaded.runner.bind(load_arrays(case.inputs))
         loaded.runner.run()
         loaded.runner.synchronize()
-        outputs, facts = loaded.runner.fetch(), _facts(loaded)
+        outputs = loaded.runner.fetch()
         recipe = loaded.runner.recipe() if request.inside else {}
     return Ran(
         outputs=str(save_arrays(context.out_dir / "outputs.npz", outputs)),
         inside=str(save_arrays(context.out_dir / "inside.npz", inside)) if inside else "",
         recipe=recipe,
-        facts=facts,
     )
 
 
@@ -59,7 +54,7 @@ def measure(request: MeasureCase, context: TaskContext) -> Measured:
             on_cpu=case.device_kind == "cpu",
             allocator_peak=runner.allocator_peak_bytes,
         )
-        facts = _facts(loaded)
+        facts: Facts = {"versions": loaded.engine.versions(), **loaded.facts()}
         if not request.plan.slowdowns:  # a self-test is about the times alone
             facts = _runtime_report.of_component(
                 loaded, call, facts=facts, inputs=inputs, case=case, folder=context.out_dir

@@ -15,7 +15,7 @@ from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.schedulers import scheduler_name
-from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values import Case, Facts
 from pytest_sdperf.tasks import TaskContext, _plain_scheduler, _runtime_report
 from pytest_sdperf.tasks._execution import Execution, MeasureCase, Measured, Ran, RunCase
 from pytest_sdperf.tasks._kept import StepLatents
@@ -129,8 +129,7 @@ def run(request: RunCase, context: TaskContext) -> Ran:
         answer = _call(pipeline, case)(steps)
         check_shown(answer)
         outputs = {IMAGE: images_of(answer).cpu().numpy(), "unet_calls": np.asarray(len(calls)), **steps.arrays()}
-        facts = _facts(pipeline, case)
-    return Ran(str(save_arrays(context.out_dir / "outputs.npz", outputs)), facts)
+    return Ran(str(save_arrays(context.out_dir / "outputs.npz", outputs)))
 
 
 def check_shown(answer: Any) -> None:
@@ -192,7 +191,7 @@ def _weights_dtype(part: Any) -> str:
     return str(unwrapped(part).dtype).removeprefix("torch.")
 
 
-def _facts(pipeline: Any, case: Execution) -> dict[str, Any]:
+def _facts(pipeline: Any, case: Execution) -> Facts:
     """Return what ran: versions, and the settings that the user's code chose, with a hash of its module."""
     from importlib.metadata import version
 
@@ -204,7 +203,7 @@ def _facts(pipeline: Any, case: Execution) -> dict[str, Any]:
     settings["safety_checker"] = type(checker).__name__ if checker is not None else "none"
     module = case.factory.module
     settings[f"{module}:{case.factory.function}"] = _source(module)
-    facts: dict[str, Any] = {
+    facts: Facts = {
         "versions": {
             "torch": str(torch.__version__),
             **{name: version(name) for name in ("diffusers", "transformers")},

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.core.files.arrays import save_arrays
+from pytest_sdperf.core.values import Facts
 from pytest_sdperf.faults import planting
 from pytest_sdperf.tasks import TaskContext, _runtime_report
 from pytest_sdperf.tasks._execution import Execution, MeasureCase, Measured, Ran, RunCase
@@ -75,11 +76,11 @@ def _pipeline(parts: Mapping[str, LoadedComponent], calls: Mapping[str, Call], c
     )
 
 
-def _facts(parts: Mapping[str, LoadedComponent]) -> dict[str, Any]:
+def _facts(parts: Mapping[str, LoadedComponent]) -> Facts:
     """Return what ran: that of the UNet, which takes nearly all of the time, and that of each component."""
-    facts = {name: dict(part.runner.facts()) for name, part in parts.items()}
+    components = {name: part.facts() for name, part in parts.items()}
     versions = {name: version for part in parts.values() for name, version in part.engine.versions().items()}
-    return {"versions": versions, **facts["unet"], "components": facts}
+    return {"versions": versions, **components["unet"], "components": {**components}}
 
 
 def _generate(pipeline: TextToImage, case: Execution, on_step: OnStep | None = None) -> Any:
@@ -93,7 +94,7 @@ def run(request: RunCase, context: TaskContext) -> Ran:
     import numpy as np
 
     steps, ranges, given = StepLatents(), Ranges(), CallInputs(request.keep)
-    with loaded_request(request.case, context, ranges.watched, given.watched) as (pipeline, parts):
+    with loaded_request(request.case, context, ranges.watched, given.watched) as (pipeline, _):
         result = _generate(pipeline, request.case, steps)
         outputs = {
             IMAGE: on_host(result.image),
@@ -102,9 +103,8 @@ def run(request: RunCase, context: TaskContext) -> Ran:
             "unet_calls": np.asarray(result.unet_calls),
             **ranges.arrays(),
         }
-        facts = _facts(parts)
     kept = {name: str(save_arrays(context.out_dir / f"{name}.npz", arrays)) for name, arrays in given.kept.items()}
-    return Ran(str(save_arrays(context.out_dir / "outputs.npz", outputs)), facts, kept=kept)
+    return Ran(str(save_arrays(context.out_dir / "outputs.npz", outputs)), kept=kept)
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def measure(request: MeasureCase, context: TaskContext) -> Measured:
             allocator_peak=parts["unet"].runner.allocator_peak_bytes,
         )
         # The loop calls every component whenever its turn comes, and keeps no answer.
-        facts = {**_facts(parts), "vae_dtype": min(dtypes), "caching": "none"}
+        facts: Facts = {**_facts(parts), "vae_dtype": min(dtypes), "caching": "none"}
         if not request.plan.slowdowns:  # a self-test is about the times alone
             facts |= _stages(parts, case)
             facts = _runtime_report.of_request(
@@ -177,7 +177,7 @@ def measure(request: MeasureCase, context: TaskContext) -> Measured:
     return Measured(dataclasses.replace(sample, load_s=load_s, facts={**sample.facts, **facts}, unet_calls=calls[-1]))
 
 
-def _stages(parts: Mapping[str, LoadedComponent], case: Execution) -> dict[str, Any]:
+def _stages(parts: Mapping[str, LoadedComponent], case: Execution) -> Facts:
     """Watch one request more, through calls of its own, and tell its answer: what was timed knew nothing of it."""
     stages = Stages(on_cpu=case.device_kind == "cpu")
     calls = {name: stages.watched(name, part.runner.call) for name, part in parts.items()}

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.contracts import Engine, LoadRequest, Model, Runner
+from pytest_sdperf.core.errors import UnknownNameError
 from pytest_sdperf.core.values import Build, TensorSpec, Workload
+from pytest_sdperf.core.values.facts import known_facts
 from pytest_sdperf.testing.probe_model import ProbeModel
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def check_engine(engine: Engine, *, folder: Path, device_kind: str = "cpu") -> N
     )
     with engine.load(request) as runner:
         _check_runner(runner, model, build)
+        _check_facts(engine, runner)
         versions = engine.versions()
     named = versions and all(versions.values())
     _require(named, f"{engine.name}: versions() returned {versions!r}; expected library name -> version text")
@@ -112,7 +115,6 @@ def _check_runner(runner: Runner, model: ProbeModel, build: Build) -> None:
     _require(close, "run_plainly() computed other outputs than run()")
     unchanged = all(np.array_equal(first[name], untouched[name]) for name in first)
     _require(unchanged, "the caller's input arrays were changed")
-    _check_facts(runner)
 
 
 def _run(runner: Runner, inputs: Tensors) -> Tensors:
@@ -122,10 +124,12 @@ def _run(runner: Runner, inputs: Tensors) -> Tensors:
     return runner.fetch()
 
 
-def _check_facts(runner: Runner) -> None:
+def _check_facts(engine: Engine, runner: Runner) -> None:
     facts = runner.facts()
     try:
-        json.dumps(facts)
+        json.dumps(known_facts(facts, engine.name))
+    except UnknownNameError as error:
+        raise ContractError(str(error)) from None
     except (TypeError, ValueError) as error:
         raise ContractError(f"facts() is not plain JSON data: {error}") from None
 

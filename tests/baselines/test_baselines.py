@@ -88,7 +88,14 @@ SAMPLES = st.builds(
         st.dictionaries(st.sampled_from(["first_run", "second_run"]), st.integers(0, 2**40)),
     ),
     warmup_runs=st.integers(0, 99),
-    facts=st.dictionaries(st.sampled_from(["something", "threads"]), st.integers() | st.lists(st.booleans())),
+    facts=st.fixed_dictionaries(
+        {},
+        optional={
+            "something": st.integers() | st.lists(st.booleans()),
+            "threads": st.sampled_from(["4", "one per core"]),
+            "own": st.dictionaries(st.sampled_from(["energy_j", "site"]), st.integers() | st.text()),
+        },
+    ),
 )
 SESSIONS = st.builds(
     Session,

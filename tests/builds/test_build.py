@@ -94,16 +94,23 @@ def test_what_the_model_declares_as_float32_stays_so_in_half_precision(built):
     }  # fmt: skip
 
 
+def _timeless(build):
+    """Return a build without what building took: a test before this one may have had it built again."""
+    return dataclasses.replace(build, steps=())
+
+
 def test_second_run_builds_nothing(folder, built):
     builder, said = _builder(folder)
-    assert (_build(builder, "fp32"), _build(builder, "fp16")) == built[:2]
+    assert [_timeless(_build(builder, optimization)) for optimization in ("fp32", "fp16")] == [
+        *map(_timeless, built[:2])
+    ]
     assert said == []
 
 
 def test_steps_scheduler_and_batch_size_of_other_builds_do_not_matter(folder, built):
     builder, said = _builder(folder)
     other = dataclasses.replace(WORKLOAD, steps=50, scheduler="euler")
-    assert _build(builder, "fp16", workload=other) == built[1]
+    assert _timeless(_build(builder, "fp16", workload=other)) == _timeless(built[1])
     assert said == []
 
 
@@ -113,7 +120,7 @@ def test_a_tampered_artifact_is_built_again(folder, built):
     content[0] ^= 1
     data.write_bytes(content)
     builder, said = _builder(folder)
-    assert dataclasses.replace(_build(builder, "fp16"), steps=()) == dataclasses.replace(built[1], steps=())
+    assert _timeless(_build(builder, "fp16")) == _timeless(built[1])
     assert said == [
         f"cache entry {built[1].key} is damaged (model.onnx.data has another hash than recorded); it is built again",
         "optimizing unet with the fuser ort (fp32+fp16)",

@@ -17,7 +17,7 @@ from sample_values import CASE, measurement, stored
 from pytest_sdperf import cli
 from pytest_sdperf.acceptance.candidates import State
 from pytest_sdperf.acceptance.sessions import Provenance, session_of
-from pytest_sdperf.baselines import facts, published, shipped
+from pytest_sdperf.baselines import published, shipped
 from pytest_sdperf.baselines.files import to_text
 from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import Baseline, Session, StoredCase
@@ -27,7 +27,7 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.cli import gate_run as gate
 from pytest_sdperf.cli.baselines import look
 from pytest_sdperf.core.errors import ResultsError
-from pytest_sdperf.core.values import Case, Measurement, Sample, to_json
+from pytest_sdperf.core.values import Case, Facts, Measurement, Sample, to_json
 from pytest_sdperf.report.results import SavedResults, read_results, results_data
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.run_summary import RunSummary
@@ -35,7 +35,7 @@ from pytest_sdperf.report.run_summary import RunSummary
 MACHINE = {"cores": 2}
 CASES = [CASE, dataclasses.replace(CASE, component="pipeline", steps=4, scheduler="pndm")]
 TIMES = st.lists(st.sampled_from([0.0098, 0.01, 0.0101]), min_size=1, max_size=2)
-SAMPLE = {(Sample, "iterations_s"): TIMES, (Sample, "facts"): Shapes({}).of(facts.JudgedFacts)}
+SAMPLE = {(Sample, "iterations_s"): TIMES, (Sample, "facts"): Shapes({}).of(Facts)}
 FUZZ = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 

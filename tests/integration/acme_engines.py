@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pytest_sdperf.core.catalog import Catalog
-from pytest_sdperf.core.contracts import Arrays, Engine, LoadRequest, Runner
+from pytest_sdperf.core.contracts import Arrays, ComponentFacts, Engine, LoadRequest, Runner
 
 
 def say(text: str) -> None:
@@ -68,7 +68,7 @@ def obey() -> None:
 
 class NumpyRunner(Runner):
     def __init__(
-        self, path: Any, before_run: Callable[[], None], scale: float, *, stale: bool, facts: dict[str, Any]
+        self, path: Any, before_run: Callable[[], None], scale: float, *, stale: bool, facts: ComponentFacts
     ) -> None:
         from safetensors.numpy import load_file
 
@@ -101,8 +101,8 @@ class NumpyRunner(Runner):
     def fetch(self) -> dict[str, Any]:
         return {"out_sample": self._out.copy()}
 
-    def facts(self) -> dict[str, Any]:
-        return {"process": os.getpid(), **self._facts}
+    def facts(self) -> ComponentFacts:
+        return {**self._facts, "own": {"process": os.getpid()}}
 
 
 class AcmeEngine(Engine):
@@ -117,7 +117,7 @@ class AcmeEngine(Engine):
         before_run: Callable[[], None] = nothing,
         scale: float = 1.0,
         stale: bool = False,
-        facts: dict[str, Any] | None = None,
+        facts: ComponentFacts | None = None,
     ) -> None:
         self.name = name
         self._before_load = before_load
@@ -142,8 +142,13 @@ class AcmeEngine(Engine):
 
 
 # What an engine says that has left nodes to the CPU, or replays no CUDA graph.
-ON_CPU = {"providers": ["AcmeProvider"], "cpu_nodes": ["Resize r"], "cpu_node_count": 1, "memcpy_nodes": 0}
-ONE_BY_ONE = {"cuda_graph": {"requested": True, "replayed": False}}
+ON_CPU: ComponentFacts = {
+    "providers": ["AcmeProvider"],
+    "cpu_nodes": ["Resize r"],
+    "cpu_node_count": 1,
+    "memcpy_nodes": 0,
+}
+ONE_BY_ONE: ComponentFacts = {"cuda_graph": {"requested": True, "replayed": False}}
 
 
 def pytest_sdperf_register(catalog: Catalog) -> None:

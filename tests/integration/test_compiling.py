@@ -58,7 +58,7 @@ def test_two_processes_and_the_next_session_find_what_one_process_compiled(compi
         measurement = compiler.results()["reports"][0]["measurement"]
         samples = measurement["samples"]
         (compiled_in,) = compiling(compiler)
-        processes = [str(sample["facts"]["process"]) for sample in samples]
+        processes = [str(sample["facts"]["own"]["process"]) for sample in samples]
         assert len({compiled_in, *processes}) == 3
         artifact = measurement["artifacts"]["unet"]
         assert artifact["compiled_bytes"] > 0

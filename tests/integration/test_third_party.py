@@ -38,7 +38,7 @@ def third_party(user):
 
 
 def processes(report) -> list[int]:
-    return [sample["facts"]["process"] for sample in report["measurement"]["samples"]]
+    return [sample["facts"]["own"]["process"] for sample in report["measurement"]["samples"]]
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from pytest_sdperf.core.settings import PipelineFactory
 from pytest_sdperf.core.values import Case, Workload
 from pytest_sdperf.tasks import TaskContext, external_pipeline, plain_pipeline
 from pytest_sdperf.tasks._execution import Execution, MeasureCase, OwnPipeline, Picture, Ran, RunCase
+from pytest_sdperf.tasks._made_pipeline import made_pipeline
 from pytest_sdperf.tasks._plain_twin import identity, plain_twin
 from pytest_sdperf.tasks.sampling.phases import Silent
 from pytest_sdperf.tasks.sampling.timing import TimingPlan
@@ -53,6 +54,12 @@ def case_of(function: str, *, module: str = "own_factories", folder: str = "", *
     own = OwnPipeline(PipelineFactory(module, function, folder))
     given = {"workload": WORKLOAD, "picture": Picture("a photograph of a horse"), "own": own, **fields}
     return execution(component="pipeline", **given)
+
+
+def settings_of(function: str) -> dict[str, str]:
+    case = case_of(function)
+    with made_pipeline(case) as pipeline:
+        return external_pipeline._facts(pipeline, case)["settings"]
 
 
 def described(function: str, context: TaskContext) -> external_pipeline.Description:
@@ -143,7 +150,7 @@ def test_a_pipeline_that_silently_does_something_else_disagrees(function, wanted
 def test_an_optimized_pipeline_agrees_in_its_own_precision(function, context):
     found = agreements(function, context, references(function, context, exact="float32"), "bfloat16")
     assert all(one.passed for one in found)
-    settings = ran(function, context).facts["settings"]
+    settings = settings_of(function)
     compiled = "compiled " if function == "compiled" else ""
     assert settings["unet"] == f"bfloat16 {compiled}channels-last FusedAttnProcessor2_0"
     assert (settings["vae"], settings["scheduler"]) == ("bfloat16 AttnProcessor", "EulerDiscreteScheduler")
@@ -209,8 +216,8 @@ def test_what_code_switches_on_is_told_and_is_another_manner_of_the_same_case(fu
     found = described(function, context)
     assert found.switched_on == told
     assert found.identity == described("make", context).identity
-    facts = ran(function, context).facts["settings"]
-    assert [facts["unet"], facts["vae"]] == [f"float32 AttnProcessor2_0{more}" for more in settings]
+    own = settings_of(function)
+    assert [own["unet"], own["vae"]] == [f"float32 AttnProcessor2_0{more}" for more in settings]
 
 
 def test_measuring_counts_calls_once_and_reports_the_runtime(context):

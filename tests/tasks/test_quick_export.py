@@ -35,6 +35,9 @@ def test_the_result_is_the_same_to_the_byte(tmp_path, monkeypatch, dynamic):
     assert exported(tmp_path / "plain" / "model.onnx", dynamic=dynamic) == quick
 
 
+STACKS = "do_not_emit_stack_traces"
+
+
 def state():
     import onnx_ir.schemas
     import torch.export.exported_program
@@ -42,7 +45,7 @@ def state():
 
     return (
         gc.isenabled(),
-        torch.fx.config.do_not_emit_stack_traces,
+        getattr(torch.fx.config, STACKS, None),
         rewriter._DEFAULT_REWRITE_RULES,
         vars(onnx_ir.schemas.OpSignature)["from_op_schema"],
         torch.export.exported_program._populate_param_buffer_metadata_to_new_gm,
@@ -55,7 +58,9 @@ def test_everything_is_as_before_afterwards():
     with contextlib.suppress(ZeroDivisionError), quick_export():
         inside += state()
         raise ZeroDivisionError
-    assert not any(now is then for now, then in zip(inside, before, strict=True)), "a library lacks a place"
+    lacking = [now for now, then in zip(inside, before, strict=True) if now is then]
+    # torch before 2.12 has no such setting; what else is missing makes exports slower without a word.
+    assert lacking == ([] if hasattr(torch.fx.config, STACKS) else [None])
     assert state() == before
 
 
@@ -128,4 +133,4 @@ def test_graphs_name_no_files_of_this_machine(tmp_path):
     content, _ = exported(tmp_path / "model.onnx", dynamic=False)
     assert b".py" not in content
     assert np.frombuffer(content, np.uint8).size > 1000
-    assert not torch.fx.config.do_not_emit_stack_traces
+    assert not getattr(torch.fx.config, STACKS, False)

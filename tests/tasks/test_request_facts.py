@@ -12,6 +12,7 @@ from pytest_sdperf.models import sdxl
 from pytest_sdperf.tasks import _runtime_report
 from pytest_sdperf.tasks import pipeline as task
 from pytest_sdperf.tasks._execution import MeasureCase
+from pytest_sdperf.tasks._loading import LoadedComponent
 from pytest_sdperf.tasks.sampling.phases import Silent
 from pytest_sdperf.tasks.sampling.timing import TimingPlan
 
@@ -20,14 +21,15 @@ PLAN = TimingPlan(min_iterations=1, max_iterations=1, timed_s=0.0, warmup_s=0.0)
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_decoded(tmp_path, monkeypatch, dtype):
-    part = SimpleNamespace(
+    part = LoadedComponent(
+        model=sdxl.MODELS[0],
         runner=SimpleNamespace(
             facts=lambda: {"accumulation": "float32"},
             enter=lambda phase: None,
             leave=lambda phase: None,
             allocator_peak_bytes=lambda *, reset: 4096,
         ),
-        engine=SimpleNamespace(versions=lambda: {"torch": "2"}, consumes="onnx"),
+        engine=SimpleNamespace(name="toy", versions=lambda: {"torch": "2"}, consumes="onnx"),
         load_s=0.5,
     )
 

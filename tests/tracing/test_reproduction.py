@@ -101,7 +101,9 @@ def test_an_activation_that_an_engine_approximates(graph, tmp_path):
             "expected.npz", "inputs.npz", "reproduce.py", "subgraph.onnx"
         ]  # fmt: skip
         done = run(folder)
-        assert (done.returncode, done.stderr) == (status, "")
+        # A library may ask the shell for a program that a machine lacks.
+        said = [line for line in done.stderr.splitlines() if not line.startswith("sh: ")]
+        assert (done.returncode, said) == (status, [])
         assert done.stdout.startswith(f"onnxruntime {onnxruntime.__version__} CPUExecutionProvider: error ")
         assert list(load_arrays(folder / "inputs.npz")) == ["a"]
 

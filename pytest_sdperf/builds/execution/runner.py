@@ -239,6 +239,7 @@ class CaseRunner:
         on_event: Callable[[process.Event], None] | None = None,
     ) -> dict[str, Any]:
         settings = self.context.settings
+        uses_torch = self.is_pipeline or self.context.catalog.engines.get(self.request.engine).consumes == "module"
         with self.context.turns.alone_on_gpu(in_words(self.case)):
             return process.run_task(
                 self._task(function, module),
@@ -246,16 +247,9 @@ class CaseRunner:
                 timeout_s=settings.worker_timeout_s,
                 in_process=settings.in_process,
                 on_event=on_event,
-                libraries=self._libraries(),
+                libraries=forking.MODULES if uses_torch else forking.GRAPHS,
                 **self._start(arguments.case),
             )
-
-    def _libraries(self) -> tuple[str, ...]:
-        """Return what a process that is not measured may find loaded; nothing may have touched a GPU before it does."""
-        if self.context.device.kind != "cpu":
-            return ()
-        uses_torch = self.is_pipeline or self.context.catalog.engines.get(self.request.engine).consumes == "module"
-        return forking.MODULES if uses_torch else forking.GRAPHS
 
     @contextlib.contextmanager
     def workers(self, function: str, request: AboutCase, *, count: int, module: str = "") -> Iterator[Sequence[Run]]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_sdperf import worker
+from pytest_sdperf.builds.processes import fork_server
 from pytest_sdperf.core import clock
 
 # Holds the path of the socket, so that the processes of pytest-xdist and the sessions of a test share one server.
@@ -89,6 +90,7 @@ def forked(env: Mapping[str, str], libraries: Sequence[str], stderr: IO[bytes]) 
         stdin = ours.enter_context(os.fdopen(to_stdin, "wb", buffering=0))
         stdout = ours.enter_context(os.fdopen(from_stdout, "rb"))
         message = {"env": dict(env), "cwd": str(Path.cwd()), "libraries": list(libraries)}
+        message["worker"] = str(Path(worker.__file__).resolve())
         try:
             told.connect(path)
             content = json.dumps(message).encode() + b"\n"
@@ -127,7 +129,7 @@ def _started() -> str | None:
     folder = tempfile.TemporaryDirectory(prefix="sdperf-fork-")
     path = str(Path(folder.name, "socket"))
     process = subprocess.Popen(  # noqa: S603 - the interpreter of this process
-        [sys.executable, str(Path(worker.__file__).resolve()), path],
+        [sys.executable, str(Path(fork_server.__file__).resolve()), path],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

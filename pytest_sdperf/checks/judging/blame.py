@@ -71,11 +71,12 @@ def _by_kind(samples: Sequence[Sample], *, busy: bool) -> Mapping[str, float]:
     seen = [sample for sample in samples if sample.facts.get("kernels")]
     if not seen:
         return {}
-    kinds = dict.fromkeys(kind for sample in seen for kind in sample.facts["kernels"])
+    each = [sample.facts["kernels"] for sample in seen]
     found = {
-        kind: statistics.median(float(one.facts["kernels"].get(kind, {}).get("seconds", 0.0)) for one in seen)
-        for kind in kinds
+        kind: statistics.median(one[kind]["seconds"] if kind in one else 0.0 for one in each)
+        for kind in dict.fromkeys(kind for one in each for kind in one)
     }
     latency = statistics.median(sample.median_s for sample in samples)
-    busy_s = statistics.median(one.facts["gpu_busy_s"] for one in seen) if busy else sum(found.values())
+    known = [one for sample in seen if (one := sample.facts.get("gpu_busy_s"))]
+    busy_s = statistics.median(known) if busy else sum(found.values())
     return {**found, _IDLE: max(0.0, latency - busy_s)}

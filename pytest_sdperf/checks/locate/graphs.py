@@ -272,6 +272,6 @@ def _own_task(runner: CaseRunner, function: str, request: Reveal | FindNode, ans
             timeout_s=settings.worker_timeout_s,
             env=worker_environment(context.device),
             in_process=settings.in_process,
-            libraries=forking.MODULES if context.device.kind == "cpu" else (),
+            libraries=forking.MODULES,
         )
     return convert(found, answer)

@@ -274,7 +274,6 @@ def _artifacts(builds: Mapping[str, Build], case: Execution) -> dict[str, Artifa
 def subject(sample: Sample) -> dict[str, str]:
     """Return versions and settings of what was tested, as the worker saw them."""
     told = {**sample.facts.get("versions", {}), **sample.facts.get("settings", {})}
-    facts = {name: str(value) for name, value in told.items()}
     if "threads" in sample.facts:
-        facts["threads"] = str(sample.facts["threads"])
-    return dict(sorted(facts.items()))
+        told["threads"] = sample.facts["threads"]
+    return dict(sorted(told.items()))

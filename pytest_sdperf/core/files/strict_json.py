@@ -111,7 +111,7 @@ def _problem(value: Any, depth: int = 0) -> tuple[str, str] | None:
             continue  # by far the most
         found = _problem(item, depth + 1) or _problem(name)
         if found is not None:
-            return f"{_step(name)}{found[0]}", found[1]
+            return f"{step(name)}{found[0]}", found[1]
     return None
 
 
@@ -119,7 +119,8 @@ def _is_whole(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
-def _step(name: str | int) -> str:
+def step(name: str | int) -> str:
+    """Return how a place inside an object or a list is written, behind where that is: `.name`, `["a b"]`, `[0]`."""
     if isinstance(name, int):
         return f"[{name}]"
     return f".{name}" if name.isidentifier() and name.isascii() else f"[{json.dumps(name)}]"

@@ -8,6 +8,19 @@ named here.
 from pytest_sdperf.core.values.build import Build, TensorSpec
 from pytest_sdperf.core.values.case import Case, Workload
 from pytest_sdperf.core.values.encoding import finite, to_json
+from pytest_sdperf.core.values.facts import ComponentFacts, Facts
 from pytest_sdperf.core.values.measurement import Failure, Measurement, Sample
 
-__all__ = ["Build", "Case", "Failure", "Measurement", "Sample", "TensorSpec", "Workload", "finite", "to_json"]
+__all__ = [
+    "Build",
+    "Case",
+    "ComponentFacts",
+    "Facts",
+    "Failure",
+    "Measurement",
+    "Sample",
+    "TensorSpec",
+    "Workload",
+    "finite",
+    "to_json",
+]

@@ -11,6 +11,7 @@ from typing import Any
 from pytest_sdperf.core.values.artifact import Artifact
 from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.case import Case
+from pytest_sdperf.core.values.facts import Facts, StoredFacts
 from pytest_sdperf.core.values.floor import Floor
 from pytest_sdperf.core.values.lock_wait import LockWait
 from pytest_sdperf.core.values.metric import MetricInfo
@@ -44,7 +45,7 @@ class Sample:
     peaks_bytes: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     warmup_runs: int = 0
     unet_calls: int = 0
-    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    facts: StoredFacts = dataclasses.field(default_factory=Facts)
     metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property

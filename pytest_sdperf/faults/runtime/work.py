@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
-from pytest_sdperf.core.contracts import Runner
+from pytest_sdperf.core.contracts import ComponentFacts, Runner
 from pytest_sdperf.faults.fault import Fault, FaultStage
 from pytest_sdperf.faults.loaded import Calling, Telling, acting, before
 from pytest_sdperf.faults.wanted import MEASURED, TEXT_ENCODER, TIMED, failed, invalid, regressed
@@ -47,7 +46,7 @@ def refuse_shape() -> None:
     raise ValueError("Non-zero status code returned while running Conv node")
 
 
-def telling(**told: Any) -> Callable[[Runner], Runner]:
+def telling(told: ComponentFacts) -> Callable[[Runner], Runner]:
     """Return what changes the facts that a runner tells."""
     return lambda runner: Telling(runner, told)
 
@@ -100,10 +99,10 @@ FAULTS = (
         "runtime-node-on-the-cpu",
         "The session says that three nodes fell back to the CPU, as those of an opset without GPU kernels do.",
         FaultStage.RUNNER,
-        telling(
-            providers=["CUDAExecutionProvider"], cpu_node_count=3, shape_node_count=0, memcpy_nodes=0,
-            cpu_nodes=["Attention attn1", "Pad pad_1", "Resize up_1"],
-        ),
+        telling({
+            "providers": ["CUDAExecutionProvider"], "cpu_node_count": 3, "shape_node_count": 0, "memcpy_nodes": 0,
+            "cpu_nodes": ["Attention attn1", "Pad pad_1", "Resize up_1"],
+        }),
         failed(
             "cpu-nodes",
             "3 nodes of the text encoder graph run on the CPU: Attention attn1, Pad pad_1, Resize up_1; the CUDA "
@@ -114,10 +113,10 @@ FAULTS = (
         "runtime-copies-between-devices",
         "The session says that it put four copies between CPU and GPU into the graph.",
         FaultStage.RUNNER,
-        telling(
-            providers=["CUDAExecutionProvider"], cpu_node_count=1, shape_node_count=1, memcpy_nodes=4,
-            cpu_nodes=["Shape shape_1"],
-        ),
+        telling({
+            "providers": ["CUDAExecutionProvider"], "cpu_node_count": 1, "shape_node_count": 1, "memcpy_nodes": 4,
+            "cpu_nodes": ["Shape shape_1"],
+        }),
         failed(
             "memcpy-nodes",
             "ONNX Runtime put 4 Memcpy nodes into the text encoder graph: values go back and forth between CPU and "
@@ -128,7 +127,7 @@ FAULTS = (
     Fault(
         "runtime-graph-not-replayed",
         "A CUDA graph was asked for, and the engine says that none is replayed.",
-        FaultStage.RUNNER, telling(cuda_graph={"requested": True, "replayed": False}),
+        FaultStage.RUNNER, telling({"cuda_graph": {"requested": True, "replayed": False}}),
         invalid(
             "graph-not-replayed",
             "A CUDA graph was asked for, but the text encoder replays none: its kernels are launched one by one.",
@@ -137,7 +136,7 @@ FAULTS = (
     Fault(
         "runtime-compiled-again",
         "torch.compile says that it broke the graph and compiled it again while calls were timed.",
-        FaultStage.RUNNER, telling(compile={"graphs": 2, "graph_breaks": 1, "recompiles": 3}),
+        FaultStage.RUNNER, telling({"compile": {"graphs": 2, "graph_breaks": 1, "recompiles": 3}}),
         failed(
             "compile-broken",
             "torch.compile made 2 graphs of the text encoder: 1 graph break, 3 recompilations in the timed calls.",

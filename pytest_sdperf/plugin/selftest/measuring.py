@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Literal
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.pipelines.measure import MOST_WAITING, Recording, plan_of, ready
@@ -106,7 +107,7 @@ def _measured(recording: Recording) -> Measured:
     told = [{one["asked"]: one for one in sample.facts.get("slowdowns", ())} for sample in recording.samples]
     shares = sorted({share for process in told for share in process})
 
-    def column(share: float, name: str) -> Column:
+    def column(share: float, name: Literal["median_s", "obtained", "waited"]) -> Column:
         return tuple(process[share].get(name) if share in process else None for process in told)
 
     plain: Column = tuple(sample.median_s for sample in recording.samples)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_sdperf.core.values.facts import Launches, SlowKernel
 from pytest_sdperf.tasks.sampling.kernels import NONE_ON_CPU, OTHER, kind_of, without_tensor_cores
 
 # When something ran on the device: begin and end in seconds of the profiler's clock.
@@ -56,12 +57,12 @@ class Activity:
         unseen: Why nothing is known; empty where something is.
     """
 
-    kernels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    kernels: Mapping[str, Launches] = field(default_factory=dict)
     busy_s: float = 0.0
     others: tuple[str, ...] = ()
-    without_tensor_cores: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    without_tensor_cores: Mapping[str, Launches] = field(default_factory=dict)
     busy_without_tensor_cores_s: float = 0.0
-    slowest: tuple[Mapping[str, Any], ...] = ()
+    slowest: tuple[SlowKernel, ...] = ()
     replays: int = 0
     launches: int = 0
     synchronizations: int = 0
@@ -170,7 +171,7 @@ def _covered(groups: Iterable[Iterable[Interval]]) -> float:
     return covered
 
 
-def _by_kind(named: Mapping[tuple[str, str], Sequence[Interval]], calls: int) -> dict[str, dict[str, float]]:
+def _by_kind(named: Mapping[tuple[str, str], Sequence[Interval]], calls: int) -> dict[str, Launches]:
     """Return kind -> `count` and `seconds` of one call, longest first."""
     kinds: dict[str, list[Interval]] = {}
     for (kind, _), each in named.items():
@@ -178,5 +179,5 @@ def _by_kind(named: Mapping[tuple[str, str], Sequence[Interval]], calls: int) ->
     return {kind: _sum(kinds[kind], calls) for kind in sorted(kinds, key=lambda kind: -_together(kinds[kind]))}
 
 
-def _sum(intervals: Sequence[Interval], calls: int) -> dict[str, float]:
+def _sum(intervals: Sequence[Interval], calls: int) -> Launches:
     return {"count": round(len(intervals) / calls), "seconds": _together(intervals) / calls}

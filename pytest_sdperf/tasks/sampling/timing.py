@@ -15,7 +15,8 @@ from typing import Protocol
 from pytest_sdperf.core.clock import Clock, monotonic_s
 from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.machine.host_processor import watch_waiting
-from pytest_sdperf.core.values import Sample
+from pytest_sdperf.core.values import Facts, Sample
+from pytest_sdperf.core.values.facts import Slowdown
 from pytest_sdperf.tasks.sampling.instruments import instruments_of_worker
 from pytest_sdperf.tasks.sampling.phases import PhaseListener
 
@@ -111,7 +112,7 @@ class _Block:
     waited: float | None = None
 
     @property
-    def facts(self) -> dict[str, float]:
+    def facts(self) -> Facts:
         """What is known beside the times."""
         return {} if self.waited is None else {"waited": self.waited}
 
@@ -216,10 +217,10 @@ class _SlowedCall:
             self.obtained.append((now_s - done_s) / (done_s - start_s))
 
 
-def _slowed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[_Block, list[dict[str, float]]]:
+def _slowed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[_Block, list[Slowdown]]:
     """Time the calls once for each slowdown; return those that were not slowed, and what became of the others."""
     plain = _Block()
-    found: list[dict[str, float]] = []
+    found: list[Slowdown] = []
     for asked in plan.slowdowns:
         if not asked:
             plain = _timed(call, plan, now_s)
@@ -228,5 +229,8 @@ def _slowed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[_
         block = _timed(slowed, plan, now_s)
         obtained = statistics.median(slowed.obtained) if slowed.obtained else 0.0
         median_s = statistics.median(block.iterations_s)
-        found.append({"asked": asked, "obtained": obtained, "median_s": median_s, **block.facts})
+        slowdown: Slowdown = {"asked": asked, "obtained": obtained, "median_s": median_s}
+        if block.waited is not None:
+            slowdown["waited"] = block.waited
+        found.append(slowdown)
     return plain, found

@@ -21,7 +21,7 @@ from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import to_json
-from pytest_sdperf.tasks import TaskContext, _loading, component, perform, pipeline
+from pytest_sdperf.tasks import TaskContext, _loading, perform, pipeline
 from pytest_sdperf.tasks._execution import Execution, Part
 from pytest_sdperf.tasks.sampling.phases import Silent
 from pytest_sdperf.testing import SMALL
@@ -48,11 +48,11 @@ class SlowEngine(Engine):
     @contextmanager
     def load(self, request):
         found = request.work_dir / "kernels"
-        facts = {"found": found.read_text() if found.is_file() else ""}
-        if not facts["found"]:
+        before = found.read_text() if found.is_file() else ""
+        if not before:
             found.write_text(f"for {request.component}, {request.shapes}")
         (request.work_dir / "lock").touch()
-        yield SlowRunner(facts)
+        yield SlowRunner({"own": {"found": before}})
 
 
 class SlowRunner:
@@ -191,11 +191,7 @@ def test_a_process_adds_files_to_a_folder_of_its_own(here, tmp_path):
         context = TaskContext(folder, here.catalog(), Silent(), lambda text: None)
         with _loading.loaded_component(given, "unet", context) as loaded:
             (folder / _loading.WORK_DIR / "more").touch()
-            assert loaded.runner.facts() == {"found": "for unet, static"}
-            assert component._facts(loaded) == {
-                "versions": {"slow": "1"},
-                "found": "for unet, static",
-            }
+            assert loaded.facts() == {"own": {"found": "for unet, static"}}
     assert names_in(compiled.folder) == ["kernels", "lock"]
     assert find(session(tmp_path), here, tmp_path) == compiled
 
@@ -203,7 +199,7 @@ def test_a_process_adds_files_to_a_folder_of_its_own(here, tmp_path):
 def test_without_compiling_the_folder_is_empty_and_there_is_no_such_fact(here, tmp_path):
     context = TaskContext(tmp_path / "worker", here.catalog(), Silent(), lambda text: None)
     with _loading.loaded_component(case(tmp_path), "unet", context) as loaded:
-        assert component._facts(loaded) == {"versions": {"slow": "1"}, "found": ""}
+        assert loaded.facts() == {"own": {"found": ""}}
 
 
 def test_a_pipeline_loads_the_components_of_an_engine_together(here, tmp_path, monkeypatch):
@@ -214,12 +210,12 @@ def test_a_pipeline_loads_the_components_of_an_engine_together(here, tmp_path, m
     @contextmanager
     def load_pipeline(requests):
         together.append({name: request.work_dir.name for name, request in requests.items()})
-        yield {name: SlowRunner({"of": name}) for name in requests}
+        yield {name: SlowRunner({"own": {"of": name}}) for name in requests}
 
     monkeypatch.setattr(here.engine, "load_pipeline", load_pipeline, raising=False)
     context = TaskContext(tmp_path / "worker", here.catalog(), Silent(), lambda text: None)
     with pipeline.loaded_pipeline(given, context) as parts:
-        assert {name: part.runner.facts() for name, part in parts.items()} == {
+        assert {name: part.facts()["own"] for name, part in parts.items()} == {
             "unet": {"of": "unet"},
             "vae_decoder": {"of": "vae_decoder"},
         }

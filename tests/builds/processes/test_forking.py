@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_sdperf.builds.processes import forking
+from pytest_sdperf.builds.processes import fork_server, forking
 from pytest_sdperf.builds.processes.forking import ForkedProcess, forked, patient
 from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.core.catalog import Registrar
@@ -20,6 +20,19 @@ from pytest_sdperf.core.catalog import Registrar
 HERE = Path(__file__).parents[2]
 REGISTRAR = Registrar("worker_tasks", HERE / "worker_tasks.py")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no other system forks with libraries loaded")
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server of these tests: that of all tests has the variables that were set when they began."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(forking.VARIABLE, raising=False)
+        yield forking._started.__wrapped__()
+
+
+@pytest.fixture(autouse=True)
+def with_server(server, monkeypatch):
+    monkeypatch.setattr(forking, "_server", lambda: server)
 
 
 def environment(**changed: str) -> dict[str, str]:
@@ -86,6 +99,14 @@ def test_a_folder_of_ones_own_that_has_a_module_of_the_same_name_comes_first_as_
     assert forked_with(tmp_path, PYTHONPATH=str(tmp_path / "own")) is None
 
 
+def test_nothing_is_forked_once_a_library_has_opened_a_gpu(monkeypatch):
+    assert not fork_server._holds_gpu()
+    monkeypatch.setattr(fork_server, "_GPUS", ("/dev/null",))
+    with Path("/dev/null").open("rb"):
+        assert fork_server._holds_gpu()
+        assert fork_server._differs({}, {}) == "a library has opened a GPU, which no fork survives"
+
+
 def test_the_end_of_a_process_is_told(tmp_path):
     process = forked_with(tmp_path)
     assert process is not None
@@ -113,6 +134,7 @@ def test_a_server_that_cannot_start_is_no_error(monkeypatch):
 
 @pytest.mark.parametrize("system", ["win32", "darwin"])
 def test_other_systems_start_each_process(monkeypatch, system):
+    monkeypatch.undo()
     monkeypatch.setattr(sys, "platform", system)
     assert forking._server() is None
 

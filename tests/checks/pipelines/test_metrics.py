@@ -145,8 +145,8 @@ def test_the_number_of_a_sample_is_taken_from_it():
     ("extract", "message"),
     [
         (
-            lambda sample: sample.facts["energy_j"],
-            "the metric 'energy' of pytest_sdperf cannot read a sample: KeyError: 'energy_j'. Correct its `extract`.",
+            lambda sample: sample.facts["own"]["energy_j"],
+            "the metric 'energy' of pytest_sdperf cannot read a sample: KeyError: 'own'. Correct its `extract`.",
         ),
         (
             lambda sample: float("nan"),

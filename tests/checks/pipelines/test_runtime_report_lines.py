@@ -70,7 +70,8 @@ def test_nodes_that_are_not_those_of_the_file_are_told_as_such():
 
 
 @pytest.mark.parametrize(
-    ("known", "told"), [({"partitions": {"engines": 2}}, "; 2 engines"), ({"partitions_not_available": "silence"}, "")]
+    ("known", "told"),
+    [({"partitions": {"engines": 2, "cpu_nodes": 0}}, "; 2 engines"), ({"partitions_not_available": "silence"}, "")],
 )
 def test_a_compiler_of_graphs_is_not_said_to_have_changed_nodes(known, told):
     facts = {"placement": {"TensorrtExecutionProvider": 2}, "file_nodes": 85, **known}

@@ -14,7 +14,7 @@ from typing import Any
 import tiny_model
 
 from pytest_sdperf.core.catalog import Catalog, Registrar
-from pytest_sdperf.core.contracts import LoadRequest, Runner
+from pytest_sdperf.core.contracts import ComponentFacts, LoadRequest, Runner
 from pytest_sdperf.engines.torch_eager import TorchEngine
 from pytest_sdperf.models import sd15
 
@@ -56,7 +56,7 @@ class Healthy(Runner):
     def call(self, inputs: Any) -> Any:
         return self.runner.call(inputs)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ComponentFacts:
         return self.runner.facts()
 
 
@@ -224,7 +224,7 @@ class Rebuilds(Healthy):
             self.built.append(workload)
         super().resize(workload)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> ComponentFacts:
         return {**super().facts(), "compile": {"graphs": len(self.built)}}
 
 

@@ -27,7 +27,10 @@ WATCHERS = {
         "sys.settrace(type('T', (), {'__call__': lambda *event: None, '__module__': 'acme.tool'})())",
         ["sys.settrace (acme)"],
     ),
-    "a profiler": ("import cProfile; cProfile.Profile().enable()", ["sys.setprofile (cProfile)"]),
+    "a profiler": (
+        "import cProfile; cProfile.Profile().enable()",
+        ["sys.monitoring (cProfile)" if sys.version_info >= (3, 12) else "sys.setprofile (cProfile)"],
+    ),
     "threads to come": (
         "import threading; threading.settrace(print); threading.setprofile(print)",
         ["threading.settrace (builtins)", "threading.setprofile (builtins)"],

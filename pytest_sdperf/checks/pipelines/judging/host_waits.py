@@ -49,7 +49,7 @@ class HostWaits:
 def host_waits_of(sample: Sample) -> HostWaits | None:
     """Return what one process saw; None where nothing could tell."""
     found = sample.facts.get("host_waits")
-    return HostWaits(**found) if found else None
+    return HostWaits(found["synchronizations"], found["copies"], found.get("unet_calls", 0)) if found else None
 
 
 def judge_host_waits(measurement: Measurement, stored: StoredCase | None) -> Verdict | None:

@@ -30,8 +30,8 @@ def counts_of(sample: Sample) -> dict[str, int]:
 
 def share_without_tensor_cores(sample: Sample) -> float | None:
     """Return the share of a GPU's busy time with half-precision products without tensor cores; None if unknown."""
-    busy_s, without_s = (sample.facts.get(name) for name in ("gpu_busy_s", "gpu_busy_without_tensor_cores_s"))
-    return float(without_s / busy_s) if busy_s and without_s is not None else None
+    busy_s, without_s = sample.facts.get("gpu_busy_s"), sample.facts.get("gpu_busy_without_tensor_cores_s")
+    return without_s / busy_s if busy_s and without_s is not None else None
 
 
 def judge_kernels(measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict | None:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
 from pytest_sdperf.checks.judging.messages import component, opening, since
 from pytest_sdperf.checks.pipelines.judging.runtime_report import parts_of
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Measurement, Sample
+from pytest_sdperf.core.values.facts import Partitions
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 METRIC = "partitions"
 
-Partitions = Mapping[str, Mapping[str, int]]
 
-
-def partitions_of(sample: Sample, name: str) -> dict[str, dict[str, int]]:
+def partitions_of(sample: Sample, name: str) -> dict[str, Partitions]:
     """Return `engines` and `cpu_nodes` of each component; empty where no compiler of graphs was asked for."""
     parts = parts_of(sample, name)
-    return {name: dict(facts["partitions"]) for name, facts in parts.items() if "partitions" in facts}
+    return {name: facts["partitions"] for name, facts in parts.items() if "partitions" in facts}
 
 
 def judge_partitions(measurement: Measurement, stored: StoredCase | None) -> Verdict | None:
@@ -46,7 +43,10 @@ def judge_partitions(measurement: Measurement, stored: StoredCase | None) -> Ver
     if not changed:
         return Verdict(Outcome.HELD, "partitions-as-before", f"{_sentence(texts)}, as in its baseline.", METRIC)
     texts += [f"in its baseline the {component(name)} graph runs as {_told(one)}" for name, one in changed.items()]
-    worse = any(now[name][what] > count for name, one in changed.items() for what, count in one.items())
+    worse = any(
+        now[name]["engines"] > one["engines"] or now[name]["cpu_nodes"] > one["cpu_nodes"]
+        for name, one in changed.items()
+    )
     outcome, code = (Outcome.REGRESSED, "more-partitions") if worse else (Outcome.IMPROVED, "fewer-partitions")
     return Verdict(outcome, code, f"{_sentence(texts)}{unknown}{since(level[-1], measurement.subject)}.", METRIC)
 
@@ -59,14 +59,15 @@ def _sentence(texts: list[str]) -> str:
     return f"The {'; '.join(texts)}"
 
 
-def _told(one: Mapping[str, int]) -> str:
+def _told(one: Partitions) -> str:
     return f"{plural(one['engines'], 'engine')} and {plural(one['cpu_nodes'], 'node')} on the CPU"
 
 
-def _most(found: list[dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+def _most(found: list[dict[str, Partitions]]) -> dict[str, Partitions]:
     """Return the largest numbers of several processes."""
     names = dict.fromkeys(name for one in found for name in one)
+    each = {name: [one[name] for one in found if name in one] for name in names}
     return {
-        name: {what: max(int(one.get(name, {}).get(what) or 0) for one in found) for what in ("engines", "cpu_nodes")}
-        for name in names
+        name: {"engines": max(one["engines"] for one in ones), "cpu_nodes": max(one["cpu_nodes"] for one in ones)}
+        for name, ones in each.items()
     }

@@ -7,8 +7,7 @@ what it must have: nodes that leave the GPU, a compilation that breaks.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
@@ -16,23 +15,20 @@ from pytest_sdperf.checks.judging.messages import capital, component
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.pipelines.judging.answers import judge_answers
 from pytest_sdperf.core.units import plural
-from pytest_sdperf.core.values import Measurement, Sample
+from pytest_sdperf.core.values import ComponentFacts, Facts, Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.tasks.sampling.kernels import ATTENTIONS, attention_of
 
 PLACEMENT, CUDA_GRAPH, COMPILE, ATTENTION, INPUTS = "placement", "cuda-graph", "compile", "attention", "changed-inputs"
 NAMED = 5
 
-Facts = Mapping[str, Any]
 
-
-def parts_of(sample: Sample, name: str) -> dict[str, Facts]:
+def parts_of(sample: Sample, name: str) -> dict[str, ComponentFacts]:
     """Return the facts of each component that a sample executed; `name` is the component of its case."""
-    parts: dict[str, Facts] = sample.facts.get("components") or {name: sample.facts}
-    return parts
+    return sample.facts.get("components") or {name: sample.facts}
 
 
-def beside_file(facts: Facts) -> str:
+def beside_file(facts: ComponentFacts) -> str:
     """Return why there are other nodes than in the file, ` (...)`; empty where they are as many, or not known."""
     placed, in_file = sum(facts.get("placement", {}).values()), facts.get("file_nodes")
     if not placed or in_file in {None, placed} or facts.keys() & {"partitions", "partitions_not_available"}:
@@ -51,7 +47,7 @@ def judge_runtime_report(
         policy: Whether it ran on a CPU, whose attention nobody can see.
     """
     placing = functools.partial(_placement, known=_placed_before(stored))
-    checks: tuple[Callable[[str, Facts], Verdict | None], ...] = (placing, _cuda_graph, _compile, _inputs)
+    checks: tuple[Callable[[str, ComponentFacts], Verdict | None], ...] = (placing, _cuda_graph, _compile, _inputs)
     found: dict[str, Verdict] = {}
     for sample in measurement.samples:
         parts = parts_of(sample, measurement.case.component)
@@ -75,10 +71,10 @@ def _placed_before(stored: StoredCase | None) -> frozenset[str]:
     return frozenset(name for one in parts for name, facts in one.items() if "cpu_node_count" in facts)
 
 
-def _placement(name: str, facts: Facts, *, known: frozenset[str]) -> Verdict | None:
+def _placement(name: str, facts: ComponentFacts, *, known: frozenset[str]) -> Verdict | None:
     """Judge where nodes are; TensorRT and MIGraphX leave nodes to others on purpose, see `partitions`."""
     if "partitions" in facts:
-        return None if facts["partitions"].get("engines") else _nothing_compiled(name, facts)
+        return None if facts["partitions"]["engines"] else _nothing_compiled(name, facts)
     if "partitions_not_available" in facts:
         what = f"Which parts of the {component(name)} graph {_provider(facts)} compiled"
         # What the baseline knew of them is looked for by `partitions`.
@@ -104,7 +100,7 @@ def _placement(name: str, facts: Facts, *, known: frozenset[str]) -> Verdict | N
     )
 
 
-def _misplaced(name: str, facts: Facts) -> Verdict | None:
+def _misplaced(name: str, facts: ComponentFacts) -> Verdict | None:
     """Return the verdict on nodes that are not where they belong, as far as they are known."""
     on_cpu, copies, provider = facts.get("cpu_node_count", 0), facts.get("memcpy_nodes"), _provider(facts)
     unexpected = on_cpu - facts.get("shape_node_count", 0)
@@ -133,14 +129,14 @@ def _not_seen(code: str, what: str, why: str, *, before: bool) -> Verdict:
     return Verdict(Outcome.INCONCLUSIVE, f"{code}-not-seen", f"{sentence}.", PLACEMENT)
 
 
-def _nothing_compiled(name: str, facts: Facts) -> Verdict:
+def _nothing_compiled(name: str, facts: ComponentFacts) -> Verdict:
     sentence = f"{_provider(facts)} compiled no part of the {component(name)} graph: others run all of it."
     return invalid("nothing-compiled", sentence, metric=PLACEMENT)
 
 
-def _provider(facts: Facts) -> str:
-    first: str = facts.get("providers", ["The provider"])[0]
-    return first.removesuffix("ExecutionProvider")
+def _provider(facts: ComponentFacts) -> str:
+    first = facts.get("providers") or ["The provider"]
+    return first[0].removesuffix("ExecutionProvider")
 
 
 def _nodes(count: int) -> str:
@@ -156,7 +152,7 @@ def _named(names: list[str], count: int) -> str:
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _cuda_graph(name: str, facts: Facts) -> Verdict | None:
+def _cuda_graph(name: str, facts: ComponentFacts) -> Verdict | None:
     graph = facts.get("cuda_graph", {})
     if not graph.get("requested"):
         return None
@@ -176,7 +172,7 @@ def _cuda_graph(name: str, facts: Facts) -> Verdict | None:
     return Verdict(Outcome.PASSED, "graph-replayed", f"The {what} replays its CUDA graph{tail}.", CUDA_GRAPH)
 
 
-def _compile(name: str, facts: Facts) -> Verdict | None:
+def _compile(name: str, facts: ComponentFacts) -> Verdict | None:
     compiled = facts.get("compile")
     if compiled is None:
         return None
@@ -207,7 +203,7 @@ def _several(count: int, noun: str) -> str:
     return plural(count, first) + (f" in {rest}" if rest else "")
 
 
-def _attention(name: str, facts: Facts, whole: Facts) -> Verdict | None:
+def _attention(name: str, facts: ComponentFacts, whole: Facts) -> Verdict | None:
     """Judge whether the attention that was asked for ran; a pipeline's kernels are those of all its components."""
     asked = facts.get("attention")
     wanted = attention_of(asked) if asked else ()
@@ -219,7 +215,7 @@ def _attention(name: str, facts: Facts, whole: Facts) -> Verdict | None:
         why = whole.get("kernels_not_available", "nothing says so")
         sentence = f"{what} of the {component(name)} may have run or not: {why}."
         return Verdict(Outcome.INCONCLUSIVE, "attention-not-seen", sentence, ATTENTION)
-    ran = {kind: int(kernels[kind]["count"]) for kind in ATTENTIONS if kernels.get(kind, {}).get("count")}
+    ran = {kind: int(kernels[kind]["count"]) for kind in ATTENTIONS if kind in kernels and kernels[kind]["count"]}
     listed = ", ".join(f"{kind} {count}" for kind, count in ran.items()) or "no attention kernel that is known by name"
     if not set(wanted) & set(ran):
         return invalid("attention-absent", f"{what} did not run: there ran {listed}.", metric=ATTENTION)
@@ -228,7 +224,7 @@ def _attention(name: str, facts: Facts, whole: Facts) -> Verdict | None:
     return Verdict(Outcome.PASSED, "attention-ran", f"{what} ran: {listed}.", ATTENTION)
 
 
-def _inputs(name: str, facts: Facts) -> Verdict | None:
+def _inputs(name: str, facts: ComponentFacts) -> Verdict | None:
     """Judge the answers to changed inputs where no CUDA graph is to blame for them."""
     wrong = facts.get("changed_inputs", {}).get("wrong")
     if not wrong or facts.get("cuda_graph", {}).get("requested"):

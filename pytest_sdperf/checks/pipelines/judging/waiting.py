@@ -69,7 +69,7 @@ def waiting(measurement: Measurement, before: Iterable[Session]) -> ThreadWait:
 
 def disturbed_share(sample: Sample) -> float:
     """Return the share of their time that threads of a process waited; 0 where that is the noise of a quiet machine."""
-    waited = float(sample.facts.get("waited") or 0.0)
+    waited = sample.facts.get("waited", 0.0)
     return waited if waited >= REMARKABLE else 0.0
 
 
@@ -80,5 +80,5 @@ def most_waited(samples: Iterable[Sample]) -> float:
 
 def waited_share(samples: Iterable[Sample]) -> float | None:
     """Return the share of their time that threads waited, of the middle process; None where nobody knows."""
-    known = [float(sample.facts["waited"]) for sample in samples if "waited" in sample.facts]
+    known = [sample.facts["waited"] for sample in samples if "waited" in sample.facts]
     return statistics.median(known) if known else None

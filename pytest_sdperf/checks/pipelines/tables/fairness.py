@@ -14,7 +14,6 @@ from pytest_sdperf.core.units import plural, seconds
 from pytest_sdperf.core.values import Case, Measurement, Sample
 from pytest_sdperf.core.values.artifact import COMPILE
 
-ACCUMULATION = "accumulation"
 _HALF = "float16"
 _INDENT = "  "
 
@@ -24,7 +23,7 @@ def sums_in_half(measurement: Measurement | None) -> bool:
     if measurement is None:
         return False
     parts = [part for sample in measurement.samples for part in parts_of(sample, measurement.case.component).values()]
-    return any(facts.get(ACCUMULATION) == _HALF for facts in parts)
+    return any(facts.get("accumulation") == _HALF for facts in parts)
 
 
 def fairness_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
@@ -71,7 +70,7 @@ def _told(measurement: Measurement, reports: Iterable[CaseReport]) -> Iterator[s
 def _accumulation(sample: Sample, component: str) -> str:
     """Say in which types products are accumulated; components may differ."""
     parts = parts_of(sample, component)
-    types = {name: facts.get(ACCUMULATION, "") for name, facts in parts.items()}
+    types = {name: facts.get("accumulation", "") for name, facts in parts.items()}
     if len(set(types.values())) == 1:
         (only,) = set(types.values())
         return f"products accumulated in {only}" if only else "accumulation not told"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from pytest_sdperf.checks.pipelines.judging import host_waits, kernels, partitions, runtime_report
 from pytest_sdperf.checks.pipelines.judging.metrics import with_unit
@@ -13,7 +12,7 @@ from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.units import plural, seconds, share
-from pytest_sdperf.core.values import Case, Measurement, Sample
+from pytest_sdperf.core.values import Case, ComponentFacts, Facts, Measurement, Sample
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.tasks.sampling.kernels import NONE_ON_CPU, OTHER
 
@@ -103,19 +102,18 @@ def _metrics(measurement: Measurement) -> Iterator[str]:
             yield f"{info.title} {with_unit(value, info)}"
 
 
-def _of_component(facts: Mapping[str, Any]) -> Iterator[str]:
+def _of_component(facts: ComponentFacts) -> Iterator[str]:
     placed = facts.get("placement", {})
     if placed:
         where = ", ".join(f"{plural(count, 'node')} on {_provider(name)}" for name, count in placed.items())
         yield f"{where}{runtime_report.beside_file(facts)}"
-    if facts.get("memcpy_nodes"):
-        yield plural(facts["memcpy_nodes"], "Memcpy node")
+    if copies := facts.get("memcpy_nodes"):
+        yield plural(copies, "Memcpy node")
     if "partitions" in facts:
-        yield plural(facts["partitions"].get("engines", 0), "engine")
+        yield plural(facts["partitions"]["engines"], "engine")
     if facts.get("cuda_graph", {}).get("requested"):
-        yield {True: "CUDA graph replayed", False: "CUDA graph not replayed"}.get(
-            facts["cuda_graph"].get("replayed"), "CUDA graph not seen"
-        )
+        told = {True: "CUDA graph replayed", False: "CUDA graph not replayed", None: "CUDA graph not seen"}
+        yield told[facts["cuda_graph"].get("replayed")]
     if "changed_inputs" in facts:
         yield f"{'right' if facts['changed_inputs']['right'] else 'WRONG'} answers to changed inputs"
     if "attention" in facts:
@@ -136,7 +134,7 @@ def _busy(sample: Sample) -> Iterator[str]:
         yield f"for {share(wasted)} of that it multiplies half precision WITHOUT TENSOR CORES: {each}{how}"
 
 
-def _chosen(facts: Mapping[str, Any]) -> str:
+def _chosen(facts: ComponentFacts) -> str:
     """Say what a choice of convolutions rests on, where the engine says it."""
     if facts.get("tf32") == "off":
         return ", which tf32=off takes from convolutions of any type: type tf32=on"
@@ -148,7 +146,7 @@ def _provider(name: str) -> str:
     return name.removesuffix("ExecutionProvider")
 
 
-def _kernels(facts: Mapping[str, Any]) -> Iterator[str]:
+def _kernels(facts: Facts) -> Iterator[str]:
     found = facts.get("kernels")
     if found is None:
         why = facts.get("kernels_not_available", NONE_ON_CPU)

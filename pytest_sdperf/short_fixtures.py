@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pytest_sdperf.builds.execution.runner import CaseRunner
+    from pytest_sdperf.checks.semantics.finding import Semantics
     from pytest_sdperf.core.contracts import Engine, Model
     from pytest_sdperf.core.device import Device
     from pytest_sdperf.core.values import Build, Case, Measurement
-    from pytest_sdperf.core.values.outcomes import Agreement, Semantics, Verdict
+    from pytest_sdperf.core.values.outcomes import Agreement, Verdict
     from pytest_sdperf.core.values.replays import Interleaving, Replay
 
 # A worker under another interpreter, which may have no pytest, loads the conftest.py whose engine it runs.

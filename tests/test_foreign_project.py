@@ -10,9 +10,9 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from our_fixtures import our_fixtures
 
 from pytest_sdperf import short_fixtures
-from pytest_sdperf.cases.purposes import PURPOSES
 
 ROOT = Path(__file__).parent.parent
 CONFTEST = """
@@ -134,12 +134,12 @@ def test_the_plugin_adds_no_fixture_but_its_own_names(guest):
         return set(re.findall(r"^(\w+)(?: \[\w+ scope\])? -- (?!\.\.\./_pytest/)", text, flags=re.MULTILINE))
 
     assert {name for name in names() if not name.startswith("sdperf_")} == set()
-    assert names() == set(PURPOSES)
-    assert names("pytest_sdperf.short_fixtures") == set(PURPOSES) | set(short_fixtures.__all__)
+    assert names() == set(our_fixtures())
+    assert names("pytest_sdperf.short_fixtures") == {*our_fixtures(), *short_fixtures.__all__}
 
 
 def test_every_name_has_a_short_one(guest):
-    assert {f"sdperf_{name}" for name in short_fixtures.__all__} == PURPOSES.keys() - {"sdperf_session"}
+    assert {f"sdperf_{name}" for name in short_fixtures.__all__} == {*our_fixtures()} - {"sdperf_session"}
 
 
 @pytest.mark.parametrize("first", ["stranger", "ours"])

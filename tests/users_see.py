@@ -44,11 +44,13 @@ def options() -> Iterator[str]:
 
 def python_names() -> Iterator[str]:
     """Yield fixtures, arguments of the marker and hooks."""
+    from our_fixtures import our_fixtures
+
     from pytest_sdperf import short_fixtures
     from pytest_sdperf.cases.options.marks import Marks
-    from pytest_sdperf.plugin import fixtures, hookspecs
+    from pytest_sdperf.plugin import hookspecs
 
-    yield from (f"fixture: {name}" for name in fixtures.__all__)
+    yield from (f"fixture: {name}" for name in our_fixtures())
     yield from (f"short fixture: {name}" for name in short_fixtures.__all__)
     yield from (f"marker: sdperf({name}=)" for name in Marks.__dataclass_fields__)
     yield from (f"hook: {name}" for name in vars(hookspecs) if name.startswith("pytest_sdperf_"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from pytest_sdperf.core.values import Case
 
 CASE = "sdperf_case"  # the fixture that has the cases as its parameters; all others that need one ask for it
 _FIXTURES_MODULE = "pytest_sdperf.plugin.fixtures.cases"
+_CHECKS_MODULE = "pytest_sdperf.plugin.fixtures.checks"
 
 
 def uses_our_case(item: pytest.Item) -> bool:
@@ -24,9 +25,19 @@ def uses_our_device(item: pytest.Item) -> bool:
 
 
 def _is_ours(item: pytest.Item, fixture: str) -> bool:
-    info = getattr(item, "_fixtureinfo", None)  # pytest has no public reader
-    definitions: Sequence[Any] = info.name2fixturedefs.get(fixture, ()) if info else ()
+    definitions = _definitions(item).get(fixture, ())
     return bool(definitions) and definitions[-1].func.__module__ == _FIXTURES_MODULE
+
+
+def _definitions(item: pytest.Item) -> Mapping[str, Sequence[Any]]:
+    info = getattr(item, "_fixtureinfo", None)  # pytest has no public reader
+    return info.name2fixturedefs if info else {}
+
+
+def checks_of(item: pytest.Item) -> frozenset[str]:
+    """Return the names of the registered checks whose fixtures a test asks for, by whatever name."""
+    found = (name for name, known in _definitions(item).items() if known[-1].func.__module__ == _CHECKS_MODULE)
+    return frozenset(name.removeprefix("sdperf_") for name in found)
 
 
 def case_of(item: pytest.Item) -> Case | None:

@@ -9,13 +9,13 @@ from types import MappingProxyType
 import pytest
 
 from pytest_sdperf.cases.axes import Axes
-from pytest_sdperf.cases.items import case_of, fixtures_of
+from pytest_sdperf.cases.items import case_of, checks_of, fixtures_of
 
-COUNTS, AGREEMENT, DRIFT, REPLAY, PICTURES = "counts", "agreement", "drift", "replay", "pictures"
+COUNTS, AGREEMENT, DRIFT, REPLAY = "counts", "agreement", "drift", "replay"
 SPEED, TURNS = "speed", "turns"
 RUN, BUILD = "run", "build"
-# In the order in which a plan names them.
-CHECKS = (COUNTS, AGREEMENT, DRIFT, REPLAY, PICTURES, SPEED, TURNS)
+# In the order in which a plan names them; registered checks stand beside the replay.
+CHECKS = (COUNTS, AGREEMENT, DRIFT, REPLAY, SPEED, TURNS)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ class Purpose:
     @property
     def told(self) -> tuple[str, ...]:
         """What a plan says that it does: what it finds out, else that it runs, else that it looks at a build."""
-        return tuple(check for check in CHECKS if check in self.checks) or ((RUN,) if self.executes else (BUILD,))
+        ordered = sorted(self.checks, key=lambda check: (CHECKS.index(check if check in CHECKS else REPLAY), check))
+        return tuple(ordered) or ((RUN,) if self.executes else (BUILD,))
 
     def __or__(self, other: Purpose) -> Purpose:
         """Return what both are for: the axes of the one that has more of them."""
@@ -89,7 +90,6 @@ PURPOSES: Mapping[str, Purpose] = MappingProxyType(
         "sdperf_fused": Purpose(),
         "sdperf_interleave": _runs(TURNS, timed=True),
         "sdperf_model": Purpose(Axes.MODEL),
-        "sdperf_pictures": _runs(PICTURES),
         "sdperf_replay": _runs(REPLAY),
         "sdperf_runner": _runs(),
         "sdperf_session": Purpose(),
@@ -106,8 +106,14 @@ def of_fixtures(names: Collection[str]) -> Purpose:
 
 
 def purpose_of(item: pytest.Item) -> Purpose:
-    """Return what a test is for, by its fixtures, indirect ones included."""
-    return of_fixtures(fixtures_of(item))
+    """Return what a test is for, by its fixtures, indirect ones and those of registered checks included.
+
+    A check runs what it looks at, unless the test hands it a build alone.
+    """
+    found = of_fixtures(fixtures_of(item))
+    for check in checks_of(item):
+        found |= Purpose(checks=frozenset({check})) if found.builds else _runs(check)
+    return found
 
 
 def axes_of(names: Collection[str]) -> Axes:

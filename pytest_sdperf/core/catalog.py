@@ -6,12 +6,15 @@ import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytest_sdperf.core.contracts import Engine, Model, Optimization
 from pytest_sdperf.core.device import DeviceProbe
 from pytest_sdperf.core.errors import DuplicateNameError, UnknownNameError
 from pytest_sdperf.core.metric import Metric
+
+if TYPE_CHECKING:
+    from pytest_sdperf.core.check import Check  # only the suite asks anything of one
 
 T = TypeVar("T")
 
@@ -98,6 +101,7 @@ class Catalog:
     models: Registry[Model] = field(default_factory=lambda: Registry("model"))
     optimizations: Registry[Optimization] = field(default_factory=lambda: Registry("optimization"))
     metrics: Registry[Metric] = field(default_factory=lambda: Registry("metric"))
+    checks: Registry[Check] = field(default_factory=lambda: Registry("check"))
     probes: Registry[DeviceProbe] = field(default_factory=lambda: Registry("device probe"))
     baseline_folders: list[Path] = field(default_factory=list)
     _owner: Registrar = Registrar("pytest_sdperf", Path(__file__).parents[1])
@@ -126,6 +130,10 @@ class Catalog:
     def add_metric(self, metric: Metric) -> None:
         """Register a metric."""
         self.metrics.add(metric.name, metric, self._owner)
+
+    def add_check(self, check: Check) -> None:
+        """Register a check, whose fixture is `sdperf_NAME`."""
+        self.checks.add(check.name, check, self._owner)
 
     def add_device_probe(self, probe: DeviceProbe) -> None:
         """Register a source of devices."""

@@ -49,6 +49,10 @@ class DuplicateNameError(SdperfError):
     """Two plug-ins registered the same name."""
 
 
+class CheckError(SdperfError):
+    """A check of a plug-in that breaks the contract of `core.check.Check`."""
+
+
 class DeviceMissingError(SdperfError):
     """The device that was asked for is not in this machine."""
 

@@ -39,10 +39,11 @@ from pytest_sdperf.plugin import (
 )
 from pytest_sdperf.plugin import session as sdperf_session
 from pytest_sdperf.plugin.external_fit import check_external
+from pytest_sdperf.plugin.fixtures import checks
 from pytest_sdperf.report.output_files import check_baselines, check_cache, check_outputs
 from pytest_sdperf.report.unused import asked_axes
 
-pytest_plugins = ("pytest_sdperf.builtins", "pytest_sdperf.plugin.fixtures")
+pytest_plugins = ("pytest_sdperf.builtins", "pytest_sdperf.checks.builtins", "pytest_sdperf.plugin.fixtures")
 
 _REFUSAL = "sdperf_refusal"
 
@@ -69,7 +70,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     with at_the_door():
         this = composition.compose(config)
+        fixtures = checks.make_fixtures(this.catalog)
     config.pluginmanager.register(this, run.NAME)
+    config.pluginmanager.register(fixtures, checks.NAME)
     config.pluginmanager.register(sdperf_session.Session(this, say=speaker(config)), sdperf_session.NAME)
     config.pluginmanager.register(Watcher(config), "sdperf-watcher")
     config.pluginmanager.register(recorded.Serializer(), "sdperf-serializer")

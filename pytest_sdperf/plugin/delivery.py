@@ -31,8 +31,9 @@ from pytest_sdperf.core.errors import (
 from pytest_sdperf.core.stats.pairs import Pairs
 from pytest_sdperf.core.tolerances import Override
 from pytest_sdperf.core.values import Case, Failure, Measurement
+from pytest_sdperf.core.values.check import CheckReport
 from pytest_sdperf.core.values.located import Located
-from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Semantics, Verdict
+from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.core.values.replays import Interleaving, Replay
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.plugin.recorded import Recorded
@@ -126,9 +127,17 @@ class Recorder:
         self._note(located=located)
         return located
 
-    def semantics(self, semantics: Semantics, verdict: Verdict) -> None:
-        """Record what the pictures of the fixed prompts show, and what that means."""
-        self._note(semantics=semantics)
+    def check(self, report: CheckReport, verdict: Verdict) -> None:
+        """Record what a registered check found out, and what that means; a second time in one test is refused.
+
+        Raises:
+            pytest.fail.Exception: The test has asked the check before.
+        """
+        checks = self._item.stash[_REPORT].checks
+        if verdict.metric in checks:
+            told = f"this test called sdperf_{verdict.metric} twice; give each call a test of its own"
+            pytest.fail(told, pytrace=False)
+        self._note(checks={**checks, verdict.metric: report})
         self.verdicts([verdict])
 
     def replay(self, replay: Replay, verdict: Verdict) -> None:
@@ -160,7 +169,7 @@ class Recorder:
         """Skip the test because it cannot look at something; where it looks at something else, too, when it ends.
 
         Args:
-            check: Of `selection.purposes.CHECKS`.
+            check: Of `purpose_of(item).checks`.
             why: The reason.
 
         Raises:
@@ -237,7 +246,7 @@ def comparing(recorder: Recorder, policy: Policy, *, metric: str, check: str) ->
         recorder: Of the test.
         policy: Says whether INCONCLUSIVE fails.
         metric: Of the verdict.
-        check: Of `selection.purposes.CHECKS`.
+        check: Of `purpose_of(item).checks`.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The hook that adds engines, models, optimizations, devices and baselines."""
+"""The hook that adds engines, models, optimizations, devices, metrics, checks and baselines."""
 
 from __future__ import annotations
 

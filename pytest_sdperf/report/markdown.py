@@ -13,12 +13,14 @@ from pytest_sdperf.checks.reporting.gates import concerns, disagreements, failed
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
+from pytest_sdperf.report.checks import tables
 from pytest_sdperf.report.findings import count_line, gap_texts
 from pytest_sdperf.report.header import header_texts
 from pytest_sdperf.report.judged import is_judged
 from pytest_sdperf.report.run_info import RunInfo
 
-_COLUMNS = ("model", "component", "optimization", "engine", "batch", *(heading.strip() for heading in HEADINGS))
+_CASE = ("model", "component", "optimization", "engine", "batch")
+_COLUMNS = (*_CASE, *(heading.strip() for heading in HEADINGS))
 _AGREEMENT = ("compared", "error", "limit", "verdict")
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#])")
 
@@ -55,6 +57,7 @@ def _lines(reports: Sequence[CaseReport], run: RunInfo, *, title: str, problems:
         yield f"**INVALID** {escaped(problem)}"
     yield from _table(reports)
     yield from _agreements(reports)
+    yield from _checks(reports)
     yield from _findings(reports)
 
 
@@ -90,6 +93,18 @@ def _agreements(reports: Sequence[CaseReport]) -> Iterator[str]:
         yield from _rule(len(_AGREEMENT))
         for cells in rows:
             yield from _row(cells)
+
+
+def _checks(reports: Sequence[CaseReport]) -> Iterator[str]:
+    """Yield the table of each registered check that has one."""
+    for name, found in tables(reports).items():
+        yield from ("", f"### {escaped(name).capitalize()}", "")
+        columns = (*_CASE, *found[0][1].columns, "verdict")
+        yield from _row(columns)
+        yield from _rule(len(columns))
+        for report, check in found:
+            verdict = report.verdict(name)
+            yield from _row((*_named(report.looked_at[0]), *check.cells, verdict.outcome.value if verdict else ""))
 
 
 def _named(case: Case) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pytest_sdperf.cases.options.flags import OPTIONS
 from pytest_sdperf.checks.ab.interleaving import METRIC as INTERLEAVING
 from pytest_sdperf.checks.ab.pairs import SIDE_A_DEFECT, SIDE_A_DISAGREES
 from pytest_sdperf.checks.judging.fitness import DRIVER_CHANGED
@@ -16,7 +17,6 @@ from pytest_sdperf.checks.replay.judging import METRICS as REPLAYS
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.doubts import disturbance, doubt
 from pytest_sdperf.checks.reporting.line import Line, wrapped
-from pytest_sdperf.checks.semantics.judging import METRIC as SEMANTICS
 from pytest_sdperf.core.stats.bounds import SESSIONS_FOR_SPREAD
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values.outcomes import Outcome
@@ -26,11 +26,11 @@ from pytest_sdperf.report.run_info import RunInfo
 UPDATE = "--sdperf-update-baselines"
 RESUME, PLAN, LAST_FAILED = "--sdperf-resume", "--sdperf-plan", "--lf"
 MOST = "--sdperf-max-processes"
-PROCESSES, PROMPTS, BATCH_SIZE = "--sdperf-processes", "--sdperf-prompts", "--sdperf-batch-size"
+PROCESSES, BATCH_SIZE = "--sdperf-processes", "--sdperf-batch-size"
 JSON = "--sdperf-json"
 IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
 # These have a short name too (`--max-processes`), which a project that owns its command line may use.
-SHORTENED = frozenset({UPDATE, MOST, PROCESSES, PROMPTS, BATCH_SIZE, JSON})
+SHORTENED = frozenset(option.long for option in OPTIONS if option.short)
 # What says where a run keeps its files, by either of its names -> the same option of `sdperf baselines`.
 PLACES = {"baselines": "--baselines", "state-dir": "--state-dir"}
 _OF_SIDE_B = ("ab", "ab-engine", "ab-optimization", "ab-build")
@@ -38,9 +38,8 @@ _OF_SIDE_B = ("ab", "ab-engine", "ab-optimization", "ab-build")
 SIDE_B = frozenset(f"--{start}{name}" for start in ("sdperf-", "") for name in _OF_SIDE_B)
 # Codes of what no further process makes known.
 UNSEEN, OUT_OF_MEMORY = "-not-seen", "out-of-memory"
-MOST_PROMPTS = 100
-# Metrics that no baseline holds.
-NEVER_STORED = frozenset((SEMANTICS, INTERLEAVING, *REPLAYS.values()))
+# Metrics that no baseline holds; nor does it hold what registered checks find.
+NEVER_STORED = frozenset((INTERLEAVING, *REPLAYS.values()))
 
 
 def next_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int) -> Iterator[Line]:
@@ -70,6 +69,9 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     unlike = _another_driver(reports, run) or _side_a(reports, run)
     if unlike and not any(outcome.wrong for outcome in outcomes):
         return unlike
+    worst = max(outcomes, key=lambda outcome: outcome.rank, default=Outcome.PASSED)
+    if worst in (Outcome.FAILED, Outcome.INVALID) and (advised := _advised(reports, worst, run)):
+        return advised
     alone = run.remembers_failures
     for failed, why in (
         (disagree, f"look at the disagreement{' alone' if alone else ''}, before any time"),
@@ -85,7 +87,7 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
         return settled
     open_metrics = {verdict.metric for verdict in undecided}
     judged = {verdict.metric for report in reports for verdict in report.verdicts}
-    if run.pairs or (judged and judged <= NEVER_STORED):
+    if run.pairs or (judged and judged <= NEVER_STORED | _checks(reports)):
         return _without_baseline(reports, open_metrics, run)
     return _onwards(reports, open_metrics, run)
 
@@ -213,14 +215,31 @@ def _look(run: RunInfo) -> tuple[str, str]:
 
 def _again(reports: Sequence[CaseReport], metrics: set[str], run: RunInfo) -> tuple[str, str]:
     """Return what may settle metrics that are INCONCLUSIVE."""
-    if metrics == {SEMANTICS}:
-        every = f"{PROMPTS}={MOST_PROMPTS}"
-        if str(MOST_PROMPTS) in typed.values_of(run.command, PROMPTS, _short(PROMPTS)):
-            return _keep(reports, run)
-        return "draw every prompt of the list", _with(run.command, every)
+    if metrics <= _checks(reports):
+        return _advised(reports, Outcome.INCONCLUSIVE, run) or _keep(reports, run)
     if metrics == {BUILD_TIME}:
         return "measure with what is built now, whose time is not judged again", run.command
     return "measure with more processes, on a quieter machine", _more(run, PROCESSES, 10)
+
+
+def _checks(reports: Sequence[CaseReport]) -> frozenset[str]:
+    """Return the names of the registered checks that found something out, which are the metrics of their verdicts."""
+    return frozenset(name for report in reports for name in report.checks)
+
+
+def _advised(reports: Sequence[CaseReport], outcome: Outcome, run: RunInfo) -> tuple[str, str] | None:
+    """Return what registered checks advise; None where something else has this outcome too, or it is typed already."""
+    found = [(report, verdict) for report in reports for verdict in report.verdicts if verdict.outcome is outcome]
+    advices = {
+        report.checks[verdict.metric].advice if verdict.metric in report.checks else None for report, verdict in found
+    }
+    advice = advices.pop() if len(advices) == 1 else None
+    if advice is None or any(report.disagreements for report in reports):
+        return None
+    name, _, value = advice.option.partition("=")
+    command = _with(run.command, advice.option)
+    typed_already = value in typed.values_of(run.command, name, _short(name)) if value else command == run.command
+    return None if typed_already else (advice.why, command)
 
 
 def _more(run: RunInfo, name: str, usual: int) -> str:

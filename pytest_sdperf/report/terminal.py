@@ -21,8 +21,8 @@ from pytest_sdperf.checks.pipelines.tables.tables import table_lines
 from pytest_sdperf.checks.replay.table import replay_lines
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line, wrapped
-from pytest_sdperf.checks.semantics.table import semantics_lines
 from pytest_sdperf.core.components import PIPELINE
+from pytest_sdperf.report.checks import check_lines
 from pytest_sdperf.report.findings import count_line, finding_lines
 from pytest_sdperf.report.header import header_lines
 from pytest_sdperf.report.interrupted import interrupted_lines
@@ -80,7 +80,7 @@ def report_lines(
     yield from _section(memory_lines(reports, width=width))
     yield from _section(agreement_lines(reports, width=width))
     yield from _section(replay_lines(reports, width=width))
-    yield from _section(semantics_lines(reports, width=width))
+    yield from _section(check_lines(reports, width=width))
     yield from _section(fused_lines(reports, width=width, every=verbose))
     yield from _section(_standing(reports, width=width))
     yield from _section(runtime_report_lines(reports, width=width, every=verbose))

@@ -52,7 +52,8 @@ PLAYED = """
     @pytest.fixture
     def runner(case):
         builder = SimpleNamespace(external=None, reference=None)
-        bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"), builder=builder)
+        settings = SimpleNamespace(prompts=8)
+        bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"), builder=builder, settings=settings)
         return SimpleNamespace(case=case, builds=dict, has_outputs=False, context=bench)
 
     @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,14 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions
-from pytest_sdperf.checks.references.plain_torch import pictures
+from pytest_sdperf.checks.references.plain_torch import PICTURE_BATCH, pictures
 from pytest_sdperf.checks.references.which import check_by_torch
 from pytest_sdperf.checks.semantics.expected import Expected, Request, expected_of
+from pytest_sdperf.checks.semantics.finding import ReferenceScores, Semantics, Window
+from pytest_sdperf.checks.semantics.judging import METRIC, judge_semantics
 from pytest_sdperf.checks.semantics.scoring import Score, score, shift
 from pytest_sdperf.checks.semantics.windows import SHIFT_LIMIT, mean_window, share_window
+from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.files.arrays import load_arrays
-from pytest_sdperf.core.scenes import Scene, prompt_scenes
-from pytest_sdperf.core.values.outcomes import ReferenceScores, Semantics, Window
+from pytest_sdperf.core.scenes import IMAGE_SIZE, Scene, prompt_scenes
+from pytest_sdperf.core.settings import Settings
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values.check import Advice, Calls
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.tasks._execution import Ran
 from pytest_sdperf.tasks.pipeline import DrawPrompts
 
@@ -27,6 +34,64 @@ if TYPE_CHECKING:
     Images = np.ndarray[Any, Any]
 
 DEFAULT_PROMPTS: Mapping[str, int] = {"cpu": 8, "cuda": 100, "rocm": 100}
+MOST_PROMPTS = 100
+
+
+class Pictures(Check):
+    """Draw fixed prompts and read the images: `sdperf_pictures(runner)` fails outside the window of the reference."""
+
+    name = METRIC
+    columns = ("right", "window", "clearness", "window", "shift")
+    legend = (
+        "right: pictures that show colour, shape, size and position of both things, and the background, as their "
+        "prompts say; window: where another draw of as many prompts would bring torch in float32, 99 of 100 times; "
+        "shift: pixels between things here and in the pictures of torch, at most 0.5"
+    )
+
+    def not_applicable(self, case: Case) -> str:
+        """Say that images of another size are not read."""
+        if (case.width, case.height) == (IMAGE_SIZE, IMAGE_SIZE):
+            return ""
+        return f"images are read at {IMAGE_SIZE}x{IMAGE_SIZE}; leave --sdperf-resolution out"
+
+    def run(self, subject: CaseRunner) -> Semantics:
+        """Draw and read the pictures."""
+        context = subject.context
+        return look(subject, prompts=_prompts(context.settings, context.device.kind))
+
+    def judge(self, finding: Semantics) -> Verdict:
+        """Judge the scores by their windows."""
+        return judge_semantics(finding)
+
+    def row(self, finding: Semantics) -> tuple[str, ...]:
+        """Return the scores and their windows."""
+        count, right, clearness = finding.prompts, finding.right, finding.clearness
+        return (
+            f"{right.obtained * count:.0f}/{count}",
+            f"{right.low * count:.0f} to {right.high * count:.0f}",
+            f"{clearness.obtained:.3f}",
+            f"{clearness.low:.3f} to {clearness.high:.3f}",
+            f"{finding.shift.obtained:.2f}",
+        )
+
+    def advice(self, verdict: Verdict) -> Advice | None:
+        """Ask for more prompts where the reference draws too few of them right."""
+        if verdict.outcome is not Outcome.INCONCLUSIVE:
+            return None
+        return Advice("draw every prompt of the list", f"--sdperf-prompts={MOST_PROMPTS}")
+
+    def calls(self, case: Case, settings: Settings, device_kind: str) -> tuple[Calls, ...]:
+        """Return the calls that draw every prompt, those of plain torch once for every engine."""
+        prompts = _prompts(settings, device_kind)
+        batch = min(prompts, PICTURE_BATCH)
+        return (
+            Calls(math.ceil(prompts / case.batch_size)),
+            Calls(math.ceil(prompts / batch), batch_size=batch, by_torch=True),
+        )
+
+
+def _prompts(settings: Settings, device_kind: str) -> int:
+    return settings.prompts or DEFAULT_PROMPTS[device_kind]
 
 
 def look(runner: CaseRunner, *, prompts: int) -> Semantics:

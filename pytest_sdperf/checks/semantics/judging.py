@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_sdperf.checks.semantics.finding import ReferenceScores, Semantics, Window
 from pytest_sdperf.core.units import plural
-from pytest_sdperf.core.values.outcomes import Outcome, ReferenceScores, Semantics, Verdict, Window
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
-METRIC = "semantics"
+METRIC = "pictures"
 _MOST_LOST = 5
 
 

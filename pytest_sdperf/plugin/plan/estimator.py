@@ -10,16 +10,15 @@ from pathlib import Path
 
 from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner, optimizations_of
-from pytest_sdperf.cases.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, PICTURES, REPLAY, RUN, SPEED, TURNS
+from pytest_sdperf.cases.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, REPLAY, RUN, SPEED, TURNS
 from pytest_sdperf.checks.agreement.check import processes_of
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.pipelines.measure import MOST_WAITING, timing_plan
 from pytest_sdperf.checks.references.of_case import missing_references
-from pytest_sdperf.checks.references.plain_torch import PICTURE_BATCH
 from pytest_sdperf.checks.references.which import subject_of
 from pytest_sdperf.checks.replay import resolutions
-from pytest_sdperf.checks.semantics import check as semantics
 from pytest_sdperf.core import ladder
+from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.components import PIPELINE, component_dtype
 from pytest_sdperf.core.contracts import Engine, Model
 from pytest_sdperf.core.device import Device
@@ -130,10 +129,11 @@ class Estimator:
             AGREEMENT: lambda: self._comparing(wanted.case, engine, steps),
             DRIFT: lambda: self._drifting(wanted.case, engine, steps),
             REPLAY: lambda: self._replaying(wanted.case, engine, steps),
-            PICTURES: lambda: self._drawing(wanted.case, engine),
             TURNS: lambda: self._taking_turns(wanted.case, engine),
             RUN: lambda: self._calling(wanted.case, engine),
         }
+        checks = self.session.run.catalog.checks.items()
+        parts |= {name: partial(self._checking, check, wanted.case, engine) for name, check in checks.items()}
         found = [parts[test]() for test in wanted.tests if test not in {COUNTS, BUILD}]
         return all_of([*found, self._compiling(wanted.case, engine)]) if found else Estimate()
 
@@ -211,21 +211,22 @@ class Estimator:
         dtype = self._dtype(case, engine)
         return Repeated(case, self._model(case), self._speed, dtype, start_seconds(case, engine))
 
-    def _drawing(self, case: Case, engine: Engine) -> Estimate | None:
-        """Return what the pictures of a case cost, and those of plain torch once for every engine."""
-        prompts = self.session.run.settings.prompts or semantics.DEFAULT_PROMPTS[self._speed.kind]
-        plain = replace(case, batch_size=min(prompts, PICTURE_BATCH))
-        place = ("pictures", *subject_of(plain))
-        sides = [(case, self._dtype(case, engine), start_seconds(case, engine))]
-        if place not in self._claimed:
-            sides.append((plain, "float32", estimates.TORCH_START_S))
-        self._claimed.add(place)
-        seconds = 0.0
-        for side, dtype, start_s in sides:
-            call_s = estimates.request_seconds(side, self._model(side), self._speed, dtype=dtype)
+    def _checking(self, check: Check, case: Case, engine: Engine) -> Estimate | None:
+        """Return what the calls of a registered check cost, and those of plain torch once for every engine."""
+        run, seconds = self.session.run, 0.0
+        for calls in check.calls(case, run.settings, self._speed.kind):
+            called = replace(case, batch_size=calls.batch_size or case.batch_size)
+            place = (check.name, *subject_of(called))
+            if calls.by_torch and place in self._claimed:
+                continue
+            dtype, start_s = self._dtype(case, engine), start_seconds(case, engine)
+            if calls.by_torch:
+                dtype, start_s = "float32", estimates.TORCH_START_S
+                self._claimed.add(place)
+            call_s = estimates.request_seconds(called, self._model(case), self._speed, dtype=dtype)
             if call_s is None:
                 return None
-            seconds += start_s + call_s * math.ceil(prompts / side.batch_size)
+            seconds += start_s + call_s * calls.count
         return estimate(seconds)
 
     def _references(self, case: Case, engine: Engine, steps: Sequence[PlannedStep]) -> Estimate | None:

@@ -8,16 +8,17 @@ import pytest
 from external_folders import make_unet, write
 from hypothesis import given
 from hypothesis import strategies as st
+from our_fixtures import our_fixtures
 from sample_values import CASE, measurement
 
-from pytest_sdperf.cases.purposes import PURPOSES, of_fixtures
+from pytest_sdperf.cases.purposes import of_fixtures
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
 from pytest_sdperf.report.judged import nothing_lines, why_nothing
 
 # Fixtures that give a test cases; the others alone give it none.
-ASKING = sorted(PURPOSES.keys() - {f"sdperf_{name}" for name in ("device", "session", "fused", "expected_counts")})
+ASKING = sorted({*our_fixtures()} - {f"sdperf_{name}" for name in ("device", "session", "fused", "expected_counts")})
 # However a test is left out: by itself, by somebody's fixture, or because nothing of what it is for was asked for.
 SKIPPED = {
     "by its mark": ("", "@pytest.mark.skip('not today')", "pass"),

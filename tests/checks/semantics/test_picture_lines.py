@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from sample_values import case
 
+from pytest_sdperf.checks.judging.checks import judged
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.semantics.judging import judge_semantics
-from pytest_sdperf.checks.semantics.table import semantics_lines
+from pytest_sdperf.checks.semantics.check import Pictures
+from pytest_sdperf.checks.semantics.finding import Semantics, Window
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import to_json
-from pytest_sdperf.core.values.outcomes import Semantics, Window
+from pytest_sdperf.report.checks import check_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
 
@@ -18,13 +19,12 @@ def report(name: str, obtained: float, *, low: float = 0.75, **fields) -> CaseRe
     seen = Semantics(
         12, Window(obtained, 1.0, low, 1.0), Window(0.8812, 0.89, 0.861, 0.919), Window(0.04, 0, 0, 0.5), {}
     )
-    return CaseReport(name, case(**SHAPES, **fields), semantics=seen, verdicts=(judge_semantics(seen),))
+    found, verdict = judged(Pictures(), seen, owner="us")
+    return CaseReport(name, case(**SHAPES, **fields), checks={"pictures": found}, verdicts=(verdict,))
 
 
 def test_each_case_has_a_row():
-    lines = list(
-        semantics_lines([report("t", 1.0), report("u", 0.5, engine="torch"), CaseReport("v", case())], width=90)
-    )
+    lines = list(check_lines([report("t", 1.0), report("u", 0.5, engine="torch"), CaseReport("v", case())], width=90))
     assert [line.text for line in lines] == [
         "pictures                                right    window clearness         window     shift",
         "  shapes pipeline fp16 (ort) ort-cpu",
@@ -39,7 +39,7 @@ def test_each_case_has_a_row():
 
 
 def test_nothing_where_nobody_looked():
-    assert list(semantics_lines([CaseReport("v", case())], width=90)) == []
+    assert list(check_lines([CaseReport("v", case())], width=90)) == []
 
 
 def test_a_report_travels_with_what_was_seen():

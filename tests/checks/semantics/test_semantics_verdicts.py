@@ -11,12 +11,13 @@ from scipy import ndimage
 
 from pytest_sdperf.checks.semantics.check import compare, compare_reference
 from pytest_sdperf.checks.semantics.expected import Expected, Request
+from pytest_sdperf.checks.semantics.finding import ReferenceScores, Semantics, Window
 from pytest_sdperf.checks.semantics.judging import judge_semantics
 from pytest_sdperf.checks.semantics.scoring import score
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.scenes import prompt_scenes
 from pytest_sdperf.core.values import to_json
-from pytest_sdperf.core.values.outcomes import Outcome, ReferenceScores, Semantics, Window
+from pytest_sdperf.core.values.outcomes import Outcome
 
 SCENES = prompt_scenes(24)
 GOOD = drawn(SCENES)

@@ -1,0 +1,14 @@
+"""Our own checks, registered through the public hook like anyone's; workers know nothing of them.
+
+PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be imported before pytest loads it.
+"""
+
+from __future__ import annotations
+
+from pytest_sdperf.checks.semantics.check import Pictures
+from pytest_sdperf.core.catalog import Catalog
+
+
+def pytest_sdperf_register(catalog: Catalog) -> None:
+    """Register the checks of this project."""
+    catalog.add_check(Pictures())

@@ -1,0 +1,64 @@
+"""What a registered check found out and says of it, refused where it breaks its contract."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pytest_sdperf.core.check import Check
+from pytest_sdperf.core.errors import CheckError
+from pytest_sdperf.core.units import plural
+from pytest_sdperf.core.values import to_json
+from pytest_sdperf.core.values.check import Advice, CheckReport
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
+
+_ALLOWED = (Outcome.PASSED, Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.INVALID)
+
+
+def judged(check: Check, finding: Any, *, owner: str) -> tuple[CheckReport, Verdict]:
+    """Judge what a check found.
+
+    Args:
+        check: The check.
+        finding: What its `run` returned.
+        owner: The module that registered it.
+
+    Raises:
+        CheckError: It broke its contract; the message says how.
+    """
+    where = f"the check {check.name!r} of {owner}"
+    verdict = _verdict(check, finding, where)
+    cells: Any = check.row(finding)
+    if len(cells) != len(check.columns) or not all(isinstance(cell, str) for cell in cells):
+        raise CheckError(
+            f"{where} has {plural(len(check.columns), 'column')}, and its `row` gave {cells!r}. Allowed: one text for "
+            f"each column."
+        )
+    advice: Any = check.advice(verdict)
+    if advice is not None and not isinstance(advice, Advice):
+        raise CheckError(f"{where} advised {advice!r}. Allowed: an Advice, or None.")
+    return CheckReport(_data(finding, where), check.columns, tuple(cells), check.legend, advice), verdict
+
+
+def _verdict(check: Check, finding: Any, where: str) -> Verdict:
+    verdict: Any = check.judge(finding)
+    if not isinstance(verdict, Verdict):
+        raise CheckError(f"{where} judged with {verdict!r}. Allowed: one Verdict.")
+    if verdict.outcome not in _ALLOWED:
+        raise CheckError(
+            f"{where} judged {verdict.outcome.value}, which is no verdict of a check: it has no baseline. Allowed: "
+            f"{', '.join(outcome.value for outcome in _ALLOWED)}."
+        )
+    if verdict.metric != check.name:
+        raise CheckError(f"{where} gave a verdict with the metric {verdict.metric!r}. Allowed: {check.name!r}.")
+    return verdict
+
+
+def _data(finding: Any, where: str) -> Any:
+    try:
+        return json.loads(json.dumps(to_json(finding)))
+    except (TypeError, ValueError) as error:
+        raise CheckError(
+            f"{where} found something that is no JSON data: {error}. Return numbers, texts, lists, dictionaries, or "
+            f"dataclasses of these from its `run`."
+        ) from error

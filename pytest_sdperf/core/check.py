@@ -1,0 +1,88 @@
+"""The contract of a check: one question about a case that needs nothing stored, and what its answer means."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values.check import Advice, Calls
+from pytest_sdperf.core.values.outcomes import Verdict
+
+if TYPE_CHECKING:
+    from pytest_sdperf.core.settings import Settings
+
+
+class Check(ABC):
+    """A question that tests ask through a fixture of its own, `sdperf_NAME`.
+
+    Example, in a root `conftest.py`::
+
+        class Varied(Check):
+            '''Fail where an output of the component is the same number everywhere.'''
+
+            name = "varied"
+
+            def run(self, subject):
+                return {name: float(array.std()) for name, array in subject.run().items()}
+
+            def judge(self, finding):
+                flat = [name for name, spread in finding.items() if not spread > 0]
+                if flat:
+                    return Verdict(Outcome.FAILED, "output-constant", f"Constant: {', '.join(flat)}.", self.name)
+                return Verdict(Outcome.PASSED, "output-varies", "Every output varies.", self.name)
+
+        def pytest_sdperf_register(catalog):
+            catalog.add_check(Varied())
+
+    and in a test `def test_outputs_vary(sdperf_runner, sdperf_varied): sdperf_varied(sdperf_runner)`.
+
+    The first line of the docstring is what `pytest --fixtures` says of the fixture.
+
+    Attributes:
+        name: Lower case words joined by underscores. It names the fixture, the `metric` of its verdicts and its table.
+        columns: Headings of its table; empty for no table.
+        legend: Text below the table, for what the headings do not say.
+    """
+
+    name: str
+    columns: tuple[str, ...] = ()
+    legend: str = ""
+
+    def not_applicable(self, case: Case) -> str:
+        """Say why a case cannot be looked at, so that the test is skipped; empty where it can."""
+        return ""
+
+    @abstractmethod
+    def run(self, subject: Any) -> Any:
+        """Look at a case, and return what was found: plain JSON data, or frozen dataclasses of it.
+
+        Args:
+            subject: What the test hands to the fixture: its `sdperf_runner`, which executes the case (of an A/B that of
+                side B), or its `sdperf_build`.
+
+        Raises:
+            NoReferenceError: There is nothing to compare with; the test is skipped.
+        """
+
+    @abstractmethod
+    def judge(self, finding: Any) -> Verdict:
+        """Return what a finding means: PASSED, FAILED, INCONCLUSIVE or INVALID, with the check's name as `metric`."""
+
+    def row(self, finding: Any) -> tuple[str, ...]:
+        """Return the cells of the case in the table, one per column."""
+        return ()
+
+    def advice(self, verdict: Verdict) -> Advice | None:
+        """Return what to type next where this verdict is the worst of a run; None for what is typed after any."""
+        return None
+
+    def calls(self, case: Case, settings: Settings, device_kind: str) -> tuple[Calls, ...]:
+        """Return what is called, by which a plan estimates how long it takes.
+
+        Args:
+            case: The case.
+            settings: What the user asked for.
+            device_kind: `cpu`, `cuda` or `rocm`.
+        """
+        return (Calls(),)

@@ -1,0 +1,53 @@
+"""What a check found out, with all that prints it, so that a file of results is printed where the check is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What to type next.
+
+    Attributes:
+        why: What that does, such as `draw every prompt of the list`.
+        option: It is added to the command that was typed: `--flag`, or `--name=value`.
+    """
+
+    why: str
+    option: str
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What a check calls, for a plan.
+
+    Attributes:
+        count: How often a process calls the case.
+        batch_size: Of each call; 0 stands for that of the case.
+        by_torch: Whether plain torch in float32 computes it, once for every engine.
+    """
+
+    count: int = 1
+    batch_size: int = 0
+    by_torch: bool = False
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check found out about a case.
+
+    Attributes:
+        finding: JSON data of the check's own.
+        columns: Headings of its table; empty where it has none.
+        cells: One per column.
+        legend: Text below the table.
+        advice: What to type next where its verdict is the worst of a run.
+    """
+
+    finding: Any
+    columns: tuple[str, ...] = ()
+    cells: tuple[str, ...] = ()
+    legend: str = ""
+    advice: Advice | None = None

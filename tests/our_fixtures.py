@@ -1,0 +1,14 @@
+"""The names of all fixtures of the plugin."""
+
+from __future__ import annotations
+
+from pytest_sdperf.checks.builtins import pytest_sdperf_register
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.plugin import fixtures
+
+
+def our_fixtures() -> list[str]:
+    """Return them, those of our own checks included."""
+    catalog = Catalog()
+    pytest_sdperf_register(catalog)
+    return sorted([*fixtures.__all__, *(f"sdperf_{name}" for name in catalog.checks.names)])

@@ -5,10 +5,12 @@ PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be impor
 
 from __future__ import annotations
 
+from pytest_sdperf.checks.replay.check import Batch, Repeats, Resolutions
 from pytest_sdperf.checks.semantics.check import Pictures
 from pytest_sdperf.core.catalog import Catalog
 
 
 def pytest_sdperf_register(catalog: Catalog) -> None:
     """Register the checks of this project."""
-    catalog.add_check(Pictures())
+    for check in (Pictures(), Repeats(), Batch(), Resolutions()):
+        catalog.add_check(check)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.core.values import Case
@@ -26,7 +27,7 @@ class Check(ABC):
             def run(self, subject):
                 return {name: float(array.std()) for name, array in subject.run().items()}
 
-            def judge(self, finding):
+            def judge(self, finding, case, *, policy):
                 flat = [name for name, spread in finding.items() if not spread > 0]
                 if flat:
                     return Verdict(Outcome.FAILED, "output-constant", f"Constant: {', '.join(flat)}.", self.name)
@@ -41,17 +42,33 @@ class Check(ABC):
 
     Attributes:
         name: Lower case words joined by underscores. It names the fixture, the `metric` of its verdicts and its table.
+        beside: A check registered before, whose fixture and table it shares; empty for its own.
+        word: What a test asks it by where a fixture is shared, `sdperf_NAME(subject, word)`; its rows say it, too.
+        compares: Whether it compares with the reference of the case, as agreement does: a plan counts it, and a
+            `--sdperf-onnx-reference` that does not fit is refused before the first test.
         columns: Headings of its table; empty for no table.
         legend: Text below the table, for what the headings do not say.
     """
 
     name: str
+    beside: str = ""
+    word: str = ""
+    compares: bool = False
     columns: tuple[str, ...] = ()
     legend: str = ""
 
     def not_applicable(self, case: Case) -> str:
         """Say why a case cannot be looked at, so that the test is skipped; empty where it can."""
         return ""
+
+    def prepare(self, subjects: Sequence[Any]) -> None:  # noqa: B027 - most checks have nothing to prepare
+        """Compute what `run` asks for later, into the cache: on a CPU before the first test, beside the builds.
+
+        What fails here is suppressed: it fails again in `run`.
+
+        Args:
+            subjects: The runners of tests whose cases have model, component, workload and weights in common.
+        """
 
     @abstractmethod
     def run(self, subject: Any) -> Any:
@@ -66,8 +83,14 @@ class Check(ABC):
         """
 
     @abstractmethod
-    def judge(self, finding: Any) -> Verdict:
-        """Return what a finding means: PASSED, FAILED, INCONCLUSIVE or INVALID, with the check's name as `metric`."""
+    def judge(self, finding: Any, case: Case, *, policy: Any) -> Verdict:
+        """Return what a finding means: PASSED, FAILED, INCONCLUSIVE or INVALID, with the check's name as `metric`.
+
+        Args:
+            finding: What `run` returned.
+            case: What was looked at, of an A/B side B.
+            policy: How strictly: the `Policy` of `pytest_sdperf.checks.judging`.
+        """
 
     def row(self, finding: Any) -> tuple[str, ...]:
         """Return the cells of the case in the table, one per column."""
@@ -78,7 +101,7 @@ class Check(ABC):
         return None
 
     def calls(self, case: Case, settings: Settings, device_kind: str) -> tuple[Calls, ...]:
-        """Return what is called, by which a plan estimates how long it takes.
+        """Return what is called, each by a process of its own, by which a plan estimates how long it takes.
 
         Args:
             case: The case.

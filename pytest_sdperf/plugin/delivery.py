@@ -34,7 +34,7 @@ from pytest_sdperf.core.values import Case, Failure, Measurement
 from pytest_sdperf.core.values.check import CheckReport
 from pytest_sdperf.core.values.located import Located
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
-from pytest_sdperf.core.values.replays import Interleaving, Replay
+from pytest_sdperf.core.values.replays import Interleaving
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.plugin.recorded import Recorded
 
@@ -135,14 +135,9 @@ class Recorder:
         """
         checks = self._item.stash[_REPORT].checks
         if verdict.metric in checks:
-            told = f"this test called sdperf_{verdict.metric} twice; give each call a test of its own"
+            told = f"this test called sdperf_{report.table} twice; give each call a test of its own"
             pytest.fail(told, pytrace=False)
         self._note(checks={**checks, verdict.metric: report})
-        self.verdicts([verdict])
-
-    def replay(self, replay: Replay, verdict: Verdict) -> None:
-        """Record what a loaded case answered when it was called again and again, and what that means."""
-        self._note(replays=(*self._item.stash[_REPORT].replays, replay))
         self.verdicts([verdict])
 
     def interleaving(self, interleaving: Interleaving, verdict: Verdict) -> None:

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 
 import psutil
 
-from pytest_sdperf.builds.execution.calls import ReplayCall
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.steps import shapes_only
 from pytest_sdperf.builds.weights_identity import NONE
-from pytest_sdperf.cases.purposes import AGREEMENT, COUNTS, DRIFT, REPLAY, SPEED
+from pytest_sdperf.cases.purposes import AGREEMENT, COUNTS, DRIFT, SPEED
 from pytest_sdperf.checks.precision import check as precision
 from pytest_sdperf.checks.references import of_case, which
-from pytest_sdperf.checks.replay import ahead
 from pytest_sdperf.core.components import PIPELINE, parts_of
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.labels import in_words
@@ -72,12 +70,12 @@ def prepare(session: Session, needs: Sequence[BuildRequest], *, going_on: Callab
     if session.run.settings.in_process or not needs:
         return
     if session.run.settings.other is not None:  # these are of side B, whose dtype may be another one
-        needs = [BuildRequest(need.case, need.checks - {DRIFT, REPLAY}) for need in needs]
+        needs = [BuildRequest(need.case, need.checks - {DRIFT}) for need in needs]
     count = lanes(session, needs)
     builds, references = _builds(session, needs), _references(session, needs)
     beside = [*builds.items(), *_works(session, needs).items()]
     if session.run.device_kind == "cpu":
-        beside += [*references.items(), *_answers(session, needs).items()]
+        beside += [*references.items(), *_ahead(session, needs).items()]
     # What takes longest comes first, so that no lane is left alone with it at the end.
     beside.sort(key=lambda entry: entry[0][1] not in _LONG)
     run = functools.partial(_run_step, going_on=going_on)
@@ -173,21 +171,18 @@ def _references(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tupl
     return steps
 
 
-def _answers(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[str, ...], list[Step]]:
-    """Return one step per component: it computes what torch answers to the calls of the tests that replay a case."""
-    wanted: dict[tuple[object, ...], tuple[CaseRunner, dict[str, Sequence[ReplayCall]], dict[str, None]]] = {}
-    for need in filter(lambda need: REPLAY in need.checks, needs):
-        case = need.case
-        with contextlib.suppress(SdperfError):  # its test says why
-            runner = session.runner(case)
-            names = exact_and_rough(which.dtype_of(runner))
-            _, asked, dtypes = wanted.setdefault(which.subject_of(case), (runner, {}, {}))
-            asked.update(ahead.calls_of(runner, session.run.settings.resolutions))
-            dtypes.update(dict.fromkeys(names))
+def _ahead(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[str, ...], list[Step]]:
+    """Return what registered checks compute ahead, per component; nothing of side B of an A/B, which they look at."""
+    wanted: dict[tuple[str, tuple[object, ...]], list[CaseRunner]] = {}
+    checks = {} if session.run.settings.other is not None else session.run.catalog.checks.items()
+    for need in filter(lambda need: need.case.engine, needs):
+        for name in checks.keys() & need.checks:
+            with contextlib.suppress(SdperfError):  # its test says why
+                wanted.setdefault((name, which.subject_of(need.case)), []).append(session.runner(need.case))
     steps: dict[tuple[str, ...], list[Step]] = {}
-    for runner, asked, dtypes in wanted.values():
-        place = (runner.case.model, runner.case.component, "replay")
-        steps.setdefault(place, []).append(functools.partial(ahead.answer, runner, asked, tuple(dtypes)))
+    for (name, _), runners in wanted.items():
+        place = (runners[0].case.model, runners[0].case.component, name)
+        steps.setdefault(place, []).append(functools.partial(checks[name].prepare, runners))
     return steps
 
 

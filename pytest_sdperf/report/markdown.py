@@ -97,20 +97,21 @@ def _agreements(reports: Sequence[CaseReport]) -> Iterator[str]:
 
 def _checks(reports: Sequence[CaseReport]) -> Iterator[str]:
     """Yield the table of each registered check that has one."""
-    for name, found in tables(reports).items():
-        yield from ("", f"### {escaped(name).capitalize()}", "")
-        columns = (*_CASE, *found[0][1].columns, "verdict")
+    for title, found in tables(reports).items():
+        yield from ("", f"### {escaped(title).capitalize()}", "")
+        columns = (*_CASE, *found[0][2].columns, "verdict")
         yield from _row(columns)
         yield from _rule(len(columns))
-        for report, check in found:
+        for report, name, check in found:
             verdict = report.verdict(name)
-            yield from _row((*_named(report.looked_at[0]), *check.cells, verdict.outcome.value if verdict else ""))
+            named = _named(report.looked_at[0], check.word)
+            yield from _row((*named, *check.cells, verdict.outcome.value if verdict else ""))
 
 
-def _named(case: Case) -> tuple[str, ...]:
+def _named(case: Case, word: str = "") -> tuple[str, ...]:
     engine = engine_label(case.engine, case.engine_options)
     optimization = f"{case.optimization} ({case.fuser})" if case.fuser else case.optimization
-    return (case.model, case.component, optimization, engine, str(case.batch_size))
+    return (case.model, f"{case.component} {word}".rstrip(), optimization, engine, str(case.batch_size))
 
 
 def _findings(reports: Sequence[CaseReport]) -> Iterator[str]:

@@ -13,7 +13,6 @@ from pytest_sdperf.checks.judging.fitness import DRIVER_CHANGED
 from pytest_sdperf.checks.pipelines.judging.artifacts import BUILD_TIME
 from pytest_sdperf.checks.pipelines.judging.latency import BASELINE_SHARED
 from pytest_sdperf.checks.pipelines.judging.latency import METRIC as LATENCY
-from pytest_sdperf.checks.replay.judging import METRICS as REPLAYS
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.doubts import disturbance, doubt
 from pytest_sdperf.checks.reporting.line import Line, wrapped
@@ -38,8 +37,6 @@ _OF_SIDE_B = ("ab", "ab-engine", "ab-optimization", "ab-build")
 SIDE_B = frozenset(f"--{start}{name}" for start in ("sdperf-", "") for name in _OF_SIDE_B)
 # Codes of what no further process makes known.
 UNSEEN, OUT_OF_MEMORY = "-not-seen", "out-of-memory"
-# Metrics that no baseline holds; nor does it hold what registered checks find.
-NEVER_STORED = frozenset((INTERLEAVING, *REPLAYS.values()))
 
 
 def next_lines(reports: Sequence[CaseReport], run: RunInfo, *, width: int) -> Iterator[Line]:
@@ -87,7 +84,7 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
         return settled
     open_metrics = {verdict.metric for verdict in undecided}
     judged = {verdict.metric for report in reports for verdict in report.verdicts}
-    if run.pairs or (judged and judged <= NEVER_STORED | _checks(reports)):
+    if run.pairs or (judged and judged <= {INTERLEAVING} | _checks(reports)):
         return _without_baseline(reports, open_metrics, run)
     return _onwards(reports, open_metrics, run)
 

@@ -18,7 +18,6 @@ from pytest_sdperf.checks.pipelines.tables.requests import request_lines
 from pytest_sdperf.checks.pipelines.tables.runtime_report import runtime_report_lines
 from pytest_sdperf.checks.pipelines.tables.shipped import shipped_beside
 from pytest_sdperf.checks.pipelines.tables.tables import table_lines
-from pytest_sdperf.checks.replay.table import replay_lines
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.components import PIPELINE
@@ -79,7 +78,6 @@ def report_lines(
     yield from _section(floor_lines(reports, width=width))
     yield from _section(memory_lines(reports, width=width))
     yield from _section(agreement_lines(reports, width=width))
-    yield from _section(replay_lines(reports, width=width))
     yield from _section(check_lines(reports, width=width))
     yield from _section(fused_lines(reports, width=width, every=verbose))
     yield from _section(_standing(reports, width=width))

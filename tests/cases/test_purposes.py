@@ -31,7 +31,6 @@ def test_no_other_module_looks_at_the_names_of_fixtures():
     [
         ({"sdperf_case", "sdperf_runner", "sdperf_bench"}, ("speed",), True, True),
         ({"sdperf_case", "sdperf_runner", "sdperf_interleave"}, ("turns",), True, False),
-        ({"sdperf_case", "sdperf_runner", "sdperf_replay"}, ("replay",), False, False),
         ({"sdperf_case", "sdperf_runner", "sdperf_drift"}, ("drift",), False, False),
         ({"sdperf_case", "sdperf_runner", "sdperf_agree", "sdperf_bench"}, ("agreement", "speed"), True, True),
         ({"sdperf_case", "sdperf_build", "sdperf_expected_counts", "sdperf_fused"}, ("counts",), False, False),

@@ -52,7 +52,7 @@ PLAYED = """
     @pytest.fixture
     def runner(case):
         builder = SimpleNamespace(external=None, reference=None)
-        settings = SimpleNamespace(prompts=8)
+        settings = SimpleNamespace(prompts=8, repeats=2)
         bench = SimpleNamespace(device=SimpleNamespace(kind="cpu"), builder=builder, settings=settings)
         return SimpleNamespace(case=case, builds=dict, has_outputs=False, context=bench)
 

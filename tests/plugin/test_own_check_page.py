@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import pytest_sdperf
+from pytest_sdperf.checks import builtins
 from pytest_sdperf.checks.semantics.check import Pictures
 from pytest_sdperf.cli import main
 from pytest_sdperf.core.catalog import Catalog
@@ -223,7 +224,9 @@ NAMES = {
         "check 'Varied' of conftest: allowed are lower case words joined by underscores, because tests ask for the "
         "fixture sdperf_NAME. Rename it."
     ),
-    "replay": "check 'replay' of conftest: a fixture or a metric of this name is there already. Rename it.",
+    "replay": (
+        "check 'replay' is registered twice: by pytest_sdperf.checks.builtins and by conftest. Rename one of them."
+    ),
     "kernels": "check 'kernels' of conftest: a fixture or a metric of this name is there already. Rename it.",
     "pictures": (
         "check 'pictures' is registered twice: by pytest_sdperf.checks.builtins and by conftest. Rename one of them."
@@ -256,16 +259,20 @@ def test_no_name_of_a_check_is_a_metric_of_ours():
         words = re.findall(r"^(?:METRIC|METRICS|PLACEMENT)\b.* = (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
         found |= {word for line in words for word in re.findall(r'"([a-z]+)"', line)}
     assert {"latency", "attention", "batch"} <= found
-    for name in found - {"pictures", "repeats"}:
+    for name in found - {"repeats"}:
         catalog = Catalog()
-        catalog.add_check(type("Named", (Pictures,), {"name": name})())
+        builtins.pytest_sdperf_register(catalog)
         with pytest.raises(DuplicateNameError):
+            catalog.add_check(type("Named", (Pictures,), {"name": name})())
             make_fixtures(catalog)
 
 
 @pytest.mark.parametrize("body", WRONG)
 def test_what_is_no_verdict_of_it_is_refused(project, body):
-    conftest = VARIED.replace("    def judge(self, finding):\n", f"    def judge(self, finding):\n        {body}\n")
+    conftest = VARIED.replace(
+        "    def judge(self, finding, case, *, policy):\n",
+        f"    def judge(self, finding, case, *, policy):\n        {body}\n",
+    )
     result = project(conftest, ITS_TEST, *UNETS)
     result.assert_outcomes(failed=2)
     assert result.ret == 1

@@ -12,7 +12,8 @@ from door_toys import toy_catalog
 from sample_values import case
 
 from pytest_sdperf.builds.reference_counts import ReferenceCounts
-from pytest_sdperf.cases.purposes import AGREEMENT, COUNTS, REPLAY, SPEED
+from pytest_sdperf.cases.purposes import AGREEMENT, COUNTS, SPEED
+from pytest_sdperf.checks import builtins
 from pytest_sdperf.checks.references import of_case, which
 from pytest_sdperf.checks.replay import ahead
 from pytest_sdperf.core.settings import PipelineFactory, Selection, Settings
@@ -25,6 +26,7 @@ class Recorder:
 
     def __init__(self, kind: str = "cpu", *, in_process: bool = False, fails: str = "") -> None:
         self.run = SimpleNamespace(settings=Settings(in_process=in_process), device_kind=kind, catalog=toy_catalog())
+        builtins.pytest_sdperf_register(self.run.catalog)
         self.cores, self.shared, self._fails = 2, False, fails
         self.holds = ReferenceCounts(self.run.catalog)
         self.log: list[tuple[str, str, bool]] = []
@@ -53,7 +55,8 @@ class Recorder:
         return
 
     def runner(self, case):
-        return SimpleNamespace(case=case, run_ahead=lambda: self.note("run", case.component))
+        context = SimpleNamespace(settings=self.run.settings)
+        return SimpleNamespace(case=case, context=context, run_ahead=lambda: self.note("run", case.component))
 
 
 @pytest.fixture(autouse=True)
@@ -175,15 +178,15 @@ def test_what_torch_answers_to_further_calls_is_computed_ahead_once_per_componen
     groups = {"ort-cpu": {"repeats": ["A", "B"], "batch": ["C"]}, "torch": {"repeats": ["A", "B"]}}
     monkeypatch.setattr(ahead, "calls_of", lambda runner, sizes: groups[runner.case.engine])
     monkeypatch.setattr(which, "dtype_of", lambda runner: "float16" if "16" in runner.case.optimization else "float32")
-    monkeypatch.setattr(ahead, "answer", lambda runner, asked, dtypes: answered.append((asked, dtypes)))
+    monkeypatch.setattr(ahead, "answers", lambda runner, asked, dtypes: answered.append((asked, dtypes)))
     cases = [case(engine="torch", optimization="fp32"), case(optimization="fp32"), case(optimization="fp16")]
-    prepare(session, [BuildRequest(one, frozenset({REPLAY})) for one in cases])
-    assert answered == [({"repeats": ["A", "B"], "batch": ["C"]}, ("float64", "float32", "float16"))]
+    prepare(session, [BuildRequest(one, frozenset({"replay"})) for one in cases])
+    assert answered == [([["A", "B"], ["C"]], ("float64", "float32", "float16"))]
 
 
 def test_on_a_gpu_further_calls_are_answered_when_they_are_needed(monkeypatch):
     answered = []
     monkeypatch.setattr(ahead, "calls_of", lambda runner, sizes: {"repeats": []})
-    monkeypatch.setattr(ahead, "answer", lambda *arguments: answered.append(arguments))
-    prepare(Recorder("cuda"), [BuildRequest(case(), frozenset({REPLAY}))])
+    monkeypatch.setattr(ahead, "answers", lambda *arguments: answered.append(arguments))
+    prepare(Recorder("cuda"), [BuildRequest(case(), frozenset({"replay"}))])
     assert answered == []

@@ -316,7 +316,7 @@ def test_resolutions_in_turns_are_judged_by_what_was_shown_of_pairs(sdperf, pyte
         from types import SimpleNamespace
 
         import pytest
-        from pytest_sdperf.plugin.fixtures import replays
+        from pytest_sdperf.plugin.fixtures import turns
         from pytest_sdperf.core.values.replays import Interleaving
 
         TIMES = (0.1, 0.1, 0.1, 0.1)
@@ -324,9 +324,10 @@ def test_resolutions_in_turns_are_judged_by_what_was_shown_of_pairs(sdperf, pyte
         @pytest.mark.sdperf(shapes="dynamic", optimizations="fp16")
         def test_it(interleave, case, monkeypatch):
             found = Interleaving({"64x64": TIMES}, {"64x64": tuple(1.08 * time for time in TIMES)})
-            monkeypatch.setattr(replays, "_not_applicable", lambda runner, check: "")
-            monkeypatch.setattr(replays.resolutions, "sizes_of", lambda runner, named: ())
-            monkeypatch.setattr(replays.interleaving, "interleave", lambda *arguments, **named: found)
+            monkeypatch.setattr(turns, "why_not", lambda runner: "")
+            monkeypatch.setattr(turns.resolutions, "not_applicable", lambda runner: "")
+            monkeypatch.setattr(turns.resolutions, "sizes_of", lambda runner, named: ())
+            monkeypatch.setattr(turns.interleaving, "interleave", lambda *arguments, **named: found)
             interleave(SimpleNamespace(case=case, builds=dict))
         """
     )

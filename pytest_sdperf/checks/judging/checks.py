@@ -5,29 +5,32 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.errors import CheckError
 from pytest_sdperf.core.units import plural
-from pytest_sdperf.core.values import to_json
+from pytest_sdperf.core.values import Case, to_json
 from pytest_sdperf.core.values.check import Advice, CheckReport
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 _ALLOWED = (Outcome.PASSED, Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.INVALID)
 
 
-def judged(check: Check, finding: Any, *, owner: str) -> tuple[CheckReport, Verdict]:
+def judged(check: Check, finding: Any, case: Case, *, policy: Policy, owner: str) -> tuple[CheckReport, Verdict]:
     """Judge what a check found.
 
     Args:
         check: The check.
         finding: What its `run` returned.
+        case: What it looked at.
+        policy: How strictly it judges.
         owner: The module that registered it.
 
     Raises:
         CheckError: It broke its contract; the message says how.
     """
     where = f"the check {check.name!r} of {owner}"
-    verdict = _verdict(check, finding, where)
+    verdict = _verdict(check, check.judge(finding, case, policy=policy), where)
     cells: Any = check.row(finding)
     if len(cells) != len(check.columns) or not all(isinstance(cell, str) for cell in cells):
         raise CheckError(
@@ -37,11 +40,13 @@ def judged(check: Check, finding: Any, *, owner: str) -> tuple[CheckReport, Verd
     advice: Any = check.advice(verdict)
     if advice is not None and not isinstance(advice, Advice):
         raise CheckError(f"{where} advised {advice!r}. Allowed: an Advice, or None.")
-    return CheckReport(_data(finding, where), check.columns, tuple(cells), check.legend, advice), verdict
+    report = CheckReport(
+        check.beside or check.name, _data(finding, where), check.word, check.columns, tuple(cells), check.legend, advice
+    )
+    return report, verdict
 
 
-def _verdict(check: Check, finding: Any, where: str) -> Verdict:
-    verdict: Any = check.judge(finding)
+def _verdict(check: Check, verdict: Any, where: str) -> Verdict:
     if not isinstance(verdict, Verdict):
         raise CheckError(f"{where} judged with {verdict!r}. Allowed: one Verdict.")
     if verdict.outcome not in _ALLOWED:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from pytest_sdperf.builds.execution.calls import ReplayCall
 from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.checks.references import which
 from pytest_sdperf.checks.references.of_case import answers
-from pytest_sdperf.checks.references.which import by_torch
 from pytest_sdperf.checks.replay import batch, repeats, resolutions
+from pytest_sdperf.core.errors import SdperfError
+from pytest_sdperf.core.reference_error import exact_and_rough
 
 
 def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[str, Sequence[ReplayCall]]:
@@ -20,7 +23,7 @@ def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[st
         runner: The case.
         sizes: Resolutions that were named.
     """
-    if not by_torch(runner):
+    if not which.by_torch(runner):
         return {}
     if not resolutions.not_applicable(runner):
         return {"resolutions": resolutions.calls_of(runner, resolutions.sizes_of(runner, sizes))}
@@ -28,6 +31,13 @@ def calls_of(runner: CaseRunner, sizes: Sequence[tuple[int, int]]) -> Mapping[st
     return {"repeats": repeats.calls_of(runner), **own}
 
 
-def answer(runner: CaseRunner, asked: Mapping[str, Sequence[ReplayCall]], dtypes: Sequence[str]) -> None:
-    """Let torch answer calls of a case in several dtypes, all of them in one process."""
-    answers(runner, list(asked.values()), dtypes)
+def answer(runners: Sequence[CaseRunner]) -> None:
+    """Let torch answer the calls of cases that have them in common, in every dtype of theirs, all in one process."""
+    asked: dict[str, Sequence[ReplayCall]] = {}
+    dtypes: dict[str, None] = {}
+    for runner in runners:
+        with contextlib.suppress(SdperfError):  # its test says why
+            names = exact_and_rough(which.dtype_of(runner))
+            asked.update(calls_of(runner, runner.context.settings.resolutions))
+            dtypes.update(dict.fromkeys(names))
+    answers(runners[0], list(asked.values()), tuple(dtypes))

@@ -49,7 +49,7 @@ def spread_of(of: str, answers: Sequence[Arrays], limits: Mapping[str, float]) -
         (max(_distance(other.get(name), first[name]) for other in others), limit, name)
         for name, limit in limits.items()
     ]
-    largest, limit, output = max(found, key=lambda one: _share(one[0], one[1]))
+    largest, limit, output = max(found, key=lambda one: share(one[0], one[1]))
     equal = all(_same(other.get(name), first[name]) for other in others for name in limits)
     return AnswerSpread(of, largest, limit, equal, output)
 
@@ -105,6 +105,7 @@ def _same(obtained: Array | None, first: Array) -> bool:
     return obtained is not None and obtained.shape == first.shape and obtained.tobytes() == first.tobytes()
 
 
-def _share(distance: float, limit: float) -> float:
-    share = distance / limit if limit else math.inf
-    return share if math.isfinite(share) else math.inf
+def share(distance: float, limit: float) -> float:
+    """Return how much of a limit a distance is; infinite where that is no number."""
+    found = distance / limit if limit else math.inf
+    return found if math.isfinite(found) else math.inf

@@ -13,7 +13,7 @@ from pytest_sdperf.core.values import Case, Measurement
 from pytest_sdperf.core.values.check import CheckReport
 from pytest_sdperf.core.values.located import Located
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
-from pytest_sdperf.core.values.replays import Interleaving, Replay
+from pytest_sdperf.core.values.replays import Interleaving
 from pytest_sdperf.fusing.explain import Explanation
 
 
@@ -36,11 +36,10 @@ class CaseReport:
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
         pairs: What an A/B measured instead of `measurement`.
         overrides: Tolerances of this case that differ from all others; `policy` has them in.
-        replays: What it answered when it was loaded once and called again and again.
         interleaving: Its times while its resolutions took turns; None where they did not.
         located: Where a disagreement begins; None where nobody had to look.
         other: What side B of an A/B is, where its outputs were compared with a reference, beside those of side A or
-            alone; registered checks and replays are then about it.
+            alone; registered checks are then about it.
         checks: Name of a registered check -> what it found out.
         left_out: What the test could not look at (`agreement`, `drift`, ...) -> why; the rest stands.
     """
@@ -58,7 +57,6 @@ class CaseReport:
     problem: str = ""
     pairs: Pairs | None = None
     overrides: tuple[Override, ...] = ()
-    replays: tuple[Replay, ...] = ()
     interleaving: Interleaving | None = None
     located: Located | None = None
     other: Case | None = None
@@ -84,7 +82,7 @@ class CaseReport:
 
     @property
     def looked_at(self) -> tuple[Case, str]:
-        """The case of registered checks and replays, and the side of an A/B that it is; empty for none."""
+        """The case of registered checks, and the side of an A/B that it is; empty for none."""
         return (self.case, "") if self.other is None else (self.other, "B")
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions
+from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.references.plain_torch import PICTURE_BATCH, pictures
 from pytest_sdperf.checks.references.which import check_by_torch
 from pytest_sdperf.checks.semantics.expected import Expected, Request, expected_of
@@ -59,7 +60,7 @@ class Pictures(Check):
         context = subject.context
         return look(subject, prompts=_prompts(context.settings, context.device.kind))
 
-    def judge(self, finding: Semantics) -> Verdict:
+    def judge(self, finding: Semantics, case: Case, *, policy: Policy) -> Verdict:
         """Judge the scores by their windows."""
         return judge_semantics(finding)
 

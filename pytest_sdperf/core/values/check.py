@@ -39,14 +39,18 @@ class CheckReport:
     """What a check found out about a case.
 
     Attributes:
+        table: Title of its table, which several checks may share.
         finding: JSON data of the check's own.
+        word: Stands in its row, behind the component; mostly empty.
         columns: Headings of its table; empty where it has none.
         cells: One per column.
         legend: Text below the table.
         advice: What to type next where its verdict is the worst of a run.
     """
 
+    table: str
     finding: Any
+    word: str = ""
     columns: tuple[str, ...] = ()
     cells: tuple[str, ...] = ()
     legend: str = ""

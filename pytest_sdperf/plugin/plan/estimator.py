@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner, optimizations_of
-from pytest_sdperf.cases.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, REPLAY, RUN, SPEED, TURNS
+from pytest_sdperf.cases.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, RUN, SPEED, TURNS
 from pytest_sdperf.checks.agreement.check import processes_of
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.pipelines.measure import MOST_WAITING, timing_plan
@@ -128,12 +128,11 @@ class Estimator:
             SPEED: lambda: self._measuring(wanted.case, engine),
             AGREEMENT: lambda: self._comparing(wanted.case, engine, steps),
             DRIFT: lambda: self._drifting(wanted.case, engine, steps),
-            REPLAY: lambda: self._replaying(wanted.case, engine, steps),
             TURNS: lambda: self._taking_turns(wanted.case, engine),
             RUN: lambda: self._calling(wanted.case, engine),
         }
         checks = self.session.run.catalog.checks.items()
-        parts |= {name: partial(self._checking, check, wanted.case, engine) for name, check in checks.items()}
+        parts |= {name: partial(self._checking, check, wanted.case, engine, steps) for name, check in checks.items()}
         found = [parts[test]() for test in wanted.tests if test not in {COUNTS, BUILD}]
         return all_of([*found, self._compiling(wanted.case, engine)]) if found else Estimate()
 
@@ -192,12 +191,6 @@ class Estimator:
         """Return what each process costs that executes a case once; one of them may have done so before its test."""
         return [self._calling(case, engine)] * (processes - self.session.has_outputs(case))
 
-    def _replaying(self, case: Case, engine: Engine, steps: Sequence[PlannedStep]) -> Estimate | None:
-        """Return what repeated calls cost, and torch's answers; the other checks of a replay make fewer of them."""
-        seconds = self._repeated(case, engine).replay_seconds(self.session.run.settings.repeats)
-        answers = self._references(case, engine, steps)
-        return None if seconds is None else all_of((estimate(seconds), answers))
-
     def _taking_turns(self, case: Case, engine: Engine) -> Estimate | None:
         settings, kind = self.session.run.settings, self._speed.kind
         if case.component == PIPELINE or (kind == "cpu" and not settings.max_processes):
@@ -211,23 +204,23 @@ class Estimator:
         dtype = self._dtype(case, engine)
         return Repeated(case, self._model(case), self._speed, dtype, start_seconds(case, engine))
 
-    def _checking(self, check: Check, case: Case, engine: Engine) -> Estimate | None:
-        """Return what the calls of a registered check cost, and those of plain torch once for every engine."""
+    def _checking(self, check: Check, case: Case, engine: Engine, steps: Sequence[PlannedStep]) -> Estimate | None:
+        """Return what the processes of a registered check cost, and those of plain torch once for every engine."""
         run, seconds = self.session.run, 0.0
         for calls in check.calls(case, run.settings, self._speed.kind):
             called = replace(case, batch_size=calls.batch_size or case.batch_size)
             place = (check.name, *subject_of(called))
             if calls.by_torch and place in self._claimed:
                 continue
-            dtype, start_s = self._dtype(case, engine), start_seconds(case, engine)
+            repeated = self._repeated(called, engine)
             if calls.by_torch:
-                dtype, start_s = "float32", estimates.TORCH_START_S
+                repeated = replace(repeated, dtype="float32", start_s=estimates.TORCH_START_S)
                 self._claimed.add(place)
-            call_s = estimates.request_seconds(called, self._model(case), self._speed, dtype=dtype)
-            if call_s is None:
+            process_s = repeated.seconds(calls.count)
+            if process_s is None:
                 return None
-            seconds += start_s + call_s * calls.count
-        return estimate(seconds)
+            seconds += process_s
+        return all_of((estimate(seconds), self._references(case, engine, steps) if check.compares else Estimate()))
 
     def _references(self, case: Case, engine: Engine, steps: Sequence[PlannedStep]) -> Estimate | None:
         """Return what the references of a case cost that are not there yet; one process computes them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_sdperf.checks.replay import repeats
 from pytest_sdperf.checks.replay.interleaving import CPU_ROUNDS, GPU_ROUNDS
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.values import Case
@@ -31,17 +30,10 @@ class Repeated:
     dtype: str
     start_s: float
 
-    def replay_seconds(self, count: int) -> float | None:
-        """Return how long a replay takes: `count` equal calls and two more in one process, one call in each of others.
-
-        Args:
-            count: Equal calls; 0 is the default of the kind of device.
-        """
-        count = count or repeats.DEFAULT[self.speed.kind]
+    def seconds(self, count: int) -> float | None:
+        """Return how long a process takes that calls it `count` times."""
         call_s, first_s = self._call_s(self.case), self._first_s(self.case)
-        if call_s is None or first_s is None:
-            return None
-        return count * (self.start_s + first_s) + (count + 1) * call_s
+        return None if call_s is None or first_s is None else self.start_s + first_s + (count - 1) * call_s
 
     def turns_seconds(self, sizes: Sequence[tuple[int, int]], *, pairs: int) -> float | None:
         """Return how long sizes in turns take beside each alone.

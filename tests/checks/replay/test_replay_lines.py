@@ -5,17 +5,19 @@ import dataclasses
 from sample_values import case
 
 from pytest_sdperf.checks.ab.interleaving import judge_interleaving
+from pytest_sdperf.checks.judging.checks import judged
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.replay.judging import judge_replay
-from pytest_sdperf.checks.replay.table import replay_lines
+from pytest_sdperf.checks.replay.check import Batch, Repeats, Resolutions
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Interleaving, Replay
+from pytest_sdperf.report.checks import check_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
 
 POLICY = Policy(on_cpu=True)
+CHECKS = {check.word: check for check in (Repeats(), Batch(), Resolutions())}
 RIGHT = Replay(
     "repeats",
     "float16",
@@ -28,7 +30,8 @@ RIGHT = Replay(
 
 def report(name, replay, **fields):
     own = case(**fields)
-    return CaseReport(name, own, replays=(replay,), verdicts=(judge_replay(replay, own, policy=POLICY),))
+    found, verdict = judged(CHECKS[replay.check], replay, own, policy=POLICY, owner="here")
+    return CaseReport(name, own, checks={verdict.metric: found}, verdicts=(verdict,))
 
 
 def apart(check, largest):
@@ -38,7 +41,7 @@ def apart(check, largest):
 
 def test_each_look_has_a_row():
     reports = [report("t", RIGHT), report("u", apart("batch", 1e-3)), report("v", apart("batch", 0.5))]
-    lines = list(replay_lines([*reports, CaseReport("w", case())], width=90))
+    lines = list(check_lines([*reports, CaseReport("w", case())], width=90))
     assert [line.text for line in lines] == [
         "replay                                          apart     limit     error     limit",
         "  sd15-thin unet repeats fp16 (ort) ort-cpu     equal  3.00e-03  1.00e-03  3.00e-03",
@@ -53,7 +56,7 @@ def test_each_look_has_a_row():
 
 
 def test_nothing_where_nothing_was_called_again():
-    assert list(replay_lines([CaseReport("v", case())], width=90)) == []
+    assert list(check_lines([CaseReport("v", case())], width=90)) == []
 
 
 def test_what_no_baseline_holds_is_kept_in_a_file():

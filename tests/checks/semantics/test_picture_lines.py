@@ -3,6 +3,7 @@ from __future__ import annotations
 from sample_values import case
 
 from pytest_sdperf.checks.judging.checks import judged
+from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.semantics.check import Pictures
 from pytest_sdperf.checks.semantics.finding import Semantics, Window
@@ -19,8 +20,9 @@ def report(name: str, obtained: float, *, low: float = 0.75, **fields) -> CaseRe
     seen = Semantics(
         12, Window(obtained, 1.0, low, 1.0), Window(0.8812, 0.89, 0.861, 0.919), Window(0.04, 0, 0, 0.5), {}
     )
-    found, verdict = judged(Pictures(), seen, owner="us")
-    return CaseReport(name, case(**SHAPES, **fields), checks={"pictures": found}, verdicts=(verdict,))
+    own = case(**SHAPES, **fields)
+    found, verdict = judged(Pictures(), seen, own, policy=Policy(), owner="us")
+    return CaseReport(name, own, checks={"pictures": found}, verdicts=(verdict,))
 
 
 def test_each_case_has_a_row():

@@ -16,7 +16,7 @@ from pytest_sdperf.checks import builtins
 from pytest_sdperf.checks.semantics.check import Pictures
 from pytest_sdperf.cli import main
 from pytest_sdperf.core.catalog import Catalog
-from pytest_sdperf.core.errors import DuplicateNameError
+from pytest_sdperf.core.errors import DuplicateNameError, UnknownNameError
 from pytest_sdperf.plugin.fixtures.checks import make_fixtures
 from pytest_sdperf.report.results import results_schema
 
@@ -211,6 +211,44 @@ def test_one_that_is_left_out_takes_no_other_with_it(pytester, project):
     assert "LEFT OUT the spread of test_mine.py::test_it[sd15-thin-unet-on-ort-cpu-at-fp32]" in result.outlines
 
 
+LEAST = """
+class Least(Varied):
+    name, beside, word = "varied_least", "varied", "least"
+
+    def run(self, subject):
+        return {"sample": super().run(subject)["sample"]}
+
+    def judge(self, finding, case, *, policy):
+        sentence = f"Of the {case.component} it varies, in at least {policy.processes} processes."
+        return Verdict(Outcome.PASSED, "sample-varies", sentence, self.name)
+"""
+
+
+def test_two_checks_share_a_fixture_and_a_table(pytester, project, capsys):
+    conftest = VARIED.replace("\ndef pytest", f"{LEAST}\n\ndef pytest") + "    catalog.add_check(Least())\n"
+    both = ITS_TEST + "    sdperf_varied(sdperf_runner, 'least')\n"
+    result = project(conftest, both, *UNETS[:2], "--sdperf-optimization=fp32")
+    result.assert_outcomes(passed=1)
+    assert lines_of(result, "varied")[:3] == [
+        "varied                                         outputs least spread",
+        "  sd15-thin unet fp32 (native) ort-cpu               1     1.12e+00",
+        "  sd15-thin unet least fp32 (native) ort-cpu         1     1.12e+00",
+    ]
+    (report,) = saved(pytester)["reports"]
+    assert [(one["metric"], one["sentence"]) for one in report["verdicts"]] == [
+        ("varied", "Every output varies."),
+        ("varied_least", "Of the unet it varies, in at least 3 processes."),
+    ]
+    assert list(report["checks"]) == ["varied", "varied_least"]
+    assert main(["gate", "results.json", "--gpu=cpu", "--markdown=report.md"]) == 0
+    told = (pytester.path / "report.md").read_text(encoding="utf-8").splitlines()
+    assert told.count("### Varied") == 1
+    assert "| sd15-thin | unet least | fp32 (native) | ort-cpu | 1 | 1 | 1.12e+00 | PASSED |" in told
+    wrong = project(conftest, both.replace("'least'", "'most'"), *UNETS[:2], "--sdperf-optimization=fp32")
+    wrong.assert_outcomes(failed=1)
+    assert "sdperf_varied was asked for 'most'. Allowed: least." in wrong.stdout.str()
+
+
 def test_asked_twice_a_test_is_refused(project):
     result = project(VARIED, ITS_TEST + "    sdperf_varied(sdperf_runner)\n", *UNETS)
     result.assert_outcomes(failed=2)
@@ -253,6 +291,22 @@ def test_a_name_that_cannot_be_is_refused(project, name):
     assert result.errlines[0] == f"ERROR: {NAMES[name]}"
 
 
+def fixtures_of_ours_and(check):
+    catalog = Catalog()
+    builtins.pytest_sdperf_register(catalog)
+    catalog.add_check(check)
+    return make_fixtures(catalog)
+
+
+def test_a_fixture_that_is_shared_has_to_be_there():
+    with pytest.raises(UnknownNameError) as raised:
+        fixtures_of_ours_and(type("Named", (Pictures,), {"name": "mine", "beside": "replai"})())
+    assert str(raised.value).startswith("unknown check 'replai'")
+    with pytest.raises(DuplicateNameError) as raised:
+        fixtures_of_ours_and(type("Named", (Pictures,), {"name": "mine", "beside": "replay", "word": "batch"})())
+    assert str(raised.value).endswith(": sdperf_replay has the word 'batch' already. Change it.")
+
+
 def test_no_name_of_a_check_is_a_metric_of_ours():
     found = set()
     for path in (Path(pytest_sdperf.__file__).parent / "checks").rglob("*.py"):
@@ -260,11 +314,8 @@ def test_no_name_of_a_check_is_a_metric_of_ours():
         found |= {word for line in words for word in re.findall(r'"([a-z]+)"', line)}
     assert {"latency", "attention", "batch"} <= found
     for name in found - {"repeats"}:
-        catalog = Catalog()
-        builtins.pytest_sdperf_register(catalog)
         with pytest.raises(DuplicateNameError):
-            catalog.add_check(type("Named", (Pictures,), {"name": name})())
-            make_fixtures(catalog)
+            fixtures_of_ours_and(type("Named", (Pictures,), {"name": name})())
 
 
 @pytest.mark.parametrize("body", WRONG)

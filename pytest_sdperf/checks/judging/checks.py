@@ -41,7 +41,13 @@ def judged(check: Check, finding: Any, case: Case, *, policy: Policy, owner: str
     if advice is not None and not isinstance(advice, Advice):
         raise CheckError(f"{where} advised {advice!r}. Allowed: an Advice, or None.")
     report = CheckReport(
-        check.beside or check.name, _data(finding, where), check.word, check.columns, tuple(cells), check.legend, advice
+        check.beside or check.name,
+        _data(finding, where),
+        word=check.word,
+        columns=check.columns,
+        cells=tuple(cells),
+        legend=check.legend,
+        advice=advice,
     )
     return report, verdict
 

@@ -11,4 +11,4 @@ def our_fixtures() -> list[str]:
     """Return them, those of our own checks included."""
     catalog = Catalog()
     pytest_sdperf_register(catalog)
-    return sorted([*fixtures.__all__, *(f"sdperf_{name}" for name in catalog.checks.names)])
+    return sorted([*fixtures.__all__, *{f"sdperf_{one.beside or one.name}" for one in catalog.checks.items().values()}])

@@ -42,7 +42,8 @@ class Check(ABC):
 
     Attributes:
         name: Lower case words joined by underscores. It names the fixture, the `metric` of its verdicts and its table.
-        beside: A check registered before, whose fixture and table it shares; empty for its own.
+        beside: A check registered before, whose fixture and table it shares, and whose `prepare`, `compares` and
+            `calls` count for both, because nobody knows before a test runs which of them it asks; empty for none.
         word: What a test asks it by where a fixture is shared, `sdperf_NAME(subject, word)`; its rows say it, too.
         compares: Whether it compares with the reference of the case, as agreement does: a plan counts it, and a
             `--sdperf-onnx-reference` that does not fit is refused before the first test.

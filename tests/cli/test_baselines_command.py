@@ -350,7 +350,7 @@ WRITE_THEM = "Run the tests again with --sdperf-json=FILE, and give that file."
         (lambda text: "", f"are not valid JSON: line 1, column 1: Expecting value. {WRITE_THEM}"),
         (cut_off, "are not valid JSON: line "),
         (without_reports, f"are not complete: Object missing required field `reports`. {WRITE_THEM}"),
-        (of_another_schema, "have schema 99; this version of pytest-sdperf reads schema 2. " + WRITE_THEM),
+        (of_another_schema, "have schema 99; this version of pytest-sdperf reads schema 3. " + WRITE_THEM),
     ],
 )
 def test_damaged_results_in_a_folder_are_an_error_and_nothing_of_it_is_accepted(user, damage, why):

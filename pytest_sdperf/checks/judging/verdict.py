@@ -62,12 +62,8 @@ def judge(
     if not measurement.out_of_memory or measurement.counts:
         verdicts += judge_graphs(measurement, stored, policy=policy)
     given = tuple(verdict for verdict in verdicts if verdict is not None)
-    return given or (_nothing(measurement),)
-
-
-def _nothing(measurement: Measurement) -> Verdict:
     sentence = f"Nothing was measured for the case {measurement.case.key!r}."
-    return Verdict(Outcome.INVALID, "nothing-measured", sentence, "measurement")
+    return given or (Verdict(Outcome.INVALID, "nothing-measured", sentence, "measurement"),)
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:

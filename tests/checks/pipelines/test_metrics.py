@@ -21,6 +21,7 @@ from pytest_sdperf.core.metric import Metric
 from pytest_sdperf.core.values import Measurement, to_json
 from pytest_sdperf.core.values.metric import MetricInfo, Number, Reading
 from pytest_sdperf.core.values.outcomes import Outcome
+from pytest_sdperf.plugin.fixtures.checks import make_fixtures
 
 ENERGY = MetricInfo("energy of a call", unit="J", smallest_change=0.03)
 COUNT = MetricInfo("host threads", rule="exact")
@@ -225,6 +226,16 @@ def test_a_name_is_given_once():
     catalog = registered(lambda sample: 1.0)
     with pytest.raises(DuplicateNameError):
         catalog.add_metric(Energy(lambda sample: 2.0))
+
+
+@pytest.mark.parametrize("name", ["host-waits", "latency", "placement"])
+def test_a_name_of_ours_is_taken(name):
+    catalog = Catalog()
+    catalog.add_metric(type("Named", (Energy,), {"name": name})(lambda sample: 1.0))
+    with pytest.raises(DuplicateNameError) as raised:
+        make_fixtures(catalog)
+    told = f"metric '{name}' of pytest_sdperf: a metric of ours has this name. Rename it."
+    assert str(raised.value) == told
 
 
 @pytest.mark.parametrize(

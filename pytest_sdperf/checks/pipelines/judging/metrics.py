@@ -23,7 +23,7 @@ from pytest_sdperf.core.values import Measurement, Sample
 from pytest_sdperf.core.values.metric import MetricInfo, Number, Reading
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
-# More of ours join here: what judges, begins levels and is reported takes its names from this list.
+# Who judges, stores levels and reports has the names from here, not from a catalog: `sdperf gate` has none.
 OURS: Mapping[str, Metric] = {metric.name: metric for metric in (HostWaits(),)}
 _OF_PLUG_INS = {Outcome.HELD: "metric-as-before", Outcome.IMPROVED: "metric-better", Outcome.REGRESSED: "metric-worse"}
 _CODES = {

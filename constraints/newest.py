@@ -46,7 +46,7 @@ def failing(tests: list[str], *, instead: Path | None = None) -> list[str] | Non
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report.xml"
         command = [sys.executable, "-m", "pytest", *tests, "-q", "-m", "not slow and not alone"]
-        command += ["-n", os.environ.get("SDPERF_TEST_PROCESSES", "2"), "--dist=loadfile"]
+        command += ["-n", os.environ.get("SDPERF_TEST_PROCESSES", "3"), "--dist=loadfile"]
         command += [f"--randomly-seed={SEED}"]
         command += ["--hypothesis-profile=free", f"--hypothesis-seed={SEED}"]
         command += [f"--junitxml={report}", "-o", "junit_family=xunit1", "-p", "no:cacheprovider"]

@@ -67,7 +67,8 @@ def beside_an_outcome(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
     """Yield code and outcome where one follows the other, in a tuple or a call, and what `invalid` makes."""
     for node in nodes:
         parts = node.elts if isinstance(node, ast.Tuple) else node.args if isinstance(node, ast.Call) else []
-        for first, second in itertools.pairwise(parts):
+        pairs = zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else itertools.pairwise(parts)
+        for first, second in pairs:
             outcome = first.attr if isinstance(first, ast.Attribute) and ast.unparse(first.value) == "Outcome" else ""
             if outcome and isinstance(second, ast.Constant) and SPELLED.fullmatch(str(second.value)):
                 yield str(second.value), Outcome[outcome].value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from pytest_sdperf.core.values import Sample
-from pytest_sdperf.core.values.metric import MetricInfo
+from pytest_sdperf.core.values.metric import MetricInfo, Number
 
 
 class Metric(ABC):
@@ -32,8 +32,8 @@ class Metric(ABC):
     info: MetricInfo
 
     @abstractmethod
-    def extract(self, sample: Sample) -> float | None:
-        """Return the number of one process; None where it has none.
+    def extract(self, sample: Sample) -> Number | None:
+        """Return the number of one process, or a `Reading` with words; None where it has none.
 
         Args:
             sample: What the process measured; `facts` holds what the engine's runner tells.

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
-from unittest import mock
 
 from pytest_sdperf.core.device import Health
 from pytest_sdperf.faults.fault import Fault, FaultStage
@@ -59,6 +58,8 @@ def half_the_memory(machine: Machine) -> dict[str, Any]:
 @contextlib.contextmanager
 def clipping_ddim() -> Iterator[None]:
     """Clip what DDIM predicts at every step, as its class does where a configuration says nothing."""
+    from unittest import mock  # it loads asyncio, for which every worker would wait
+
     from diffusers.schedulers.scheduling_ddim import DDIMScheduler
 
     own = DDIMScheduler.step

@@ -181,8 +181,6 @@ def thin(component):
     ("what", "shapes", "opset"),
     [
         pytest.param(short_encoder(), "static", 18, id="short-text-encoder"),
-        pytest.param(short_encoder(), "dynamic", 18, marks=pytest.mark.slow, id="short-text-encoder-dynamic"),
-        pytest.param(short_encoder(), "static", 23, marks=pytest.mark.slow, id="short-text-encoder-23"),
         pytest.param(thin("vae_decoder"), "dynamic", 20, marks=pytest.mark.slow, id="vae_decoder-dynamic-20"),
         pytest.param(thin("unet"), "static", 18, marks=pytest.mark.slow, id="unet"),
     ],

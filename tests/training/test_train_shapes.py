@@ -15,7 +15,7 @@ from pytest_sdperf.core.scenes import all_scenes
 def train(folder: Path, *options: str) -> str:
     """Train for a few seconds on the CPU."""
     command = [sys.executable, "-W", "ignore", str(TRAINING / "train_shapes.py"), f"--out={folder}", "--device=cpu"]
-    sizes = ["--minutes=0.1", "--batch=2", "--image-batch=1", "--bank=4", "--prompts=2"]
+    sizes = ["--minutes=0.02", "--batch=2", "--image-batch=1", "--bank=4", "--prompts=2"]
     done = subprocess.run([*command, *sizes, *options], capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 0, done.stderr
     return done.stdout

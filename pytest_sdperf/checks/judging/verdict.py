@@ -11,7 +11,6 @@ from pytest_sdperf.checks.fusions.graph import judge_graphs
 from pytest_sdperf.checks.judging.fitness import Differences, unfit
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.pipelines.judging.artifacts import judge_build_time, judge_size, judge_warm_start
-from pytest_sdperf.checks.pipelines.judging.host_waits import judge_host_waits
 from pytest_sdperf.checks.pipelines.judging.kernels import judge_kernels
 from pytest_sdperf.checks.pipelines.judging.latency import judge_latency
 from pytest_sdperf.checks.pipelines.judging.memory import METRICS as MEMORY_METRICS
@@ -59,17 +58,12 @@ def judge(
                 gate(measurement, stored, policy=policy) for gate in (judge_build_time, judge_warm_start, judge_size)
             ]
             verdicts += [judge_kernels(measurement, stored, policy=policy), judge_partitions(measurement, stored)]
-            verdicts.append(judge_host_waits(measurement, stored))
             verdicts += judge_metrics(measurement, stored)
     if not measurement.out_of_memory or measurement.counts:
         verdicts += judge_graphs(measurement, stored, policy=policy)
     given = tuple(verdict for verdict in verdicts if verdict is not None)
-    return given or (_nothing(measurement),)
-
-
-def _nothing(measurement: Measurement) -> Verdict:
     sentence = f"Nothing was measured for the case {measurement.case.key!r}."
-    return Verdict(Outcome.INVALID, "nothing-measured", sentence, "measurement")
+    return given or (Verdict(Outcome.INVALID, "nothing-measured", sentence, "measurement"),)
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:

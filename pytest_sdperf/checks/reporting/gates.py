@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pytest_sdperf.checks.ab.pairs import side_of
+from pytest_sdperf.checks.pipelines.judging.metrics import OURS
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.values import Case
@@ -13,7 +14,7 @@ from pytest_sdperf.core.values.outcomes import Agreement, Outcome
 # What has stored sessions that no longer say what is normal once it has changed; so has each metric of a plug-in.
 LEVELS = (
     *("latency", "first-run-memory", "second-run-memory", "allocator-memory", "kernels", "partitions"),
-    *("host-waits", "build-time", "warm-start", "artifact-size"),
+    *(*OURS, "build-time", "warm-start", "artifact-size"),
 )
 # A change of these may be accepted with a reason; what else fails is wrong, whatever was stored.
 JUDGED_ALONE = (*LEVELS, "counts", "measurement")

@@ -14,7 +14,7 @@ from pytest_sdperf.core.values.case import Case
 from pytest_sdperf.core.values.facts import Facts, StoredFacts
 from pytest_sdperf.core.values.floor import Floor
 from pytest_sdperf.core.values.lock_wait import LockWait
-from pytest_sdperf.core.values.metric import MetricInfo
+from pytest_sdperf.core.values.metric import MetricInfo, Number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Sample:
         warmup_runs: Calls made until the time was steady.
         unet_calls: UNet calls of one request; 0 for a single component.
         facts: What really ran: providers, threads, library versions.
-        metrics: Metric of a plug-in -> its number.
+        metrics: Metric of a plug-in -> its number, with words where it has some.
     """
 
     iterations_s: tuple[float, ...]
@@ -46,7 +46,7 @@ class Sample:
     warmup_runs: int = 0
     unet_calls: int = 0
     facts: StoredFacts = dataclasses.field(default_factory=Facts)
-    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    metrics: Mapping[str, Number] = dataclasses.field(default_factory=dict)
 
     @property
     def median_s(self) -> float:

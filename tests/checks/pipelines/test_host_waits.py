@@ -10,7 +10,8 @@ from sample_values import case, kernels, measurement, sample_with, session, stor
 from pytest_sdperf.baselines.stored import Session
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
-from pytest_sdperf.checks.pipelines.judging.host_waits import HostWaits, judge_host_waits
+from pytest_sdperf.checks.pipelines.judging.host_waits import HostWaits
+from pytest_sdperf.checks.pipelines.judging.metrics import judge_metrics
 from pytest_sdperf.core.values.outcomes import Outcome
 
 PIPELINE = case(component="pipeline")
@@ -33,7 +34,8 @@ def before(*waits, date="2026-11-20T10:00Z", changed=(), **fields):
 
 
 def told(measured, *sessions):
-    verdict = judge_host_waits(measured, stored(*sessions, of=PIPELINE) if sessions else None)
+    found = judge_metrics(measured, stored(*sessions, of=PIPELINE) if sessions else None)
+    verdict = next((one for one in found if one.metric == "host-waits"), None)
     return verdict and (verdict.outcome, verdict.code, verdict.sentence, verdict.obtained, verdict.expected)
 
 
@@ -101,8 +103,9 @@ def test_where_nobody_saw_it_the_kernels_say_so():
 
 
 def test_a_component_alone_waits_in_its_call():
-    assert HostWaits(1, 2).told == "1 synchronization and 2 copies to the host in a call"
-    assert HostWaits(0, 0).told == "no synchronization and no copy to the host in a call"
+    few, none = (HostWaits().extract(one) for one in (*seen(1, copies=2, calls=0), *seen(0, calls=0)))
+    assert few.words == "1 synchronization and 2 copies to the host in a call"
+    assert none.words == "no synchronization and no copy to the host in a call"
 
 
 def test_it_is_judged_with_everything_else():

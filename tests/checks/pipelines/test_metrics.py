@@ -19,18 +19,20 @@ from pytest_sdperf.core.errors import DuplicateNameError, WorkerError
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.metric import Metric
 from pytest_sdperf.core.values import Measurement, to_json
-from pytest_sdperf.core.values.metric import MetricInfo
+from pytest_sdperf.core.values.metric import MetricInfo, Number, Reading
 from pytest_sdperf.core.values.outcomes import Outcome
+from pytest_sdperf.plugin.fixtures.checks import make_fixtures
 
 ENERGY = MetricInfo("energy of a call", unit="J", smallest_change=0.03)
 COUNT = MetricInfo("host threads", rule="exact")
 BEYOND, ANY = "(beyond 3 % counts)", "(any difference counts)"
 LACKS = "UNet energy of a call is missing from a process"
+ANY_CHANGE = MetricInfo("energy of a call", smallest_change=0.0)
 ALLOWED = "Allowed: a finite number, or None where a process has none."
 SCORE = MetricInfo("score", less_is_better=False, smallest_change=0.03)
 
 
-def having(*values: float | None) -> dict[str, object]:
+def having(*values: Number | None) -> dict[str, object]:
     """Return the samples of processes that have these numbers of the metric `m`."""
     return {
         "samples": tuple(
@@ -107,6 +109,53 @@ def test_verdicts(now, before, info, verdict):
     assert judged(now, *before, info=info) == [verdict]
 
 
+def parts(gpu, memory):
+    return Reading(gpu + memory, f"{gpu} J of the GPU and {memory} J of its memory")
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "info", "verdict"),
+    [
+        (
+            (parts(9, 1), parts(10, 2), parts(11, 2)), (), ENERGY,
+            (
+                Outcome.NEW, "no-baseline",
+                "UNet energy of a call: 10 J of the GPU and 2 J of its memory; that has no baseline yet.",
+            ),
+        ),
+        (
+            (parts(10, 2), parts(11, 2)), ((parts(10, 1), parts(11, 1)),), ENERGY,
+            (
+                Outcome.HELD, "metric-as-before",
+                (
+                    "UNet energy of a call: 11 J of the GPU and 2 J of its memory; its baseline: 11 J of the GPU and "
+                    f"1 J of its memory {BEYOND}."
+                ),
+            ),
+        ),
+        (
+            (parts(10, 2),), ((parts(10, 2),),), ANY_CHANGE,
+            (
+                Outcome.HELD, "metric-as-before",
+                "UNet energy of a call: 10 J of the GPU and 2 J of its memory, as in its baseline.",
+            ),
+        ),
+        (
+            (parts(10, 3),), ((parts(10, 2),),), ANY_CHANGE,
+            (
+                Outcome.REGRESSED, "metric-worse",
+                (
+                    "UNet energy of a call: 10 J of the GPU and 3 J of its memory; its baseline: 10 J of the GPU and "
+                    "2 J of its memory."
+                ),
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_words_of_a_process_stand_for_its_number(now, before, info, verdict):
+    assert judged(now, *before, info=info) == [verdict]
+
+
 def test_where_nobody_ever_had_a_number_nothing_is_said():
     assert judged((None, None)) == []
     assert judged((None, None), (None, None)) == []
@@ -139,6 +188,7 @@ def test_the_number_of_a_sample_is_taken_from_it():
     one = sample(10.0)
     assert with_metrics(one, registered(lambda sample: sample.median_s)).metrics == {"energy": 0.01}
     assert with_metrics(one, registered(lambda sample: None)).metrics == {}
+    assert with_metrics(one, registered(lambda sample: parts(10, 2))).metrics == {"energy": parts(10, 2)}
 
 
 @pytest.mark.parametrize(
@@ -156,6 +206,14 @@ def test_the_number_of_a_sample_is_taken_from_it():
             lambda sample: "12 J",
             f"the metric 'energy' of pytest_sdperf gave '12 J'. {ALLOWED}",
         ),
+        (
+            lambda sample: Reading(12, None),
+            f"the metric 'energy' of pytest_sdperf gave Reading(value=12, words=None). {ALLOWED}",
+        ),
+        (
+            lambda sample: Reading(float("inf"), "12 J"),
+            f"the metric 'energy' of pytest_sdperf gave Reading(value=inf, words='12 J'). {ALLOWED}",
+        ),
     ],
 )
 def test_a_metric_that_cannot_read_a_sample_is_named(extract, message):
@@ -170,9 +228,24 @@ def test_a_name_is_given_once():
         catalog.add_metric(Energy(lambda sample: 2.0))
 
 
-def test_results_that_come_from_a_file_are_judged_where_the_plug_in_is_not():
-    measured = dataclasses.replace(measurement(), **having(14, 15, 16), metrics={"m": ENERGY})
-    before = having(12.3, 12.4, 12.5)["samples"]
+@pytest.mark.parametrize("name", ["host-waits", "latency", "placement"])
+def test_a_name_of_ours_is_taken(name):
+    catalog = Catalog()
+    catalog.add_metric(type("Named", (Energy,), {"name": name})(lambda sample: 1.0))
+    with pytest.raises(DuplicateNameError) as raised:
+        make_fixtures(catalog)
+    told = f"metric '{name}' of pytest_sdperf: a metric of ours has this name. Rename it."
+    assert str(raised.value) == told
+
+
+@pytest.mark.parametrize(
+    ("values", "known"),
+    [((14, 15, 16), (12.3, 12.4, 12.5)), ((parts(14, 1), parts(14, 2), parts(14, 3)), (parts(9, 1), parts(9, 2)))],
+)
+def test_results_that_come_from_a_file_are_judged_where_the_plug_in_is_not(values, known):
+    measured = dataclasses.replace(measurement(), **having(*values), metrics={"m": ENERGY})
+    before = having(*known)["samples"]
     read = convert(json.loads(json.dumps(to_json(measured))), Measurement)
+    assert [sample.metrics for sample in read.samples] == [sample.metrics for sample in measured.samples]
     found = {one.metric: one.code for one in judge(read, stored(session_with(before)), policy=Policy(processes=3))}
     assert found["m"] == "metric-worse"

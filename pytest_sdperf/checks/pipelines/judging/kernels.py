@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
 
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
@@ -51,11 +51,11 @@ def judge_kernels(measurement: Measurement, stored: StoredCase | None, *, policy
         )
         sentence = f"{what} kernels were not seen{why and f': {why}'}; its baseline has them."
         return invalid("kernels-missing", sentence, metric=METRIC) if before else None
-    obtained = _middle(map(_total, now))
+    obtained = median(map(_total, now))
     launches = f"{what} launches {plural(int(obtained), 'kernel')} per call"
     if not before:
         return Verdict(Outcome.NEW, "no-baseline", f"{launches}, which has no baseline yet.", METRIC, obtained)
-    expected = _middle(map(_total, before))
+    expected = median(map(_total, before))
     outcome, code = _direction(now, before, policy=policy)
     listed = _listed(now, before)
     # Older sessions may be from before it was told.
@@ -64,8 +64,8 @@ def judge_kernels(measurement: Measurement, stored: StoredCase | None, *, policy
     if scalar and scalar_before and min(scalar) > max(scalar_before) + policy.launch_effect:
         outcome, code = Outcome.REGRESSED, "tensor-cores-lost"
         lost = (
-            f"for {share(_middle(scalar))} of its time the GPU multiplies half precision without tensor cores, "
-            f"before {share(_middle(scalar_before))}"
+            f"for {share(median(scalar))} of its time the GPU multiplies half precision without tensor cores, "
+            f"before {share(median(scalar_before))}"
         )
         listed = f"{lost}; {listed}" if listed else lost
     if not listed:
@@ -106,13 +106,9 @@ def _most(all_counts: Sequence[Counts], kind: str) -> int:
     return max(counts.get(kind, 0) for counts in all_counts)
 
 
-def _middle(values: Iterable[float]) -> float:
-    return statistics.median(values)
-
-
 def _listed(now: Sequence[Counts], before: Sequence[Counts]) -> str:
     """List kinds that changed, in the order of `KINDS`: attention first."""
     middles = {
-        kind: tuple(int(_middle(counts.get(kind, 0) for counts in side)) for side in (before, now)) for kind in KINDS
+        kind: tuple(int(median(counts.get(kind, 0) for counts in side)) for side in (before, now)) for kind in KINDS
     }
     return ", ".join(f"{kind} {old:,} -> {new:,}" for kind, (old, new) in middles.items() if old != new)

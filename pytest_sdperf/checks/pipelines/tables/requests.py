@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from pytest_sdperf.checks.pipelines.judging.host_waits import host_waits_of
+from pytest_sdperf.checks.pipelines.judging.host_waits import HostWaits
 from pytest_sdperf.checks.pipelines.judging.stages import Stage, stages_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
@@ -68,8 +68,8 @@ def _stage_cells(stages: Mapping[str, Stage]) -> tuple[str, ...]:
 
 def _details(measurement: Measurement, stages: Mapping[str, Stage]) -> str:
     """Say for what the host waits in every step, and which component has a call far slower than its others."""
-    waits = host_waits_of(measurement.samples[-1])
-    told = [f"the host waits for its GPU: {waits.told}"] if waits is not None and waits.rate >= 1 else []
+    waits = HostWaits().extract(measurement.samples[-1])
+    told = [f"the host waits for its GPU: {waits.words}"] if waits is not None and waits.value >= 1 else []
     if not stages:
         why = next((why for one in measurement.samples if (why := one.facts.get("stages_not_available"))), "")
         return "; ".join([*told, *filter(None, [why])])

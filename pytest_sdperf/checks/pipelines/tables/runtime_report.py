@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from pytest_sdperf.checks.pipelines.judging import host_waits, kernels, partitions, runtime_report
-from pytest_sdperf.checks.pipelines.judging.metrics import with_unit
+from pytest_sdperf.checks.pipelines.judging import kernels, partitions, runtime_report
+from pytest_sdperf.checks.pipelines.judging.host_waits import HostWaits
+from pytest_sdperf.checks.pipelines.judging.metrics import OURS, titled
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.components import PIPELINE
@@ -24,7 +25,7 @@ GATES = (
     runtime_report.INPUTS,
     kernels.METRIC,
     partitions.METRIC,
-    host_waits.METRIC,
+    *OURS,
 )
 _FINE = (Outcome.PASSED, Outcome.HELD, Outcome.NEW, Outcome.IMPROVED)
 _INDENT = "  "
@@ -90,16 +91,16 @@ def _told(measurement: Measurement) -> Iterator[str]:
             yield f"{name}: {told}" if len(parts) > 1 else told
     yield from _kernels(sample.facts)
     yield from _busy(sample)
-    waits = host_waits.host_waits_of(sample)
+    waits = HostWaits().extract(sample)
     if waits is not None and component != PIPELINE:  # those of a request are told beside its stages
-        yield f"the host waits: {waits.told}"
+        yield f"the host waits: {waits.words}"
 
 
 def _metrics(measurement: Measurement) -> Iterator[str]:
     for name, info in measurement.metrics.items():
         value = measurement.samples[-1].metrics.get(name)
         if value is not None:
-            yield f"{info.title} {with_unit(value, info)}"
+            yield titled(value, info)
 
 
 def _of_component(facts: ComponentFacts) -> Iterator[str]:

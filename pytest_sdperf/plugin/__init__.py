@@ -157,10 +157,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         check_outputs(shared.run.settings)
         check_baselines(shared.run.settings, typed("sdperf_baselines", session.config))
         check_external(shared, ours)
-        if needy:
+        makers = [item for item in ours if not is_skipped(item) and purpose_of(item).makes]
+        if needy or makers:
             check_cache(shared.run.settings.cache_dir)
         this.check_weights([item.nodeid for item in needy if purpose_of(item).executes])
-        this.check_torch([item.nodeid for item in ours if not is_skipped(item) and purpose_of(item).makes])
+        this.check_torch([item.nodeid for item in makers])
         if needy:
             this.device()
         this.check_engines(case for case in map(case_of, needy) if case)

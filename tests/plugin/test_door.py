@@ -45,12 +45,13 @@ def test_tests_that_use_nothing_of_ours_may_be_forked(pytester, sdperf, forked):
     assert sdperf("--forked", plugins=forked).ret == 0
 
 
+@pytest.mark.parametrize("asked", ["runner", "build"])
 @pytest.mark.parametrize(
     ("folder", "why"), [("/proc/no-such-folder", "No such file or directory"), ("file", "File exists")]
 )
-def test_a_cache_folder_that_cannot_be_made_is_refused_before_the_first_test(pytester, sdperf, folder, why):
+def test_a_cache_folder_that_cannot_be_made_is_refused_before_the_first_test(pytester, sdperf, folder, why, *, asked):
     pytester.path.joinpath("file").write_text("")
-    pytester.makepyfile("def test_x(runner): raise AssertionError")
+    pytester.makepyfile(f"def test_x({asked}): raise AssertionError")
     result = sdperf(f"--sdperf-cache-dir={folder}")
     assert result.ret == 4
     (told,) = filter(None, result.errlines)

@@ -35,7 +35,6 @@ from pytest_sdperf.tasks.expect import Expectations
 
 FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
 SHAPES = ("static", "dynamic")
-# Nothing is fetched behind the user's back; a hub id named with --weights is fetched before, by find_source.
 _LIBRARIES = {"weights": forking.MODULES, "export": forking.EXPORTER} | dict.fromkeys(
     ["expect", "work"], forking.MODULES
 )

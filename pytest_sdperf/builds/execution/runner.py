@@ -239,7 +239,7 @@ class CaseRunner:
         on_event: Callable[[process.Event], None] | None = None,
     ) -> dict[str, Any]:
         settings = self.context.settings
-        uses_torch = self.is_pipeline or self.context.catalog.engines.get(self.request.engine).consumes == "module"
+        uses_torch = self.is_pipeline or self.engine.consumes == "module"
         with self.context.turns.alone_on_gpu(in_words(self.case)):
             return process.run_task(
                 self._task(function, module),

@@ -44,9 +44,11 @@ def opened(
         WorkerError: It cannot be ended.
     """
     with stderr.open("wb") as said:
-        process: Process = (libraries and forked(env, libraries, said)) or subprocess.Popen(  # noqa: S603 - the interpreter is the user's own choice
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, env=env, start_new_session=True
-        )
+        process: Process | None = forked(env, libraries, said) if libraries else None
+        if process is None:
+            process = subprocess.Popen(  # noqa: S603 - the interpreter is the user's own choice
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, env=env, start_new_session=True
+            )
     try:
         yield process
     finally:

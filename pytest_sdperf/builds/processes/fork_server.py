@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import importlib.util
 import json
 import os
 import re
+import runpy
 import select
 import signal
 import socket
@@ -19,7 +19,6 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 # Read by libraries when they are called, or by nothing that a task imports.
@@ -50,24 +49,28 @@ def serve(path: str) -> None:
             if 0 in ready:  # nobody ever writes: it was closed
                 return
             connection, _ = listener.accept()
-            with connection:
+            # Of one who is gone, or of another version; others still need this server.
+            with connection, contextlib.suppress(OSError, ValueError, KeyError):
                 content, streams, _, _ = socket.recv_fds(connection, 1 << 16, 3)
-                while content and not content.endswith(b"\n"):
-                    content += connection.recv(1 << 16)
-                if len(streams) == 3:  # a connection without is somebody who asks whether this server lives
+                try:
+                    while not content.endswith(b"\n") and (more := connection.recv(1 << 16)):
+                        content += more
                     _fork(json.loads(content), streams, connection, begun)
-                for stream in streams:
-                    os.close(stream)
+                finally:
+                    for stream in streams:
+                        os.close(stream)
 
 
 def _fork(
     asked: Mapping[str, Any], streams: Sequence[int], connection: socket.socket, begun: Mapping[str, str]
 ) -> None:
     """Fork the process that a connection asked for; this function returns in the server alone."""
-    for name in asked["libraries"]:
-        with contextlib.suppress(Exception):  # what cannot be imported fails in the task, which says so
-            importlib.import_module(name)
-    why = _differs(asked["env"], begun)
+    why = _another_variable(asked["env"], begun)
+    if not why:
+        for name in asked["libraries"]:
+            with contextlib.suppress(Exception):  # what cannot be imported fails in the task, which says so
+                importlib.import_module(name)
+        why = _shadowed(asked["env"])
     if why:
         connection.sendall(json.dumps({"refused": why}).encode() + b"\n")
         return
@@ -89,16 +92,6 @@ def _fork(
         os._exit(0)
 
 
-def _worker(path: str) -> ModuleType:
-    """Return the module of the worker, which is a script."""
-    spec = importlib.util.spec_from_file_location("pytest_sdperf_worker", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def _become(asked: Mapping[str, Any], streams: Sequence[int], connection: socket.socket) -> None:
     """Be the process that was asked for, to its end."""
     status = 1
@@ -114,7 +107,9 @@ def _become(asked: Mapping[str, Any], streams: Sequence[int], connection: socket
         sys.path[:0] = [entry for entry in _python_path(asked["env"]) if entry not in sys.path]
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed()  # each process draws its own, as if it had imported it
-        status = _worker(asked["worker"]).main()
+        runpy.run_path(asked["worker"], run_name="__main__")
+    except SystemExit as end:
+        status = int(end.code or 0)
     except BaseException:  # noqa: BLE001 - whatever it is, this process ends here
         traceback.print_exc()
     finally:
@@ -122,12 +117,15 @@ def _become(asked: Mapping[str, Any], streams: Sequence[int], connection: socket
         os._exit(status)
 
 
-def _differs(env: Mapping[str, str], begun: Mapping[str, str]) -> str:
-    """Say what of an environment the libraries that are loaded here have read otherwise; empty if nothing."""
+def _another_variable(env: Mapping[str, str], begun: Mapping[str, str]) -> str:
+    """Say which variable libraries would read otherwise than they do here; empty if none."""
     names = {name for name in env.keys() | begun.keys() if env.get(name) != begun.get(name)}
     read = sorted(name for name in names if not _LATE.fullmatch(name))
-    if read:
-        return f"another {read[0]}"
+    return f"another {read[0]}" if read else ""
+
+
+def _shadowed(env: Mapping[str, str]) -> str:
+    """Say which module that is loaded here a folder of `PYTHONPATH` has, too; empty if none."""
     loaded = {name.partition(".")[0] for name in tuple(sys.modules)}
     for folder in _python_path(env):
         if folder in sys.path:

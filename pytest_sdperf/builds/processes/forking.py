@@ -26,6 +26,7 @@ from pytest_sdperf.core import clock
 
 # Holds the path of the socket, so that the processes of pytest-xdist and the sessions of a test share one server.
 VARIABLE = "SDPERF_FORK_SERVER"
+# Nothing is fetched behind the user's back; a hub id named with --weights is fetched before, by find_source.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 # How often a waiting thread of GNU's OpenMP, which torch has on Linux, looks again before it gives up its core. The
 # default of 300,000 takes longer than most operators: where another program has the core of the thread that is waited

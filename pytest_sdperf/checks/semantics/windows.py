@@ -11,6 +11,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from pytest_sdperf.core.stats.bounds import t_quantile
+
 SHIFT_LIMIT = 0.5
 """Pixels: an edge is read to one pixel, so the centre between two edges to half of one."""
 CONFIDENCE = 0.99
@@ -31,11 +33,9 @@ def share_window(right: int, count: int) -> tuple[float, float]:
 
 def mean_window(values: Sequence[float]) -> tuple[float, float]:
     """Return the window of a mean: Student's prediction of the mean of as many further values."""
-    from scipy.stats import t
-
     count = len(values)
     if count < 2:
         return -math.inf, math.inf
-    half = float(t.ppf(1 - _TAIL, count - 1)) * statistics.stdev(values) * math.sqrt(2 / count)
+    half = t_quantile(1 - _TAIL, count - 1) * statistics.stdev(values) * math.sqrt(2 / count)
     mean = statistics.fmean(values)
     return mean - half, mean + half

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -110,6 +111,16 @@ def test_the_end_of_a_process_is_told(tmp_path):
     process.stdout.close()
 
 
+@pytest.mark.parametrize("said", [b"", b"{", b"{}\n"])
+def test_one_who_goes_away_in_the_middle_ends_no_server_for_the_others(tmp_path, server, said):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as gone:
+        gone.connect(server)
+        gone.sendall(said)
+    process = forked_with(tmp_path)
+    assert process is not None
+    ended(process)
+
+
 def test_without_a_server_processes_are_started(tmp_path, monkeypatch):
     monkeypatch.setattr(forking, "_server", lambda: str(tmp_path / "nobody"))
     assert forked_with(tmp_path) is None
@@ -144,9 +155,9 @@ def test_a_server_ends_with_the_session_that_started_it(tmp_path):
     )
     env = {name: value for name, value in os.environ.items() if name != forking.VARIABLE}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
-    socket = done.stdout.strip()
-    assert not Path(socket).exists()
-    assert not [one for one in psutil.process_iter(["cmdline"]) if socket in (one.info["cmdline"] or ())]
+    path = done.stdout.strip()
+    assert not Path(path).exists()
+    assert not [one for one in psutil.process_iter(["cmdline"]) if path in (one.info["cmdline"] or ())]
 
 
 def test_a_session_that_is_killed_takes_its_server_with_it():
@@ -158,8 +169,8 @@ def test_a_session_that_is_killed_takes_its_server_with_it():
     session = subprocess.Popen([sys.executable, "-c", program], env=env, stdout=subprocess.PIPE, text=True)
     with session:
         assert session.stdout is not None
-        socket = session.stdout.readline().strip()
-        (server,) = [one for one in psutil.process_iter(["cmdline"]) if socket in (one.info["cmdline"] or ())]
+        path = session.stdout.readline().strip()
+        (server,) = [one for one in psutil.process_iter(["cmdline"]) if path in (one.info["cmdline"] or ())]
         session.kill()
     for _ in range(100):
         if not server.is_running() or server.status() == psutil.STATUS_ZOMBIE:

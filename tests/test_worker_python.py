@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 # What a worker imports at its start, and every task that it can be asked for.
 PROGRAM = """
 import importlib, pkgutil, sys
-import pytest_sdperf.worker, pytest_sdperf.builtins, pytest_sdperf.tasks
+import pytest_sdperf.builtins
 for package in ("devices", "engines", "models", "fusing.optimizations", "tasks.request", "fusing.expected", "tasks"):
     folder = importlib.import_module(f"pytest_sdperf.{package}")
     for module in pkgutil.iter_modules(folder.__path__):

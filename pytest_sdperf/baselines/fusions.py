@@ -16,10 +16,10 @@ import msgspec
 
 from pytest_sdperf.baselines.earlier import current_key
 from pytest_sdperf.baselines.files import locked, pretty, write_checked
-from pytest_sdperf.builds.onnx_folder import EXTERNAL
 from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.files import strict_json
 from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values.case import EXTERNAL
 
 SCHEMA = 1
 THIN = "-thin"

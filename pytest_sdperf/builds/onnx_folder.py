@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import onnx
 
 FILE = "model.onnx"
-EXTERNAL = "external"
 ONNX_DIR = "--sdperf-onnx-dir"
 ONNX_REFERENCE = "--sdperf-onnx-reference"
 # Folders of the Stable Diffusion demo of ONNX Runtime and TensorRT -> the components that they hold.

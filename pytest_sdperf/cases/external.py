@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pytest_sdperf.builds.onnx_folder import EXTERNAL, ONNX_DIR, OnnxFolder
+from pytest_sdperf.builds.onnx_folder import ONNX_DIR, OnnxFolder
 from pytest_sdperf.builds.weights_identity import OWN, RANDOM
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.catalog import Catalog
@@ -12,6 +12,7 @@ from pytest_sdperf.core.components import PIPELINE, component_dtype, parts_of
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.settings import Selection
 from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values.case import EXTERNAL
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 import pytest
 
-from pytest_sdperf.builds.onnx_folder import EXTERNAL, FILE, OnnxFolder
+from pytest_sdperf.builds.onnx_folder import FILE, OnnxFolder
 from pytest_sdperf.cases.items import case_of, is_skipped
 from pytest_sdperf.cases.purposes import AGREEMENT, purpose_of
 from pytest_sdperf.core.components import PIPELINE, parts_of
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import BuildError, OnnxFolderError
 from pytest_sdperf.core.settings import Selection
+from pytest_sdperf.core.values.case import EXTERNAL
 from pytest_sdperf.plugin.session import Session
 
 

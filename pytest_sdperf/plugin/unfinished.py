@@ -31,7 +31,7 @@ from pytest_sdperf.tasks.sampling.timing import TimingPlan
 
 RESUMABLE_S = 12 * 3600.0
 _SCHEMA = 1
-_TASKS = ("pytest_sdperf.tasks.component", "pytest_sdperf.tasks.pipeline", "pytest_sdperf.worker")
+_TASKS = ("pytest_sdperf.tasks.component", "pytest_sdperf.tasks.pipeline", "pytest_sdperf.tasks.worker")
 # Prefixes of the variables that change what a worker computes with, or how fast.
 _VARIABLES = (
     *("CUBLAS", "CUDA", "CUDNN", "GOMP", "GPU_", "HIP", "HSA", "KMP", "LD_", "MIGRAPHX", "MIOPEN", "MKL", "NVIDIA"),

@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from pytest_sdperf import worker
 from pytest_sdperf.builds.processes import fork_server
 from pytest_sdperf.core import clock
+from pytest_sdperf.tasks import worker
 
 # Holds the path of the socket, so that the processes of pytest-xdist and the sessions of a test share one server.
 VARIABLE = "SDPERF_FORK_SERVER"

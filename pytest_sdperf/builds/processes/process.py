@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_sdperf import worker
 from pytest_sdperf.builds.processes import children
 from pytest_sdperf.builds.processes.forking import patient
 from pytest_sdperf.core import errors
 from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.values import to_json
+from pytest_sdperf.tasks import worker
 from pytest_sdperf.tasks.sampling.phases import PhaseListener
 
 Preload = tuple[str, Mapping[str, Any]]

@@ -13,7 +13,7 @@ from pytest_sdperf.builds.processes.process import Event
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device, DeviceProbe, Health
 from pytest_sdperf.core.values import Sample
-from pytest_sdperf.worker import QUIET
+from pytest_sdperf.tasks.worker import QUIET
 
 WATCHED_PHASES = ("first_run", "second_run")
 WATCH_INTERVAL_S = 0.005

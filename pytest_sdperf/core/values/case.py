@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
+# The exporter of a graph that somebody else exported.
+EXTERNAL = "external"
+
 
 @dataclasses.dataclass(frozen=True)
 class Workload:

@@ -39,7 +39,7 @@ def instruments() -> list[str]:
 def instruments_of_worker() -> list[str]:
     """Return `instruments` in a worker, and nothing in pytest's own process, which somebody debugs."""
     script = getattr(sys.modules["__main__"], "__file__", None)
-    ours = Path(__file__).resolve().parents[2] / "worker.py"
+    ours = Path(__file__).resolve().parents[1] / "worker.py"
     return instruments() if script and Path(script).resolve() == ours else []
 
 

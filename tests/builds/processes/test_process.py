@@ -14,11 +14,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_sdperf import worker
 from pytest_sdperf.builds.processes import children
 from pytest_sdperf.builds.processes.process import Event, run_task, started
 from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
+from pytest_sdperf.tasks import worker
 
 HERE = Path(__file__).parents[2]
 REGISTRAR = Registrar("worker_tasks", HERE / "worker_tasks.py")

@@ -1,7 +1,7 @@
 """The child process that runs one task, under any interpreter.
 
-Run as a script: `python .../pytest_sdperf/worker.py`. Two JSON lines arrive on stdin: what the process needs to know
-from its start, and later the task; events and the answer leave as JSON lines on the stdout that the process was
+Run as a script: `python .../pytest_sdperf/tasks/worker.py`. Two JSON lines arrive on stdin: what the process needs to
+know from its start, and later the task; events and the answer leave as JSON lines on the stdout that the process was
 started with, while everything that libraries print goes to stderr. Between the two lines the process may load
 libraries (`preload`) and then waits, so that several of them can start side by side and run one by one. An event that
 says `waits` is answered by a line, too. The suite need not be installed here: the first line names the folders of the
@@ -132,7 +132,7 @@ def run_job(job: Mapping[str, Any], channel: Any) -> dict[str, Any]:
 
 def main() -> int:
     """Get ready, read the task, run it, answer. The exit status is 0 whenever an answer was sent."""
-    # The folder of this script holds modules named `graph` or `stats`, which must not shadow anybody's own.
+    # The folder of this script holds modules named `compile` or `trace`, which must not shadow anybody's own.
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -144,7 +144,7 @@ def main() -> int:
         return 0
     sys.path.extend(entry for entry in start["sys_path"] if entry not in sys.path)
     places = {entry["module"].partition(".")[0]: Path(entry["root"]) for entry in start["registrars"]}
-    places["pytest_sdperf"] = here
+    places["pytest_sdperf"] = here.parent
     sys.meta_path.insert(0, FolderFinder(places))
     # Libraries make hundreds of thousands of objects that stay: looking for garbage among them is a fifth of the time
     # that importing takes.

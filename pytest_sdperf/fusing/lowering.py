@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -19,7 +19,7 @@ from pytest_sdperf.fusing import contrib_forms
 
 _OLDEST_OPSET = 17
 
-_Size = int | ir.SymbolicDim | None
+_Size: TypeAlias = int | ir.SymbolicDim | None
 
 
 def lower(model: ir.Model) -> collections.Counter[str]:

@@ -7,7 +7,7 @@ of what it is given: in float64 it is what every build of a graph is compared wi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx_ir as ir
@@ -17,7 +17,7 @@ import torch.nn.functional as F  # noqa: N812
 from pytest_sdperf.tracing import quantized
 from pytest_sdperf.tracing.resizing import resize
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 Definition = Callable[..., Any]
 
 

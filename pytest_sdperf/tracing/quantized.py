@@ -5,13 +5,13 @@ Sums of products of integers are computed in float64, which holds each of them w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx_ir as ir
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 
 
 def quantize(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 
-Tensor = torch.Tensor
+Tensor: TypeAlias = torch.Tensor
 
 _NEAREST: Mapping[str, Callable[[Tensor], Tensor]] = {
     "round_prefer_floor": lambda at: torch.ceil(at - 0.5),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.checks.agreement.tensors import compare
 from pytest_sdperf.checks.images.defects import find_defect, levels
@@ -18,7 +18,7 @@ from pytest_sdperf.core.values.outcomes import Agreement
 if TYPE_CHECKING:
     import numpy as np
 
-    Images = np.ndarray[Any, Any]
+    Images: TypeAlias = np.ndarray[Any, Any]
 
 # What a reference that shows nothing is called; of one that is noisy or partly clipped the comparison still tells.
 _BLANK = ("NaN", "black", "flat")

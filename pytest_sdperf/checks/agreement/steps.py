@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2, reference_error_of, relative_l2
 from pytest_sdperf.core.reference_error import REFERENCE, limit
@@ -13,7 +13,7 @@ from pytest_sdperf.core.values.outcomes import Agreement, StepAgreement
 if TYPE_CHECKING:
     import numpy as np
 
-    Array = np.ndarray[Any, Any]
+    Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def compare_steps(obtained: Array, reference: Array, *, plain: Array, dtype: str) -> Agreement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.core.files.arrays import not_finite
 from pytest_sdperf.core.reference_error import REFERENCE, limit, reference_error, relative
@@ -13,7 +13,7 @@ from pytest_sdperf.core.values.outcomes import Agreement
 if TYPE_CHECKING:
     import numpy as np
 
-    Array = np.ndarray[Any, Any]
+    Array: TypeAlias = np.ndarray[Any, Any]
     Arrays = Mapping[str, Array]
 
 RELATIVE_L2 = "relative-l2"

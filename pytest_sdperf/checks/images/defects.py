@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.core.files.arrays import not_finite
 
 if TYPE_CHECKING:
     import numpy as np
 
-    Picture = np.ndarray[Any, Any]
+    Picture: TypeAlias = np.ndarray[Any, Any]
 
 NOT_FINITE = "NaN"
 CELL = 8  # pixels of a latent, in both directions

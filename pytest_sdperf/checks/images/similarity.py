@@ -9,12 +9,12 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
 
-    Pictures = np.ndarray[Any, Any]
+    Pictures: TypeAlias = np.ndarray[Any, Any]
 
 PSNR, SSIM, FLIP = "psnr", "ssim", "flip"
 _PACKAGES = {SSIM: "skimage", FLIP: "flip_evaluator"}

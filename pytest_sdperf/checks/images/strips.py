@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.checks.images.defects import levels
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from PIL.Image import Image
 
-    Pictures = np.ndarray[Any, Any]
+    Pictures: TypeAlias = np.ndarray[Any, Any]
 
 MOST_COLUMNS = 8
 _GAP = 4

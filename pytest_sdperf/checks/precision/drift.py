@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.checks.agreement.ranges import origin_of, story
 from pytest_sdperf.checks.agreement.steps import agreement_of
@@ -25,7 +25,7 @@ from pytest_sdperf.core.values.outcomes import Agreement, StepAgreement
 if TYPE_CHECKING:
     import numpy as np
 
-    Array = np.ndarray[Any, Any]
+    Array: TypeAlias = np.ndarray[Any, Any]
     Arrays = Mapping[str, Array]
 
 DRIFT = "drift"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.builds.execution.calls import ReplayCall, by_call, call_requests
 from pytest_sdperf.builds.execution.runner import CaseRunner
@@ -30,7 +30,7 @@ from pytest_sdperf.tasks.replay import CallsMade, MakeCalls
 if TYPE_CHECKING:
     import numpy as np
 
-    Array = np.ndarray[Any, Any]
+    Array: TypeAlias = np.ndarray[Any, Any]
     Arrays = Mapping[str, Array]
 
 BY = "onnxruntime"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.checks.agreement.tensors import compare, reference_error_of, relative_l2, share_of_limit
 from pytest_sdperf.core.files.arrays import not_finite
@@ -15,7 +15,7 @@ from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement
 if TYPE_CHECKING:
     import numpy as np
 
-    Array = np.ndarray[Any, Any]
+    Array: TypeAlias = np.ndarray[Any, Any]
     Arrays = Mapping[str, Array]
 
 NEARER = 10

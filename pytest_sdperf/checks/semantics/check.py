@@ -7,7 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions
@@ -32,7 +32,7 @@ from pytest_sdperf.tasks.pipeline import DrawPrompts
 if TYPE_CHECKING:
     import numpy as np
 
-    Images = np.ndarray[Any, Any]
+    Images: TypeAlias = np.ndarray[Any, Any]
 
 DEFAULT_PROMPTS: Mapping[str, int] = {"cpu": 8, "cuda": 100, "rocm": 100}
 MOST_PROMPTS = 100

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_sdperf.faults.fault import NowhereError
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx_ir as ir
 
-    Array = np.ndarray[Any, Any]
+    Array: TypeAlias = np.ndarray[Any, Any]
 
 
 def find(model: ir.Model, *op_types: str, path: tuple[str, ...] = ()) -> list[ir.Node]:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import kept_calibration
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -29,16 +30,17 @@ def suites_folder(tmp_path_factory, shared_folder) -> Path:
 
 
 @pytest.fixture
-def type_in(suites_folder, pytester, monkeypatch) -> Callable[..., pytest.RunResult]:
+def type_in(suites_folder, shared_folder, pytester, monkeypatch) -> Callable[..., pytest.RunResult]:
     """Type a command in that folder; pytest runs in this process, its workers do not."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv(kept_calibration.VARIABLE, str(shared_folder("calibrations")))
     monkeypatch.chdir(suites_folder)
 
     def run(command: str, *more: str) -> pytest.RunResult:
         _, *words = shlex.split(command.replace("--engine=ort-cuda", "--engine=stand-in"))
         fake = ["fake_gpu"] if "--gpu=auto" in words else []
-        plugins = ["pytest_sdperf.plugin", "pytest_sdperf.short_names", "no:cacheprovider", *fake]
+        plugins = ["pytest_sdperf.plugin", "pytest_sdperf.short_names", "kept_calibration", "no:cacheprovider", *fake]
         # Where a fault begins is told by other tests, and would take longer than all the rest.
         places = ["--sdperf-cache-dir=cache", "--sdperf-state-dir=state", "--sdperf-locate=off"]
         root = f"--rootdir={suites_folder}"

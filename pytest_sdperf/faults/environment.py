@@ -165,6 +165,6 @@ FAULTS = (
             "against # (window # to #...); things ... pixels from where they were then (at most #: OUTSIDE). ...",
             by="semantics",
         ),
-        options=PICTURES,
+        options=PICTURES.replace("--steps=10 ", ""),
     ),
 )

@@ -13,6 +13,7 @@ from textwrap import dedent
 from typing import Any
 from xml.etree import ElementTree
 
+import forked_pytest
 import pytest
 
 HERE = Path(__file__).parent
@@ -83,7 +84,7 @@ class User:
     def run(self, *arguments: str) -> pytest.RunResult:
         """Type `pytest ...`."""
         (self.path / RESULTS).unlink(missing_ok=True)
-        return self.pytester.runpytest_subprocess("--junitxml=junit.xml", *arguments, timeout=280)
+        return forked_pytest.run(self.pytester, "--junitxml=junit.xml", *arguments)
 
     def results(self) -> Any:
         """Return what `--sdperf-json` wrote."""

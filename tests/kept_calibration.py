@@ -1,0 +1,40 @@
+"""A plugin of the runs that tests start: the device is calibrated once for all of them, which takes a second each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# A folder that all processes share.
+VARIABLE = "SDPERF_TEST_CALIBRATIONS"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main() -> Iterator[None]:
+    from pytest_sdperf.plugin import session  # not before pytest has looked at its modules
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "calibrate", _kept(session.calibrate))
+        return (yield)
+
+
+def _kept(calibrate: Any) -> Any:
+    import msgspec
+
+    from pytest_sdperf.core.values.calibration import Calibration
+
+    def once(context: Any, *, python: Path | None) -> Calibration | None:
+        file = Path(os.environ[VARIABLE]) / f"{context.device.kind}-{python is None}.json"
+        if file.exists():
+            return msgspec.json.decode(file.read_bytes(), type=Calibration | None)
+        found: Calibration | None = calibrate(context, python=python)
+        part = file.with_suffix(f".{os.getpid()}")
+        part.write_bytes(msgspec.json.encode(found))
+        part.rename(file)
+        return found
+
+    return once

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_sdperf.core.device import Device
     from pytest_sdperf.core.values import Build, Case, Measurement
     from pytest_sdperf.core.values.outcomes import Agreement, Verdict
-    from pytest_sdperf.core.values.replays import Interleaving, Replay
+    from pytest_sdperf.core.values.replays import Replay
 
 # A worker under another interpreter, which may have no pytest, loads the conftest.py whose engine it runs.
 if TYPE_CHECKING or importlib.util.find_spec("pytest"):
@@ -42,7 +42,6 @@ __all__ = [
     "engine",
     "expected_counts",
     "fused",
-    "interleave",
     "model",
     "pictures",
     "replay",
@@ -104,14 +103,6 @@ def fused(
 ) -> Callable[[Build, Mapping[str, int]], Verdict]:
     """Short for `sdperf_fused`: judge the fused operators of a build."""
     return sdperf_fused
-
-
-@pytest.fixture
-def interleave(
-    sdperf_interleave: Callable[[CaseRunner], Interleaving | None],
-) -> Callable[[CaseRunner], Interleaving | None]:
-    """Short for `sdperf_interleave`: time resolutions in turns."""
-    return sdperf_interleave
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ from pytest_sdperf.short_fixtures import (  # noqa: F401 - pytest finds them her
     drift,
     expected_counts,
     fused,
-    interleave,
     pictures,
     replay,
     runner,

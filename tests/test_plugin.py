@@ -229,7 +229,7 @@ def bare(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "torch" else find(name, *more))
 
 
-@pytest.mark.parametrize("fixture", ["build", "runner", "agree", "bench", "drift", "replay", "pictures", "interleave"])
+@pytest.mark.parametrize("fixture", ["build", "runner", "agree", "bench", "drift", "replay", "pictures"])
 def test_without_torch_one_sentence_says_what_to_install_before_the_first_test(pytester, sdperf, bare, fixture):
     pytester.makepyfile(f"def test_it({fixture}): pass")
     result = sdperf(*UNETS)

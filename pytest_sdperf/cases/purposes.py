@@ -12,10 +12,10 @@ from pytest_sdperf.cases.axes import Axes
 from pytest_sdperf.cases.items import case_of, checks_of, fixtures_of
 
 COUNTS, AGREEMENT, DRIFT = "counts", "agreement", "drift"
-SPEED, TURNS = "speed", "turns"
+SPEED = "speed"
 RUN, BUILD = "run", "build"
 # In the order in which a plan names them; registered checks stand before the times.
-CHECKS = (COUNTS, AGREEMENT, DRIFT, SPEED, TURNS)
+CHECKS = (COUNTS, AGREEMENT, DRIFT, SPEED)
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,6 @@ class Purpose:
         builds: Whether a build is looked at.
         executes: Whether something runs on the device.
         needs_device: Whether the device, or its engine, has to be here.
-        timed: Whether it takes times: what only a lowered graph can show is no speed of the engine.
     """
 
     axes: Axes | None = None
@@ -36,7 +35,6 @@ class Purpose:
     builds: bool = False
     executes: bool = False
     needs_device: bool = False
-    timed: bool = False
 
     @property
     def makes(self) -> bool:
@@ -69,19 +67,18 @@ class Purpose:
             builds=self.builds or other.builds,
             executes=self.executes or other.executes,
             needs_device=self.needs_device or other.needs_device,
-            timed=self.timed or other.timed,
         )
 
 
-def _runs(check: str = "", *, timed: bool = False) -> Purpose:
+def _runs(check: str = "") -> Purpose:
     checks = frozenset({check} if check else ())
-    return Purpose(Axes.ENGINE, checks, executes=True, needs_device=True, timed=timed)
+    return Purpose(Axes.ENGINE, checks, executes=True, needs_device=True)
 
 
 PURPOSES: Mapping[str, Purpose] = MappingProxyType(
     {
         "sdperf_agree": _runs(AGREEMENT),
-        "sdperf_bench": _runs(SPEED, timed=True),
+        "sdperf_bench": _runs(SPEED),
         "sdperf_build": Purpose(Axes.BUILD, builds=True),
         "sdperf_case": Purpose(),
         "sdperf_device": Purpose(needs_device=True),
@@ -89,7 +86,6 @@ PURPOSES: Mapping[str, Purpose] = MappingProxyType(
         "sdperf_engine": Purpose(Axes.ENGINE, needs_device=True),
         "sdperf_expected_counts": Purpose(checks=frozenset({COUNTS})),
         "sdperf_fused": Purpose(),
-        "sdperf_interleave": _runs(TURNS, timed=True),
         "sdperf_model": Purpose(Axes.MODEL),
         "sdperf_runner": _runs(),
         "sdperf_session": Purpose(),

@@ -110,7 +110,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             return
         marks = read_marks(metafunc.definition.iter_markers(MARKER))
         names = metafunc.fixturenames
-        choices = selector.choose(axes_of(names), marks, timed=of_fixtures(names).timed)
+        choices = selector.choose(axes_of(names), marks, timed=of_fixtures(names).measures)
         choices = planting.collected(run.run_of(metafunc.config).settings.plant, choices)
     except (OnnxFolderError, WeightsError) as error:
         # What a folder lacks it lacks for every test: said once, before the first of them.

@@ -34,7 +34,6 @@ from pytest_sdperf.core.values import Case, Failure, Measurement
 from pytest_sdperf.core.values.check import CheckReport
 from pytest_sdperf.core.values.located import Located
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
-from pytest_sdperf.core.values.replays import Interleaving
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.plugin.recorded import Recorded
 
@@ -138,11 +137,6 @@ class Recorder:
             told = f"this test called sdperf_{report.table} twice; give each call a test of its own"
             pytest.fail(told, pytrace=False)
         self._note(checks={**checks, verdict.metric: report})
-        self.verdicts([verdict])
-
-    def interleaving(self, interleaving: Interleaving, verdict: Verdict) -> None:
-        """Record the times of a case while its resolutions took turns, and what they mean."""
-        self._note(interleaving=interleaving)
         self.verdicts([verdict])
 
     def verdicts(self, verdicts: Sequence[Verdict]) -> None:

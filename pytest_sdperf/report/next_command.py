@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_sdperf.cases.options.flags import OPTIONS
-from pytest_sdperf.checks.ab.interleaving import METRIC as INTERLEAVING
 from pytest_sdperf.checks.ab.pairs import SIDE_A_DEFECT, SIDE_A_DISAGREES
 from pytest_sdperf.checks.judging.fitness import DRIVER_CHANGED
 from pytest_sdperf.checks.pipelines.judging.artifacts import BUILD_TIME
@@ -84,7 +83,7 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
         return settled
     open_metrics = {verdict.metric for verdict in undecided}
     judged = {verdict.metric for report in reports for verdict in report.verdicts}
-    if run.pairs or (judged and judged <= {INTERLEAVING} | _checks(reports)):
+    if run.pairs or (judged and judged <= _checks(reports)):
         return _without_baseline(reports, open_metrics, run)
     return _onwards(reports, open_metrics, run)
 
@@ -123,7 +122,7 @@ def _without_baseline(reports: Sequence[CaseReport], open_metrics: set[str], run
     """Return what follows where nothing that was judged is ever stored."""
     if not open_metrics:
         return _keep(reports, run)
-    if run.pairs or INTERLEAVING in open_metrics:
+    if run.pairs:
         return "measure more pairs, on a quieter machine", _more(run, MOST, 24)
     return _again(reports, open_metrics, run)
 

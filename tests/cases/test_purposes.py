@@ -27,21 +27,20 @@ def test_no_other_module_looks_at_the_names_of_fixtures():
 
 
 @pytest.mark.parametrize(
-    ("used", "told", "timed", "measures"),
+    ("used", "told", "measures"),
     [
-        ({"sdperf_case", "sdperf_runner", "sdperf_bench"}, ("speed",), True, True),
-        ({"sdperf_case", "sdperf_runner", "sdperf_interleave"}, ("turns",), True, False),
-        ({"sdperf_case", "sdperf_runner", "sdperf_drift"}, ("drift",), False, False),
-        ({"sdperf_case", "sdperf_runner", "sdperf_agree", "sdperf_bench"}, ("agreement", "speed"), True, True),
-        ({"sdperf_case", "sdperf_build", "sdperf_expected_counts", "sdperf_fused"}, ("counts",), False, False),
-        ({"sdperf_case", "sdperf_runner"}, ("run",), False, False),
-        ({"sdperf_case", "sdperf_build"}, ("build",), False, False),
-        ({"sdperf_case", "somebody_elses"}, ("build",), False, False),
+        ({"sdperf_case", "sdperf_runner", "sdperf_bench"}, ("speed",), True),
+        ({"sdperf_case", "sdperf_runner", "sdperf_drift"}, ("drift",), False),
+        ({"sdperf_case", "sdperf_runner", "sdperf_agree", "sdperf_bench"}, ("agreement", "speed"), True),
+        ({"sdperf_case", "sdperf_build", "sdperf_expected_counts", "sdperf_fused"}, ("counts",), False),
+        ({"sdperf_case", "sdperf_runner"}, ("run",), False),
+        ({"sdperf_case", "sdperf_build"}, ("build",), False),
+        ({"sdperf_case", "somebody_elses"}, ("build",), False),
     ],
 )
-def test_a_test_is_for_what_its_fixtures_are_for(used, told, timed, measures):
+def test_a_test_is_for_what_its_fixtures_are_for(used, told, measures):
     purpose = of_fixtures(used)
-    assert (purpose.told, purpose.timed, purpose.measures) == (told, timed, measures)
+    assert (purpose.told, purpose.measures) == (told, measures)
 
 
 @given(names, names)
@@ -51,12 +50,12 @@ def test_more_fixtures_are_never_for_less(some, others):
     order = [None, *Axes]
     assert order.index(whole.axes) == max(order.index(part.axes) for part in parts)
     assert whole.checks == parts[0].checks | parts[1].checks
-    for field in ("builds", "executes", "needs_device", "timed"):
+    for field in ("builds", "executes", "needs_device"):
         assert getattr(whole, field) == any(getattr(part, field) for part in parts)
 
 
 @pytest.mark.parametrize("purpose", PURPOSES.values())
 def test_what_runs_needs_its_device_and_what_is_timed_runs(purpose):
     assert purpose.needs_device or not purpose.executes
-    assert purpose.executes or not purpose.timed
+    assert purpose.executes or not purpose.measures
     assert purpose.checks <= set(CHECKS)

@@ -88,7 +88,6 @@ CHECKS = {
     "drift": ("drift(runner, 'float16')", "drift"),
     "pictures": ("pictures(runner)", "pictures"),
     "replay": ("replay(runner)", "replay"),
-    "interleave": ("interleave(runner)", "turns"),
 }
 
 
@@ -175,8 +174,7 @@ def test_what_cannot_be_looked_at_takes_no_speed_with_it(run, pytester, fixture)
     name = "test_it.py::test_it[sd15-thin-unet-on-torch-at-fp32]"
     assert f"LEFT OUT the {look} of {name}" in result.outlines
     assert "verdicts of 1 case: 1 HELD" in result.outlines
-    if fixture != "interleave":
-        assert reasons(result) == "nothing to compare with"
+    assert reasons(result) == "nothing to compare with"
 
 
 @pytest.mark.parametrize("fixture", CHECKS)
@@ -186,7 +184,7 @@ def test_a_test_that_looks_at_nothing_else_is_skipped_at_once(run, fixture):
     assert result.ret == 10
 
 
-@pytest.mark.parametrize("fixture", sorted(CHECKS.keys() - {"interleave"}))
+@pytest.mark.parametrize("fixture", sorted(CHECKS))
 def test_a_comparison_without_memory_takes_no_speed_with_it(run, pytester, monkeypatch, fixture):
     monkeypatch.setenv("MEMORY", "short")
     result = run([CHECKS[fixture][0], "bench(runner)"], "--sdperf-json=out.json", fixtures=f"runner, bench, {fixture}")

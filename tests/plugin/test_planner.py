@@ -158,7 +158,6 @@ def test_a_model_whose_parameters_nobody_counted_has_no_estimate(plan, pytester)
 
 LOOPS = """
     def test_again(runner, replay): raise AssertionError
-    def test_turns(runner, interleave): raise AssertionError
     def test_once(runner): raise AssertionError
     def test_drift(runner, drift): raise AssertionError
 """
@@ -174,19 +173,9 @@ def test_whatever_runs_costs_what_it_does(plan):
         return float(running[1].removeprefix("~")) * seconds[running[2]]
 
     once = cost("once")
-    # Two processes at least on either side, and one of them loads three sizes.
-    assert cost("turns") > 6 * once
-    assert cost("turns", "--sdperf-resolutions=512x512,768x768") < cost("turns")
     assert cost("again") > 5 * once
     assert cost("again", "--sdperf-repeats=2") < cost("again")
     assert cost("drift") > 2 * once
-
-
-def test_turns_that_are_skipped_on_a_cpu_cost_nothing(plan):
-    asked = ["--sdperf-engine=ort-cpu", "--sdperf-component=unet", "--sdperf-optimization=fp32", "-k", "test_turns"]
-    assert plan(*asked, tests=LOOPS).splitlines()[4].split()[:2] == ["turns", "~1.5"]
-    assert "  running     -" in plan(*asked, tests=LOOPS).splitlines()
-    assert "  running     -" not in plan(*asked, "--sdperf-max-processes=12", tests=LOOPS).splitlines()
 
 
 def test_pictures_cost_a_request_per_prompt_and_those_of_torch_once(plan):

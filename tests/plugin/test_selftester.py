@@ -301,36 +301,3 @@ def test_what_a_self_test_has_shown_is_the_limit_of_every_later_run(sdperf, pyte
     )
     result = sdperf(*FILES, "--sdperf-engine=ort-cpu", "--sdperf-component=unet", *other)
     assert result.parseoutcomes() == {"passed": 2}
-
-
-def test_resolutions_in_turns_are_judged_by_what_was_shown_of_pairs(sdperf, pytester):
-    rows = (
-        *(RuleCounts("stored-2-other", 0.03, effect, 80, found, 720) for effect, found in ((0.0, 0), (0.05, 80))),
-        *(RuleCounts("pairs", 0.05, effect, 80, found, 320) for effect, found in ((0.0, 0), (0.10, 80))),
-    )
-    settings = Settings(baselines=pytester.path / "baselines", state_dir=pytester.path / "state")
-    archive = Archive(settings, slug="toy-cpu", machine={"pool": "default"})
-    archive.keep(SelfTests(case=CPU_CASE, runs=(drawn_run(count=4, on_cpu=True),), rows=rows))
-    pytester.makepyfile(
-        test_it="""
-        from types import SimpleNamespace
-
-        import pytest
-        from pytest_sdperf.plugin.fixtures import turns
-        from pytest_sdperf.core.values.replays import Interleaving
-
-        TIMES = (0.1, 0.1, 0.1, 0.1)
-
-        @pytest.mark.sdperf(shapes="dynamic", optimizations="fp16")
-        def test_it(interleave, case, monkeypatch):
-            found = Interleaving({"64x64": TIMES}, {"64x64": tuple(1.08 * time for time in TIMES)})
-            monkeypatch.setattr(turns, "why_not", lambda runner: "")
-            monkeypatch.setattr(turns.resolutions, "not_applicable", lambda runner: "")
-            monkeypatch.setattr(turns.resolutions, "sizes_of", lambda runner, named: ())
-            monkeypatch.setattr(turns.interleaving, "interleave", lambda *arguments, **named: found)
-            interleave(SimpleNamespace(case=case, builds=dict))
-        """
-    )
-    result = sdperf(*FILES, "--sdperf-engine=ort-cpu", "--sdperf-component=unet", "--sdperf-max-processes=12")
-    assert result.ret == 1
-    assert "it counts from 5 % on: its self-test of 2026-11-01 raised no alarm in 80 comparisons" in result.stdout.str()

@@ -13,7 +13,6 @@ from pytest_sdperf.core.values import Case, Measurement
 from pytest_sdperf.core.values.check import CheckReport
 from pytest_sdperf.core.values.located import Located
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
-from pytest_sdperf.core.values.replays import Interleaving
 from pytest_sdperf.fusing.explain import Explanation
 
 
@@ -36,7 +35,6 @@ class CaseReport:
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
         pairs: What an A/B measured instead of `measurement`.
         overrides: Tolerances of this case that differ from all others; `policy` has them in.
-        interleaving: Its times while its resolutions took turns; None where they did not.
         located: Where a disagreement begins; None where nobody had to look.
         other: What side B of an A/B is, where its outputs were compared with a reference, beside those of side A or
             alone; registered checks are then about it.
@@ -57,7 +55,6 @@ class CaseReport:
     problem: str = ""
     pairs: Pairs | None = None
     overrides: tuple[Override, ...] = ()
-    interleaving: Interleaving | None = None
     located: Located | None = None
     other: Case | None = None
     checks: Mapping[str, CheckReport] = field(default_factory=dict)

@@ -10,13 +10,11 @@ from pathlib import Path
 
 from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner, optimizations_of
-from pytest_sdperf.cases.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, RUN, SPEED, TURNS
+from pytest_sdperf.cases.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, RUN, SPEED
 from pytest_sdperf.checks.agreement.check import processes_of
-from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.pipelines.measure import MOST_WAITING, timing_plan
 from pytest_sdperf.checks.references.of_case import missing_references
 from pytest_sdperf.checks.references.which import subject_of
-from pytest_sdperf.checks.replay import resolutions
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.components import PIPELINE, component_dtype
@@ -128,7 +126,6 @@ class Estimator:
             SPEED: lambda: self._measuring(wanted.case, engine),
             AGREEMENT: lambda: self._comparing(wanted.case, engine, steps),
             DRIFT: lambda: self._drifting(wanted.case, engine, steps),
-            TURNS: lambda: self._taking_turns(wanted.case, engine),
             RUN: lambda: self._calling(wanted.case, engine),
         }
         checks = self.session.run.catalog.checks.items()
@@ -190,15 +187,6 @@ class Estimator:
     def _executing(self, case: Case, engine: Engine, processes: int) -> list[Estimate | None]:
         """Return what each process costs that executes a case once; one of them may have done so before its test."""
         return [self._calling(case, engine)] * (processes - self.session.has_outputs(case))
-
-    def _taking_turns(self, case: Case, engine: Engine) -> Estimate | None:
-        settings, kind = self.session.run.settings, self._speed.kind
-        if case.component == PIPELINE or (kind == "cpu" and not settings.max_processes):
-            return Estimate()  # skipped; its text says why
-        sizes = settings.resolutions or resolutions.usual_of(self._model(case).height or case.height)
-        pairs = Policy.of(settings, device_kind=kind).pair_analyses.counts[0]
-        seconds = self._repeated(case, engine).turns_seconds(sizes, pairs=pairs)
-        return None if seconds is None else estimate(seconds)
 
     def _repeated(self, case: Case, engine: Engine) -> Repeated:
         dtype = self._dtype(case, engine)

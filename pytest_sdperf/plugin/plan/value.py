@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import TypeVar
 
-from pytest_sdperf.cases.purposes import SPEED, TURNS
+from pytest_sdperf.cases.purposes import SPEED
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.plan.wanted import PlannedCase
@@ -54,7 +54,7 @@ def by_value(wanted: Iterable[tuple[T, PlannedCase]], optimizations: Sequence[st
 
 
 def _is_timed(wanted: PlannedCase) -> bool:
-    return not {SPEED, TURNS}.isdisjoint(wanted.tests)
+    return SPEED in wanted.tests
 
 
 def _row(case: Case) -> tuple[object, ...]:

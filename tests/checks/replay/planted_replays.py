@@ -5,7 +5,6 @@ All run plain torch; what is planted is the mistake alone.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -228,15 +227,6 @@ class Rebuilds(Healthy):
         return {**super().facts(), "compile": {"graphs": len(self.built)}}
 
 
-class SlowToChange(Healthy):
-    """Takes half a second to get ready for another size: more than a busy machine adds to a call."""
-
-    def resize(self, workload: Any) -> None:
-        if self.sizes and self.sizes[-1] != workload:
-            time.sleep(0.5)
-        super().resize(workload)
-
-
 def leave(module: Any) -> None:
     """Plant nothing."""
 
@@ -305,7 +295,6 @@ FAULTS: Mapping[str, tuple[type[Healthy], Callable[[Any], None]]] = {
     "size-kept": (Healthy, forget_the_upper_half),
     "hoarder": (Hoarder, leave),
     "rebuilds": (Rebuilds, leave),
-    "slow-to-change": (SlowToChange, leave),
 }
 _TEXT = ("text-kept",)
 

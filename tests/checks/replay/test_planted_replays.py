@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-
 import pytest
 
-from pytest_sdperf.checks.ab.interleaving import judge_interleaving, more_pairs
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.replay.batch import mix
-from pytest_sdperf.checks.replay.interleaving import interleave
 from pytest_sdperf.checks.replay.judging import judge_replay
 from pytest_sdperf.checks.replay.repeats import repeat
 from pytest_sdperf.checks.replay.resolutions import resize, sizes_of
@@ -67,24 +62,6 @@ def test_a_planted_mistake_is_named(case_on, engine, check, code):
     assert judged(check, case_on(engine, **own)) == (Outcome.FAILED, code)
 
 
-def taken(runner, *, sizes=SIZES, pairs=1, more=lambda found: 0):
-    return interleave(runner, sizes_of(runner, sizes), pairs=pairs, more=more)
-
-
-def test_an_engine_that_is_slow_to_change_its_size_takes_longer_in_turns(case_on):
-    found = taken(case_on("slow-to-change"))
-    assert found.pairs == 1
-    assert list(found.turns_s) == list(found.alone_s) == ["64x64", "128x64", "64x128"]
-    assert all(turn > 0.5 for times in found.turns_s.values() for turn in times)
-    assert all(alone < min(found.turns_s[name]) for name, times in found.alone_s.items() for alone in times)
-
-
-def test_an_engine_that_compiles_at_every_turn_is_named(case_on):
-    runner = case_on("rebuilds")
-    verdict = judge_interleaving(taken(runner), runner.case, policy=POLICY)
-    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "compiled-again")
-
-
 @pytest.mark.slow
 def test_a_healthy_engine_passes_in_processes_of_its_own(case_on):
     assert judged("repeats", case_on("healthy", model="tiny", in_process=False)) == (Outcome.PASSED, "answers-repeated")
@@ -114,12 +91,3 @@ def test_whole_requests(case_on, engine, outcome, code):
 def test_images_of_a_request_are_what_they_are_alone(case_on, engine, code):
     runner = request_of(case_on, engine)
     assert judge_replay(mix(runner), runner.case, policy=POLICY).code == code
-
-
-@pytest.mark.slow
-def test_turns_are_timed_in_fresh_processes_until_it_is_certain(case_on):
-    runner = case_on("slow-to-change", model="tiny", in_process=False)
-    policy = dataclasses.replace(POLICY, max_pairs=6)
-    found = taken(runner, sizes=SIZES[:2], pairs=2, more=functools.partial(more_pairs, policy=policy))
-    verdict = judge_interleaving(found, runner.case, policy=policy)
-    assert (verdict.outcome, verdict.code) == (Outcome.FAILED, "turns-slower")

@@ -4,14 +4,13 @@ import dataclasses
 
 from sample_values import case
 
-from pytest_sdperf.checks.ab.interleaving import judge_interleaving
 from pytest_sdperf.checks.judging.checks import judged
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.replay.check import Batch, Repeats, Resolutions
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import to_json
-from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Interleaving, Replay
+from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Replay
 from pytest_sdperf.report.checks import check_lines
 from pytest_sdperf.report.next_command import next_lines
 from pytest_sdperf.report.run_info import RunInfo
@@ -67,19 +66,6 @@ def test_what_no_baseline_holds_is_kept_in_a_file():
     ]
 
 
-def test_turns_that_are_too_noisy_ask_for_more_pairs():
-    times = {"512x512": (0.1, 0.2), "768x768": (0.2, 0.3)}
-    found = Interleaving(times, {name: (times[name][1], times[name][0]) for name in times})
-    verdict = judge_interleaving(found, case(), policy=POLICY)
-    noisy = CaseReport("t", case(), interleaving=found, verdicts=(verdict,))
-    run = RunInfo(device="a CPU", slug="cpu", baselines="baselines", command="pytest suites/test_replay.py")
-    assert [line.text for line in next_lines([noisy], run, width=90)] == [
-        "next, measure more pairs, on a quieter machine:",
-        "pytest suites/test_replay.py --sdperf-max-processes=24",
-    ]
-
-
 def test_a_report_survives_json():
-    found = Interleaving({"512x512": (0.1, 0.2)}, {"512x512": (0.1, 0.2)})
-    whole = dataclasses.replace(report("t", RIGHT), interleaving=found)
+    whole = report("t", RIGHT)
     assert convert(to_json(whole), CaseReport) == whole

@@ -8,7 +8,7 @@ import pytest
 from sample_values import case
 
 from pytest_sdperf.builds.execution.calls import ReplayCall, _inputs
-from pytest_sdperf.checks.replay import batch, calls, interleaving, resolutions
+from pytest_sdperf.checks.replay import batch, calls, resolutions
 from pytest_sdperf.core.contracts import Arrays
 from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
@@ -82,14 +82,6 @@ class WithoutAxes:
 )
 def test_a_batch(runner, text):
     assert batch.not_applicable(runner) == text
-
-
-def test_times_are_those_of_a_component():
-    assert interleaving.not_applicable(about()) == ""
-    assert interleaving.not_applicable(about(component="pipeline")) == (
-        "not applicable: a whole request is many calls of one size; name the component whose sizes take turns: "
-        "--sdperf-component=unet"
-    )
 
 
 def test_graphs_without_a_module_have_nothing_to_be_compared_with():

@@ -221,8 +221,8 @@ def test_what_was_applied_is_listed_with_its_reason(pytester, project, workers):
         [
             "  memory 25 % for 2 cases, says [[tool.sdperf.tolerances]] 1: its arena grows in",
             "    steps",
-            "  latency 5 % (30 % on a CPU until the self-test has passed on it) for 2 cases,",
-            "    says [[tool.sdperf.tolerances]] 2: two algorithms",
+            "  latency 5 % (30 % on a CPU) for 2 cases, says [[tool.sdperf.tolerances]] 2:",
+            "    two algorithms",
             "  not used in this run: [[tool.sdperf.tolerances]] 3 is for component",
             "    text_encoder",
             "",

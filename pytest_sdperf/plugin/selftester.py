@@ -21,18 +21,16 @@ from pytest_sdperf.core.machine.device_choice import describe
 from pytest_sdperf.core.units import duration, plural
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.selftest.findings import shortfalls
-from pytest_sdperf.plugin.selftest.limits import InForce, shown_for, with_limit
 from pytest_sdperf.plugin.selftest.measuring import Measured, measure_selftest
 from pytest_sdperf.plugin.selftest.records import Archive, SelfTestRun, SelfTests, with_run
 from pytest_sdperf.plugin.selftest.rows import rows_of
-from pytest_sdperf.plugin.selftest.schedule import GROUP
 from pytest_sdperf.plugin.selftest.table import selftest_lines
 from pytest_sdperf.plugin.session import Session, session_of
 
 NAME = "sdperf-selftester"
 # Without a time budget. On a GPU they take a few seconds each.
 PROCESSES = 60
-# What judging and simulating may take at the end.
+# What judging may take at the end.
 REPORT_S = 45.0
 FAILED = 1
 _NOT_JUDGED = (
@@ -77,13 +75,8 @@ class SelfTester:
     def _run(self, session: Session, case: Case) -> None:
         case = session.completed(case)
         archive, settings = session.self_tests, session.run.settings
-        known = archive.cases()
-        before, policy = known.get(case.key), Policy.of(settings, device_kind=session.run.device().kind)
-        by_pairs, by_baseline = (
-            with_limit(policy, shown_for(case, known.values(), pairs=pairs)) for pairs in (True, False)
-        )
-        in_force = InForce(by_pairs, by_baseline)
-        tested, problem = self._measured(session, case, before)
+        policy = Policy.of(settings, device_kind=session.run.device().kind)
+        tested, problem = self._measured(session, case, archive.cases().get(case.key))
         if tested is None:
             self._end([problem or self._no_time()], NOTHING_JUDGED)
             return
@@ -92,8 +85,8 @@ class SelfTester:
         archive.keep(tested)
         if settings.update_baselines:
             archive.accept(case.key)
-        self._report(session, archive, tested, in_force)
-        wrong = list(shortfalls(tested.rows, in_force))
+        self._report(session, archive, tested, policy)
+        wrong = list(shortfalls(tested.rows, policy=policy))
         invalid = problem or ("" if tested.rows else _NOT_JUDGED)
         self._end([invalid] if invalid else [], NOTHING_JUDGED)
         self._end(wrong, FAILED)
@@ -108,7 +101,7 @@ class SelfTester:
         builds = {name: build.key for name, build in runner.builds().items()}
         date, tested, problem = clock.today_utc(), before, ""
         # The schedule goes on where the last run left it.
-        first = sum(-(-one.processes // GROUP) * GROUP for one in before.runs) if before else 0
+        first = sum(one.processes for one in before.runs) if before else 0
         with session.context.turns.alone(f"the self-test of {in_words(case)}"):
             for measured in measure_selftest(runner, first=first, going_on=self._going_on, say=session.say):
                 problem = _problem(measured)
@@ -133,14 +126,14 @@ class SelfTester:
             f"time, for example --sdperf-time-budget=8m."
         )
 
-    def _report(self, session: Session, archive: Archive, tested: SelfTests, in_force: InForce) -> None:
+    def _report(self, session: Session, archive: Archive, tested: SelfTests, policy: Policy) -> None:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is None:
             return
         terminal.section("sdperf self-test")
         width = terminal._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
         device, accepted = describe(session.run.device()), session.run.settings.update_baselines
-        for line in selftest_lines(tested, device=device, in_force=in_force, width=width):
+        for line in selftest_lines(tested, device=device, policy=policy, width=width):
             self._write(line)
         self._write(Line())
         self._write(Line(f"kept in {archive.accepted if accepted else archive.own}"))

@@ -42,8 +42,8 @@ from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.outcomes import Verdict
 from pytest_sdperf.faults import planting
 from pytest_sdperf.plugin.run import Run
-from pytest_sdperf.plugin.selftest.limits import by_self_tests
 from pytest_sdperf.plugin.selftest.records import Archive, SelfTests
+from pytest_sdperf.plugin.selftest.spread import with_spread
 from pytest_sdperf.plugin.unfinished import Conditions, Unfinished, conditions_of
 
 NAME = "sdperf-session"
@@ -274,12 +274,12 @@ class Session:
     def policy(self, case: Case, overrides: Iterable[Override] = (), *, pairs: bool = False) -> Policy:
         """Return how strictly this run judges a case, with tolerances of its own; `pairs` where it is timed in turns.
 
-        Self-tests of the machine may allow a lower limit on a CPU, and ask for a higher one on a GPU.
+        On a GPU, self-tests of the machine may ask for a higher limit.
         """
         run, kind = self.run, self.run.device().kind
         policy = Policy.of(run.settings, device_kind=kind, overrides=overrides, cases=self.cases)
         pairs = pairs or run.settings.other is not None
-        return by_self_tests(policy, case, self._self_tested.values(), pairs=pairs)
+        return with_spread(policy, case, self._self_tested.values(), pairs=pairs)
 
     @functools.cached_property
     def _self_tested(self) -> Mapping[str, SelfTests]:

@@ -33,8 +33,7 @@ def tolerance_lines(reports: Iterable[CaseReport], idle: Sequence[str] = (), *, 
     for override, cases in found.items():
         wider = ""
         if on_cpu is not None and override.name == "latency" and override.effect < on_cpu.cpu_min_effect:
-            why = "on a CPU until the self-test has passed on it" if on_cpu.unproven else "on this CPU by its self-test"
-            wider = f" ({share(on_cpu.cpu_min_effect)} {why})"
+            wider = f" ({share(on_cpu.cpu_min_effect)} on a CPU)"
         whose = f"for {plural(len(cases), 'case')}, says {override.where}: {override.reason}"
         yield from wrapped(
             f"{override.name} {share(override.effect)}{wider} {whose}", width=width, first=_INDENT, rest=_INDENT * 2

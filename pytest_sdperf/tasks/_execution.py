@@ -177,10 +177,12 @@ class MeasureCase:
     Attributes:
         case: The case.
         plan: How many calls are timed.
+        what_ran: Whether it is looked at when all calls are timed; without, only the times and versions are told.
     """
 
     case: Execution
     plan: TimingPlan
+    what_ran: bool = True
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pytest_sdperf.tasks import TaskContext, _runtime_report
 from pytest_sdperf.tasks._execution import MeasureCase, Measured, Ran, RunCase
 from pytest_sdperf.tasks._loading import loaded_component
 from pytest_sdperf.tasks.sampling.phases import Shared
-from pytest_sdperf.tasks.sampling.timing import take_sample
+from pytest_sdperf.tasks.sampling.timing import Timing, take_sample, timed
 
 
 def run(request: RunCase, context: TaskContext) -> Ran:
@@ -35,7 +35,7 @@ def run(request: RunCase, context: TaskContext) -> Ran:
     )
 
 
-def measure(request: MeasureCase, context: TaskContext) -> Measured:
+def measure(request: MeasureCase, context: TaskContext, *, timing: Timing = timed) -> Measured:
     """Measure the component: load, two first runs, warm-up, timed calls on bound inputs; then see what ran."""
     case = request.case
     with loaded_component(case, case.component, context) as loaded:
@@ -53,9 +53,10 @@ def measure(request: MeasureCase, context: TaskContext) -> Measured:
             listener=Shared(context.listener, [runner]),
             on_cpu=case.device_kind == "cpu",
             allocator_peak=runner.allocator_peak_bytes,
+            timing=timing,
         )
         facts: Facts = {"versions": loaded.engine.versions(), **loaded.facts()}
-        if not request.plan.slowdowns:  # a self-test is about the times alone
+        if request.what_ran:
             facts = _runtime_report.of_component(
                 loaded, call, facts=facts, inputs=inputs, case=case, folder=context.out_dir
             )

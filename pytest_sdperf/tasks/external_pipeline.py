@@ -23,7 +23,7 @@ from pytest_sdperf.tasks._made_pipeline import SUPPORTED, made_pipeline, plain_c
 from pytest_sdperf.tasks._plain_twin import check_described, identity, plain_pipeline_class, plain_twin
 from pytest_sdperf.tasks._stages import Stages
 from pytest_sdperf.tasks.request.whole_call import WholeCall, counted_calls, images_of, observed_parts
-from pytest_sdperf.tasks.sampling.timing import take_sample
+from pytest_sdperf.tasks.sampling.timing import Timing, take_sample, timed
 
 
 def preload(arguments: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:  # noqa: ARG001 - a task's form
@@ -145,11 +145,11 @@ def check_shown(answer: Any) -> None:
         )
 
 
-def measure(request: MeasureCase, context: TaskContext) -> Measured:
+def measure(request: MeasureCase, context: TaskContext, *, timing: Timing = timed) -> Measured:
     """Measure whole requests, from the prompt to the decoded image on the device."""
     import torch
 
-    case, plan = request.case, request.plan
+    case = request.case
     on_cpu, start_s = case.device_kind == "cpu", monotonic_s()
     unet_calls: list[int] = []
     with made_pipeline(case) as pipeline:
@@ -166,9 +166,9 @@ def measure(request: MeasureCase, context: TaskContext) -> Measured:
             if not on_cpu:
                 torch.cuda.synchronize()
 
-        sample = take_sample(call, plan, listener=context.listener, on_cpu=on_cpu)
+        sample = take_sample(call, request.plan, listener=context.listener, on_cpu=on_cpu, timing=timing)
         facts = _facts(pipeline, case)
-        if not plan.slowdowns:  # a self-test is about the times alone
+        if request.what_ran:
             stages, made = Stages(on_cpu=on_cpu), list[Any]()
             with observed_parts(pipeline, stages.timed):
                 stages.watch(lambda: made.append(ask()))

@@ -23,7 +23,7 @@ from pytest_sdperf.tasks._stages import Stages
 from pytest_sdperf.tasks.request.prompts import Call
 from pytest_sdperf.tasks.request.text_to_image import OnStep, TextToImage, draw_noise
 from pytest_sdperf.tasks.sampling.phases import Shared
-from pytest_sdperf.tasks.sampling.timing import take_sample
+from pytest_sdperf.tasks.sampling.timing import Timing, take_sample, timed
 
 # Prompts become tokens with transformers, diffusers has the schedulers, and torch the tensors between components.
 PACKAGES = ("torch", "diffusers", "transformers")
@@ -142,7 +142,7 @@ def draw(request: DrawPrompts, context: TaskContext) -> Ran:
     return Ran(str(save_arrays(context.out_dir / "outputs.npz", outputs)))
 
 
-def measure(request: MeasureCase, context: TaskContext) -> Measured:
+def measure(request: MeasureCase, context: TaskContext, *, timing: Timing = timed) -> Measured:
     """Measure whole requests, from the prompt to the decoded image on the device."""
     import torch
 
@@ -165,10 +165,11 @@ def measure(request: MeasureCase, context: TaskContext) -> Measured:
             listener=Shared(context.listener, [part.runner for part in parts.values()]),
             on_cpu=on_cpu,
             allocator_peak=parts["unet"].runner.allocator_peak_bytes,
+            timing=timing,
         )
         # The loop calls every component whenever its turn comes, and keeps no answer.
         facts: Facts = {**_facts(parts), "vae_dtype": min(dtypes), "caching": "none"}
-        if not request.plan.slowdowns:  # a self-test is about the times alone
+        if request.what_ran:
             facts |= _stages(parts, case)
             facts = _runtime_report.of_request(
                 parts, call, facts=facts, unet_calls=calls[-1], case=case, folder=context.out_dir

@@ -721,7 +721,7 @@ def test_candidates_of_several_runs_add_up(desk):
 
 
 def test_a_candidate_says_how_strictly_its_run_judged_it(desk):
-    policy = Policy(min_effect=0.01, on_cpu=True, self_test_passed=True, self_test="a quiet machine")
+    policy = Policy(min_effect=0.01, on_cpu=True)
     keep(desk, desk.report(measurement(), policy=Policy()))
     keep(desk, desk.report(measurement(), policy=policy))
     (kept,) = read(desk.state.candidates_of("t4")).cases[CASE.key].sessions

@@ -21,7 +21,7 @@ from pytest_sdperf.core.errors import NoReferenceError, OutOfMemoryError, Pipeli
 from pytest_sdperf.core.files.arrays import digest_of, load_arrays
 from pytest_sdperf.core.settings import PipelineFactory
 from pytest_sdperf.core.values import Case, Workload
-from pytest_sdperf.tasks import TaskContext, external_pipeline, plain_pipeline
+from pytest_sdperf.tasks import TaskContext, external_pipeline, plain_pipeline, slowed
 from pytest_sdperf.tasks._execution import Execution, MeasureCase, OwnPipeline, Picture, Ran, RunCase
 from pytest_sdperf.tasks._made_pipeline import made_pipeline
 from pytest_sdperf.tasks._plain_twin import identity, plain_twin
@@ -246,6 +246,14 @@ def test_measuring_counts_calls_once_and_reports_the_runtime(context):
         "vae": "float32 AttnProcessor2_0",
         "safety_checker": "none",
     }
+
+
+def test_a_self_test_makes_each_request_longer_and_looks_at_nothing_else(context):
+    plan = TimingPlan(min_iterations=1, max_iterations=1, timed_s=0.0, warmup_s=0.0)
+    told = slowed.measure(slowed.MeasureSlowed(case_of("make"), plan, (0.5, 0.0)), context)
+    assert "stages_s" not in told.sample.facts
+    assert len(told.sample.iterations_s) == 1
+    assert told.slowed[0].obtained >= 0.5
 
 
 def test_code_is_not_part_of_the_identity_and_weights_are():

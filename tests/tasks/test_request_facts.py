@@ -9,7 +9,7 @@ import pytest
 from sample_values import execution
 
 from pytest_sdperf.models import sdxl
-from pytest_sdperf.tasks import _runtime_report
+from pytest_sdperf.tasks import _runtime_report, slowed
 from pytest_sdperf.tasks import pipeline as task
 from pytest_sdperf.tasks._execution import MeasureCase
 from pytest_sdperf.tasks._loading import LoadedComponent
@@ -53,3 +53,9 @@ def test_it_says_how_often_the_unet_was_called_and_in_which_type_the_image_was_d
     assert {name: one["accumulation"] for name, one in facts["components"].items()} == {
         "unet": "float32", "vae_decoder": "float32"
     }  # fmt: skip
+    # A self-test makes each request longer, and looks at nothing else.
+    monkeypatch.setattr(task, "_stages", None)
+    told = slowed.measure(slowed.MeasureSlowed(execution(component="pipeline"), PLAN, (0.0, 0.5)), context)  # type: ignore[arg-type]
+    assert told.sample.facts["versions"] == {"torch": "2"}
+    assert [one.asked for one in told.slowed] == [0.5]
+    assert told.slowed[0].obtained >= 0.5

@@ -81,7 +81,7 @@ def _at(name: str, found: Interleaving, what: str, policy: Policy) -> Verdict:
     known = f"95 % interval {percent(low)} to {percent(high)}, {plural(found.pairs, 'pair')}"
     compared = f"{what} at {name} in turns {seconds(turns)} is {above_or_below(ratio.ratio)} {seconds(alone)} alone"
     sentence = {
-        "turns-slower": f"{compared} ({known}){policy.why_small_counts}{wider}.",
+        "turns-slower": f"{compared} ({known}){wider}.",
         "turns-same": f"{compared}, not slower by {share(effect)} ({known}){wider}.",
         "turns-small-on-cpu": f"{compared} ({known}), but {policy.why_small_passes}.",
         "turns-too-noisy": f"{compared} ({known}): neither a change of {share(effect)} nor its absence is certain"

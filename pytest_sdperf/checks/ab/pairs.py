@@ -232,8 +232,8 @@ def _latency(pairs: Pairs, *, policy: Policy) -> Verdict:
     effect, wider = policy.latency_effect, policy.why_wider(found.ratio)
     outcome, code = judge_ratio(found, policy=policy)
     sentence = {
-        "pairs-slower": f"{compared} ({known}){policy.why_small_counts}{wider}.",
-        "pairs-faster": f"{compared} ({known}){policy.why_small_counts}{wider}.",
+        "pairs-slower": f"{compared} ({known}){wider}.",
+        "pairs-faster": f"{compared} ({known}){wider}.",
         "pairs-small-on-cpu": f"{compared} ({known}), but {policy.why_small_passes}.",
         "pairs-same": f"{compared}, no change of {share(effect)} ({known}){wider}.",
         "pairs-too-noisy": f"{compared} ({known}): neither a change of {share(effect)} nor its absence is certain"

@@ -39,8 +39,6 @@ class Policy:
 
     Attributes:
         on_cpu: The device under test is a CPU, shared with everything else that runs on it.
-        self_test_passed: Whether `cpu_min_effect` is what the self-test of this machine has shown to be told apart.
-        self_test: What that rests on, in words; empty without.
         processes: Samples asked for; fewer are not a measurement.
         max_processes: More are taken while a verdict is open, up to this many; not above `processes` takes no more.
         max_pairs: Most pairs of an A/B; 0 means as many as `max_processes`.
@@ -78,8 +76,6 @@ class Policy:
     """
 
     on_cpu: bool = False
-    self_test_passed: bool = False
-    self_test: str = ""
     processes: int = 3
     max_processes: int = 0
     max_pairs: int = 0
@@ -118,11 +114,6 @@ class Policy:
                 raise ValueError(f"the limit `{name}` is {value:g}, and limits are 0 or more")
 
     @property
-    def unproven(self) -> bool:
-        """Whether only large effects count, because this is a CPU that has not passed the self-test."""
-        return self.on_cpu and not self.self_test_passed
-
-    @property
     def latency_effect(self) -> float:
         """Smallest relative change of a latency that can fail or be an improvement."""
         return max(self.min_effect, self.cpu_min_effect) if self.on_cpu else self.min_effect
@@ -130,14 +121,7 @@ class Policy:
     @property
     def why_small_passes(self) -> str:
         """Why a smaller change fails nothing on a CPU, though it is there."""
-        if self.self_test_passed:
-            return f"on this CPU only effects above {share(self.latency_effect)} fail: {self.self_test}"
-        return f"on a CPU only effects above {share(self.latency_effect)} fail until the self-test has passed on it"
-
-    @property
-    def why_small_counts(self) -> str:
-        """Why a change counts that no CPU could tell without its self-test; empty elsewhere."""
-        return f"; it counts from {share(self.latency_effect)} on: {self.self_test}" if self.self_test_passed else ""
+        return f"on a CPU only effects above {share(self.latency_effect)} fail"
 
     def never_under(self, effect: float, *, because: str) -> Policy:
         """Return a policy whose smallest effect is at least this one.

@@ -131,18 +131,6 @@ class SlowKernel(Launches):
     kind: str
 
 
-class _Slowed(TypedDict):
-    asked: float
-    obtained: float
-    median_s: float
-
-
-class Slowdown(_Slowed, total=False):
-    """Of a self-test: the share by which calls were to be slower and were, their median, and as `Facts` `waited`."""
-
-    waited: float
-
-
 class Facts(ComponentFacts, total=False):
     """Of one process: those of its component, or of the UNet of a request, and of what it ran as a whole.
 
@@ -164,7 +152,6 @@ class Facts(ComponentFacts, total=False):
         caching: Whether a request took something from an earlier one.
         waited: Share of their time that the threads of the process waited for a processor.
         instrumented: What watched its code.
-        slowdowns: Of a self-test.
     """
 
     components: dict[str, ComponentFacts]
@@ -185,7 +172,6 @@ class Facts(ComponentFacts, total=False):
     caching: str
     waited: float
     instrumented: list[str]
-    slowdowns: list[Slowdown]
 
 
 if TYPE_CHECKING:

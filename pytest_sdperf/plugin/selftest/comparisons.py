@@ -1,6 +1,6 @@
 """One comparison of times whose truth is known, by the code that judges the runs of users.
 
-The samples come one by one, in the order in which processes ran: of a self-test, or of a simulation.
+The samples come one by one, in the order in which processes ran.
 """
 
 from __future__ import annotations

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
-from collections.abc import Callable, Generator, Iterator, Mapping
-from typing import Literal
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
-from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.checks.pipelines.measure import MOST_WAITING, Recording, plan_of, ready
+from pytest_sdperf.builds.execution.runner import CaseRunner, Run
+from pytest_sdperf.checks.pipelines.measure import MOST_WAITING, Recording, ready
 from pytest_sdperf.core import clock
-from pytest_sdperf.core.errors import WorkerError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.units import plural
-from pytest_sdperf.core.values import Measurement, Sample
+from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.plugin.selftest.records import key_of
 from pytest_sdperf.plugin.selftest.schedule import slowdowns
+from pytest_sdperf.tasks.slowed import MeasuredSlowed, MeasureSlowed, Slowed
 
 Column = tuple[float | None, ...]
 
@@ -49,66 +49,60 @@ def measure_selftest(
             took.
         say: Prints one line of progress.
     """
-    recording, seconds = Recording(runner), [0.0]
+    recording, told, seconds = Recording(runner), list[Sequence[Slowed]](), [0.0]
     ready(recording)
     if recording.failure is not None:
-        yield _measured(recording)
+        yield _measured(recording, told)
 
     def one_more() -> bool:
         return going_on(len(recording.samples), max(seconds[-2 * MOST_WAITING :]))
 
     while recording.failure is None and one_more():
         begin_s = clock.monotonic_s()
-        with recording.until_failure(), contextlib.closing(_few(recording, runner, first=first, say=say)) as few:
+        with recording.until_failure(), contextlib.closing(_few(recording, told, first=first, say=say)) as few:
             for _ in few:
                 now_s = clock.monotonic_s()
                 seconds.append(now_s - begin_s)
                 begin_s = now_s
                 if not one_more():
                     break
-        yield _measured(recording)
+        yield _measured(recording, told)
 
 
 def _few(
-    recording: Recording, runner: CaseRunner, *, first: int, say: Callable[[str], None]
+    recording: Recording, told: list[Sequence[Slowed]], *, first: int, say: Callable[[str], None]
 ) -> Generator[None, None, None]:
     """Start some processes and let one after the other measure; yield after each."""
-    plan, on_cpu, begun = plan_of(runner), runner.context.device.kind == "cpu", len(recording.samples)
-    what = f"{runner.case.model} {runner.case.component}"
+    runner, begun = recording.runner, len(recording.samples)
+    on_cpu, what = runner.context.device.kind == "cpu", f"{runner.case.model} {runner.case.component}"
+    request = MeasureSlowed(recording.request.case, recording.request.plan)
     say(f"starting {plural(MOST_WAITING, 'process', 'processes')} of the self-test of {what}")
-    with runner.workers("measure", recording.request, count=MOST_WAITING) as workers:
+    with runner.workers("measure", request, count=MOST_WAITING, module="slowed") as workers:
         for number, worker in enumerate(workers, begun):
             asked = slowdowns(first + number, on_cpu=on_cpu)
-            request = dataclasses.replace(recording.request, plan=dataclasses.replace(plan, slowdowns=asked))
             say(f"measuring {what}: process {number + 1}, {', '.join(f'+{share:.0%}' for share in asked)}")
-            recording.take(functools.partial(worker, arguments=request))
-            _check(recording.samples[-1], asked)
+            recording.take(_telling(worker, dataclasses.replace(request, slowdowns=asked), told))
             yield
 
 
-def _check(sample: Sample, asked: tuple[float, ...]) -> None:
-    """Refuse a process that did not time what it was asked for: it would count as one in which nothing was found.
+def _telling(worker: Run, request: MeasureSlowed, told: list[Sequence[Slowed]]) -> Run:
+    """Return a process that is asked for slowdowns, and adds what became of them to `told`."""
 
-    Raises:
-        WorkerError: It has other slowdowns.
-    """
-    told = [one["asked"] for one in sample.facts.get("slowdowns", ())]
-    if told != [share for share in asked if share]:
-        raise WorkerError(
-            f"the worker was asked to be slower by {_listed(asked)}, and tells of {_listed(told)}.", reason="protocol"
-        )
+    def run(**how: Any) -> dict[str, Any]:
+        answer = worker(arguments=request, **how)
+        told.append(convert(answer, MeasuredSlowed).slowed)
+        return answer
+
+    return run
 
 
-def _listed(shares: tuple[float, ...] | list[float]) -> str:
-    return ", ".join(f"{share:.0%}" for share in shares if share) or "nothing"
-
-
-def _measured(recording: Recording) -> Measured:
-    told = [{one["asked"]: one for one in sample.facts.get("slowdowns", ())} for sample in recording.samples]
-    shares = sorted({share for process in told for share in process})
+def _measured(recording: Recording, told: Sequence[Sequence[Slowed]]) -> Measured:
+    # One more tells of it than there are samples where its sample was refused.
+    processes = [{one.asked: one for one in slowed} for slowed in told[: len(recording.samples)]]
+    shares = sorted({share for process in processes for share in process})
 
     def column(share: float, name: Literal["median_s", "obtained", "waited"]) -> Column:
-        return tuple(process[share].get(name) if share in process else None for process in told)
+        return tuple(getattr(process.get(share), name, None) for process in processes)
 
     plain: Column = tuple(sample.median_s for sample in recording.samples)
     waited: Column = tuple(sample.facts.get("waited") for sample in recording.samples)

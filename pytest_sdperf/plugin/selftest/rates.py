@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
@@ -34,8 +33,3 @@ class Rate:
             return 0.0, 1.0
         low, high = stats.binomtest(self.found, self.count).proportion_ci(CONFIDENCE, method="exact")
         return float(low), float(high)
-
-
-def needed(goal: float) -> int:
-    """Return how many trials in which it happened every time show that the true rate reaches `goal`."""
-    return math.ceil(math.log((1 - CONFIDENCE) / 2) / math.log(goal))

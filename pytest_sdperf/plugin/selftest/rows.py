@@ -124,28 +124,15 @@ def comparisons(
 
 
 def rows_of(tested: SelfTests, *, policy: Policy) -> tuple[RuleCounts, ...]:
-    """Return what every rule makes of every slowdown, at every limit that may hold on this kind of device."""
+    """Return what every rule makes of every slowdown."""
     rows = []
-    for one in policies(policy):
-        for rule in RULES:
-            runs = _of_one_build(tested.runs) if rule.other_runs else tested.runs
-            for effect in (0.0, *effects(on_cpu=policy.on_cpu)):
-                found = list(comparisons(rule, runs, effect, tested.case, policy=one))
-                if found:
-                    rows.append(_row(rule, one.latency_effect, effect, found))
+    for rule in RULES:
+        runs = _of_one_build(tested.runs) if rule.other_runs else tested.runs
+        for effect in (0.0, *effects(on_cpu=policy.on_cpu)):
+            found = list(comparisons(rule, runs, effect, tested.case, policy=policy))
+            if found:
+                rows.append(_row(rule, policy.latency_effect, effect, found))
     return tuple(rows)
-
-
-def policies(policy: Policy) -> tuple[Policy, ...]:
-    """Return the policy of users' runs; on a CPU with each limit that a self-test may come to show, largest first."""
-    if not policy.on_cpu:
-        return (policy,)
-    limits = {Policy().cpu_min_effect, *effects(on_cpu=True)[:-1]}
-    return tuple(
-        dataclasses.replace(policy, cpu_min_effect=limit)
-        for limit in sorted(limits, reverse=True)
-        if limit >= policy.min_effect
-    )
 
 
 def _row(rule: JudgingRule, limit: float, effect: float, found: Sequence[tuple[Judged, int]]) -> RuleCounts:

@@ -9,11 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.stats.pairs import compare
 from pytest_sdperf.core.units import plural
+from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.selftest.records import SelfTestRun, SelfTests
-from pytest_sdperf.plugin.selftest.schedule import GROUP
 
+# A B B A: so many processes in a row are two pairs.
+GROUP = 4
 # One comparison in so many may be further apart.
 ONE_IN = 20
 # Of fewer comparisons nobody can tell what one in twenty is.
@@ -53,10 +56,27 @@ def spread_by(tested: SelfTests, *, processes: int, pairs: bool) -> RunSpread | 
     )
 
 
-def with_spread(policy: Policy, found: Iterable[RunSpread | None]) -> Policy:
-    """Return a policy whose smallest effect is never under the widest spread that was measured."""
+def with_spread(policy: Policy, case: Case, tested: Iterable[SelfTests], *, pairs: bool) -> Policy:
+    """Return a policy whose smallest effect is on a GPU never under the widest spread that was measured.
+
+    Args:
+        policy: As it was asked for.
+        case: What is judged: the self-test of this very case speaks for it, or else those of its kind.
+        tested: Self-tests of this very machine.
+        pairs: Whether it is judged in pairs, and not by a baseline.
+    """
+    if policy.on_cpu:
+        return policy
+    alike = [one for one in tested if _kind_of(one.case) == _kind_of(case)]
+    speaking = [one for one in alike if one.case == case] or alike
+    found = (spread_by(one, processes=policy.processes, pairs=pairs) for one in speaking)
     widest = max(filter(None, found), key=lambda one: one.effect, default=None)
     return policy if widest is None else policy.never_under(widest.effect, because=widest.text)
+
+
+def _kind_of(case: Case) -> tuple[object, ...]:
+    """Return what cases have in common for which one self-test speaks: the engine, and whether requests are whole."""
+    return case.engine, case.engine_options, case.component == PIPELINE
 
 
 def _pairs(runs: Sequence[SelfTestRun]) -> Iterator[float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,7 +16,6 @@ from pytest_sdperf.core.clock import Clock, monotonic_s
 from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.machine.host_processor import watch_waiting
 from pytest_sdperf.core.values import Facts, Sample
-from pytest_sdperf.core.values.facts import Slowdown
 from pytest_sdperf.tasks.sampling.instruments import instruments_of_worker
 from pytest_sdperf.tasks.sampling.phases import PhaseListener
 
@@ -38,8 +37,6 @@ class TimingPlan:
         warmup_s: Warm-up stops after this many seconds even if times still move; 0 makes no warm-up at all, because
             the first and the second run were one.
         steady: Warm-up ends when the last three calls lie within this relative spread.
-        slowdowns: Of a self-test: calls are timed once for each of these, in this order, each of them made longer by
-            this share of itself; 0 among them is the sample. Empty in every other measurement.
     """
 
     min_iterations: int = 5
@@ -47,60 +44,10 @@ class TimingPlan:
     timed_s: float = 1.0
     warmup_s: float = 2.0
     steady: float = 0.05
-    slowdowns: Sequence[float] = ()
-
-
-def take_sample(
-    call: Callable[[], None],
-    plan: TimingPlan,
-    *,
-    listener: PhaseListener,
-    on_cpu: bool,
-    allocator_peak: AllocatorPeak | None = None,
-    now_s: Clock = monotonic_s,
-) -> Sample:
-    """Time a call that returns only when the device has finished.
-
-    Args:
-        call: One complete, synchronized request.
-        plan: How often to call.
-        listener: Told about the phases; the suite watches device memory during the first two.
-        on_cpu: The device is the host: its own peak memory is the one that is judged.
-        allocator_peak: Tells the peak of the engine's own allocator.
-        now_s: The clock.
-
-    Returns:
-        A sample whose `load_s` and further `facts` are left to the caller. Its facts hold `waited`, the share of their
-        time that the threads of this process waited for a processor, where the kernel tells; of a worker whose code is
-        watched `instrumented`, what watches; of a self-test also `slowdowns`.
-    """
-    peaks = _Peaks(allocator_peak)
-    first_s = _watched_run(call, "first_run", listener, peaks, now_s=now_s)
-    second_s = _watched_run(call, "second_run", listener, peaks, now_s=now_s)
-    with listener.phase("warmup"):
-        warmup_runs = _warm_up(call, plan, now_s)
-    with listener.phase("timed"):
-        block, slowed = _slowed(call, plan, now_s) if plan.slowdowns else (_timed(call, plan, now_s), [])
-    watched = instruments_of_worker()
-    return Sample(
-        iterations_s=block.iterations_s,
-        first_run_s=first_s,
-        second_run_s=second_s,
-        first_run_bytes=peaks.host.get("first_run") if on_cpu else None,
-        second_run_bytes=peaks.host.get("second_run") if on_cpu else None,
-        memory_source="host" if on_cpu and peaks.host else "",
-        peaks_bytes={way: runs for way, runs in (("allocator", peaks.allocator), ("host", peaks.host)) if runs},
-        warmup_runs=warmup_runs,
-        facts={
-            **block.facts,
-            **({"instrumented": watched} if watched else {}),
-            **({"slowdowns": slowed} if slowed else {}),
-        },
-    )
 
 
 @dataclass(frozen=True)
-class _Block:
+class Block:
     """Timed calls.
 
     Attributes:
@@ -115,6 +62,84 @@ class _Block:
     def facts(self) -> Facts:
         """What is known beside the times."""
         return {} if self.waited is None else {"waited": self.waited}
+
+
+Timing = Callable[[Callable[[], None], TimingPlan, Clock], Block]
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Collect garbage now and not inside: in the middle of a call it would be measured as the engine's time."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def timed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> Block:
+    """Time calls until there are enough of them."""
+    iterations_s: list[float] = []
+    with without_collections(), watch_waiting() as waited:
+        begin_s = now_s()
+        while len(iterations_s) < plan.max_iterations:
+            start_s = now_s()
+            call()
+            end_s = now_s()
+            iterations_s.append(end_s - start_s)
+            if len(iterations_s) >= plan.min_iterations and end_s - begin_s >= plan.timed_s:
+                break
+    return Block(tuple(iterations_s), waited.share)
+
+
+def take_sample(
+    call: Callable[[], None],
+    plan: TimingPlan,
+    *,
+    listener: PhaseListener,
+    on_cpu: bool,
+    allocator_peak: AllocatorPeak | None = None,
+    timing: Timing = timed,
+    now_s: Clock = monotonic_s,
+) -> Sample:
+    """Time a call that returns only when the device has finished.
+
+    Args:
+        call: One complete, synchronized request.
+        plan: How often to call.
+        listener: Told about the phases; the suite watches device memory during the first two.
+        on_cpu: The device is the host: its own peak memory is the one that is judged.
+        allocator_peak: Tells the peak of the engine's own allocator.
+        timing: Times the calls when they are warm.
+        now_s: The clock.
+
+    Returns:
+        A sample whose `load_s` and further `facts` are left to the caller. Its facts hold `waited`, the share of their
+        time that the threads of this process waited for a processor, where the kernel tells, and of a worker whose
+        code is watched `instrumented`, what watches.
+    """
+    peaks = _Peaks(allocator_peak)
+    first_s = _watched_run(call, "first_run", listener, peaks, now_s=now_s)
+    second_s = _watched_run(call, "second_run", listener, peaks, now_s=now_s)
+    with listener.phase("warmup"):
+        warmup_runs = _warm_up(call, plan, now_s)
+    with listener.phase("timed"):
+        block = timing(call, plan, now_s)
+    watched = instruments_of_worker()
+    return Sample(
+        iterations_s=block.iterations_s,
+        first_run_s=first_s,
+        second_run_s=second_s,
+        first_run_bytes=peaks.host.get("first_run") if on_cpu else None,
+        second_run_bytes=peaks.host.get("second_run") if on_cpu else None,
+        memory_source="host" if on_cpu and peaks.host else "",
+        peaks_bytes={way: runs for way, runs in (("allocator", peaks.allocator), ("host", peaks.host)) if runs},
+        warmup_runs=warmup_runs,
+        facts={**block.facts, **({"instrumented": watched} if watched else {})},
+    )
 
 
 class _Peaks:
@@ -164,73 +189,3 @@ def _warm_up(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> int:
         if end_s - begin_s >= plan.warmup_s:
             break
     return runs
-
-
-@contextmanager
-def without_collections() -> Iterator[None]:
-    """Collect garbage now and not inside: in the middle of a call it would be measured as the engine's time."""
-    was_enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _timed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> _Block:
-    iterations_s: list[float] = []
-    with without_collections(), watch_waiting() as waited:
-        begin_s = now_s()
-        while len(iterations_s) < plan.max_iterations:
-            start_s = now_s()
-            call()
-            end_s = now_s()
-            iterations_s.append(end_s - start_s)
-            if len(iterations_s) >= plan.min_iterations and end_s - begin_s >= plan.timed_s:
-                break
-    return _Block(tuple(iterations_s), waited.share)
-
-
-class _SlowedCall:
-    """A call that takes longer than it has to: when the device has finished, the host waits, busily.
-
-    The wait is a share of the very call before it. A build that is slower by a share is so in every state of its
-    machine: what stretches a call stretches what was added to it. A wait of fixed length would be another share
-    wherever the calls have become slower or faster since it was chosen.
-    """
-
-    def __init__(self, call: Callable[[], None], share: float, now_s: Clock) -> None:
-        self._call, self._share, self._now_s = call, share, now_s
-        self.obtained: list[float] = []
-
-    def __call__(self) -> None:
-        """Call, then wait; what was obtained is measured, and not what was asked for."""
-        start_s = self._now_s()
-        self._call()
-        done_s = now_s = self._now_s()
-        wait_s = self._share * (done_s - start_s)
-        while now_s - done_s < wait_s:
-            now_s = self._now_s()
-        if done_s > start_s:
-            self.obtained.append((now_s - done_s) / (done_s - start_s))
-
-
-def _slowed(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> tuple[_Block, list[Slowdown]]:
-    """Time the calls once for each slowdown; return those that were not slowed, and what became of the others."""
-    plain = _Block()
-    found: list[Slowdown] = []
-    for asked in plan.slowdowns:
-        if not asked:
-            plain = _timed(call, plan, now_s)
-            continue
-        slowed = _SlowedCall(call, asked, now_s)
-        block = _timed(slowed, plan, now_s)
-        obtained = statistics.median(slowed.obtained) if slowed.obtained else 0.0
-        median_s = statistics.median(block.iterations_s)
-        slowdown: Slowdown = {"asked": asked, "obtained": obtained, "median_s": median_s}
-        if block.waited is not None:
-            slowdown["waited"] = block.waited
-        found.append(slowdown)
-    return plain, found

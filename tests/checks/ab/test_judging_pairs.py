@@ -99,7 +99,7 @@ def test_sentences():
     )
     assert sentence(measurement(*SIX), of(1.10), CPU) == (
         f"UNet latency of B 11.0 ms is 10 % above A's 10.0 ms ({six.format('+10 %', '+10 %', 0.016)}), but on a CPU "
-        "only effects above 30 % fail until the self-test has passed on it."
+        "only effects above 30 % fail."
     )
     assert sentence(TWO, measurement(10.15, 10.5)) == (
         "UNet latency of B 10.3 ms is 3.2 % above A's 10.0 ms (95 % interval -4.1 % to +11 %, 2 pairs, permutation p "

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
+from pathlib import Path
+
 import pytest
 
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.selftest.comparisons import PAIRS, JudgingRule
-from pytest_sdperf.plugin.selftest.noise import ModelNoise
-from pytest_sdperf.plugin.selftest.power import Simulation
+
+FILE = Path(__file__).parents[3] / "benchmarks" / "verdicts.py"
+SPEC = importlib.util.spec_from_file_location("simulated_verdicts", FILE)
+verdicts = sys.modules[SPEC.name] = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(verdicts)
 
 # The noise that docs/verdicts.md states, and that of an H200.
 USUAL, QUIET = (0.01, 0.008, 0.02, 0.0), (0.002, 0.0028, 0.003, 0.0)
@@ -16,11 +22,8 @@ BUSY = (0.03, 0.05, 0.05, 0.05)
 POLICY = Policy(max_processes=12)
 
 
-CASE = Case("sd15", "unet", "ort-cuda", "fp16")
-
-
 def simulated(rule, noise, *, effect, trials, policy):
-    simulation = Simulation(ModelNoise(*noise), CASE, policy, trials=trials, seed=3)
+    simulation = verdicts.Simulation(verdicts.Noise(*noise), policy, trials=trials, seed=3)
     seen, processes = simulation.outcomes(rule, effect)
     return {outcome.value: count / trials for outcome, count in seen.items()}, processes
 

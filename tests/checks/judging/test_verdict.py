@@ -23,7 +23,6 @@ from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 GPU = Policy()
 CPU = Policy(on_cpu=True)
-PROVEN = Policy(on_cpu=True, cpu_min_effect=0.02, self_test_passed=True, self_test="it passed")
 FAIL_NEW = Policy(missing_baseline="fail")
 STRICT = Policy(fail_on_inconclusive=True)
 COMPLETE = Policy(fail_on_not_measured=True)
@@ -88,13 +87,11 @@ TABLE = [
     ("latency", measurement(9.6, 9.6, 9.6), stored(*FIVE), GPU, IMPROVED, "latency-below-interval"),
     ("latency", measurement(20, 20, 20), stored(session(), session(20, 20, 20, changed=("latency",))), GPU, HELD,
      "latency-inside-interval"),
-    # a CPU before and after the self-test
+    # a CPU
     ("latency", measurement(12, 12, 12.1), stored(), CPU, INCONCLUSIVE, "latency-small-on-cpu"),
     ("latency", measurement(13.5, 13.5, 13.6), stored(), CPU, REGRESSED, "latency-above-interval"),
-    ("latency", measurement(12, 12, 12.1), stored(), PROVEN, REGRESSED, "latency-above-interval"),
     ("latency", measurement(9, 9, 9.1), stored(), CPU, HELD, "latency-inside-interval"),
     ("latency", measurement(7, 7, 7.1), stored(), CPU, IMPROVED, "latency-below-interval"),
-    ("latency", measurement(9, 9, 9.1), stored(), PROVEN, IMPROVED, "latency-below-interval"),
     ("latency", measurement(5, 10, 20), stored(session(5, 10, 20)), CPU, INCONCLUSIVE, "latency-too-noisy"),
     # not one repeated process
     ("latency", measurement(10), stored(session(10)), Policy(processes=1), INCONCLUSIVE, "latency-no-replicates"),
@@ -338,7 +335,7 @@ SENTENCES = [
      "2026-01-02.")),
     (measurement(12, 12, 12), stored(session(10, 10, 10)), CPU,
      (f"UNet latency 12.0 ms is 20 % above its baseline of 10.0 ms (held up to 10.2 ms {ONE}), but on a CPU only "
-     "effects above 30 % fail until the self-test has passed on it.")),
+     "effects above 30 % fail.")),
     (measurement(8, 10, 12.5), stored(session(8, 10, 12.5)), GPU,
      ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but noise would hide a change of +140 %, and at most "
      "10 % is allowed.")),
@@ -527,7 +524,7 @@ BASELINES = [None, stored(), OOM_BEFORE, WITHOUT_SAMPLES, stored(session(counts=
 
 
 @pytest.mark.parametrize(("measured", "before"), list(itertools.product(ABSENT, BASELINES)))
-@pytest.mark.parametrize("policy", [GPU, CPU, PROVEN])
+@pytest.mark.parametrize("policy", [GPU, CPU])
 def test_nothing_is_held_that_was_not_measured_and_stored(measured, before, policy):
     verdicts = judge(measured, before, policy=policy)
     assert verdicts

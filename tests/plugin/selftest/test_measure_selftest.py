@@ -14,6 +14,7 @@ from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import OutOfMemoryError
 from pytest_sdperf.core.values import Failure, to_json
 from pytest_sdperf.plugin.selftest.measuring import measure_selftest
+from pytest_sdperf.tasks.slowed import MeasuredSlowed, Slowed
 
 CPU = Device("cpu", "A CPU", "cpu-a-2c")
 GPU = Device("cuda", "A GPU", "gpu-a")
@@ -36,21 +37,20 @@ class Processes:
         return execution("unet")
 
     @contextlib.contextmanager
-    def workers(self, function, request, *, count):
-        assert (function, count) == ("measure", 4)
+    def workers(self, function, request, *, count, module):
+        assert (function, count, module) == ("measure", 4, "slowed")
         yield [self._worker] * count
 
     def _worker(self, *, arguments, on_event):
-        plan = arguments.plan
-        self.plans.append(plan.slowdowns)
+        self.plans.append(arguments.slowdowns)
         if self._answer is not None:
-            return self._answer(len(self.plans), plan)
-        return answer_of(plan.slowdowns)
+            return self._answer(len(self.plans), arguments.slowdowns)
+        return answer_of(arguments.slowdowns)
 
 
 def answer_of(slowdowns, *, ms=10.0):
-    told = [{"asked": one, "obtained": one + 1e-4, "median_s": ms / 1e3 * (1 + one)} for one in slowdowns if one]
-    return {"sample": to_json(sample_with(ms, slowdowns=told))}
+    slowed = tuple(Slowed(one, one + 1e-4, ms / 1e3 * (1 + one), None) for one in slowdowns if one)
+    return to_json(MeasuredSlowed(sample_with(ms), slowed))
 
 
 def measured(tested, *, most, first=0):
@@ -74,17 +74,16 @@ def test_on_a_gpu_each_process_tells_of_every_slowdown():
     assert len(found.measurement.samples) == 8
 
 
-def test_on_a_cpu_a_slowdown_that_a_process_did_not_time_has_no_number():
+def test_on_a_cpu_the_slowdowns_are_larger():
     found = measured(Processes(CPU), most=8).last
-    assert found.medians_s["0.02"] == (*[pytest.approx(0.0102)] * 4, None, None, None, None)
-    assert found.medians_s["0.03"] == (None, None, None, None, *[pytest.approx(0.0103)] * 4)
-    assert set(found.obtained) == {"0.02", "0.03"}
+    assert found.medians_s["0.5"] == pytest.approx((0.015,) * 8)
+    assert set(found.obtained) == {"0.5", "1"}
 
 
 def test_the_schedule_goes_on_where_it_was_left():
     tested = Processes(CPU)
     measured(tested, most=4, first=8)
-    assert {max(plan) for plan in tested.plans} == {0.05}
+    assert tested.plans[0] == (1.0, 0.0, 0.5)
 
 
 def test_after_every_process_it_is_asked_whether_one_more_may_begin():
@@ -98,10 +97,10 @@ def test_without_time_nothing_is_started():
 
 
 def test_what_was_measured_before_a_failure_stays():
-    def answer(number, plan):
+    def answer(number, slowdowns):
         if number == 6:
             raise OutOfMemoryError("no room")
-        return answer_of(plan.slowdowns)
+        return answer_of(slowdowns)
 
     found = measured(Processes(GPU, answer), most=60).last
     assert found.measurement.failure == Failure("oom", "no room")
@@ -109,10 +108,10 @@ def test_what_was_measured_before_a_failure_stays():
 
 
 def test_how_long_threads_waited_is_kept_for_each_slowdown():
-    def answer(number, plan):
-        told = answer_of(plan.slowdowns)
+    def answer(number, slowdowns):
+        told = answer_of(slowdowns)
         told["sample"]["facts"]["waited"] = 0.1
-        told["sample"]["facts"]["slowdowns"][0]["waited"] = 0.2
+        told["slowed"][0]["waited"] = 0.2
         return told
 
     found = measured(Processes(GPU, answer), most=4).last
@@ -121,11 +120,16 @@ def test_how_long_threads_waited_is_kept_for_each_slowdown():
     assert found.waited.keys() == found.medians_s.keys()
 
 
-def test_a_process_that_was_not_slowed_is_not_one_in_which_nothing_was_found():
-    found = measured(Processes(GPU, lambda number, plan: answer_of(())), most=60).last
-    assert found.measurement.failure == Failure(
-        "protocol", "the worker was asked to be slower by 2%, 3%, 5%, 10%, and tells of nothing."
-    )
+def test_a_sample_that_is_refused_takes_its_slowdowns_with_it():
+    def answer(number, slowdowns):
+        told = answer_of(slowdowns)
+        if number == 3:
+            told["sample"]["iterations_s"] = []
+        return told
+
+    found = measured(Processes(GPU, answer), most=60).last
+    assert found.measurement.failure == Failure("protocol", "the worker timed 0 calls where at least 5 were asked for.")
+    assert {len(column) for column in found.medians_s.values()} == {2}
 
 
 def test_what_cannot_be_compiled_is_the_end_of_it_and_is_told(monkeypatch):

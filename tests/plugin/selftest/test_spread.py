@@ -9,7 +9,7 @@ import math
 import msgspec
 import pytest
 from sample_values import measurement, session, stored
-from selftest_scenes import GPU_CASE, QUIET, drawn_case, drawn_run
+from selftest_scenes import GPU_CASE, QUIET, Noise, drawn_case, drawn_run
 
 from pytest_sdperf.checks.ab.interleaving import judge_interleaving
 from pytest_sdperf.checks.ab.pairs import judge_pairs
@@ -18,18 +18,15 @@ from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.core.stats.pairs import Pairs
 from pytest_sdperf.core.units import seconds
 from pytest_sdperf.core.values.replays import Interleaving
-from pytest_sdperf.plugin.selftest.limits import by_self_tests
-from pytest_sdperf.plugin.selftest.noise import ModelNoise
-from pytest_sdperf.plugin.selftest.spread import RunSpread, spread_by
+from pytest_sdperf.plugin.selftest.spread import RunSpread, spread_by, with_spread
 
 GPU = Policy(max_processes=12)
-NOISY = ModelNoise(day=0.0, process=0.03, drift=0.0, bad=0.0)
-DAYS = ModelNoise(day=0.03, process=0.001, drift=0.0, bad=0.0)
+NOISY, DAYS = Noise(process=0.03), Noise(day=0.03, process=0.001)
 TEXT = "in its self-test of 2026-11-01, one in 20 of {} of one build with itself differed more"
 
 
 def shown(*runs, policy=GPU, case=GPU_CASE, pairs=False):
-    return by_self_tests(policy, case, [drawn_case(*runs)], pairs=pairs)
+    return with_spread(policy, case, [drawn_case(*runs)], pairs=pairs)
 
 
 def alternating(share, *, turns):
@@ -74,6 +71,12 @@ def test_a_wider_effect_that_was_asked_for_stays():
     assert shown(drawn_run(NOISY), policy=wide) == wide
 
 
+def test_on_a_cpu_the_limit_is_that_of_every_cpu():
+    cpu = Policy(on_cpu=True)
+    assert shown(drawn_run(NOISY), policy=cpu) == cpu
+    assert (cpu.latency_effect, cpu.why_small_passes) == (0.3, "on a CPU only effects above 30 % fail")
+
+
 def test_the_self_test_of_another_engine_says_nothing():
     assert shown(drawn_run(NOISY), case=dataclasses.replace(GPU_CASE, engine="torch")) == GPU
 
@@ -84,7 +87,7 @@ def test_the_widest_of_its_kind_speaks_for_a_case_without_one_of_its_own():
         for model, share in (("sd15", 0.03), ("sdxl", 0.05))
     ]
     effects = [
-        by_self_tests(GPU, dataclasses.replace(GPU_CASE, model=model), tests, pairs=False).min_effect
+        with_spread(GPU, dataclasses.replace(GPU_CASE, model=model), tests, pairs=False).min_effect
         for model in ("sd15", "sdxl", "sd21")
     ]
     assert effects == [pytest.approx(0.03), pytest.approx(0.05), pytest.approx(0.05)]

@@ -163,41 +163,6 @@ def measurement_of(taken):
     return dataclasses.replace(measurement(), samples=(taken,))
 
 
-class WaitedDevice(FakeDevice):
-    """A device of a host whose clock moves a little whenever it is read: waiting takes time there."""
-
-    tick = 1e-4
-
-    def clock(self):
-        self.now += self.tick
-        return self.now
-
-
-def test_a_self_test_times_the_calls_as_they_are_and_made_longer():
-    device = WaitedDevice([1.0])
-    taken = sample(device, min_iterations=5, max_iterations=5, warmup_s=0.0, slowdowns=(0.05, 0.0, 0.5))
-    assert device.calls == 2 + 3 * 5
-    assert taken.iterations_s == pytest.approx((1.0,) * 5, abs=1e-3)
-    slow, slower = taken.facts["slowdowns"]
-    assert (slow["asked"], slower["asked"]) == (0.05, 0.5)
-    assert slow["obtained"] == pytest.approx(0.05, abs=2e-4)
-    assert slow["median_s"] == pytest.approx(1.05, abs=1e-3)
-    assert slower["median_s"] == pytest.approx(1.5, abs=1e-3)
-
-
-def test_a_slowdown_is_a_share_of_each_call_whatever_that_takes():
-    device = WaitedDevice([1.0] * 2 + [1.0, 9.0, 1.0, 3.0, 1.0])
-    taken = sample(device, min_iterations=5, max_iterations=5, warmup_s=0.0, slowdowns=(0.1, 0.0))
-    assert taken.facts["slowdowns"][0]["obtained"] == pytest.approx(0.1, abs=2e-4)
-
-
-def test_the_share_that_is_told_is_the_one_that_was_obtained():
-    device = WaitedDevice([1.0])
-    device.tick = 0.07  # nobody looks at the clock in time
-    taken = sample(device, min_iterations=5, max_iterations=5, warmup_s=0.0, slowdowns=(0.02, 0.0))
-    assert taken.facts["slowdowns"][0]["obtained"] == pytest.approx(0.07 / 1.07)
-
-
-def test_without_a_self_test_nothing_is_slowed_and_nothing_told():
+def test_of_calls_it_tells_nothing_but_their_times():
     # Whether threads waited is told whenever the kernel counted any of their time meanwhile.
     assert sample(FakeDevice([1.0])).facts.keys() <= {"waited"}

@@ -145,7 +145,7 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
     if change > strict.ratio and change > needed:
         slower = ratio > 1
         outcome, code = (Outcome.REGRESSED, "above") if slower else (Outcome.IMPROVED, "below")
-        sentence = f"{compared} ({beyond}){changes}{policy.why_small_counts}."
+        sentence = f"{compared} ({beyond}){changes}."
         level = stored.level(METRIC)
         blamed = (*stage_changes(measurement, level), *kernel_changes(measurement, level))
         return dataclasses.replace(verdict(outcome, f"latency-{code}-interval", sentence), details=blamed)

@@ -138,8 +138,8 @@ class CaseRunner:
 
         It is not altered, unless what is altered is shared by both of them.
         """
-        altered = self.altered if self.context.catalog.alteration(self.altered).shared else ""
-        return dataclasses.replace(self, case=case, request=request, altered=altered)
+        shared = bool(self.altered) and self.context.catalog.alteration(self.altered).shared
+        return dataclasses.replace(self, case=case, request=request, altered=self.altered if shared else "")
 
     def inputs(self, *, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         """Return the seeded inputs of a component: float32 and int64 arrays by name."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_sdperf.builds import steps
+from pytest_sdperf.builds.altered import altered_entry
 from pytest_sdperf.builds.cache import Cache, Entry
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.expectations import total_budgets, total_counts, total_sites
@@ -29,7 +30,7 @@ from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Build, Workload, to_json
-from pytest_sdperf.tasks import alter, expect, export, fuse_ort, lower, tokenizers, weights
+from pytest_sdperf.tasks import expect, export, fuse_ort, lower, tokenizers, weights
 from pytest_sdperf.tasks._fuse_graph import FuseGraph
 from pytest_sdperf.tasks.expect import Expectations
 
@@ -139,24 +140,7 @@ class Builder:
 
     def after(self, stage: BuildStage, entry: Entry, component: str, altered: str) -> Entry:
         """Return what a build goes on with after a stage: the entry, or one beside it with what alters it."""
-        alteration = self._catalog.alteration(altered)
-        if stage not in alteration.stages(component):
-            return entry
-        owner = self._catalog.alterations.owner(altered)
-        parts = {
-            "alteration": altered,
-            "stage": stage.value,
-            "of": entry.digest,
-            "code": source_hash(alter.__name__, owner.module, *modules_of(alteration)),
-            "versions": library_versions(*steps.FUSE_LIBRARIES["native"]),
-        }
-        file = next(name for name in (export.FILE, weights.FILE) if (entry.path / name).is_file())
-        request = alter.AlterFile(altered, stage, entry.path / file)
-        made = self._make("alter", parts, f"{alter.__name__}:run", request, [owner])
-        if not convert(made.metadata, alter.Altered).altered:
-            return entry
-        self._say(f"{alteration.word} {altered} into {component}")
-        return made
+        return altered_entry(stage, entry, component, altered, catalog=self._catalog, make=self._make, say=self._say)
 
     def tokenizers(self, model_name: str) -> Path:
         """Return a folder with the tokenizer of each text encoder: `tokenizer`, `tokenizer_2`.

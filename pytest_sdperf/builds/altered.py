@@ -1,4 +1,4 @@
-"""What a build goes on with where something alters its files: an entry of its own beside the one that is not altered."""
+"""What a build goes on with where something alters its files: an entry of its own beside the one that is not."""
 
 from __future__ import annotations
 

@@ -42,13 +42,7 @@ def optimizations_of(builder: Builder, case: Case, catalog: Catalog) -> tuple[st
 
 
 def build_of(
-    builder: Builder,
-    case: Case,
-    component: str,
-    *,
-    engine: Engine | None,
-    optimizations: Sequence[str],
-    altered: str = "",
+    builder: Builder, case: Case, component: str, *, engine: Engine | None, optimizations: Sequence[str], altered: str
 ) -> Build:
     """Return the build of one component of a case, from the cache if it is there; needs no device.
 
@@ -115,11 +109,9 @@ class CaseRunner:
 
     def build(self, component: str) -> Build:
         """Return the build of one component, from the cache if it is there."""
-        builder = self.context.builder
+        builder, altered = self.context.builder, self.altered
         optimizations = optimizations_of(builder, self.case, self.context.catalog)
-        return build_of(
-            builder, self.case, component, engine=self.engine, optimizations=optimizations, altered=self.altered
-        )
+        return build_of(builder, self.case, component, engine=self.engine, optimizations=optimizations, altered=altered)
 
     @property
     def dtype(self) -> str:
@@ -134,10 +126,7 @@ class CaseRunner:
         return {component: self.build(component) for component in self.components}
 
     def as_reference(self, case: Case, request: EngineRequest) -> Self:
-        """Return what executes another case that this one is compared with.
-
-        It is not altered, unless what is altered is shared by both of them.
-        """
+        """Return what executes another case, which this one is compared with: altered only by what they share."""
         shared = bool(self.altered) and self.context.catalog.alteration(self.altered).shared
         return dataclasses.replace(self, case=case, request=request, altered=self.altered if shared else "")
 

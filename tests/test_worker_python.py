@@ -9,10 +9,13 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+FAULTS = ROOT / "pytest_sdperf" / "faults"
 # What a worker imports at its start, and every task that it can be asked for.
 PROGRAM = """
 import importlib, pkgutil, sys
 import pytest_sdperf.builtins
+if "faults" in sys.argv:
+    import pytest_sdperf.faults.builtins
 for package in ("devices", "engines", "models", "fusing.optimizations", "tasks.request", "fusing.expected", "tasks"):
     folder = importlib.import_module(f"pytest_sdperf.{package}")
     for module in pkgutil.iter_modules(folder.__path__):
@@ -36,8 +39,18 @@ def judged_as_python_310() -> set[Path]:
     return found
 
 
+def loaded(*plugins: str) -> set[Path]:
+    """Return the files of ours that a worker loads."""
+    command = [sys.executable, "-c", PROGRAM, *plugins]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {Path(line) for line in answer.stdout.split()}
+
+
 def test_ruff_judges_what_a_worker_loads_by_the_oldest_python_of_a_worker():
-    answer = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True, check=True)
-    loaded = {Path(line) for line in answer.stdout.split()}
-    assert ROOT / "pytest_sdperf" / "tasks" / "component.py" in loaded
-    assert sorted(loaded - judged_as_python_310()) == []
+    files = loaded("faults")
+    assert {ROOT / "pytest_sdperf" / "tasks" / "component.py", FAULTS / "known.py"} <= files
+    assert sorted(files - judged_as_python_310()) == []
+
+
+def test_a_worker_that_was_not_told_of_a_fault_loads_none():
+    assert [file for file in loaded() if file.is_relative_to(FAULTS)] == []

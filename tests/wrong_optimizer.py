@@ -15,7 +15,7 @@ from pytest_sdperf.cases.registration import registrar_of
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.contracts import LoadRequest, Runner
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
-from pytest_sdperf.faults import known
+from pytest_sdperf.faults import builtins, known
 from pytest_sdperf.fusing.optimizations import LADDER
 
 HIT = "tiny-hit"
@@ -50,4 +50,6 @@ def make_catalog() -> Catalog:
     catalog = Catalog()
     with catalog.owned_by(registrar_of(sys.modules[__name__])):
         pytest_sdperf_register(catalog)
+    with catalog.owned_by(registrar_of(builtins)):
+        builtins.pytest_sdperf_register(catalog)
     return catalog

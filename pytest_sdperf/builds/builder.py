@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_sdperf.builds import steps
+from pytest_sdperf.builds.altered import altered_entry
 from pytest_sdperf.builds.cache import Cache, Entry
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.expectations import total_budgets, total_counts, total_sites
@@ -21,6 +22,7 @@ from pytest_sdperf.builds.weights_identity import NONE
 from pytest_sdperf.builds.weights_source import Drawn, Folder, Nothing, find_source
 from pytest_sdperf.builds.work import WorkCounter
 from pytest_sdperf.core import ladder
+from pytest_sdperf.core.alteration import BuildStage
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.components import component_dtype
 from pytest_sdperf.core.contracts import Model
@@ -28,7 +30,6 @@ from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Build, Workload, to_json
-from pytest_sdperf.faults.fault import FaultStage
 from pytest_sdperf.tasks import expect, export, fuse_ort, lower, tokenizers, weights
 from pytest_sdperf.tasks._fuse_graph import FuseGraph
 from pytest_sdperf.tasks.expect import Expectations
@@ -90,6 +91,7 @@ class Builder:
         consumes: Literal["onnx", "module"],
         lowered: bool = False,
         fused: bool = True,
+        altered: str = "",
     ) -> Build:
         """Return one built component.
 
@@ -105,6 +107,7 @@ class Builder:
             consumes: `module` for an engine that loads the torch module: then only weights are needed.
             lowered: Replace operators that a CPU lacks by primitives: for checking results, not for speed.
             fused: Whether operators are fused; without, a graph is only brought to the precision of the selection.
+            altered: Name of what alters the files on the way; empty for nothing.
 
         Raises:
             UnknownNameError: A model, optimization, fuser or exporter that does not exist.
@@ -117,27 +120,27 @@ class Builder:
         dtype = self.external.dtype(model, component, optimization) if self.external else asked
         if consumes == "module":
             weights = self._weights(model, component)
-            return steps.module_build(self.reached(FaultStage.WEIGHTS, weights, component), dtype)
+            return steps.module_build(self.after(BuildStage.WEIGHTS, weights, component, altered), dtype)
         if shapes not in SHAPES:
             raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
         how: dict[str, Any] = {"exporter": exporter, "opset": opset, "shapes": shapes, "workload": workload}
         external = self.external and self.external.import_graph(model, component, workload, dtype=dtype)
         made = [external] if external else self._export(model, component, **how)
-        for place in (FaultStage.WEIGHTS, FaultStage.EXPORT):
-            made[-1] = self.reached(place, made[-1], component)
+        for stage in (BuildStage.WEIGHTS, BuildStage.EXPORT):
+            made[-1] = self.after(stage, made[-1], component, altered)
         optimizations = ladder.optimizations(optimization, self._catalog.ladder)
         if optimizations not in ((), (ladder.BASE,)):
             exact = steps.exact_names(model, component, workload)
             put_in = optimizations if fused else ()
             made.append(self._fuse(made[-1], component, optimizations=put_in, dtype=dtype, float32=exact, fuser=fuser))
-        made[-1] = self.reached(FaultStage.GRAPH, made[-1], component)
+        made[-1] = self.after(BuildStage.GRAPH, made[-1], component, altered)
         if lowered and steps.made_graph(made[-1]).graph.without_cpu_kernel:
             made.append(self._lower(made[-1], component))
         return steps.onnx_build(*made, dtype=dtype)
 
-    def reached(self, place: FaultStage, entry: Entry, component: str) -> Entry:
-        """Return what a build goes on with at a place where a fault may be planted."""
-        return entry
+    def after(self, stage: BuildStage, entry: Entry, component: str, altered: str) -> Entry:
+        """Return what a build goes on with after a stage: the entry, or one beside it with what alters it."""
+        return altered_entry(stage, entry, component, altered, catalog=self._catalog, make=self._make, say=self._say)
 
     def tokenizers(self, model_name: str) -> Path:
         """Return a folder with the tokenizer of each text encoder: `tokenizer`, `tokenizer_2`.

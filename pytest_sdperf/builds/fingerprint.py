@@ -25,8 +25,6 @@ _NEUTRAL = frozenset(
         "core.model",
         "core.settings",
         "core.values",
-        "faults",
-        "faults.planting",  # nothing is planted into what a cache serves
         "tasks",
     )
 )

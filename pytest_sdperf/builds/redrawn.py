@@ -9,9 +9,8 @@ from pytest_sdperf.builds import steps
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Entry
 from pytest_sdperf.builds.fingerprint import library_versions, source_hash
-from pytest_sdperf.builds.planted import PlantedBuilder
+from pytest_sdperf.core.alteration import BuildStage
 from pytest_sdperf.core.contracts import Model
-from pytest_sdperf.faults.fault import FaultStage
 from pytest_sdperf.tasks import export, redraw, weights
 
 _SEED = 0
@@ -29,34 +28,21 @@ class _Redrawing(Builder):
         return self._make("redraw", parts, f"{redraw.__name__}:run", request, [])
 
 
-class _RedrawingGraphs(_Redrawing):
-    """Draws the weights of a graph anew where it has just been exported, or taken from somebody's folder."""
+class RedrawnGraphBuilder(_Redrawing):
+    """Draws the weights of a graph anew where it has just been exported, or taken from somebody's folder.
 
-    def reached(self, place: FaultStage, entry: Entry, component: str) -> Entry:
-        """Return the entry with other weights, and with what is planted into it."""
-        if place is FaultStage.WEIGHTS and (entry.path / export.FILE).is_file():
+    Modules keep theirs.
+    """
+
+    def after(self, stage: BuildStage, entry: Entry, component: str, altered: str) -> Entry:
+        """Return the entry with other weights, altered like any."""
+        if stage is BuildStage.WEIGHTS and (entry.path / export.FILE).is_file():
             entry = self._redrawn(entry, export.FILE)
-        return super().reached(place, entry, component)
+        return super().after(stage, entry, component, altered)
 
 
-class _RedrawingModules(_Redrawing):
+class RedrawnBuilder(_Redrawing):
     """Draws the weights of a component anew before anything is made of them."""
 
     def _weights(self, model: Model, component: str) -> Entry:
         return self._redrawn(super()._weights(model, component), weights.FILE)
-
-
-class RedrawnGraphBuilder(_RedrawingGraphs):
-    """Fuses graphs with random weights; modules keep theirs."""
-
-
-class PlantedRedrawnGraphBuilder(_RedrawingGraphs, PlantedBuilder):
-    """The same, with what a `PlantedBuilder` plants."""
-
-
-class RedrawnBuilder(_RedrawingModules):
-    """Builds everything of random weights."""
-
-
-class PlantedRedrawnBuilder(_RedrawingModules, PlantedBuilder):
-    """The same, with what a `PlantedBuilder` plants."""

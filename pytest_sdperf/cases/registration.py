@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from pytest_sdperf.cases.options.flags import OPTIONS
 from pytest_sdperf.core.catalog import Catalog, Registrar
 
 HOOK = "pytest_sdperf_register"
+
+
+def load_plugins(pluginmanager: pytest.PytestPluginManager, given: Iterable[str]) -> None:
+    """Load the plug-ins that serve options, of those that are given."""
+    for option in OPTIONS:
+        if option.plugin and option.name in given:
+            pluginmanager.import_plugin(option.plugin)
 
 
 def fill_catalog(pluginmanager: pytest.PytestPluginManager) -> Catalog:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from pytest_sdperf.core.alteration import Alteration
 from pytest_sdperf.core.contracts import Engine, Model, Optimization
 from pytest_sdperf.core.device import DeviceProbe
 from pytest_sdperf.core.errors import DuplicateNameError, UnknownNameError
@@ -33,10 +34,15 @@ class Registrar:
 
 
 class Registry(Generic[T]):
-    """The things of one kind, in the order of registration."""
+    """The things of one kind, in the order of registration.
 
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    Args:
+        kind: What each of them is.
+        listed_by: The command that lists them, where they are too many for a message.
+    """
+
+    def __init__(self, kind: str, *, listed_by: str = "") -> None:
+        self.kind, self.listed_by = kind, listed_by
         self._things: dict[str, T] = {}
         self._owners: dict[str, Registrar] = {}
 
@@ -70,7 +76,7 @@ class Registry(Generic[T]):
         try:
             return self._things[name]
         except KeyError:
-            raise UnknownNameError(self.kind, name, self._things) from None
+            raise UnknownNameError(self.kind, name, self._things, listed_by=self.listed_by) from None
 
     def owner(self, name: str) -> Registrar:
         """Return who registered `name`."""
@@ -103,6 +109,7 @@ class Catalog:
     metrics: Registry[Metric] = field(default_factory=lambda: Registry("metric"))
     checks: Registry[Check] = field(default_factory=lambda: Registry("check"))
     probes: Registry[DeviceProbe] = field(default_factory=lambda: Registry("device probe"))
+    alterations: Registry[Alteration] = field(default_factory=lambda: Registry("fault", listed_by="sdperf faults"))
     baseline_folders: list[Path] = field(default_factory=list)
     _owner: Registrar = Registrar("pytest_sdperf", Path(__file__).parents[1])
 
@@ -138,6 +145,18 @@ class Catalog:
     def add_device_probe(self, probe: DeviceProbe) -> None:
         """Register a source of devices."""
         self.probes.add(probe.name, probe, self._owner)
+
+    def add_alteration(self, alteration: Alteration) -> None:
+        """Register something that alters a run."""
+        self.alterations.add(alteration.name, alteration, self._owner)
+
+    def alteration(self, name: str) -> Alteration:
+        """Return what alters a run under this name; without a name, what leaves it as it is.
+
+        Raises:
+            UnknownNameError: With names that are like it.
+        """
+        return self.alterations.get(name) if name else Alteration()
 
     def add_baselines(self, folder: Path) -> None:
         """Register a directory of baseline files."""

@@ -28,13 +28,16 @@ class SdperfError(Exception):
 class UnknownNameError(SdperfError):
     """A name that the catalog does not hold."""
 
-    def __init__(self, kind: str, given: str, known: Iterable[str], *, hint: str = "") -> None:
+    def __init__(self, kind: str, given: str, known: Iterable[str], *, hint: str = "", listed_by: str = "") -> None:
         names = sorted(known)
         near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
         parts = [f"unknown {kind} {given!r}."]
         if near:
             parts.append(f"Did you mean {near[0]!r}?")
-        parts.append(f"Known: {', '.join(names) if names else 'none'}.")
+        if listed_by:
+            parts.append(f"Type `{listed_by}` to see all {len(names)}.")
+        else:
+            parts.append(f"Known: {', '.join(names) if names else 'none'}.")
         if hint:
             parts.append(hint)
         super().__init__(" ".join(parts))

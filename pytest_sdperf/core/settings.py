@@ -170,7 +170,7 @@ class Settings:
         self_test: Only find out how far verdicts can be trusted on this machine.
         time_budget_s: What the run may take, builds included; 0 for as long as it takes.
         resume: Take what an interrupted run has measured.
-        plant: The fault that is planted; empty for none.
+        altered: Name of what alters the run on purpose, of which nothing is kept then; empty for nothing.
     """
 
     gpu: str = ""
@@ -205,7 +205,7 @@ class Settings:
     self_test: bool = False
     time_budget_s: float = 0.0
     resume: bool = False
-    plant: str = ""
+    altered: str = ""
 
     @property
     def on_gpu(self) -> bool:

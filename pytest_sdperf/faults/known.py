@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
-from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.errors import UnknownNameError
 from pytest_sdperf.faults import environment, harness, numerics, weights
 from pytest_sdperf.faults.fault import Fault
 from pytest_sdperf.faults.graph import activations, attention, convolutions, norms
@@ -20,10 +19,8 @@ def get(name: str) -> Fault:
     """Return the fault of this name.
 
     Raises:
-        OptionError: There is none; the text has names that are like it, and the command that lists all of them.
+        UnknownNameError: There is none; the text has one that is like it, and the command that lists all of them.
     """
     if name in FAULTS:
         return FAULTS[name]
-    near = difflib.get_close_matches(name, FAULTS, n=2, cutoff=0.6)
-    meant = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise OptionError(f"unknown fault {name!r}.{meant} Type `sdperf faults` to see all {len(FAULTS)}.")
+    raise UnknownNameError("fault", name, FAULTS, listed_by="sdperf faults")

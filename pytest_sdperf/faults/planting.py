@@ -1,4 +1,4 @@
-"""A fault at its place: each function does nothing where nothing is planted, or where it goes in somewhere else.
+"""Faults as alterations of a run: each goes in at its place, and everywhere else nothing is altered.
 
 Standard library only at import time: workers import this under foreign interpreters.
 """
@@ -8,102 +8,122 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pytest_sdperf.core.alteration import Alteration, BuildStage
 from pytest_sdperf.core.contracts import Runner
 from pytest_sdperf.core.device import ClockCommands, Device, DeviceProbe, Health
-from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import Fault, FaultStage
+from pytest_sdperf.faults import files
+from pytest_sdperf.faults.fault import Fault, FaultStage, NowhereError
+from pytest_sdperf.faults.outcome import outcome_of
 
 T = TypeVar("T")
+_STAGES = {
+    FaultStage.WEIGHTS: BuildStage.WEIGHTS,
+    FaultStage.EXPORT: BuildStage.EXPORT,
+    FaultStage.GRAPH: BuildStage.GRAPH,
+}
 
 
-def at(name: str, place: FaultStage) -> Fault | None:
-    """Return the fault of this name if it goes in here; None if it does not, or without a name."""
-    fault = known.get(name) if name else None
-    return fault if fault is not None and fault.place is place else None
+class PlantedFault(Alteration):
+    """Plants one fault."""
 
+    word = "PLANTED"
 
-def builds(name: str) -> bool:
-    """Say whether a fault goes into what is built."""
-    return any(at(name, place) for place in (FaultStage.WEIGHTS, FaultStage.EXPORT, FaultStage.GRAPH))
+    def __init__(self, fault: Fault) -> None:
+        self.name, self.about = fault.name, fault.about
+        self.shared = fault.place is FaultStage.LIBRARY
+        self._fault = fault
 
+    @property
+    def told(self) -> str:
+        """What was planted, and where."""
+        return f"{self.title} It went into {self._fault.place.value}."
 
-def of_task(name: str) -> str:
-    """Return the name of a fault of which a task is told; empty where it goes in elsewhere."""
-    inside = any(at(name, place) for place in (FaultStage.RUNNER, FaultStage.LIBRARY, FaultStage.ANSWER))
-    return name if inside else ""
+    def _change(self, place: FaultStage, component: str = "") -> Callable[..., Any] | None:
+        """Return what plants the fault, if it goes in here."""
+        fault = self._fault
+        elsewhere = component and fault.component not in ("", component)
+        return None if fault.place is not place or elsewhere else fault.change
 
+    def refuses(self, device_kind: str) -> str:
+        """Refuse what a CPU has no readings for."""
+        if not self._fault.on_gpu or device_kind != "cpu":
+            return ""
+        return (
+            "this is about what only a GPU can show, and this run is on a CPU. Add --sdperf-gpu=auto where there is a "
+            "GPU, or plant another fault: `sdperf faults` lists them."
+        )
 
-def of_reference(name: str) -> str:
-    """Return the name of a fault that reference and engine have in common; of every other one nothing."""
-    return name if at(name, FaultStage.LIBRARY) else ""
+    def cases(self, choices: tuple[T, ...]) -> tuple[T, ...]:
+        """Return what was collected with the fault in it."""
+        change = self._change(FaultStage.CASES)
+        return choices if change is None else tuple(change(choices))
 
+    def device(self, device: Device) -> Device:
+        """Return a device whose machine has the fault."""
+        change = self._change(FaultStage.MACHINE)
+        return device if change is None else dataclasses.replace(device, machine=change(device.machine))
 
-def libraries(name: str) -> contextlib.AbstractContextManager[None]:
-    """Return a context in which the libraries of this process have a fault."""
-    fault = at(name, FaultStage.LIBRARY)
-    context: contextlib.AbstractContextManager[None] = fault.change() if fault else contextlib.nullcontext()
-    return context
+    def probe(self, probe: DeviceProbe) -> DeviceProbe:
+        """Return a probe whose readings have the fault."""
+        change = self._change(FaultStage.READINGS)
+        return probe if change is None else PlantedProbe(probe, change)
 
+    def read_baseline(self, path: Path, read: Callable[[Path], T]) -> T:
+        """Read a copy with the fault in it."""
+        change = self._change(FaultStage.BASELINE)
+        if change is None or not path.is_file():
+            return read(path)
+        with tempfile.TemporaryDirectory(prefix="sdperf-planted-") as folder:
+            copy = Path(folder) / path.name
+            copy.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+            return read(copy)
 
-def loaded(name: str, component: str, runner: Runner) -> Runner:
-    """Return a loaded component with a fault."""
-    fault = at(name, FaultStage.RUNNER)
-    if fault is None or fault.component not in ("", component):
-        return runner
-    planted: Runner = fault.change(runner)
-    return planted
+    def stages(self, component: str) -> tuple[BuildStage, ...]:
+        """Return the stage that the fault goes into, of the component that has it."""
+        stage = _STAGES.get(self._fault.place)
+        return (stage,) if stage is not None and self._change(self._fault.place, component) else ()
 
+    def conclusions(self, reports: Iterable[Any], *, status: int, unused: bool) -> tuple[str, ...]:
+        """Say whether it was found as it must be."""
+        return (outcome_of(self._fault, reports, status=status, unused=unused),)
 
-def answered(request: Mapping[str, Any], answer: Any, channel: Any) -> Any:
-    """Return the answer of a task with the fault that its request, JSON data, tells of; only samples can have one."""
-    if not isinstance(answer, dict) or "sample" not in answer:
-        return answer
-    fault = at(request["case"]["planted"], FaultStage.ANSWER)
-    return answer if fault is None else fault.change(answer, channel)
+    def build(self, stage: BuildStage, source: Path, folder: Path) -> bool:
+        """Write the weights or the graph with the fault, where there is a place for it."""
+        try:
+            files.plant(self._fault, source, folder)
+        except NowhereError:
+            return False
+        return True
 
+    def libraries(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which the libraries of this process have the fault."""
+        change = self._change(FaultStage.LIBRARY)
+        context: contextlib.AbstractContextManager[None] = change() if change else contextlib.nullcontext()
+        return context
 
-def collected(name: str, things: tuple[T, ...]) -> tuple[T, ...]:
-    """Return what was collected with a fault in it."""
-    fault = at(name, FaultStage.CASES)
-    changed: tuple[T, ...] = things if fault is None else tuple(fault.change(things))
-    return changed
+    def loaded(self, component: str, runner: Runner) -> Runner:
+        """Return a loaded component with the fault."""
+        change = self._change(FaultStage.RUNNER, component)
+        planted: Runner = change(runner) if change else runner
+        return planted
 
-
-def read_baseline(name: str, path: Path, read: Callable[[Path], T]) -> T:
-    """Read the file of a baseline; with a fault in it, a copy."""
-    fault = at(name, FaultStage.BASELINE)
-    if fault is None or not path.is_file():
-        return read(path)
-    with tempfile.TemporaryDirectory(prefix="sdperf-planted-") as folder:
-        copy = Path(folder) / path.name
-        copy.write_text(fault.change(path.read_text(encoding="utf-8")), encoding="utf-8")
-        return read(copy)
-
-
-def device(name: str, found: Device) -> Device:
-    """Return a device whose machine has a fault."""
-    fault = at(name, FaultStage.MACHINE)
-    if fault is None:
-        return found
-    return dataclasses.replace(found, machine=fault.change(found.machine))
-
-
-def probe(name: str, inner: DeviceProbe) -> DeviceProbe:
-    """Return a probe whose readings have a fault."""
-    fault = at(name, FaultStage.READINGS)
-    return inner if fault is None else PlantedProbe(inner, fault)
+    def answer(self, answer: Any, channel: Any) -> Any:
+        """Return the answer with the fault; only samples can have one."""
+        change = self._change(FaultStage.ANSWER)
+        is_sample = isinstance(answer, dict) and "sample" in answer
+        return change(answer, channel) if change and is_sample else answer
 
 
 class PlantedProbe(DeviceProbe):
     """Reads a device as another probe does, with a fault in what it reads."""
 
-    def __init__(self, inner: DeviceProbe, fault: Fault) -> None:
+    def __init__(self, inner: DeviceProbe, change: Callable[[Health, int], Health]) -> None:
         self.name, self.kind = inner.name, inner.kind
-        self._inner, self._fault, self._readings = inner, fault, 0
+        self._inner, self._change, self._readings = inner, change, 0
 
     def find(self) -> tuple[Device, ...]:
         """Pass on."""
@@ -112,8 +132,7 @@ class PlantedProbe(DeviceProbe):
     def health(self, device: Device) -> Health:
         """Return the reading with the fault; they are counted, from 1 on."""
         self._readings += 1
-        health: Health = self._fault.change(self._inner.health(device), self._readings)
-        return health
+        return self._change(self._inner.health(device), self._readings)
 
     def memory_used_bytes(self, device: Device) -> int | None:
         """Pass on."""

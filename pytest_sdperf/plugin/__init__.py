@@ -23,7 +23,6 @@ from pytest_sdperf.core.errors import DeviceMissingError, OnnxFolderError, Sdper
 from pytest_sdperf.core.source_tree import find_suites
 from pytest_sdperf.core.tolerances import check_used, overrides_of
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.faults import planting
 from pytest_sdperf.plugin import (
     attempts,
     benchmark_bridge,
@@ -111,7 +110,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         marks = read_marks(metafunc.definition.iter_markers(MARKER))
         names = metafunc.fixturenames
         choices = selector.choose(axes_of(names), marks, timed=of_fixtures(names).measures)
-        choices = planting.collected(run.run_of(metafunc.config).settings.plant, choices)
+        choices = run.run_of(metafunc.config).alteration.cases(choices)
     except (OnnxFolderError, WeightsError) as error:
         # What a folder lacks it lacks for every test: said once, before the first of them.
         run.run_of(metafunc.config).refused = error

@@ -15,7 +15,7 @@ from pytest_sdperf.cases.options.pipeline_factory import alone
 from pytest_sdperf.cases.options.profiles import read_project
 from pytest_sdperf.cases.options.reading import SettingsParser
 from pytest_sdperf.cases.options.tolerances import read_rules
-from pytest_sdperf.cases.registration import fill_catalog
+from pytest_sdperf.cases.registration import fill_catalog, load_plugins
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.machine.device_choice import asked_kind
@@ -32,10 +32,11 @@ def compose(config: pytest.Config) -> Run:
     Raises:
         SdperfError: Anything that the user has to correct.
     """
-    catalog = fill_catalog(config.pluginmanager)
     project = read_project(config.rootpath)
-    check_profiles(catalog, project.profiles)
     answers = alone(read_answers(config, project.options))
+    load_plugins(config.pluginmanager, answers)
+    catalog = fill_catalog(config.pluginmanager)
+    check_profiles(catalog, project.profiles)
     handed = getattr(config, "workerinput", {})
     chosen = handed.get(CHOSEN, "")
     if chosen:

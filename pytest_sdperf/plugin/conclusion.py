@@ -21,17 +21,17 @@ from pytest_sdperf.core import clock
 from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.machine.gpu_facts import load_gpus
 from pytest_sdperf.core.tolerances import idle
-from pytest_sdperf.faults import known
 from pytest_sdperf.plugin.run_results import Results
 from pytest_sdperf.plugin.session import Session
 from pytest_sdperf.report.explanations import write_explanations
 from pytest_sdperf.report.interrupted import interrupted_lines
 from pytest_sdperf.report.judged import nothing_lines
-from pytest_sdperf.report.planted import NOT_FOUND, NOT_KEPT, outcome_of
 from pytest_sdperf.report.results import results_of, write_results
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.terminal import report_lines
 from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
+
+ALTERED = 1  # the exit status of an altered run in which nothing turned red
 
 
 def conclude(results: Results, session: Session, *, status: int, failed: int, stopped: bool, command: str) -> int:
@@ -65,7 +65,7 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, st
     measured = any(report.measurement is not None for report in results.reports)
     accepted = (*_keep_counts(results, session), *_keep(results, session, date=date, command=command))
     results.written = (*results.written, *accepted)
-    if results.finished and measured and not (settings.in_process or settings.plant):
+    if results.finished and measured and not (settings.in_process or settings.altered):
         session.unfinished.drop(report.case for report in results.reports)
     status = run_status(
         # Verdicts count only where they failed their test: an expected failure is none.
@@ -75,15 +75,16 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, st
         nothing_judged=bool(results.nothing_judged),
         unused=bool(unused.found),
     )
-    return _with_fault(results, session, status=status, unused=bool(unused.found)) if settings.plant else status
+    return _altered(results, session, status=status, unused=bool(unused.found)) if settings.altered else status
 
 
-def _with_fault(results: Results, session: Session, *, status: int, unused: bool) -> int:
-    """Say what became of the planted fault; return the exit status, which is none of success in any case."""
-    fault = known.get(session.run.settings.plant)
-    told = outcome_of(fault, results.reports, status=status, unused=unused)
-    results.written = (*results.written, NOT_KEPT, told)
-    return status or NOT_FOUND
+def _altered(results: Results, session: Session, *, status: int, unused: bool) -> int:
+    """Say what became of an altered run; return the exit status, which is none of success in any case."""
+    alteration = session.run.alteration
+    told = alteration.conclusions(results.reports, status=status, unused=unused)
+    kept = f"Nothing that {alteration.name} may have touched is kept as a candidate or baseline."
+    results.written = (*results.written, kept, *told)
+    return status or ALTERED
 
 
 def _unused(results: Results, session: Session) -> Unused:
@@ -96,7 +97,7 @@ def _unused(results: Results, session: Session) -> Unused:
 def _keep(results: Results, session: Session, *, date: str, command: str) -> tuple[str, ...]:
     settings = session.run.settings
     state = State(settings.state_dir, settings.baselines)
-    if settings.plant:
+    if settings.altered:
         return ()
     if not any(report.measurement is not None for report in results.reports):
         # Nobody may have asked for the device; but what failed here has candidates of earlier runs.
@@ -179,7 +180,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
             left=results.left,
             fusions=session.fusions_file.name,
             tracked=settings.update_baselines and is_tracked(session.fusions_file),
-            planted=settings.plant,
+            altered=session.run.alteration.told,
         )
     device = session.run.device()
     cards = {card.slug: card.family for card in load_gpus().gpus}
@@ -202,7 +203,7 @@ def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
         fusions=session.fusions_file.name,
         pairs=settings.other is not None,
         idle=idle(session.run.rules, results.collected),
-        planted=settings.plant,
+        altered=session.run.alteration.told,
     )
     return info.against(session.sources, results.reports)
 

@@ -1,4 +1,4 @@
-"""The hook that adds engines, models, optimizations, devices, metrics, checks and baselines."""
+"""The hook that adds engines, models, optimizations, devices, metrics, checks, alterations and baselines."""
 
 from __future__ import annotations
 

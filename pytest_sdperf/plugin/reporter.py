@@ -47,9 +47,9 @@ class Reporter:
 
     @property
     def _has_nothing(self) -> bool:
-        """Whether there is nothing to conclude from: no test asked for a verdict, and no fault was to be found."""
-        planted = session_of(self._config).run.settings.plant and not self._config.option.collectonly
-        return not (self._results.reports or self._results.nothing_judged or planted)
+        """Whether there is nothing to conclude from: no test asked for a verdict, and nothing was altered."""
+        altered = session_of(self._config).run.settings.altered and not self._config.option.collectonly
+        return not (self._results.reports or self._results.nothing_judged or altered)
 
     @property
     def _command(self) -> str:

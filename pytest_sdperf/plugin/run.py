@@ -17,6 +17,7 @@ from pytest_sdperf.builds.weights_identity import NONE
 from pytest_sdperf.cases.options.profiles import Profile
 from pytest_sdperf.cases.other_case import OtherCase, differing, other_case
 from pytest_sdperf.cases.selector import Selector, missing_here
+from pytest_sdperf.core.alteration import Alteration
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.device import Device, DeviceKind, DeviceProbe
@@ -28,7 +29,6 @@ from pytest_sdperf.core.tolerances import ToleranceRule
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.artifact import Built
-from pytest_sdperf.faults import known, planting
 from pytest_sdperf.plugin.commits import commit_of
 from pytest_sdperf.tasks import usable
 
@@ -68,6 +68,11 @@ class Run:
         """What chooses the cases of a test."""
         return Selector(self.settings.selection, self.catalog, self.profiles, self.device_kind)
 
+    @property
+    def alteration(self) -> Alteration:
+        """What alters this run on purpose; mostly nothing."""
+        return self.catalog.alteration(self.settings.altered)
+
     def device(self) -> Device:
         """Return the device of this run, found once.
 
@@ -88,9 +93,9 @@ class Run:
 
     @functools.cached_property
     def _as_read(self) -> DetectedDevice:
-        """The device and its probe, with what is planted into either."""
-        found, name = self._find(), self.settings.plant
-        return DetectedDevice(planting.probe(name, found.probe), planting.device(name, found.device))
+        """The device and its probe, as the run is to see them."""
+        found = self._find()
+        return DetectedDevice(self.alteration.probe(found.probe), self.alteration.device(found.device))
 
     @functools.cached_property
     def commit(self) -> str:
@@ -231,8 +236,8 @@ class Run:
         """Say on what this run measures, and where it keeps things."""
         where = describe(self._as_read.device) if self.found else "no device needed"
         yield f"sdperf: {where}, baselines {self.settings.baselines}, cache {self.settings.cache_dir}"
-        if self.settings.plant:
-            yield f"sdperf: PLANTED {self.settings.plant}: {known.get(self.settings.plant).about}"
+        if self.settings.altered:
+            yield f"sdperf: {self.alteration.title}"
 
 
 def run_of(config: pytest.Config) -> Run:

@@ -24,7 +24,6 @@ from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner, build_of, optimizations_of
 from pytest_sdperf.builds.fingerprint import library_versions
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
-from pytest_sdperf.builds.planted import PlantedBuilder
 from pytest_sdperf.builds.processes.process import environment
 from pytest_sdperf.builds.reference_counts import ReferenceCounts
 from pytest_sdperf.cases.other_case import OtherCase
@@ -40,7 +39,6 @@ from pytest_sdperf.core.tolerances import Override
 from pytest_sdperf.core.values import Build, Case, Measurement
 from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.outcomes import Verdict
-from pytest_sdperf.faults import planting
 from pytest_sdperf.plugin.run import Run
 from pytest_sdperf.plugin.selftest.records import Archive, SelfTests
 from pytest_sdperf.plugin.selftest.spread import with_spread
@@ -89,20 +87,12 @@ class Session:
         """Builds components through the cache; needs no device."""
         return self.new_builder(self.cache, say=self.say)
 
-    @functools.cached_property
-    def planted(self) -> Builder | None:
-        """What builds the components of cases with a fault in them; None where none is planted there."""
-        kind = functools.partial(PlantedBuilder, self.run.settings.plant)
-        return self.new_builder(self.cache, say=self.say, kind=kind) if planting.builds(kind.args[0]) else None
-
-    def new_builder(
-        self, cache: Cache, *, say: Callable[[str], None], kind: Callable[..., Builder] = Builder
-    ) -> Builder:
+    def new_builder(self, cache: Cache, *, say: Callable[[str], None]) -> Builder:
         """Return a builder of this run's models that works through some cache."""
         external, named = self.run.selector.external, self.run.settings.selection.onnx_reference
         reference = OnnxFolder(named, option=ONNX_REFERENCE) if named else None
         folder = external.folder if external else None
-        return kind(self.run.catalog, self.run.settings, cache, say=say, folder=folder, reference=reference)
+        return Builder(self.run.catalog, self.run.settings, cache, say=say, folder=folder, reference=reference)
 
     @property
     def cores(self) -> int:
@@ -120,9 +110,9 @@ class Session:
     def build(self, case: Case, component: str) -> Build:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
         engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
-        builder = self.planted or self.builder
-        optimizations = optimizations_of(builder, case, self.run.catalog)
-        return build_of(builder, case, component, engine=engine, optimizations=optimizations)
+        altered = self.run.settings.altered
+        optimizations = optimizations_of(self.builder, case, self.run.catalog)
+        return build_of(self.builder, case, component, engine=engine, optimizations=optimizations, altered=altered)
 
     @functools.cached_property
     def context(self) -> RunContext:
@@ -139,7 +129,6 @@ class Session:
             folder=Path(self._scratch.name),
             say=self.say,
             run=self.run.token,
-            planted=self.planted,
         )
 
     def calibration(self, case: Case) -> Calibration | None:
@@ -181,7 +170,7 @@ class Session:
     def _new_runner(self, case: Case, request: EngineRequest) -> CaseRunner:
         if self.external_pipeline:
             return self.external_pipeline.runner(case, request)
-        return CaseRunner(case, request, self.context, self.run.settings.plant)
+        return CaseRunner(case, request, self.context, self.run.settings.altered)
 
     def has_outputs(self, case: Case) -> bool:
         """Whether a case was executed ahead, for the test that compares it."""
@@ -195,7 +184,7 @@ class Session:
             BaselineError: A file is there but cannot be trusted.
         """
         settings, registered = self.run.settings, self.run.catalog.baseline_folders
-        reader = functools.partial(planting.read_baseline, settings.plant, read=baselines.read)
+        reader = functools.partial(self.run.alteration.read_baseline, read=baselines.read)
         slug = self.run.device().slug
         return BaselineFiles.of_device(settings.baselines, registered, slug=slug, machine=self.machine, reader=reader)
 

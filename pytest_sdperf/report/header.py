@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_sdperf.checks.reporting.line import Line, labelled
+from pytest_sdperf.checks.reporting.line import Line, labelled, wrapped
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.report.run_info import RunInfo
 
 # What says nothing about a machine: `whole` is a GPU that is not partitioned.
 _USUAL = (None, "", "default", "none", "None", "whole")
+
+
+def altered_lines(run: RunInfo, *, width: int) -> Iterator[Line]:
+    """Yield what was altered, as the first lines of a report; nothing where nothing was."""
+    if run.altered:
+        yield from (Line(line.text, ("yellow", "bold")) for line in wrapped(run.altered, width=width, rest="  "))
 
 
 def header_lines(run: RunInfo, *, width: int) -> Iterator[Line]:

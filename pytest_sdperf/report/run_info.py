@@ -43,7 +43,7 @@ class RunInfo:
         commit: Commit of the project under test; empty if unknown.
         fusions: File name of the operator counts that the installed onnxruntime is judged by; empty without one.
         idle: Tolerances of single cases that no case of this run had use for.
-        planted: The fault that was planted; empty for none. Nothing is kept of a run that has one.
+        altered: What was altered on purpose, in a sentence; empty for nothing. Nothing is kept of such a run.
         results: File of saved results, where these are judged after the run.
     """
 
@@ -73,13 +73,13 @@ class RunInfo:
     commit: str = ""
     fusions: str = ""
     idle: tuple[str, ...] = ()
-    planted: str = ""
+    altered: str = ""
     results: str = ""
 
     @property
     def keeps_candidates(self) -> bool:
         """Whether results that nobody has accepted are kept by this run."""
-        return not (self.updating or self.in_process or self.results or self.interrupted or self.planted)
+        return not (self.updating or self.in_process or self.results or self.interrupted or self.altered)
 
     def against(self, sources: BaselineFiles, reports: Sequence[CaseReport]) -> RunInfo:
         """Return the same run with what there is to say about the baselines that judge it.

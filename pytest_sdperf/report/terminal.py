@@ -23,11 +23,10 @@ from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.report.checks import check_lines
 from pytest_sdperf.report.findings import count_line, finding_lines
-from pytest_sdperf.report.header import header_lines
+from pytest_sdperf.report.header import altered_lines, header_lines
 from pytest_sdperf.report.interrupted import interrupted_lines
 from pytest_sdperf.report.lock_waits import turn_lines
 from pytest_sdperf.report.next_command import next_lines
-from pytest_sdperf.report.planted import planted_lines
 from pytest_sdperf.report.remarks import remark_lines
 from pytest_sdperf.report.resumed import resumed_lines
 from pytest_sdperf.report.run_info import RunInfo
@@ -58,7 +57,7 @@ def report_lines(
         verbose: Show what ran of every case and what fused at every optimization, and tell each gap.
     """
     yield from interrupted_lines(reports, run, width=width)
-    yield from planted_lines(run.planted, width=width)
+    yield from altered_lines(run, width=width)
     yield from header_lines(run, width=width)
     for model in dict.fromkeys(report.case.model for report in reports):
         mine = [report for report in reports if report.case.model == model]
@@ -88,7 +87,7 @@ def report_lines(
     yield from _section(line for text in written for line in wrapped(text, width=width, rest="  "))
     yield Line()
     yield count_line(reports)
-    if not run.planted:
+    if not run.altered:
         yield from next_lines(reports, run, width=width)
 
 

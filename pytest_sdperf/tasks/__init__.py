@@ -51,6 +51,7 @@ def perform(task: Callable[..., Any], data: Mapping[str, Any], context: TaskCont
     # That one alone: what the others are may be known to a type checker only.
     holder = types.SimpleNamespace(__annotations__={first: task.__annotations__.get(first, Any)})
     kind = typing.get_type_hints(holder, getattr(task, "__globals__", {}))[first]
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        return to_json(task(from_json(data, kind), context))
-    return to_json(task(data, context))
+    request = from_json(data, kind) if isinstance(kind, type) and dataclasses.is_dataclass(kind) else data
+    answer = to_json(task(request, context))
+    altered = getattr(getattr(request, "case", None), "altered", "")
+    return context.catalog.alteration(altered).answer(answer, context.listener)

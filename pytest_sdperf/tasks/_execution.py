@@ -95,7 +95,7 @@ class Execution:
         inputs: File (npz) with the inputs of a component; a whole request has none.
         picture: What a whole request draws.
         own: The user's own pipeline; None for a model.
-        planted: Name of the fault that goes into what is loaded, or into its answer; mostly empty.
+        altered: Name of what alters what is loaded, or the answer (`core.alteration`); mostly empty.
     """
 
     model: str
@@ -107,7 +107,7 @@ class Execution:
     inputs: Path = Path()
     picture: Picture = Picture()
     own: OwnPipeline | None = None
-    planted: str = ""
+    altered: str = ""
 
     @property
     def case(self) -> Execution:

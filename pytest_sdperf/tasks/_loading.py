@@ -14,7 +14,6 @@ from pytest_sdperf.core.contracts import Engine, LoadRequest, Model, Runner
 from pytest_sdperf.core.device import DeviceKind
 from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.core.values.facts import Facts, known_facts
-from pytest_sdperf.faults import planting
 from pytest_sdperf.tasks import TaskContext
 from pytest_sdperf.tasks._execution import Compiled, Execution
 
@@ -81,7 +80,8 @@ def loaded_component(case: Execution, component: str, context: TaskContext) -> I
     start_s = monotonic_s()
     with engine.load(request) as runner:
         load_s = monotonic_s() - start_s
-        yield LoadedComponent(engine, request.model, planting.loaded(case.planted, component, runner), load_s)
+        altered = context.catalog.alteration(case.altered).loaded(component, runner)
+        yield LoadedComponent(engine, request.model, altered, load_s)
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def loaded_pipeline(case: Execution, context: TaskContext) -> Iterator[dict[str,
     start_s = monotonic_s()
     with contextlib.ExitStack() as stack:
         runners = {
-            name: (engine, planting.loaded(case.planted, name, runner))
+            name: (engine, context.catalog.alteration(case.altered).loaded(name, runner))
             for engine, requests in together.values()
             for name, runner in stack.enter_context(engine.load_pipeline(requests)).items()
         }

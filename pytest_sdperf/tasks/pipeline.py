@@ -14,7 +14,6 @@ from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.errors import EngineMissingError
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.values import Facts
-from pytest_sdperf.faults import planting
 from pytest_sdperf.tasks import TaskContext, _runtime_report
 from pytest_sdperf.tasks._execution import Execution, MeasureCase, Measured, Ran, RunCase
 from pytest_sdperf.tasks._kept import CallInputs, Ranges, StepLatents, on_host
@@ -59,7 +58,7 @@ def loaded_request(
         watched: Makes of the call of a component one that is looked at.
     """
     check_packages(case.device_kind)
-    with planting.libraries(case.planted), loaded_pipeline(case, context) as parts:
+    with context.catalog.alteration(case.altered).libraries(), loaded_pipeline(case, context) as parts:
         calls: dict[str, Call] = {name: part.runner.call for name, part in parts.items()}
         for watch in watched:
             calls = {name: watch(name, call) for name, call in calls.items()}

@@ -9,6 +9,7 @@ import pytest
 from overflowing_models import Loud
 
 from pytest_sdperf.builds.fingerprint import library_versions, modules_of, source_hash
+from pytest_sdperf.tasks import alter
 
 
 @pytest.fixture
@@ -87,6 +88,20 @@ def test_what_it_uses_of_this_project_counts(derived, monkeypatch):
 def test_rooms_that_hold_types_only_do_not_count():
     assert source_hash("pytest_sdperf.core.errors") == source_hash("pytest_sdperf.core.values") == source_hash()
     assert source_hash("pytest_sdperf.fusing.graph") != source_hash()
+
+
+def test_what_alters_a_run_changes_no_key_of_what_is_not_altered(monkeypatch):
+    """The task that alters files is code of every alteration, and knows none of them."""
+    folder = Path(alter.__file__).parent
+    tasks, faults = [f"pytest_sdperf.tasks.{path.stem}" for path in folder.glob("*.py")], folder.with_name("faults")
+    before, planted, read = source_hash(*tasks), source_hash("pytest_sdperf.faults.builtins"), Path.read_text
+
+    def changed(path, *args, **named):
+        return read(path, *args, **named) + ("# changed\n" if faults in path.parents else "")
+
+    monkeypatch.setattr(Path, "read_text", changed)
+    assert source_hash(*tasks) == before
+    assert source_hash("pytest_sdperf.faults.builtins") != planted
 
 
 def test_a_module_that_cannot_be_found_has_no_source():

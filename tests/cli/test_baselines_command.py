@@ -350,7 +350,7 @@ WRITE_THEM = "Run the tests again with --sdperf-json=FILE, and give that file."
         (lambda text: "", f"are not valid JSON: line 1, column 1: Expecting value. {WRITE_THEM}"),
         (cut_off, "are not valid JSON: line "),
         (without_reports, f"are not complete: Object missing required field `reports`. {WRITE_THEM}"),
-        (of_another_schema, "have schema 99; this version of pytest-sdperf reads schema 3. " + WRITE_THEM),
+        (of_another_schema, "have schema 99; this version of pytest-sdperf reads schema 4. " + WRITE_THEM),
     ],
 )
 def test_damaged_results_in_a_folder_are_an_error_and_nothing_of_it_is_accepted(user, damage, why):
@@ -572,10 +572,10 @@ def test_another_machine_is_refused(user):
             ),
         ),
         (
-            {"run": dataclasses.replace(RUN, planted="weights-quantized")},
+            {"run": dataclasses.replace(RUN, altered="PLANTED x: It is wrong.")},
             (
-                "results results.json are of a run with the planted fault weights-quantized. Run it without "
-                "--sdperf-plant, and give those."
+                "results results.json are of a run that was altered on purpose. PLANTED x: It is wrong. Run it without "
+                "that, and give those."
             ),
         ),
         (

@@ -18,6 +18,8 @@ from pytest_sdperf.report.run_summary import RunSummary
 
 MACHINE = {"cores": 2}
 
+ALTERED = "PLANTED weights-quantized: Convolutions come from a file of 8-bit weights. It went into the weights."
+
 
 @pytest.fixture
 def gate(tmp_path, monkeypatch, capsys):
@@ -29,13 +31,13 @@ def gate(tmp_path, monkeypatch, capsys):
     baseline = Baseline(machine=MACHINE, cases={CASE.key: stored()})
     (tmp_path / "baselines" / "h200.json").write_text(to_text(baseline), encoding="utf-8")
 
-    def run(*arguments, times_ms=(9.9, 10.0, 10.1), planted="", **summary):
+    def run(*arguments, times_ms=(9.9, 10.0, 10.1), altered="", **summary):
         measured = measurement(*times_ms)
         report = CaseReport("a::b", CASE, measured, verdicts=judge(measured, None, policy=Policy()), policy=Policy())
         whole = dataclasses.replace(RunSummary(selected=1, measured=True, collected=(CASE,)), **summary)
         saved = SavedResults(
             date="2026-11-28T10:00Z",
-            run=RunInfo("A card", "h200", "h200", MACHINE, planted=planted),
+            run=RunInfo("A card", "h200", "h200", MACHINE, altered=altered),
             summary=whole,
             policy=Policy(),
             settings={},
@@ -55,13 +57,11 @@ def test_results_that_held_pass(gate):
     assert "verdicts of 1 case: 1 HELD" in lines
 
 
-def test_results_of_a_planted_fault_are_no_news(gate):
-    status, lines, _ = gate("--gpu=h200", "--baselines=baselines", planted="weights-quantized")
+def test_results_of_an_altered_run_are_no_news(gate):
+    status, lines, _ = gate("--gpu=h200", "--baselines=baselines", altered=ALTERED)
     assert status == 10
-    assert (
-        "INVALID the fault weights-quantized was planted into the run: its results say nothing about what is tested"
-    ) in lines
-    assert "PLANTED weights-quantized: Convolutions come from a file of 8-bit weights. It" in " ".join(lines)
+    assert "INVALID the run was altered on purpose: its results say nothing about what is tested" in lines
+    assert ALTERED in " ".join(line.strip() for line in lines)
 
 
 def test_results_that_regressed_are_exit_status_one_with_the_sentence_of_a_run(gate):
@@ -176,8 +176,8 @@ def test_the_report_is_written_as_markdown_whatever_its_status(gate, tmp_path):
     ]
     assert told[0] == "results    results.json of 2026-11-28T10:00Z"
     assert sum(line.startswith("- **REGRESSED** a::b: UNet latency 15.0 ms is 50 % above") for line in lines) == 1
-    gate(*asked, planted="weights-quantized")
-    assert "**INVALID** the fault weights-quantized was planted into the run" in (tmp_path / "summary.md").read_text()
+    gate(*asked, altered=ALTERED)
+    assert "**INVALID** the run was altered on purpose" in (tmp_path / "summary.md").read_text()
 
 
 def test_a_markdown_file_that_cannot_be_written_is_refused_before_anything_is_judged(gate):

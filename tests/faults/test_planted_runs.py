@@ -6,25 +6,29 @@ import dataclasses
 
 import pytest
 
+from pytest_sdperf.cases.options.alteration import read_alteration
 from pytest_sdperf.cases.options.option_value import OptionValue
-from pytest_sdperf.cases.options.plant import read_plant
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.catalog import Catalog
+from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
-from pytest_sdperf.faults import known
+from pytest_sdperf.faults import builtins, known
 from pytest_sdperf.faults.fault import Detection, Fault, FaultStage
-from pytest_sdperf.report.planted import is_found, outcome_of, planted_lines
+from pytest_sdperf.faults.outcome import is_found, outcome_of
+from pytest_sdperf.report.header import altered_lines
+from pytest_sdperf.report.run_info import RunInfo
 
 NAME = "runtime-answers-to-first-inputs"
 PLANT = OptionValue(NAME, "--sdperf-plant")
+CATALOG = Catalog()
+builtins.pytest_sdperf_register(CATALOG)
 CASE = Case("shapes", "text_encoder", "ort-cpu", "fp32")
 
 
-def read(**others: OptionValue) -> str:
-    return read_plant(
-        PLANT, {"plant": PLANT, **{name.replace("_", "-"): said for name, said in others.items()}}, device_kind="cpu"
-    )
+def read(answer: OptionValue = PLANT, device_kind: str = "cpu", **others: OptionValue) -> str:
+    answers = {"plant": answer, **{name.replace("_", "-"): said for name, said in others.items()}}
+    return read_alteration(answer, answers, catalog=CATALOG, device_kind=device_kind)
 
 
 def test_a_fault_is_named():
@@ -32,21 +36,21 @@ def test_a_fault_is_named():
 
 
 def test_an_unknown_fault_is_refused_with_what_is_like_it():
-    with pytest.raises(OptionError) as refused:
-        read_plant(OptionValue("runtime-answers-to-first", "--plant"), {}, device_kind="cpu")
+    with pytest.raises(UnknownNameError) as refused:
+        read(OptionValue("runtime-answers-to-first", "--plant"))
     assert str(refused.value) == (
-        f"unknown fault 'runtime-answers-to-first'. Did you mean {NAME} or runtime-answers-of-former-call? Type "
-        f"`sdperf faults` to see all {len(known.FAULTS)}."
+        f"unknown fault 'runtime-answers-to-first'. Did you mean '{NAME}'? Type `sdperf faults` to see all "
+        f"{len(known.FAULTS)}."
     )
 
 
 def test_what_only_a_gpu_can_show_is_refused_on_a_cpu():
     answer = OptionValue("environment-shared-with-others", "--plant")
-    assert read_plant(answer, {}, device_kind="cuda") == "environment-shared-with-others"
+    assert read(answer, "cuda") == "environment-shared-with-others"
     with pytest.raises(OptionError) as refused:
-        read_plant(answer, {}, device_kind="cpu")
+        read(answer)
     assert str(refused.value) == (
-        "--plant=environment-shared-with-others is about what only a GPU can show, and this run is on a CPU. Add "
+        "--plant=environment-shared-with-others: this is about what only a GPU can show, and this run is on a CPU. Add "
         "--sdperf-gpu=auto where there is a GPU, or plant another fault: `sdperf faults` lists them."
     )
 
@@ -54,14 +58,14 @@ def test_what_only_a_gpu_can_show_is_refused_on_a_cpu():
 @pytest.mark.parametrize(
     ("name", "text", "shown", "why"),
     [
-        ("update_baselines", "true", "--x", "nothing that a planted fault has touched is kept"),
-        ("resume", "true", "--x", "what an interrupted run measured has no fault"),
-        ("plan", "true", "--x", "a plan runs nothing that could be found"),
+        ("update_baselines", "true", "--x", "nothing of such a run is kept"),
+        ("resume", "true", "--x", "what an interrupted run measured is without it"),
+        ("plan", "true", "--x", "a plan runs nothing that could be altered"),
         ("selftest", "true", "--x", "a self-test measures what is sound"),
-        ("inprocess", "true", "--x", "a fault may end the process that it is in"),
-        ("ab", "python", "--x=python", "it would be planted into both sides"),
-        ("ab_engine", "torch", "--x=torch", "it would be planted into both sides"),
-        ("ab_optimization", "fp16", "--x=fp16", "it would be planted into both sides"),
+        ("inprocess", "true", "--x", "it may end the process that it is in"),
+        ("ab", "python", "--x=python", "both sides would have it"),
+        ("ab_engine", "torch", "--x=torch", "both sides would have it"),
+        ("ab_optimization", "fp16", "--x=fp16", "both sides would have it"),
         ("pipeline", "mypipe:make", "--x=mypipe:make", "a pipeline of your own is tested as it is"),
     ],
 )
@@ -123,10 +127,11 @@ def test_an_unused_case_is_found_without_any_report():
 
 
 def test_a_report_begins_with_the_fault():
-    assert " ".join(line.text.strip() for line in planted_lines(NAME, width=80)) == (
+    run = RunInfo("A card", "h200", altered=CATALOG.alteration(NAME).told)
+    assert " ".join(line.text.strip() for line in altered_lines(run, width=80)) == (
         f"PLANTED {NAME}: {FAULT.about} It went into the loaded component, in its worker process."
     )
-    assert list(planted_lines("", width=80)) == []
+    assert list(altered_lines(dataclasses.replace(run, altered=""), width=80)) == []
 
 
 def test_words_stand_for_numbers_and_any_text_and_nothing_else():

@@ -6,10 +6,9 @@ import itertools
 import re
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 import scipy.stats  # noqa: F401 - pytester forgets what a run has imported, and numpy cannot be loaded twice
-from selftest_scenes import CPU_CASE, GPU_CASE, QUIET, drawn_run
+from selftest_scenes import CPU_CASE, QUIET, drawn_run
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.core import clock

@@ -26,7 +26,7 @@ PARTS = {
     "unet": Part("ort-trt", {"cuda_graph": "on"}, BUILD, "static", COMPILED),
     "vae_decoder": Part("ort", {}, BUILD),
 }
-COMPONENT = execution(parts=PARTS, inputs=Path("/run/inputs.npz"), planted="harness-time-of-zero")
+COMPONENT = execution(parts=PARTS, inputs=Path("/run/inputs.npz"), altered="harness-time-of-zero")
 OWN = OwnPipeline(PipelineFactory("mine", "make", "/home"), "0123456789abcdef")
 REQUEST = execution(component="pipeline", picture=Picture("a horse", 3, Path("/tokenizers"), "float16", 2), own=OWN)
 

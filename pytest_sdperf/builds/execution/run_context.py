@@ -28,7 +28,6 @@ class RunContext:
         device: Where cases run.
         probe: Reads the device's state.
         builder: Builds components through the cache.
-        planted: Builds the components of cases instead, with a fault in them; None where none is planted.
         cache: Artifacts and references.
         folder: Scratch folder of this session.
         say: Prints one line of progress.
@@ -44,7 +43,6 @@ class RunContext:
     folder: Path
     say: Callable[[str], None]
     run: str = ""
-    planted: Builder | None = None
     _numbers: itertools.count[int] = dataclasses.field(default_factory=itertools.count)
 
     @functools.cached_property

@@ -23,7 +23,6 @@ from pytest_sdperf.core.labels import in_words
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.settings import EngineRequest
 from pytest_sdperf.core.values import Build, Case, to_json
-from pytest_sdperf.faults import planting
 from pytest_sdperf.tasks._execution import AboutCase, Execution, Part, Picture, Ran, RunCase
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def optimizations_of(builder: Builder, case: Case, catalog: Catalog) -> tuple[st
 
 
 def build_of(
-    builder: Builder, case: Case, component: str, *, engine: Engine | None, optimizations: Sequence[str]
+    builder: Builder, case: Case, component: str, *, engine: Engine | None, optimizations: Sequence[str], altered: str
 ) -> Build:
     """Return the build of one component of a case, from the cache if it is there; needs no device.
 
@@ -53,6 +52,7 @@ def build_of(
         component: One of its components.
         engine: What will load it; None for a graph that is only looked at.
         optimizations: Optimizations of the case. Where the engine lacks operators of one, primitives take their place.
+        altered: Name of what alters the files on the way; empty for nothing.
     """
     return builder.build(
         case.model,
@@ -66,6 +66,7 @@ def build_of(
         consumes=engine.consumes if engine else "onnx",
         lowered=engine is not None and any(engine.lowers(optimization) for optimization in optimizations),
         fused=engine is None or not engine.fuses,
+        altered=altered,
     )
 
 
@@ -77,13 +78,13 @@ class CaseRunner:
         case: What is executed.
         request: The engine that was asked for, with its interpreter and environment.
         context: What the session shares.
-        plant: The fault that is planted into it; empty for none, and for a reference always.
+        altered: Name of what alters it (`core.alteration`); empty for nothing.
     """
 
     case: Case
     request: EngineRequest
     context: RunContext
-    plant: str = ""
+    altered: str = ""
     _once: list[Path | SdperfError] = dataclasses.field(default_factory=list, init=False, compare=False)
 
     @property
@@ -108,9 +109,9 @@ class CaseRunner:
 
     def build(self, component: str) -> Build:
         """Return the build of one component, from the cache if it is there."""
-        builder = (self.context.planted if self.plant else None) or self.context.builder
+        builder, altered = self.context.builder, self.altered
         optimizations = optimizations_of(builder, self.case, self.context.catalog)
-        return build_of(builder, self.case, component, engine=self.engine, optimizations=optimizations)
+        return build_of(builder, self.case, component, engine=self.engine, optimizations=optimizations, altered=altered)
 
     @property
     def dtype(self) -> str:
@@ -125,11 +126,9 @@ class CaseRunner:
         return {component: self.build(component) for component in self.components}
 
     def as_reference(self, case: Case, request: EngineRequest) -> Self:
-        """Return what executes another case that this one is compared with.
-
-        No fault is ever planted into it, except into the libraries that both of them load.
-        """
-        return dataclasses.replace(self, case=case, request=request, plant=planting.of_reference(self.plant))
+        """Return what executes another case, which this one is compared with: altered only by what they share."""
+        shared = bool(self.altered) and self.context.catalog.alteration(self.altered).shared
+        return dataclasses.replace(self, case=case, request=request, altered=self.altered if shared else "")
 
     def inputs(self, *, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
         """Return the seeded inputs of a component: float32 and int64 arrays by name."""
@@ -202,7 +201,6 @@ class CaseRunner:
             compiled = {name: find(self.engine, told, name, request=self.request, start=start) for name in told.parts}
             parts = {name: dataclasses.replace(part, compiled=compiled[name]) for name, part in told.parts.items()}
             told = dataclasses.replace(told, parts=parts)
-        told = dataclasses.replace(told, planted=planting.of_task(self.plant))
         if self.is_pipeline:
             return dataclasses.replace(told, picture=self._picture()).drawn_in(self.dtype)
         file = self.context.new_folder("inputs") / "inputs.npz"
@@ -224,6 +222,7 @@ class CaseRunner:
             parts={name: Part(self.request.engine, options, build, self.case.shapes) for name, build in builds.items()},
             workload=self.case.workload,
             device_kind=self.context.device.kind,
+            altered=self.altered,
         )
 
     def task(self, function: str, request: AboutCase, answer: type[T], *, module: str = "") -> T:
@@ -293,7 +292,8 @@ class CaseRunner:
         }
 
     def registrars(self) -> tuple[Registrar, ...]:
-        """Return who registered the engine and the model: a worker needs these modules and no others."""
+        """Return who registered what a case is made of: a worker needs these modules and no others."""
         catalog = self.context.catalog
-        owners = (catalog.engines.owner(self.request.engine), catalog.models.owner(self.case.model))
+        owners = [catalog.engines.owner(self.request.engine), catalog.models.owner(self.case.model)]
+        owners += [catalog.alterations.owner(self.altered)] if self.altered else []
         return tuple(dict.fromkeys(owners))

@@ -161,6 +161,7 @@ OPTIONS: Sequence[Option] = (
         "Plant a fault, to see it found: one of those that `sdperf faults` lists. Nothing that such a run measures is "
         "kept. Default: none.",
         "NAME",
+        plugin="pytest_sdperf.faults.builtins",
     ),
     Option("inprocess", "how", "Run workers inside pytest's own process, for a debugger."),
     Option("missing-baseline", "verdict", "A case without a baseline: pass or fail. Default: pass.", "KIND"),

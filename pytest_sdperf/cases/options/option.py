@@ -17,6 +17,7 @@ class Option:
         help: One or two sentences; ends with the default.
         metavar: Placeholder of the value; empty for a switch.
         short: Whether `--NAME` may stand for it (a name that other plugins commonly own may not).
+        plugin: Module that is loaded as a plugin where the option is given, and not before; empty for none.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Option:
     help: str
     metavar: str = ""
     short: bool = True
+    plugin: str = ""
 
     @property
     def destination(self) -> str:

@@ -11,12 +11,12 @@ from typing import TypeVar
 
 from pytest_sdperf.builds.weights_identity import NONE, RANDOM
 from pytest_sdperf.cases.options import parsing as read
+from pytest_sdperf.cases.options.alteration import read_alteration
 from pytest_sdperf.cases.options.engine_requests import parse_engines
 from pytest_sdperf.cases.options.folders import baselines_folder, cache_folder, path_of, state_folder
 from pytest_sdperf.cases.options.option_value import OptionValue
 from pytest_sdperf.cases.options.other_side import OtherSideReader
 from pytest_sdperf.cases.options.pipeline_factory import only, parse_factory
-from pytest_sdperf.cases.options.plant import read_plant
 from pytest_sdperf.cases.options.profiles import Profile
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.components import PIPELINE
@@ -113,7 +113,7 @@ class SettingsParser:
             self_test=self._said("selftest", self._self_test, usual.self_test),
             time_budget_s=self._said("time-budget", read.seconds, usual.time_budget_s),
             resume=self._said("resume", read.switch, usual.resume),
-            plant=self._said("plant", self._plant, usual.plant),
+            altered=self._said("plant", self._altered, usual.altered),
         )
 
     def selection(self) -> Selection:
@@ -233,8 +233,8 @@ class SettingsParser:
             )
         return self._folder(answer)
 
-    def _plant(self, answer: OptionValue) -> str:
-        return read_plant(answer, self.answers, device_kind=self.device_kind)
+    def _altered(self, answer: OptionValue) -> str:
+        return read_alteration(answer, self.answers, catalog=self.catalog, device_kind=self.device_kind)
 
     @staticmethod
     def _prompts(answer: OptionValue) -> int:

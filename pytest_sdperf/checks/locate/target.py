@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.redrawn import (
-    PlantedRedrawnBuilder,
-    PlantedRedrawnGraphBuilder,
-    RedrawnBuilder,
-    RedrawnGraphBuilder,
-)
+from pytest_sdperf.builds.redrawn import RedrawnBuilder, RedrawnGraphBuilder
 from pytest_sdperf.checks.references import plain_torch
 from pytest_sdperf.checks.references.derived import plain_runner
 
@@ -57,17 +50,7 @@ def redrawn_runner(runner: CaseRunner, *, modules: bool) -> CaseRunner:
         modules: Whether those of the torch modules are drawn, and graphs are exported again; else those of the graphs.
     """
     bench, external = runner.context, runner.context.builder.external
-    plain, planted = (
-        (RedrawnBuilder, PlantedRedrawnBuilder) if modules else (RedrawnGraphBuilder, PlantedRedrawnGraphBuilder)
-    )
-
-    def builder(kind: Callable[..., Builder]) -> Builder:
-        folder = external.folder if external else None
-        return kind(bench.catalog, bench.settings, bench.cache, say=bench.say, folder=folder)
-
-    other = dataclasses.replace(
-        bench,
-        builder=builder(plain),
-        planted=builder(functools.partial(planted, runner.plant)) if bench.planted else None,
-    )
-    return dataclasses.replace(runner, context=other)
+    kind = RedrawnBuilder if modules else RedrawnGraphBuilder
+    folder = external.folder if external else None
+    builder = kind(bench.catalog, bench.settings, bench.cache, say=bench.say, folder=folder)
+    return dataclasses.replace(runner, context=dataclasses.replace(bench, builder=builder))

@@ -1,4 +1,4 @@
-"""What executes a reference: the same case as plain as can be, without the fault that is planted into it."""
+"""What executes a reference: the same case as plain as can be, and not altered."""
 
 from __future__ import annotations
 

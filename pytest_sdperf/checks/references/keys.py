@@ -9,7 +9,6 @@ from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions, source_hash
 from pytest_sdperf.core.values import Build
-from pytest_sdperf.faults import planting
 
 TORCH = ("torch", "diffusers", "transformers")
 
@@ -25,20 +24,19 @@ def reference_keys(
     """Return the keys in the cache of what a runner computes for others to be compared with.
 
     Args:
-        runner: What computes it; nothing but a fault of libraries is planted into it (`CaseRunner.as_reference`).
+        runner: What computes it, altered no more than what it is compared with shares (`CaseRunner.as_reference`).
         variants: Name -> what else decides what is computed under that name.
         code: Modules that compute it.
         libraries: Libraries that compute it, by import name.
         builds: Other builds than those of its case.
     """
-    if runner.plant != planting.of_reference(runner.plant):
-        raise ValueError(f"{runner.plant} is planted into what is to be a reference; make it with as_reference()")
-    planted = planting.of_task(runner.plant)
+    if runner.altered != runner.as_reference(runner.case, runner.request).altered:
+        raise ValueError(f"{runner.altered} alters what is to be a reference; make it with as_reference()")
     parts = {
         "case": runner.case.key,
         "builds": {name: build.key for name, build in (runner.builds() if builds is None else builds).items()},
         "fed": runner.fed(),
-        **({"planted": planted} if planted else {}),
+        **({"altered": runner.altered} if runner.altered else {}),
         "device": runner.context.device.name,
         "code": source_hash(*code),
         "versions": library_versions(*libraries),

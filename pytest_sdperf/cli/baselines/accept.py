@@ -160,13 +160,13 @@ def check_whole(saved: SavedResults, path: Path) -> None:
     """Refuse results that the run itself would not have accepted.
 
     Raises:
-        ResultsError: The run did not come to its end, measured inside pytest's own process, was an A/B, or had a fault
-            planted into it.
+        ResultsError: The run did not come to its end, measured inside pytest's own process, was an A/B, or was
+            altered on purpose.
     """
-    if saved.run.planted:
+    if saved.run.altered:
         raise ResultsError(
-            f"results {path} are of a run with the planted fault {saved.run.planted}. Run it without --sdperf-plant, "
-            f"and give those."
+            f"results {path} are of a run that was altered on purpose. {saved.run.altered} Run it without that, and "
+            f"give those."
         )
     if saved.run.pairs:
         raise ResultsError(

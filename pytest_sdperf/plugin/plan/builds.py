@@ -100,7 +100,7 @@ class Builds:
         self.inventory.seen.clear()
         with contextlib.suppress(NotBuiltError):
             self._look()
-            build_of(self.builder, case, name, engine=engine, optimizations=optimizations)
+            build_of(self.builder, case, name, engine=engine, optimizations=optimizations, altered="")
             chain = [kind for kind in chain if kind in self.inventory.seen]
         return [self._of_component(kind, case, name) for kind in chain]
 

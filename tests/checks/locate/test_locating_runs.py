@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import re
 import shlex
@@ -28,7 +27,7 @@ from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.onnx_folder import OnnxFolder
-from pytest_sdperf.builds.planted import PlantedBuilder
+from pytest_sdperf.cases.registration import registrar_of
 from pytest_sdperf.checks.agreement.check import agree
 from pytest_sdperf.checks.agreement.locations import sentence
 from pytest_sdperf.checks.locate.locate import locate
@@ -37,7 +36,7 @@ from pytest_sdperf.core.scenes import IMAGE_SIZE
 from pytest_sdperf.core.settings import EngineRequest, Selection, Settings
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.devices.cpu import CpuProbe
-from pytest_sdperf.faults import known
+from pytest_sdperf.faults import builtins, known
 from pytest_sdperf.models.shapes import SHAPES
 
 pytestmark = pytest.mark.slow
@@ -103,7 +102,14 @@ class EnginesOutside(CaseRunner):
     def task(self, function, request, answer, **more):
         inside = dataclasses.replace(self.context.settings, in_process=self.request.python is None)
         bench = dataclasses.replace(self.context, settings=inside)
-        return CaseRunner(self.case, self.request, bench, self.plant).task(function, request, answer, **more)
+        return CaseRunner(self.case, self.request, bench, self.altered).task(function, request, answer, **more)
+
+
+class InEveryBuild(Builder):
+    """Plants one fault into whatever it builds, as a library does that writes every export."""
+
+    def build(self, *names, altered="", **how):
+        return super().build(*names, altered="numerics-slope-of-quick-gelu", **how)
 
 
 @pytest.fixture
@@ -131,21 +137,23 @@ def disagree(suites_folder, tmp_path, monkeypatch):
         inside = case.exporter in ("", "torchscript")  # the other exporter warns of much
         building = dataclasses.replace(settings, in_process=inside)
         catalog, kept = make_catalog(), Cache(cache, size_bytes=settings.cache_size_bytes)
-        shared, planting = (catalog, building, kept), functools.partial(PlantedBuilder, plant)
-        folders = {
+        with catalog.owned_by(registrar_of(builtins)):
+            builtins.pytest_sdperf_register(catalog)
+        folders: dict[str, OnnxFolder | None] = {
             "folder": OnnxFolder(selection.onnx_dir) if selection.onnx_dir else None,
             "reference": OnnxFolder(selection.onnx_reference) if selection.onnx_reference else None,
         }
+        kind = InEveryBuild if in_every_build else Builder
+        builder = kind(catalog, building, kept, say=print, **folders)
         bench = RunContext(
             settings=settings,
             catalog=catalog,
             device=Device("cpu", "a CPU", "cpu"),
             probe=CpuProbe(),
-            builder=planting(*shared, say=print) if in_every_build else Builder(*shared, say=print, **folders),
+            builder=builder,
             cache=kept,
             folder=tmp_path,
             say=print,
-            planted=planting(*shared, say=print) if plant else None,
         )
         runner = EnginesOutside(case, EngineRequest(case.engine, case.engine, python=python), bench, plant)
         found = agree(runner)

@@ -47,7 +47,7 @@ def runner_of(tmp_path):
     path = write(tmp_path / "given", "text_encoder", make_unet())
     folders = {"folder": OnnxFolder(path.parents[1]), "reference": OnnxFolder(path.parents[1], option=ONNX_REFERENCE)}
 
-    def make(model: str = "tiny-text", plant: str = "", **options: str) -> CaseRunner:
+    def make(model: str = "tiny-text", altered: str = "", **options: str) -> CaseRunner:
         selection = Selection(onnx_dir=path.parents[1], onnx_reference=path.parents[1])
         settings = Settings(cache_dir=tmp_path / "cache", in_process=True, selection=selection)
         catalog, cache = make_catalog(), Cache(tmp_path / "cache", size_bytes=10**9)
@@ -61,13 +61,13 @@ def runner_of(tmp_path):
             shapes="static", weights="onnx-0123",
             height=128, width=128, engine_options=tuple(options.items()),
         )  # fmt: skip
-        return CaseRunner(case, EngineRequest("ort-cpu", "ort-cpu", tuple(options.items())), bench, plant)
+        return CaseRunner(case, EngineRequest("ort-cpu", "ort-cpu", tuple(options.items())), bench, altered)
 
     return make
 
 
 def test_a_fault_that_is_planted_into_a_case_is_in_nothing_that_it_is_compared_with(runner_of):
-    (faulty,) = agreement.agree(runner_of(plant=FAULT))
+    (faulty,) = agreement.agree(runner_of(altered=FAULT))
     assert (faulty.passed, faulty.by) == (False, "onnxruntime")
     assert faulty.error == pytest.approx(0.01, rel=1e-3)
     assert faulty.reference_error < 1e-6
@@ -77,10 +77,10 @@ def test_a_fault_that_is_planted_into_a_case_is_in_nothing_that_it_is_compared_w
 
 
 def test_what_is_to_be_a_reference_is_refused_with_a_fault_in_it(runner_of):
-    with pytest.raises(ValueError, match="planted") as raised:
-        reference_keys(runner_of(plant=FAULT), {}, code=())
+    with pytest.raises(ValueError, match="alters") as raised:
+        reference_keys(runner_of(altered=FAULT), {}, code=())
     assert str(raised.value) == (
-        "numerics-one-percent-high is planted into what is to be a reference; make it with as_reference()"
+        "numerics-one-percent-high alters what is to be a reference; make it with as_reference()"
     )
 
 
@@ -146,7 +146,7 @@ def test_equal_calls_are_replayed_beside_an_export_where_there_is_no_torch(runne
 
 
 def test_a_wrong_answer_is_wrong_beside_an_export_too(runner_of, without_torch):
-    runner = runner_of(plant=FAULT)
+    runner = runner_of(altered=FAULT)
     verdict = judge_replay(repeats.repeat(runner, repeats=2), runner.case, policy=Policy(on_cpu=True))
     assert verdict.code == "answer-wrong"
     assert re.fullmatch(

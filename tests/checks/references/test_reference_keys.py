@@ -13,6 +13,7 @@ from pytest_sdperf.builds.execution import runner as runners
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references.derived import plain_runner
 from pytest_sdperf.checks.references.keys import reference_keys
+from pytest_sdperf.core.alteration import Alteration
 from pytest_sdperf.core.files.arrays import digest_of
 from pytest_sdperf.core.settings import EngineRequest
 from pytest_sdperf.core.values import Build
@@ -25,7 +26,7 @@ BUILDS = {"unet": Build("weights-0", "module", Path("weights"), "float32")}
 def runner_of(component="pipeline", model=THIN, tokenizers="tokenizers-0", device="a CPU", **fields):
     bench = SimpleNamespace(
         builder=SimpleNamespace(tokenizers=lambda name: Path("/cache/entries", tokenizers)),
-        catalog=SimpleNamespace(models={"sd15-thin": model}),
+        catalog=SimpleNamespace(models={"sd15-thin": model}, alteration=lambda name: Alteration()),
         device=SimpleNamespace(name=device),
     )
     own = case(model="sd15-thin", component=component, width=64, height=64, **fields)
@@ -83,7 +84,7 @@ def test_names_types_shapes_and_contents_make_a_digest():
 
 
 def test_whatever_is_derived_from_a_faulty_case_has_no_fault():
-    faulty = dataclasses.replace(runner_of(), plant="numerics-one-percent-high")
-    assert faulty.as_reference(faulty.case, faulty.request).plant == ""
-    assert plain_runner(faulty).plant == ""
+    faulty = dataclasses.replace(runner_of(), altered="numerics-one-percent-high")
+    assert faulty.as_reference(faulty.case, faulty.request).altered == ""
+    assert plain_runner(faulty).altered == ""
     assert key(plain_runner(faulty)) == key(plain_runner(runner_of()))

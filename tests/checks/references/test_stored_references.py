@@ -76,7 +76,7 @@ def bench(tmp_path):
         if graphs:
             builder.external, builder.reference = given, unfused
         return SimpleNamespace(
-            builder=builder, catalog=catalog, planted=None, cache=FullCache(tmp_path),
+            builder=builder, catalog=catalog, cache=FullCache(tmp_path),
             device=SimpleNamespace(name="a CPU", kind="cpu"),
             settings=SimpleNamespace(selection=SimpleNamespace(has_module=not graphs)),
         )  # fmt: skip

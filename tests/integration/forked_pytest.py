@@ -14,6 +14,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     """Type `pytest ...` in the folder of a test, as `pytester.runpytest_subprocess` does."""
     words = [f"--basetemp={pytester.path}/runpytest", *arguments]
     begin_s = time.perf_counter()
-    status = _forked(pytester.path, words)
+    # pytest-xdist hands its workers the sys.path of the moment when it was imported.
+    status = None if any(word.startswith("-n") for word in arguments) else _forked(pytester.path, words)
     if status is None:
         return pytester.runpytest_subprocess(*arguments, timeout=TIMEOUT_S)
     said = [(pytester.path / name).read_text(encoding="utf-8", errors="replace") for name in ("stdout", "stderr")]
@@ -60,7 +62,8 @@ def _forked(folder: Path, words: list[str]) -> int | None:
         files += [stack.enter_context((folder / name).open("wb")) for name in ("stdout", "stderr")]
         content = json.dumps(message).encode() + b"\n"
         sent = socket.send_fds(told, [content], [file.fileno() for file in files])
-        told.sendall(content[sent:])
+        if sent < len(content):  # one that was answered at once is gone already
+            told.sendall(content[sent:])
         answers = [json.loads(line) for line in stack.enter_context(told.makefile("rb"))]
     return None if "refused" in answers[0] else int(answers[1]["status"])
 
@@ -68,9 +71,7 @@ def _forked(folder: Path, words: list[str]) -> int | None:
 @functools.cache
 def _server() -> str:
     """Return the path of the socket of the server of this process."""
-    # The path of a socket has to be short.
-    folder = Path(os.environ.get("TMPDIR", "/tmp"), f"pytest-fork-{os.getpid()}")
-    folder.mkdir(mode=0o700)
+    folder = Path(tempfile.mkdtemp(prefix="pytest-fork-", dir=Path("/tmp")))  # the path of a socket has to be short
     path = folder / "socket"
     process = subprocess.Popen(
         [sys.executable, fork_server.__file__, str(path)],

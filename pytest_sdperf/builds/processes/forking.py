@@ -98,7 +98,8 @@ def forked(env: Mapping[str, str], libraries: Sequence[str], stderr: IO[bytes]) 
             told.connect(path)
             content = json.dumps(message).encode() + b"\n"
             sent = socket.send_fds(told, [content], [reads, writes, stderr.fileno()])
-            told.sendall(content[sent:])
+            if sent < len(content):  # one that was answered at once is gone already
+                told.sendall(content[sent:])
             answer = json.loads(_line(told) or b"{}")
         except OSError:
             return None

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_sdperf.core.device import Health
 from pytest_sdperf.faults.fault import Fault, FaultStage
-from pytest_sdperf.faults.wanted import MEASURED, ON_GPU, PICTURES, TEXT_ENCODER, invalid
+from pytest_sdperf.faults.wanted import MEASURED, ON_GPU, STORED_PICTURES, TEXT_ENCODER, invalid
 
 Machine = Mapping[str, Any]
 
@@ -165,6 +165,6 @@ FAULTS = (
             "against # (window # to #...); things ... pixels from where they were then (at most #: OUTSIDE). ...",
             by="semantics",
         ),
-        options=PICTURES.replace("--steps=10 ", ""),
+        options=STORED_PICTURES,
     ),
 )

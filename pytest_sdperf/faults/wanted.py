@@ -21,9 +21,10 @@ OTHER_TEXT_HALF = TEXT_HALF.replace("shapes", "sd21-thin")  # with another GELU 
 TEXT_RAW = f"{_ORT} --component=text_encoder --optimization=fp32"
 # Whole requests by torch: there is nothing to export, and what is planted into a call is the same for every engine.
 REQUEST = "--model=shapes --engine=torch --component=pipeline --optimization=fp32 --steps=4"
+STORED_PICTURES = "--engine=torch --optimization=fp32 --prompts=4"  # whose scores are stored, at the usual steps
 # Half of the usual steps: they draw as well, and what is wrong in one is wrong in all of them.
-PICTURES = "--engine=torch --optimization=fp32 --steps=10 --prompts=4"
-MORE_PICTURES = "--engine=torch --optimization=fp32 --steps=10 --prompts=8"  # for what only moves things, by a pixel
+PICTURES = f"{STORED_PICTURES} --steps=10"
+MORE_PICTURES = PICTURES.replace("--prompts=4", "--prompts=8")  # for what only moves things, by a pixel
 MEASURED = f"{TEXT_RAW} --processes=1 --max-processes=1"
 TWICE = f"{TEXT_RAW} --processes=2 --max-processes=2"  # for what only processes beside each other show
 ON_GPU = "--gpu=auto --model=shapes --engine=ort-cuda --component=text_encoder --optimization=fp16"

@@ -7,8 +7,6 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
-from pytest_sdperf.core.values import Failure
-
 Check = Literal["repeats", "batch", "resolutions"]
 
 
@@ -103,27 +101,3 @@ class Replay:
         answers = (*self.answers, *self.kinds)
         pairs = [(one.error, one) for one in answers] + [(one.largest, one) for one in self.spreads]
         return any(math.isfinite(far) and math.isfinite(one.limit) and not one.passed for far, one in pairs)
-
-
-@dataclasses.dataclass(frozen=True)
-class Interleaving:
-    """The times of one loaded case whose resolutions take turns, beside those of each resolution alone.
-
-    Attributes:
-        alone_s: Resolution -> a median per process that was loaded for it and ran nothing else.
-        turns_s: Resolution -> a median per process in which the resolutions took turns; the processes are pairs.
-        prepared: As of a `Replay`, of the processes in which they took turns, together.
-        health: Why the machine was not fit to be measured; empty when it was.
-        failure: Why a process gave no times; None if all of them did.
-    """
-
-    alone_s: Mapping[str, tuple[float, ...]]
-    turns_s: Mapping[str, tuple[float, ...]]
-    prepared: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    health: tuple[str, ...] = ()
-    failure: Failure | None = None
-
-    @property
-    def pairs(self) -> int:
-        """Number of pairs."""
-        return min((len(times) for times in (*self.alone_s.values(), *self.turns_s.values())), default=0)

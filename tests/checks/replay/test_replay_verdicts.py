@@ -1,4 +1,4 @@
-"""Verdicts on replays and on resolutions in turns: every branch, with its whole text."""
+"""Verdicts on replays: every branch, with its whole text."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import math
 import pytest
 from sample_values import case
 
-from pytest_sdperf.checks.ab.interleaving import judge_interleaving, more_pairs
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.replay.judging import judge_replay
 from pytest_sdperf.core.files.strict_json import convert
-from pytest_sdperf.core.values import Failure, to_json
+from pytest_sdperf.core.values import to_json
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Interleaving, Replay
+from pytest_sdperf.core.values.replays import AnswerSpread, CallAgreement, Replay
 
 CASE = case(component="unet")
 POLICY = Policy(on_cpu=True)
@@ -253,132 +252,6 @@ def test_memory_of_a_cache_that_is_filled_once_is_no_growth():
     assert judge_replay(filled, CASE, policy=POLICY).code == "resolutions-served"
 
 
-def turns(factor, *, alone=(0.100, 0.101), **fields):
-    other = {"768x768": tuple(2 * time for time in alone)}
-    return Interleaving(
-        alone_s={"512x512": alone, **other},
-        turns_s={"512x512": tuple(factor * time for time in alone), **other},
-        **fields,
-    )
-
-
-@pytest.mark.parametrize(
-    ("found", "outcome", "text"),
-    [
-        (
-            turns(3.0),
-            Outcome.FAILED,
-            (
-                "UNet latency at 512x512 in turns 301 ms is 200 % above 100 ms alone (95 % interval +191 % to +209 %, "
-                "2 pairs). [turns-slower]"
-            ),
-        ),
-        (
-            turns(1.0),
-            Outcome.PASSED,
-            (
-                "UNet latency at 512x512 in turns 100 ms is equal to 100 ms alone, not slower by 30 % (95 % interval "
-                "-3.0 % to +3.1 %, 2 pairs). [turns-same]"
-            ),
-        ),
-        (
-            turns(0.3),
-            Outcome.PASSED,
-            (
-                "UNet latency at 768x768 in turns 201 ms is equal to 201 ms alone, not slower by 30 % (95 % interval "
-                "-3.0 % to +3.1 %, 2 pairs). [turns-same]"
-            ),
-        ),
-        (
-            turns(1.2),
-            Outcome.INCONCLUSIVE,
-            (
-                "UNet latency at 512x512 in turns 121 ms is 20 % above 100 ms alone (95 % interval +16 % to +24 %, "
-                "2 pairs), but on a CPU only effects above 30 % fail. [turns-small-on-cpu]"
-            ),
-        ),
-        (
-            turns(1.1, alone=(0.1, 0.2)),
-            Outcome.INCONCLUSIVE,
-            (
-                "UNet latency at 512x512 in turns 156 ms is 10 % above 141 ms alone (95 % interval -87 % to +806 %, "
-                "2 pairs): neither a change of 30 % nor its absence is certain. [turns-too-noisy]"
-            ),
-        ),
-        (
-            turns(1.0, prepared={"first": 2, "later": 3}),
-            Outcome.FAILED,
-            (
-                "UNet: ort-cpu compiled 3 graphs again in the timed calls, for resolutions that it had served before. "
-                "[compiled-again]"
-            ),
-        ),
-        (
-            turns(1.0, health=("The GPU was slowed down while measuring: heat, 3 ms.",)),
-            Outcome.INVALID,
-            (
-                "The machine was not fit to be measured: The GPU was slowed down while measuring: heat, 3 ms. "
-                "[machine-not-fit]"
-            ),
-        ),
-        (
-            turns(0.0),
-            Outcome.INVALID,
-            "UNet latency was not taken at every resolution, or is not above zero. [latency-not-positive]",
-        ),
-        (
-            turns(1.0, alone=()),
-            Outcome.INVALID,
-            "UNet latency was not taken at every resolution, or is not above zero. [latency-not-positive]",
-        ),
-    ],
-)
-def test_every_verdict_on_resolutions_in_turns(found, outcome, text):
-    verdict = judge_interleaving(found, CASE, policy=POLICY)
-    assert (verdict.outcome, dataclasses.replace(verdict, details=()).text) == (outcome, text)
-
-
-def test_the_details_have_every_resolution():
-    assert judge_interleaving(turns(3.0), CASE, policy=POLICY).details == (
-        "512x512: 301 ms in turns, 100 ms alone (+191 % to +209 %)",
-        "768x768: 201 ms in turns, 201 ms alone (-3.0 % to +3.1 %)",
-    )
-
-
-def test_more_pairs_are_asked_for_while_it_is_open():
-    policy = dataclasses.replace(POLICY, max_pairs=12)
-    assert more_pairs(turns(1.1, alone=(0.1, 0.2)), policy=policy) == 2
-    assert more_pairs(turns(1.1, alone=(0.1, 0.2), prepared={"later": 1}), policy=policy) == 0
-    assert more_pairs(turns(1.1, alone=(0.1, 0.2)), policy=POLICY) == 0
-
-
 @pytest.mark.parametrize("replay", [REPEATS, BATCH, dataclasses.replace(SIZES, peaks_bytes={"host": (1, 2)})])
 def test_a_replay_survives_json(replay):
     assert convert(json.loads(json.dumps(to_json(replay))), Replay) == replay
-
-
-def test_times_in_turns_survive_json():
-    found = turns(1.0, prepared={"first": 1, "later": 0})
-    assert convert(json.loads(json.dumps(to_json(found))), Interleaving) == found
-
-
-@pytest.mark.parametrize(
-    ("failure", "outcome", "text"),
-    [
-        (
-            Failure("crash", "the worker ended with exit status 3 and no answer", "first\nlast"),
-            Outcome.INVALID,
-            ("The worker ended with exit status 3 and no answer. Its last words:\nfirst\nlast [worker-crash]"),
-        ),
-        (
-            Failure("oom", "CUDA out of memory."),
-            Outcome.INCONCLUSIVE,
-            "Memory ran out, so nothing was compared: CUDA out of memory. [out-of-memory]",
-        ),
-    ],
-)
-def test_turns_that_a_process_did_not_finish(failure, outcome, text):
-    found = Interleaving(alone_s={}, turns_s={}, failure=failure)
-    verdict = judge_interleaving(found, CASE, policy=POLICY)
-    assert (verdict.outcome, verdict.metric, verdict.text) == (outcome, "interleaving", text)
-    assert convert(json.loads(json.dumps(to_json(found))), Interleaving) == found

@@ -11,13 +11,11 @@ import pytest
 from sample_values import measurement, session, stored
 from selftest_scenes import GPU_CASE, QUIET, Noise, drawn_case, drawn_run
 
-from pytest_sdperf.checks.ab.interleaving import judge_interleaving
 from pytest_sdperf.checks.ab.pairs import judge_pairs
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.core.stats.pairs import Pairs
 from pytest_sdperf.core.units import seconds
-from pytest_sdperf.core.values.replays import Interleaving
 from pytest_sdperf.plugin.selftest.spread import RunSpread, spread_by, with_spread
 
 GPU = Policy(max_processes=12)
@@ -136,15 +134,3 @@ def test_pairs(factor, code, told):
     b = measurement(*(factor * time for time in SIX))
     verdict, *_ = judge_pairs(Pairs(measurement(*SIX), b), policy=WIDER)
     assert (verdict.code, verdict.sentence) == (code, f"UNet latency of B {told}.")
-
-
-def test_resolutions_in_turns():
-    alone, turns = ({"512x512": tuple(factor * time / 1000 for time in SIX)} for factor in (1.0, 1.03))
-    verdict = judge_interleaving(Interleaving(alone, turns, {}), GPU_CASE, policy=WIDER)
-    assert (verdict.code, verdict.sentence) == (
-        "turns-same",
-        (
-            f"UNet latency at 512x512 in turns 10.3 ms is 3.0 % above 10.0 ms alone, not slower by 5 % (95 % interval "
-            f"+3.0 % to +3.0 %, 6 pairs){SAID}."
-        ),
-    )

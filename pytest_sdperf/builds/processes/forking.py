@@ -51,8 +51,10 @@ EXPORTER = (*MODULES, "torch._dynamo", "torch.export", "onnxscript")
 class ForkedProcess:
     """A process that a fork server forked, with what this project uses of `subprocess.Popen`."""
 
-    def __init__(self, pid: int, told: socket.socket, stdin: IO[bytes], stdout: IO[bytes]) -> None:
-        self.pid, self.stdin, self.stdout = pid, stdin, stdout
+    def __init__(self, pid: int, told: socket.socket) -> None:
+        self.pid = pid
+        self.stdin: IO[bytes] | None = None
+        self.stdout: IO[bytes] | None = None
         self._told = told
         self._status: int | None = None
 
@@ -82,35 +84,55 @@ def forked(env: Mapping[str, str], libraries: Sequence[str], stderr: IO[bytes]) 
         libraries: Modules that its task will import.
         stderr: Takes what it says.
     """
-    path = _server()
-    if path is None:
+    server = _server()
+    if server is None:
         return None
-    told = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with contextlib.ExitStack() as ours:
-        ours.callback(told.close)
         reads, to_stdin = os.pipe()
         from_stdout, writes = os.pipe()
         stdin = ours.enter_context(os.fdopen(to_stdin, "wb", buffering=0))
         stdout = ours.enter_context(os.fdopen(from_stdout, "rb"))
-        message = {"env": dict(env), "cwd": str(Path.cwd()), "libraries": list(libraries)}
-        message["worker"] = str(Path(worker.__file__).resolve())
         try:
-            told.connect(path)
+            process = forked_by(server, Path(worker.__file__), env, libraries, [reads, writes, stderr.fileno()])
+        finally:
+            os.close(reads)
+            os.close(writes)
+        if process is not None:
+            ours.pop_all()
+            process.stdin, process.stdout = stdin, stdout
+        return process
+
+
+def forked_by(
+    server: str, script: Path, env: Mapping[str, str], libraries: Sequence[str], streams: Sequence[int]
+) -> ForkedProcess | None:
+    """Return a new process that runs a script in this folder; None where it would not be the one that is wanted.
+
+    Args:
+        server: Path of the socket of a server.
+        script: What runs.
+        env: Its whole environment.
+        libraries: Modules that are loaded before.
+        streams: Descriptors of its stdin, stdout and stderr.
+    """
+    told = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with contextlib.ExitStack() as ours:
+        ours.callback(told.close)
+        message = {"env": dict(env), "cwd": str(Path.cwd()), "libraries": list(libraries)}
+        message["worker"] = str(script.resolve())
+        try:
+            told.connect(server)
             content = json.dumps(message).encode() + b"\n"
-            sent = socket.send_fds(told, [content], [reads, writes, stderr.fileno()])
+            sent = socket.send_fds(told, [content], streams)
             if sent < len(content):  # one that was answered at once is gone already
                 told.sendall(content[sent:])
             answer = json.loads(_line(told) or b"{}")
         except OSError:
             return None
-        finally:
-            os.close(reads)
-            os.close(writes)
         if "pid" not in answer:
             return None
         ours.pop_all()
-        return ForkedProcess(answer["pid"], told, stdin, stdout)
-    return None
+    return ForkedProcess(answer["pid"], told)
 
 
 def share() -> None:
@@ -131,6 +153,18 @@ def _server() -> str | None:
 
 @functools.cache
 def _started() -> str | None:
+    path = start_server(patient({**os.environ, **OFFLINE}))
+    if path is not None:
+        os.environ[VARIABLE] = path
+    return path
+
+
+def start_server(env: Mapping[str, str]) -> str | None:
+    """Start a server that ends with this process; return the path of its socket, None where it does not start.
+
+    Args:
+        env: Its whole environment, by which it tells what it may fork.
+    """
     folder = tempfile.TemporaryDirectory(prefix="sdperf-fork-")
     path = str(Path(folder.name, "socket"))
     process = subprocess.Popen(  # noqa: S603 - the interpreter of this process
@@ -139,7 +173,7 @@ def _started() -> str | None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env=patient({**os.environ, **OFFLINE}),
+        env=dict(env),
     )
     atexit.register(_end, process, folder)
     give_up_s = clock.monotonic_s() + _START_S
@@ -147,7 +181,6 @@ def _started() -> str | None:
         if process.poll() is not None or clock.monotonic_s() > give_up_s:
             return None
         clock.sleep_s(0.005)
-    os.environ[VARIABLE] = path
     return path
 
 

@@ -8,7 +8,7 @@ from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import FAILED, UNUSED, Fault
+from pytest_sdperf.faults.fault import UNUSED, Fault
 
 PLANTED, NOT_FOUND = "PLANTED", 1
 NOT_KEPT = "Nothing that a planted fault may have touched is kept as a candidate or baseline."
@@ -34,8 +34,6 @@ def is_found(fault: Fault, reports: Iterable[CaseReport], *, unused: bool) -> bo
 
 def _finds(report: CaseReport, fault: Fault) -> bool:
     found = fault.found
-    if found.verdict == FAILED and any(not one.passed and one.level == found.code for one in report.agreements):
-        return True
     return any((one.outcome.value, one.code) == (found.verdict, found.code) for one in report.verdicts)
 
 

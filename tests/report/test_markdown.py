@@ -8,7 +8,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_values import CASE, case, failed, measurement, session, stored
+from sample_values import CASE, case, compared, compared_sides, failed, measurement, session, stored
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
@@ -77,7 +77,7 @@ def test_a_whole_report():
 
 def test_disagreements_and_problems_come_first():
     wrong = Agreement("component", "relative-l2", 4e-3, 1e-3, 2e-3, "float16", "float32", "sample")
-    reports = [scene(CASE, 9.9, 10.0, 10.1), CaseReport("a::agrees", CASE, agreements=(wrong,))]
+    reports = [scene(CASE, 9.9, 10.0, 10.1), compared("a::agrees", CASE, wrong)]
     text = markdown_text(reports, RUN, title="r.json", problems=("nothing | was measured",))
     assert "**INVALID** nothing \\| was measured\n" in text
     assert "| 10.0 ms | 0.0 % | 500 | 400 | FAILED |\n" in text
@@ -91,11 +91,11 @@ def test_agreements_say_whether_they_passed():
     whole = case(component="pipeline", steps=4, scheduler="pndm")
     image = Agreement("image", "relative-l2", 1.2e-3, 3e-3, 6e-3, "float16", "float32")
     psnr = Agreement("image", "psnr", 0.04, 0.01, 0.02, "float16", "float32")
-    near = Agreement("component", "relative-l2", 1e-3, 1e-3, 2e-3, "float16", "float32", side="A")
-    far = dataclasses.replace(near, error=math.nan, side="B")
+    near = Agreement("component", "relative-l2", 1e-3, 1e-3, 2e-3, "float16", "float32")
+    far = dataclasses.replace(near, error=math.nan)
     reports = [
-        CaseReport("a::image", whole, agreements=(image, psnr)),
-        CaseReport("a::sides", CASE, agreements=(near, far), other=PIPED),
+        compared("a::image", whole, image, psnr),
+        compared_sides("a::sides", CASE, {"A": [near], "B": [far]}, other=PIPED),
     ]
     text = markdown_text(reports, RUN, title="r.json")
     assert text[text.index("### Agreement") : text.index("### Findings")].splitlines() == [

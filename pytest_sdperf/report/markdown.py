@@ -90,10 +90,11 @@ def _checks(reports: Sequence[CaseReport]) -> Iterator[str]:
         yield from _rule(len(columns))
         for report, name, check in found:
             for row in check.rows:
-                named = _named(report.looked_at_by(row)[0], row.word)
+                case, side = report.looked_at_by(row)
+                model, *named = _named(case, row.word)
                 outcome = outcome_of(report, name, row)
                 told = "; ".join(filter(None, [outcome.value if outcome else "", row.details]))
-                yield from _row((*named, *row.cells, told))
+                yield from _row((f"{side}: {model}" if side else model, *named, *row.cells, told))
 
 
 def _named(case: Case, word: str = "") -> tuple[str, ...]:

@@ -402,7 +402,10 @@ def test_a_regression_needs_a_reason(user):
         ([report(health=("too hot",))], "INVALID: The machine was not fit to be measured: too hot."),
         (
             [report(), compared("a::agree", CASE, WRONG)],
-            "a::agree disagrees with the reference: error 1.00e+00, limit 2.00e-01",
+            (
+                "a::agree: The component has a relative L2 error 1.00e+00 against torch float32; plain torch float16 has "
+                "1.00e-01, so at most 2.00e-01 passes; the worst element is ."
+            ),
         ),
         ([report(), CaseReport("a::fusions", CASE, problem="assert 3 == 4")], "a::fusions failed: assert 3 == 4"),
         ([report(10.0)], "INVALID: UNet was measured by 1 process instead of 3."),

@@ -83,7 +83,8 @@ def test_disagreements_and_problems_come_first():
     assert "| 10.0 ms | 0.0 % | 500 | 400 | FAILED |\n" in text
     assert "\n### Agreement\n\n" in text
     assert text.endswith(
-        "### Findings\n\n- **FAILED** a::agrees disagrees with the reference: error 4.00e-03, limit 2.00e-03\n"
+        "### Findings\n\n- **FAILED** a::agrees: The component has a relative L2 error 4.00e-03 against torch float32; "
+        "plain torch float16 has 1.00e-03, so at most 2.00e-03 passes; the worst element is sample. \\[component\\]\n"
     )
 
 
@@ -101,12 +102,20 @@ def test_agreements_say_whether_they_passed():
     assert text[text.index("### Agreement") : text.index("### Findings")].splitlines() == [
         "### Agreement",
         "",
-        "| compared | error | limit | verdict |",
-        "|---|---|---|---|",
-        "| sd15-thin pipeline image fp16 (ort) ort-cpu | 1.20e-03 | 6.00e-03 | PASSED |",
-        "| sd15-thin pipeline image fp16 (ort) ort-cpu | PSNR 28.0 dB | at least 34.0 dB | FAILED |",
-        "| A: sd15-thin unet fp16 (ort) ort-cpu | 1.00e-03 | 2.00e-03 | PASSED |",
-        r"| B: sd15-thin unet fmha (ort) ort-cpu:providers=a\|b | nan | 2.00e-03 | FAILED |",
+        "| model | component | optimization | engine | batch | error | limit | of limit | verdict |",
+        "|---|---|---|---|---|---|---|---|---|",
+        (
+            "| sd15-thin | pipeline image | fp16 (ort) | ort-cpu | 1 | 1.20e-03 | 6.00e-03 | 20 % | FAILED; FAILS, PSNR "
+            "28.0 dB (at least 34.0 dB) |"
+        ),
+        (
+            "| A: sd15-thin | unet | fp16 (ort) | ort-cpu | 1 | 1.00e-03 | 2.00e-03 | 50 % | PASSED; this is what limits "
+            "others: plain torch under its own name |"
+        ),
+        (
+            r"| B: sd15-thin | unet | fmha (ort) | ort-cpu:providers=a\|b | 1 | nan | 2.00e-03 | - | FAILED; FAILS, "
+            "worst at a place that was not named |"
+        ),
         "",
     ]
 

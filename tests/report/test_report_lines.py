@@ -319,7 +319,7 @@ def test_speed_of_a_build_that_disagrees_is_no_result():
     assert "    FAILS, worst at sample[0,3,1,2]; psnr_db 31.2" in lines
     assert lines[-3:] == [
         "verdicts of 2 cases: 1 FAILED, 1 HELD",
-        "next, look at the disagreement alone, before any time:",
+        "next, look at what failed alone, before any time:",
         f"{RUN.command} --lf",
     ]
     assert count_line(reports).styles == ("red", "bold")

@@ -42,4 +42,6 @@ def outcome_of(report: CaseReport, name: str, row: CheckRow) -> Outcome | None:
 def _row(report: CaseReport, name: str, row: CheckRow, *, batch: bool) -> TableRow:
     (case, side), outcome = report.looked_at_by(row), outcome_of(report, name, row)
     label = case_label(case, f"{case.component} {row.word}".rstrip(), batch=batch, side=side).rstrip()
-    return TableRow(label, row.cells, STYLES.get(outcome, ()) if outcome else (), row.details)
+    failed = row.details and row.outcome is Outcome.FAILED
+    details = f"{Outcome.FAILED.value}: {row.details}" if failed else row.details
+    return TableRow(label, row.cells, STYLES.get(outcome, ()) if outcome else (), details)

@@ -93,7 +93,7 @@ def _checks(reports: Sequence[CaseReport]) -> Iterator[str]:
                 case, side = report.looked_at_by(row)
                 model, *named = _named(case, row.word)
                 outcome = outcome_of(report, name, row)
-                told = "; ".join(filter(None, [outcome.value if outcome else "", row.details]))
+                told = ": ".join(filter(None, [outcome.value if outcome else "", row.details]))
                 yield from _row((f"{side}: {model}" if side else model, *named, *row.cells, told))
 
 

@@ -105,15 +105,15 @@ def test_agreements_say_whether_they_passed():
         "| model | component | optimization | engine | batch | error | limit | of limit | verdict |",
         "|---|---|---|---|---|---|---|---|---|",
         (
-            "| sd15-thin | pipeline image | fp16 (ort) | ort-cpu | 1 | 1.20e-03 | 6.00e-03 | 20 % | FAILED; FAILS, PSNR "
+            "| sd15-thin | pipeline image | fp16 (ort) | ort-cpu | 1 | 1.20e-03 | 6.00e-03 | 20 % | FAILED: PSNR "
             "28.0 dB (at least 34.0 dB) |"
         ),
         (
-            "| A: sd15-thin | unet | fp16 (ort) | ort-cpu | 1 | 1.00e-03 | 2.00e-03 | 50 % | PASSED; this is what limits "
-            "others: plain torch under its own name |"
+            "| A: sd15-thin | unet | fp16 (ort) | ort-cpu | 1 | 1.00e-03 | 2.00e-03 | 50 % | PASSED: this is what "
+            "limits others: plain torch under its own name |"
         ),
         (
-            r"| B: sd15-thin | unet | fmha (ort) | ort-cpu:providers=a\|b | 1 | nan | 2.00e-03 | - | FAILED; FAILS, "
+            r"| B: sd15-thin | unet | fmha (ort) | ort-cpu:providers=a\|b | 1 | nan | 2.00e-03 | - | FAILED: "
             "worst at a place that was not named |"
         ),
         "",

@@ -316,7 +316,7 @@ def test_speed_of_a_build_that_disagrees_is_no_result():
     reports = [scene(case(**FULL), 20, 20), scene(case(**FULL, **WHOLE), 20, 20), gate]
     lines = text(report_lines(reports, RUN, width=80)).splitlines()
     assert sum(line.endswith("  FAILED") for line in lines) == 2
-    assert "    FAILS, worst at sample[0,3,1,2]; psnr_db 31.2" in lines
+    assert "    FAILED: worst at sample[0,3,1,2]; psnr_db 31.2" in lines
     assert lines[-3:] == [
         "verdicts of 2 cases: 1 FAILED, 1 HELD",
         "next, look at what failed alone, before any time:",
@@ -331,7 +331,7 @@ def test_an_error_that_is_not_a_number_fails_and_has_no_share():
     start = lines.index("agreement                           error     limit  of limit")
     assert lines[start + 1 : start + 3] == [
         "  sd15 unet fp16 (ort) ort-cuda       nan  3.50e-03         -",
-        "    FAILS, worst at a place that was not named",
+        "    FAILED: worst at a place that was not named",
     ]
 
 

@@ -85,8 +85,7 @@ def _not_looked_at(agreements: Sequence[Agreement]) -> Iterator[str]:
 
 def _metrics(metrics: Sequence[Agreement]) -> str:
     """Return the metrics of an image in a line; empty for none."""
-    wrong = "" if all(one.passed for one in metrics) else "FAILS, "
-    return wrong + ", ".join(f"{spelled(one.metric, one.error)} ({bound(one.metric, one.limit)})" for one in metrics)
+    return ", ".join(f"{spelled(one.metric, one.error)} ({bound(one.metric, one.limit)})" for one in metrics)
 
 
 def _numbers(agreement: Agreement) -> tuple[str, ...]:
@@ -135,5 +134,5 @@ def _failing(agreement: Agreement) -> str:
     """Say where an agreement fails, and what was recognised."""
     details = "".join(f"; {name} {value:.4g}" for name, value in sorted(agreement.details.items()))
     where = "begins at " if agreement.steps else "" if agreement.error == math.inf else "worst at "
-    named = f", {agreement.name}" if agreement.name else ""
-    return f"FAILS{named}, {where}{agreement.culprit or 'a place that was not named'}{details}"
+    named = f"{agreement.name}, " if agreement.name else ""
+    return f"{named}{where}{agreement.culprit or 'a place that was not named'}{details}"

@@ -4,11 +4,13 @@ import argparse
 import re
 import shlex
 import statistics
+import tomllib
 from pathlib import Path
 
 import pytest
 from our_fixtures import our_fixtures
 
+import pytest_sdperf
 from pytest_sdperf import cli
 from pytest_sdperf.cases.options.flags import OPTIONS
 from pytest_sdperf.cases.options.marks import Marks
@@ -68,6 +70,22 @@ def test_no_link_is_without_a_text(page: Path) -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_every_fragment_of_the_changelog_has_a_type_that_its_readme_lists() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
+    types = [one["directory"] for one in settings["type"]]
+    readme = (ROOT / "changelog" / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE) == types
+    names = [path.name for path in (ROOT / "changelog").iterdir() if path.name != "README.md"]
+    assert [name for name in names if not re.fullmatch(rf"[a-z0-9-]+\.({'|'.join(types)})\.md", name)] == []
+
+
+def test_the_changelog_of_a_version_begins_where_towncrier_would_write() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
+    text = (ROOT / settings["filename"]).read_text(encoding="utf-8")
+    _, _, told = text.partition(settings["start_string"])
+    assert told.startswith(f"\n## {pytest_sdperf.__version__} (")
 
 
 def options_of(parser: argparse.ArgumentParser) -> set[str]:

@@ -48,7 +48,6 @@ COMPILER = "torch._dynamo"
 @pytest.mark.parametrize(
     ("engine", "component", "there", "absent"),
     [
-        ("torch", "unet", ["torch", UNET], ["onnxruntime"]),
         ("ort-cpu", "unet", ["onnxruntime"], ["torch", "diffusers", "transformers"]),
         ("ort-cpu", "pipeline", ["onnxruntime", SCHEDULER, "torch", "transformers"], [UNET, COMPILER]),
         ("torch", "pipeline", [UNET, SCHEDULER, "transformers", COMPILER], ["onnxruntime"]),

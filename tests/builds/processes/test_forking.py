@@ -91,12 +91,12 @@ def test_libraries_that_were_loaded_under_other_variables_are_loaded_again(tmp_p
 
 
 def test_what_the_runs_of_these_tests_start_is_forked_too(tmp_path, monkeypatch, pytester):
-    """Of the server that all tests share: `pytester` sets variables of its own, which no library reads."""
+    """Of the server that all tests share: `pytester`, tox and torch's compiler set variables of their own."""
     shared = os.environ.get(forking.VARIABLE)
     if shared is None:
         pytest.skip("nothing is forked where a GPU is")
     monkeypatch.setattr(forking, "_server", lambda: shared)
-    process = forked_with(tmp_path, "json", TOX_ENV_NAME="full")
+    process = forked_with(tmp_path, "json", TOX_ENV_NAME="full", TORCHINDUCTOR_CACHE_DIR="elsewhere")
     assert process is not None
     ended(process)
 

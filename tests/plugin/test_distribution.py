@@ -329,7 +329,7 @@ def test_two_runs_on_one_card_take_turns_and_the_second_says_for_whom_it_waited(
 
 @pytest.mark.slow
 def test_the_program_that_shows_whether_two_cards_disturb_each_other(pytester, machine, monkeypatch):
-    machine("--collect-only")  # writes the project
+    machine("--collect-only", plugins=())  # writes the project
     monkeypatch.setenv("TAKES", "1")
     loaded = ["no:pytest_sdperf.builtins", "pytest_sdperf.plugin", "pytest_sdperf.short_fixtures", "door_toys", *XDIST]
     flags = [word for name in loaded for word in ("-p", name)]
@@ -385,7 +385,7 @@ def told(result):
 
 @pytest.mark.parametrize("fails", FAILS.values(), ids=FAILS)
 def test_a_test_that_fails_refuses_what_was_measured_of_its_build(pytester, machine, results, fails):
-    result = machine("--sdperf-update-baselines", "--sdperf-baselines=base", tests=MEASURES + fails)
+    result = machine("--sdperf-update-baselines", "--sdperf-baselines=base", tests=MEASURES + fails, plugins=())
     assert result.ret == 1
     refused = told(result).partition(": refused, test_mine.py::test_mine[")[2]
     assert refused.partition("] failed: ")[2].startswith("assert 1 == 0 ")
@@ -427,7 +427,7 @@ def test_after_a_new_driver_a_run_keeps_what_it_measured_and_names_the_command(
     pytester, machine, tmp_path, monkeypatch
 ):
     def run(*arguments, driver="580.159.04"):
-        return machine("--sdperf-baselines=base", *arguments, tests=MEASURES, driver=driver)
+        return machine("--sdperf-baselines=base", *arguments, tests=MEASURES, driver=driver, plugins=())
 
     assert run("--sdperf-update-baselines").ret == 0
     before = (pytester.path / "base" / "h100-sxm5-80gb.json").read_bytes()

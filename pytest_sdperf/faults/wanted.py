@@ -27,9 +27,9 @@ PICTURES = f"{STORED_PICTURES} --steps=10"
 MORE_PICTURES = PICTURES.replace("--prompts=4", "--prompts=8")  # for what only moves things, by a pixel
 MEASURED = f"{TEXT_RAW} --processes=1 --max-processes=1"
 TWICE = f"{TEXT_RAW} --processes=2 --max-processes=2"  # for what only processes beside each other show
-ON_GPU = "--gpu=auto --model=shapes --engine=ort-cuda --component=text_encoder --optimization=fp16"
+ON_GPU = MEASURED.replace("ort-cpu", "ort-cuda").replace("fp32", "fp16") + " --gpu=auto"
 # A case of its own: where its baseline has three processes, noise may regress what others measure with one.
-TIMED = f"{TEXT_RAW} --batch-size=2 --processes=3 --max-processes=3"
+TIMED = f"{TEXT_RAW.replace('ort-cpu', 'ort-cpu:threads=1')} --processes=3 --max-processes=3"
 
 UNET, TEXT_ENCODER, DECODER = "unet", "text_encoder", "vae_decoder"
 _OUTPUTS = {UNET: "out_sample", TEXT_ENCODER: "last_hidden_state", DECODER: "sample"}

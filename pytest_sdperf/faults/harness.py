@@ -18,7 +18,7 @@ from pytest_sdperf.faults.wanted import MEASURED, ON_GPU, TEXT_ENCODER, invalid
 
 Answer = dict[str, Any]
 # Two cases: where the only one goes, nothing is left that could look.
-_TWO = f"{MEASURED.replace('fp32', 'fp32,bias-add')} --unused-baselines=fail"
+_TWO = f"{MEASURED.replace('fp32', 'fp32,fp16')} --unused-baselines=fail"
 
 
 def say(text: str) -> None:

@@ -20,7 +20,7 @@ from pytest_sdperf.tracing.section import nodes_between
 
 GRAPH = ("torch-2.13/sd15-thin-unet-dynamo-18-dynamic", "unet.down_blocks.0")
 # Small: each place that is tried computes ten nodes.
-SIZE = {"batch": 1, "latent_height": 8, "latent_width": 12}
+SIZE = {"batch": 2, "latent_height": 8, "latent_width": 8}
 WIDE = {"float32": torch.float64, "float16": torch.float32}
 # Fault -> type of the node that is named, and the last parts of its module path.
 NAMED = {

@@ -21,7 +21,6 @@ from pytest_sdperf.engines import _ort, _ort_memory
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 from pytest_sdperf.models.shapes import SHAPES
 
-
 # Whole requests go wrong with one layer of each kind as well.
 FEW_LAYERS = {
     "text_encoder": {"num_hidden_layers": 2},

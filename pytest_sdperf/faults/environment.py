@@ -160,8 +160,8 @@ FAULTS = (
         clipping_ddim,
         invalid(
             "reference-wrong",
-            "The reference is wrong, so that what agrees with it tells nothing: torch in float32 draws # of 2 pictures "
-            "as their prompts say, where these weights drew 2 when they were stored (window # to #...); clearness # "
+            "The reference is wrong, so that what agrees with it tells nothing: torch in float32 draws # of 4 pictures "
+            "as their prompts say, where these weights drew 4 when they were stored (window # to #...); clearness # "
             "against # (window # to #...); things ... pixels from where they were then (at most #: OUTSIDE). ...",
             by="semantics",
         ),

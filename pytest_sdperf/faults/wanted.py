@@ -22,9 +22,9 @@ TEXT_RAW = f"{_ORT} --component=text_encoder --optimization=fp32"
 # Whole requests by torch: there is nothing to export, and what is planted into a call is the same for every engine.
 REQUEST = "--model=shapes --engine=torch --component=pipeline --optimization=fp32 --steps=4 --resolution=64x64"
 # Whose scores are stored, at the usual steps.
-STORED_PICTURES = "--engine=torch --optimization=fp32 --prompts=2 --batch-size=2"
+STORED_PICTURES = "--engine=torch --optimization=fp32 --prompts=4 --batch-size=4"
 # Half of the usual steps: they draw as well, and what is wrong in one is wrong in all of them.
-PICTURES = "--engine=torch --optimization=fp32 --prompts=4 --batch-size=4 --steps=10"
+PICTURES = f"{STORED_PICTURES} --steps=10"
 MEASURED = f"{TEXT_RAW} --processes=1 --max-processes=1"
 TWICE = f"{TEXT_RAW} --processes=2 --max-processes=2"  # for what only processes beside each other show
 ON_GPU = MEASURED.replace("ort-cpu", "ort-cuda").replace("fp32", "fp16") + " --gpu=auto"

@@ -10,8 +10,6 @@ from pathlib import Path
 import kept_calibration
 import pytest
 
-from pytest_sdperf.checks.pipelines import measure
-
 ROOT = Path(__file__).parents[1]
 # A shared machine may make a call nearly twice as long; ten times as long is found all the same.
 PATIENT = "--sdperf-min-effect=0.9"
@@ -41,9 +39,6 @@ def type_in(suites_folder, shared_folder, pytester, monkeypatch) -> Callable[...
 
     def run(command: str, *more: str) -> pytest.RunResult:
         _, *words = shlex.split(command.replace("--engine=ort-cuda", "--engine=stand-in"))
-        if "--processes=1" in words:
-            # One that waited for processors, as each does beside other tests, would be measured anew.
-            monkeypatch.setattr(measure, "MOST_REPLACED", 0)
         fake = ["fake_gpu"] if "--gpu=auto" in words else []
         plugins = ["pytest_sdperf.plugin", "pytest_sdperf.short_names", "kept_calibration", "no:cacheprovider", *fake]
         # Where a fault begins is told by other tests, and would take longer than all the rest.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.core.values.check import Advice, Calls
+from pytest_sdperf.core.values.check import Advice
 from pytest_sdperf.core.values.outcomes import Verdict
-
-if TYPE_CHECKING:
-    from pytest_sdperf.core.settings import Settings
 
 
 class Check(ABC):
@@ -42,11 +39,11 @@ class Check(ABC):
 
     Attributes:
         name: Lower case words joined by underscores. It names the fixture, the `metric` of its verdicts and its table.
-        beside: A check registered before, whose fixture and table it shares, and whose `prepare`, `compares` and
-            `calls` count for both, because nobody knows before a test runs which of them it asks; empty for none.
+        beside: A check registered before, whose fixture and table it shares, and whose `prepare` and `compares` count
+            for both, because nobody knows before a test runs which of them it asks; empty for none.
         word: What a test asks it by where a fixture is shared, `sdperf_NAME(subject, word)`; its rows say it, too.
-        compares: Whether it compares with the reference of the case, as agreement does: a plan counts it, and a
-            `--sdperf-onnx-reference` that does not fit is refused before the first test.
+        compares: Whether it compares with the reference of the case, as agreement does: a `--sdperf-onnx-reference`
+            that does not fit is refused before the first test.
         columns: Headings of its table; empty for no table.
         legend: Text below the table, for what the headings do not say.
     """
@@ -100,13 +97,3 @@ class Check(ABC):
     def advice(self, verdict: Verdict) -> Advice | None:
         """Return what to type next where this verdict is the worst of a run; None for what is typed after any."""
         return None
-
-    def calls(self, case: Case, settings: Settings, device_kind: str) -> tuple[Calls, ...]:
-        """Return what is called, each by a process of its own, by which a plan estimates how long it takes.
-
-        Args:
-            case: The case.
-            settings: What the user asked for.
-            device_kind: `cpu`, `cuda` or `rocm`.
-        """
-        return (Calls(),)

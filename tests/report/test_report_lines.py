@@ -496,7 +496,7 @@ def test_no_smaller_batch_than_one_is_advised():
     reports = [CaseReport("t", case(batch_size=1), verdicts=verdicts)]
     run = dataclasses.replace(RUN, command="pytest suites")
     assert (
-        text(next_lines(reports, run, width=80)) == "next, see how much memory it takes:\npytest suites --sdperf-plan"
+        text(next_lines(reports, run, width=80)) == "next, see how much memory it took before:\npytest suites --sdperf-plan"
     )
 
 

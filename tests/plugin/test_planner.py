@@ -121,7 +121,7 @@ def measured(ms=2000.0, *, of, **fields):
     return to_text(Baseline(machine={}, cases={made.key: stored(one, of=made)}))
 
 
-A100 = {"model": "sd15", "engine": "ort-cuda", "height": 512, "width": 512}
+A100 = {"model": "sd15", "engine": "ort-cuda", "fuser": "native", "height": 512, "width": 512}
 
 
 def test_a_plan_for_a_gpu_that_is_elsewhere_tells_what_was_measured_on_such_a_card(plan, pytester, monkeypatch):

@@ -174,10 +174,18 @@ def test_a_budget_without_room_for_anything_is_no_success(run, only, nothing):
     assert lines[place + 1].endswith(f"--sdperf-time-budget=1s -k {only} --sdperf-plan")
 
 
-def test_what_is_made_already_takes_no_time(run, monkeypatch):
-    result = run("-v", "--sdperf-time-budget=1s", "-k", "test_right", costs=())
-    result.assert_outcomes(passed=4, deselected=5)
+def test_what_is_made_already_takes_no_time_also_when_none_is_left(run):
+    late = """
+        from pytest_sdperf.core import clock
+
+        def test_right(runner, agree):
+            agree(runner)
+            clock.wall_s.now += 60
+    """
+    result = run("-v", "--sdperf-time-budget=1s", tests=late, costs=())
+    result.assert_outcomes(passed=4)
     assert result.ret == 0
+    run("-v", "--sdperf-time-budget=1s", tests=late, costs=(None,)).assert_outcomes(passed=1, skipped=3)
 
 
 def test_what_nobody_has_recorded_begins_while_there_is_time(run):

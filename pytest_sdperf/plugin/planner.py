@@ -15,7 +15,8 @@ from pytest_sdperf.core.machine.device_choice import describe
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.units import disk_size, duration, plural
 from pytest_sdperf.core.values.outcomes import Outcome
-from pytest_sdperf.plugin.plan.costs import CaseCost, Costs, records_of
+from pytest_sdperf.plugin.plan.costs import CaseCost, Costs
+from pytest_sdperf.plugin.plan.recorded import Records
 from pytest_sdperf.plugin.plan.table import cost_lines
 from pytest_sdperf.plugin.plan.wanted import merged, reason_of_skip, wanted_of
 from pytest_sdperf.plugin.session import Session, session_of
@@ -56,7 +57,7 @@ def plan_lines(session: Session, items: Sequence[pytest.Item], *, width: int) ->
     Raises:
         SdperfError: A file that holds earlier sessions cannot be trusted.
     """
-    settings, costs = session.run.settings, Costs(session, records_of(session.run))
+    settings, costs = session.run.settings, Costs(session, Records.of(session.run))
     device = costs.device
     told = describe(device) if device is not None else f"{settings.gpu}, which is not in this machine"
     yield from labelled("device", told, width=width)

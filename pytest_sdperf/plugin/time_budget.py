@@ -12,7 +12,7 @@ from pytest_sdperf.core import clock
 from pytest_sdperf.core.units import duration
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.plugin.delivery import Recorder
-from pytest_sdperf.plugin.plan.costs import CaseCost, Costs, records_of
+from pytest_sdperf.plugin.plan.costs import CaseCost, Costs
 from pytest_sdperf.plugin.plan.recorded import Records
 from pytest_sdperf.plugin.plan.value import by_value
 from pytest_sdperf.plugin.plan.wanted import wanted_of
@@ -66,10 +66,6 @@ class TimeBudget:
         """Return what is left of the time."""
         return max(0.0, self._budget_s - (clock.wall_s() - self.started_s))
 
-    def builds_ahead(self) -> bool:
-        """Whether more may be made before the first test: the tests have the second half of the time to themselves."""
-        return self.left_s() > self._budget_s / 2
-
     @property
     def _budget_s(self) -> float:
         return session_of(self._config).run.settings.time_budget_s
@@ -77,13 +73,13 @@ class TimeBudget:
     @functools.cached_property
     def _records(self) -> Records:
         """What they were before the first test: read once, and not for every test."""
-        return records_of(session_of(self._config).run)
+        return Records.of(session_of(self._config).run)
 
 
 def builds_ahead(config: pytest.Config) -> bool:
-    """Whether more may be made before the first test."""
-    budget = config.pluginmanager.get_plugin(NAME)
-    return not isinstance(budget, TimeBudget) or budget.builds_ahead()
+    """Whether more may be made before the first test: tests have the second half of a time budget to themselves."""
+    budget, budget_s = config.pluginmanager.get_plugin(NAME), session_of(config).run.settings.time_budget_s
+    return not isinstance(budget, TimeBudget) or budget.left_s() > budget_s / 2
 
 
 def not_measured(cost: CaseCost, *, left_s: float, budget_s: float) -> Verdict:

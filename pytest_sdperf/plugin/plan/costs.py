@@ -9,15 +9,12 @@ from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.cases.purposes import BUILD, COUNTS, SPEED
 from pytest_sdperf.core.components import parts_of
-from pytest_sdperf.core.device import Device
-from pytest_sdperf.core.errors import DeviceMissingError, SdperfError
-from pytest_sdperf.core.machine.gpu_facts import to_slug
+from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.artifact import COMPILE
 from pytest_sdperf.plugin.plan.builds import Place, PlannedStep, builds_of_run
-from pytest_sdperf.plugin.plan.recorded import NOTHING, Recorded, Records
+from pytest_sdperf.plugin.plan.recorded import NOTHING, Recorded, Records, device_of
 from pytest_sdperf.plugin.plan.wanted import PlannedCase
-from pytest_sdperf.plugin.run import Run
 from pytest_sdperf.plugin.session import Session
 
 
@@ -54,24 +51,6 @@ class CaseCost:
         return None not in self.seconds
 
 
-def records_of(run: Run) -> Records:
-    """Return what was recorded on the device of a run, or on such a card where it is not in this machine.
-
-    Raises:
-        BaselineError: A file is damaged.
-    """
-    device = found(run)
-    return Records.of(run, slug=device.slug if device else to_slug(run.settings.gpu))
-
-
-def found(run: Run) -> Device | None:
-    """Return the device of a run; None where it is not in this machine."""
-    try:
-        return run.device()
-    except DeviceMissingError:
-        return None
-
-
 class Costs:
     """Tells what cases cost, each of them beyond those that were asked for before. Nothing is built or started.
 
@@ -80,7 +59,7 @@ class Costs:
     """
 
     def __init__(self, session: Session, records: Records) -> None:
-        self.device = found(session.run)
+        self.device = device_of(session.run)
         self._session, self._records = session, records
         self._builds = builds_of_run(session)
         self._counted: set[Place] = set()

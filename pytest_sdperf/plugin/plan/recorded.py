@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pytest_sdperf.acceptance.candidates import State
 from pytest_sdperf.baselines.shipped import measured_folder
 from pytest_sdperf.baselines.stored import Baseline, Session, file_of, read
+from pytest_sdperf.core.device import Device
+from pytest_sdperf.core.errors import DeviceMissingError
+from pytest_sdperf.core.machine.gpu_facts import to_slug
 from pytest_sdperf.core.values import Case, Sample
 from pytest_sdperf.plugin.run import Run
 
@@ -57,13 +60,14 @@ class Records:
     files: tuple[tuple[str, Baseline | None], ...] = ()
 
     @classmethod
-    def of(cls, run: Run, *, slug: str) -> Records:
+    def of(cls, run: Run) -> Records:
         """Read the candidates of this machine, the baselines, and what is shipped of the same card.
 
         Raises:
             BaselineError: A file is damaged.
         """
-        settings = run.settings
+        settings, device = run.settings, device_of(run)
+        slug = device.slug if device else to_slug(settings.gpu)
         candidates = State(settings.state_dir, settings.baselines).candidates_of(slug)
         folders = (settings.baselines, *run.catalog.baseline_folders)
         paths = [("measured here", candidates), *(("baseline of", file_of(folder, slug)) for folder in folders)]
@@ -78,6 +82,14 @@ class Records:
                 oom = "OOM, " if session.out_of_memory else ""
                 return Recorded(session, f"{oom}{words} {session.date[:10]}")
         return NOTHING
+
+
+def device_of(run: Run) -> Device | None:
+    """Return the device of a run; None where it is not in this machine."""
+    try:
+        return run.device()
+    except DeviceMissingError:
+        return None
 
 
 def _seconds(sample: Sample) -> float:

@@ -35,7 +35,8 @@ def records(tmp_path, monkeypatch):
             files[place].parent.mkdir(parents=True, exist_ok=True)
             files[place].write_text(to_text(Baseline(machine={}, cases={case().key: stored(one)})))
         catalog = SimpleNamespace(baseline_folders=[tmp_path / "registered"])
-        return Records.of(SimpleNamespace(settings=settings, catalog=catalog), slug="toy")
+        device = SimpleNamespace(slug="toy")
+        return Records.of(SimpleNamespace(settings=settings, catalog=catalog, device=lambda: device))
 
     return read
 

@@ -70,7 +70,7 @@ class Costs:
         try:
             steps = self._steps(wanted)
         except SdperfError as error:
-            return CaseCost(wanted, problem=str(error))
+            return CaseCost(wanted, seconds=(None,), problem=str(error))
         missing = tuple(step for step in steps if step.entry is None and step.place not in self._counted)
         self._counted.update(step.place for step in missing)
         recorded = self._records.last(case)

@@ -50,7 +50,7 @@ def _rest(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None
     if run.resumable:
         return f"measure the rest, and keep {plural(run.resumable, 'measured case')}", _with(run.command, RESUME)
     if any(report.outcome is Outcome.NOT_MEASURED for report in reports):
-        return "see how much time the rest needs", _with(run.command, PLAN)
+        return "see what the rest needs", _with(run.command, PLAN)
     if run.interrupted and not run.results:
         return "run it again, to its end", run.command
     return None
@@ -108,7 +108,7 @@ def _side_a(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | No
 def _beyond_processes(reports: Sequence[CaseReport], codes: set[str], run: RunInfo) -> tuple[str, str] | None:
     """Return what follows where measuring more would settle nothing; None where it may settle something."""
     if codes == {OUT_OF_MEMORY} and all(report.case.batch_size == 1 for report in reports):
-        return "see how much memory it takes", _with(run.command, PLAN)
+        return "see how much memory it took before", _with(run.command, PLAN)
     if codes == {OUT_OF_MEMORY}:
         return "compare something smaller, which fits", _with(run.command, f"{BATCH_SIZE}=1")
     if all(code.endswith(UNSEEN) for code in codes):

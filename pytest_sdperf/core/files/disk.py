@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,11 @@ def folder_bytes(folder: Path) -> int:
             with contextlib.suppress(OSError):
                 total += (Path(base) / name).lstat().st_size
     return total
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the room on the disk of a folder that need not exist yet."""
+    return shutil.disk_usage(next(place for place in (folder, *folder.parents) if place.exists())).free
 
 
 @contextlib.contextmanager

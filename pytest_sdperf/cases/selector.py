@@ -13,10 +13,9 @@ from pytest_sdperf.cases.axes import Axes
 from pytest_sdperf.cases.case_ids import case_id
 from pytest_sdperf.cases.external import ExternalCases
 from pytest_sdperf.cases.narrowing import NothingLeftError, narrow, nothing_left
-from pytest_sdperf.cases.options.engine_requests import parse_engines
+from pytest_sdperf.cases.options.engine_requests import Profile, parse_engines
+from pytest_sdperf.cases.options.lookups import components_of
 from pytest_sdperf.cases.options.marks import Marks
-from pytest_sdperf.cases.options.profiles import Profile
-from pytest_sdperf.cases.options.reading import components_of
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.components import PIPELINE

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_sdperf.baselines.files import write_atomically
 from pytest_sdperf.baselines.sources import BaselineFiles
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.cases.options.parsing import among
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.cli.gate_run import check_device, gate_lines, gate_markdown, judge_saved, stricter

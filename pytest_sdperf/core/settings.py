@@ -42,13 +42,11 @@ class OtherSide:
         python: Interpreter of its workers.
         engine: Its engine.
         optimization: Its canonical selection; empty as on the first side.
-        build: Whether it loads the files of the first side; empty where nobody said.
     """
 
     python: Path | None = None
     engine: EngineRequest | None = None
     optimization: str = ""
-    build: Literal["shared", "own", ""] = ""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pytest_sdperf.cases.clashes import check_owners
 from pytest_sdperf.cases.items import CASE, case_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.cases.options.command_line import add_options, shorten_help
 from pytest_sdperf.cases.options.marks import MARKER, argument_names, read_marks
-from pytest_sdperf.cases.options.option_values import typed
+from pytest_sdperf.cases.options.reading import typed
 from pytest_sdperf.cases.purposes import axes_of, measures, of_fixtures, purpose_of
 from pytest_sdperf.core.errors import DeviceMissingError, OnnxFolderError, SdperfError, WeightsError
 from pytest_sdperf.core.source_tree import find_suites

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.builds.weights_identity import NONE
-from pytest_sdperf.cases.options.profiles import Profile
+from pytest_sdperf.cases.options.engine_requests import Profile
 from pytest_sdperf.cases.other_case import OtherCase, differing, other_case
 from pytest_sdperf.cases.selector import Selector, missing_here
 from pytest_sdperf.core.alteration import Alteration

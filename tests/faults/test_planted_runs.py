@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from pytest_sdperf.cases.options.alteration import read_alteration
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import OptionError, UnknownNameError

@@ -16,7 +16,7 @@ from pytest_sdperf.baselines.fusions import files_for
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.builds.processes.process import Event
-from pytest_sdperf.cases.options.profiles import Profile
+from pytest_sdperf.cases.options.engine_requests import Profile
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device

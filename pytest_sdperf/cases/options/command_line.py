@@ -71,7 +71,7 @@ def add_options(parser: pytest.Parser) -> None:
         add_flag(shown, BY_NAME[name], flag=BY_NAME[name].long, text=BY_NAME[name].help.replace("%", "%%"))
     hidden = parser.getgroup(f"{PREFIX}-others")
     for option in OPTIONS:
-        if option.name not in USUAL:
+        if option.flag and option.name not in USUAL:
             add_flag(hidden, option, flag=option.long)
         parser.addini(option.destination, f"Same as {option.long}.", default=None)
 

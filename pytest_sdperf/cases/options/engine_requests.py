@@ -8,15 +8,39 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pytest_sdperf.cases.options.profiles import Profile
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.core.settings import EngineRequest
 
+if TYPE_CHECKING:
+    from pytest_sdperf.cases.options.reading import SettingsParser
+
 ALL = "all"
 _GRAMMAR = "Allowed: NAME or NAME:OPTION=VALUE,OPTION=VALUE; type for example ort-cpu:threads=4,torch."
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One named way to run an engine.
+
+    Attributes:
+        name: What `--engine` calls it.
+        engine: Catalog name of the engine.
+        options: Options of the engine, as text.
+        python: Interpreter of the worker; None is the suite's own.
+        env: Environment variables of the worker.
+    """
+
+    name: str
+    engine: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    python: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -25,6 +49,11 @@ class _Piece:
 
     label: str
     options: dict[str, str] = field(default_factory=dict)
+
+
+def engines(answer: OptionValue, reader: SettingsParser) -> tuple[EngineRequest, ...]:
+    """Read engines with their options."""
+    return parse_engines(answer.text, reader.catalog, reader.profiles, device_kind=reader.device_kind)
 
 
 def parse_engines(

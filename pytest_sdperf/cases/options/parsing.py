@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
+from pytest_sdperf.core.scenes import PROMPT_COUNT
+from pytest_sdperf.core.settings import FAIL_ON
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _BYTES = {"": 1, "MB": 10**6, "GB": 10**9, "TB": 10**12, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -86,6 +88,16 @@ def one_of(answer: OptionValue, kind: str, allowed: Iterable[str]) -> str:
     return found[0]
 
 
+def either(answer: OptionValue, kind: str, names: tuple[str, str]) -> bool:
+    """Read one of two names; return whether it is the first."""
+    return one_of(answer, kind, names) == names[0]
+
+
+def verdicts(answer: OptionValue) -> frozenset[str]:
+    """Read verdicts that fail."""
+    return frozenset(among(answer, "verdict of fail-on", FAIL_ON))
+
+
 def count(answer: OptionValue, noun: str, *, piece: str = "") -> int:
     """Read a whole number of at least 1: `piece`, or the whole answer."""
     piece = piece or answer.text.strip()
@@ -155,6 +167,17 @@ def repeats(answer: OptionValue) -> int:
         raise OptionError(
             f"{answer}: one call has no other to be compared with. Allowed: 2 or more; type for example "
             f"{answer.spelling}=5."
+        )
+    return number
+
+
+def prompts(answer: OptionValue) -> int:
+    """Read how many of the fixed prompts are drawn."""
+    number = count(answer, "a number of prompts")
+    if number > PROMPT_COUNT:
+        raise OptionError(
+            f"{answer}: the fixed list has {PROMPT_COUNT} prompts. Allowed: whole numbers from 1 to "
+            f"{PROMPT_COUNT}; type for example {answer.spelling}={PROMPT_COUNT}."
         )
     return number
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_sdperf.cases.options.engine_requests import Profile
 from pytest_sdperf.cases.options.flags import BY_NAME
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.core.files import strict_json
@@ -29,25 +30,6 @@ ENGINES = "engines"
 TOLERANCES = "tool.sdperf.tolerances"
 _TOLERANCES = TOLERANCES.rpartition(".")[2]
 _PROFILE_KEYS = ("engine", "options", "python", "env")
-
-
-@dataclass(frozen=True)
-class Profile:
-    """One named way to run an engine.
-
-    Attributes:
-        name: What `--engine` calls it.
-        engine: Catalog name of the engine.
-        options: Options of the engine, as text.
-        python: Interpreter of the worker; None is the suite's own.
-        env: Environment variables of the worker.
-    """
-
-    name: str
-    engine: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    python: Path | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

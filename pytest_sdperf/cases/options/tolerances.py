@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pytest_sdperf.cases.options import lookups
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.engine_requests import engines
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.cases.options.profiles import TOLERANCES
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.core.labels import engine_label
@@ -58,14 +60,17 @@ def _rule(where: str, table: Mapping[str, str], reader: SettingsParser) -> Toler
             f"{where} sets {listed} without a reason. Say why these cases differ from all others: add a line such as: "
             f'{REASON} = "the driver picks between two algorithms".'
         )
-    engines = reader.engines(said["engines"]) if "engines" in said else ()
+    labels = (
+        (engine_label(one.label, one.options) for one in engines(said["engines"], reader)) if "engines" in said else ()
+    )
+    known = lookups.components_of(reader.catalog)
     return ToleranceRule(
         where,
         effects,
         table[REASON].strip(),
-        models=reader.models(said["models"]) if "models" in said else (),
-        components=reader.components(said["components"]) if "components" in said else (),
-        engines=tuple(engine_label(engine.label, engine.options) for engine in engines),
-        optimizations=reader.optimizations(said["optimizations"]) if "optimizations" in said else (),
+        models=lookups.models(said["models"], reader) if "models" in said else (),
+        components=read.among(said["components"], "component", known) if "components" in said else (),
+        engines=tuple(labels),
+        optimizations=lookups.optimizations(said["optimizations"], reader)[0] if "optimizations" in said else (),
         batch_sizes=read.counts(said["batch-sizes"], noun="a batch size") if "batch-sizes" in said else (),
     )

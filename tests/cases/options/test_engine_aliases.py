@@ -9,8 +9,7 @@ from door_toys import ToyEngine
 
 from pytest_sdperf import builtins
 from pytest_sdperf.cases.case_ids import case_id
-from pytest_sdperf.cases.options.engine_requests import check_profiles, parse_engines
-from pytest_sdperf.cases.options.profiles import Profile
+from pytest_sdperf.cases.options.engine_requests import Profile, check_profiles, parse_engines
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.errors import DuplicateNameError, OptionError, UnknownNameError
 from pytest_sdperf.core.settings import EngineRequest, Settings

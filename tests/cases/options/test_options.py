@@ -118,7 +118,7 @@ def answered(pytester, sdperf):
         import pytest
 
         def pytest_configure(config):
-            from pytest_sdperf.cases.options.option_values import read_answers
+            from pytest_sdperf.cases.options.reading import read_answers
 
             told = {name: (answer.spelling, answer.text) for name, answer in read_answers(config, {}).items()}
             pytest.exit(json.dumps(told), returncode=7)

@@ -9,9 +9,9 @@ import pytest
 from door_toys import ToyEngine, toy_catalog
 
 from pytest_sdperf.cases.axes import Axes
+from pytest_sdperf.cases.options.engine_requests import Profile
 from pytest_sdperf.cases.options.marks import Marks
-from pytest_sdperf.cases.options.option_value import OptionValue
-from pytest_sdperf.cases.options.profiles import Profile
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.cases.options.reading import SettingsParser
 from pytest_sdperf.cases.other_case import differing, other_case
 from pytest_sdperf.cases.selector import Selector

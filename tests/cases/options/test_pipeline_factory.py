@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.cases.options.pipeline_factory import parse_factory
 from pytest_sdperf.core.settings import PipelineFactory
 

@@ -6,7 +6,7 @@ import platformdirs
 import pytest
 from door_toys import toy_catalog
 
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.cases.options.reading import SettingsParser
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.settings import EngineRequest, Selection, Settings

@@ -31,10 +31,8 @@ PAGES: Mapping[str, str] = {
             "processes",
             "max-processes",
             "ab",
-            "missing-baseline",
             "fail-on",
             "min-effect",
-            "unused-baselines",
         ),
     }.items()
     for name in names

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from pytest_sdperf.core.model import Model
 
-FAIL_ON = ("inconclusive", "not-measured")  # verdicts that fail where that is asked for
+# What fails where that is asked for: verdicts, and `unused`, which are stored cases that nothing measures any more.
+FAIL_ON = ("inconclusive", "new", "not-measured", "unused")
 MORE = 4  # as many times the processes that were asked for may be started, while a verdict is open
 
 
@@ -152,10 +152,8 @@ class Settings:
         worker_timeout_s, build_timeout_s: After this a worker is ended and its case is INVALID.
         update_baselines: Accept what was measured.
         reason: Why a regression is accepted.
-        missing_baseline: Whether a case without a baseline passes or fails.
-        fail_on: Further outcomes that fail (`inconclusive`, `not-measured`).
+        fail_on: What fails too, of `FAIL_ON`.
         min_effect: Smallest relative change that can be a regression.
-        unused_baselines: Whether a stored case that nothing measures any more is listed or fails the run.
         pool: Label of the machine pool, a machine key of the baseline.
         in_process: Run workers in this process, for a debugger.
         json_file: Where every measurement and verdict is written; None writes none.
@@ -187,8 +185,6 @@ class Settings:
     build_timeout_s: float = 3600.0
     update_baselines: bool = False
     reason: str = ""
-    missing_baseline: Literal["pass", "fail"] = "pass"
-    unused_baselines: Literal["warn", "fail"] = "warn"
     fail_on: frozenset[str] = frozenset()
     min_effect: float = 0.02
     pool: str = "default"

@@ -156,7 +156,7 @@ class Run:
             if self.settings.in_process and request.python is not None:
                 raise OptionError(
                     f"profile {request.label!r} has an interpreter of its own, which cannot run inside pytest's "
-                    f"process. Leave out --sdperf-inprocess, or python in [tool.sdperf.engines.{request.label}], or "
+                    f"process. Leave out sdperf_inprocess, or python in [tool.sdperf.engines.{request.label}], or "
                     "name another engine."
                 )
             if not request.by_name:

@@ -27,7 +27,7 @@ RESUME, PLAN, LAST_FAILED = "--sdperf-resume", "--sdperf-plan", "--lf"
 MOST = "--sdperf-max-processes"
 PROCESSES, BATCH_SIZE = "--sdperf-processes", "--sdperf-batch-size"
 JSON = "--sdperf-json"
-IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
+IN_PROCESS = "sdperf_inprocess"
 # These have a short name too (`--max-processes`), which a project that owns its command line may use.
 SHORTENED = frozenset(option.long for option in OPTIONS if option.short)
 # What says where a run keeps its files, by either of its names -> the same option of `sdperf baselines`.
@@ -140,7 +140,7 @@ def _keep(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
 def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
     """Return what follows where nothing went wrong."""
     if run.in_process:
-        return "measure in processes of their own", typed.without(run.command, IN_PROCESS, flags=True)
+        return "measure in processes of their own", typed.without_ini(run.command, IN_PROCESS)
     return _look(run) if run.updating else _accepting(reports, open_metrics, run)
 
 

@@ -49,7 +49,7 @@ def test_without_a_baseline_nothing_is_looked_for():
 def test_a_run_that_did_not_do_everything_says_that_nobody_looked(summary, why):
     result = found(DECODER, summary=summary)
     assert result == Unused(not_looked_for=why)
-    assert [line.text for line in unused_lines(result, rule="fail")] == [
+    assert [line.text for line in unused_lines(result, fails=True)] == [
         f"unused baseline entries were not looked for: {why}"
     ]
 

@@ -69,7 +69,7 @@ def sources(baseline):
 
 
 def status(results, baseline=BASELINE, **asked):
-    policy = stricter(results.policy, **{"missing": None, "unused": None, "fail_on": None, **asked})
+    policy = stricter(results.policy, **{"fail_on": None, **asked})
     return judge_saved(results, sources(baseline), policy=policy).status
 
 
@@ -82,7 +82,7 @@ SLOW = report(14.9, 15.0, 15.1)
         (saved(report()), BASELINE, {}, 0),
         (saved(SLOW), BASELINE, {}, 1),
         (saved(report()), None, {}, 0),
-        (saved(report()), None, {"missing": "fail"}, 12),
+        (saved(report()), None, {"fail_on": ("new",)}, 12),
         (saved(report(*NOISY)), BASELINE, {}, 0),
         (saved(report(*NOISY)), BASELINE, {"fail_on": ("inconclusive",)}, 11),
         (saved(report(10.0)), BASELINE, {}, 10),
@@ -110,9 +110,9 @@ def test_the_exit_status_is_the_one_of_a_run(results, baseline, asked, expected)
 
 
 def test_what_the_run_was_told_counts_where_nothing_else_is_asked():
-    strict = Policy(missing_baseline="fail", fail_on_inconclusive=True)
+    strict = Policy(fail_on_new=True, fail_on_inconclusive=True)
     assert status(saved(report(), policy=strict), None) == 12
-    assert status(saved(report(), policy=strict), None, missing="pass") == 0
+    assert status(saved(report(), policy=strict), None, fail_on=("inconclusive",)) == 0
     assert status(saved(report(*NOISY), policy=strict)) == 11
     assert status(saved(report(*NOISY), policy=strict), fail_on=()) == 0
 
@@ -231,7 +231,7 @@ def test_pairs_keep_the_verdicts_of_their_run():
     pairs = CaseReport("a::speed", CASE, verdicts=(lost,))
     gone = Baseline(machine=MACHINE, cases={case(component="vae_decoder").key: stored()})
     results = saved(pairs, run=dataclasses.replace(RUN, pairs=True))
-    gated = judge_saved(results, sources(gone), policy=Policy(unused_baselines="fail"))
+    gated = judge_saved(results, sources(gone), policy=Policy(fail_on_unused=True))
     assert (gated.reports, gated.status, gated.unused.found) == ((pairs,), 1, {})
 
 

@@ -174,7 +174,7 @@ def test_whatever_runs_costs_what_it_does(plan):
 
     once = cost("once")
     assert cost("again") > 5 * once
-    assert cost("again", "--sdperf-repeats=2") < cost("again")
+    assert cost("again", "-osdperf_repeats=2") < cost("again")
     assert cost("drift") > 2 * once
 
 

@@ -16,7 +16,6 @@ from pytest_sdperf.cases.options.engine_requests import engines
 from pytest_sdperf.cases.options.option import Option, plain
 from pytest_sdperf.cases.options.pipeline_factory import own_pipeline
 from pytest_sdperf.core.schedulers import SCHEDULERS
-from pytest_sdperf.core.settings import FAIL_ON
 
 _APP = "pytest-sdperf"
 
@@ -121,10 +120,9 @@ GROUPS: Mapping[str, Sequence[Option]] = {
             "on."),
     ),
     "how it is judged": (
-        Option("missing-baseline", "KIND", plain(read.one_of, "value of missing-baseline", ("pass", "fail")), help=
-            "A case without a baseline: pass or fail. Default: pass."),
         Option("fail-on", "NAMES", plain(read.verdicts), help=
-            f"Further verdicts that fail: {', '.join(FAIL_ON)}. Default: none."),
+            "What fails too: inconclusive, not-measured, new (a case without a baseline), unused (a stored case that "
+            "nothing measures any more), or none of these. Default: none."),
         Option("min-effect", "FRACTION", plain(read.fraction), flag=False, help=
             "Smallest relative change that can be a regression: 2% or 0.02. Default: 2%."),
         Option("update-baselines", "", plain(read.switch), help=
@@ -133,8 +131,6 @@ GROUPS: Mapping[str, Sequence[Option]] = {
             "Why a regression is accepted, stored with the baseline."),
         Option("pool", "LABEL", plain(read.word, "a label"), help=
             "Label of the pool that this machine belongs to. Default: default."),
-        Option("unused-baselines", "KIND", plain(read.one_of, "value of unused-baselines", ("warn", "fail")), help=
-            "A stored case that nothing measures any more: warn or fail. Default: warn."),
     ),
     "where files are kept": (
         Option("baselines", "FOLDER", lookups.path, default=lambda reader: reader.started_in / "baselines", help=

@@ -12,10 +12,7 @@ from pytest_sdperf.cases.options.other_side import SIDES
 from pytest_sdperf.core.errors import OptionError
 
 _USUAL = "{one} and {other} do not go together: {why}. Leave one of them out."
-_PIPELINE = (
-    "{other} and {one} do not go together: a pipeline of your own is tested as it is, and {why}. "
-    "Leave {other.spelling} or {one.spelling} out."
-)
+_PIPELINE = "{other} and {one} do not go together: {why}. Leave {other.spelling} or {one.spelling} out."
 _WHOLE = "{other} and {one} do not go together: {why}. Leave {other.spelling} out, or type {other.spelling}=pipeline."
 
 
@@ -79,7 +76,10 @@ _SELF_TEST: Mapping[str, str] = {
 }
 
 CONFLICTS = (
-    *(Conflict("pipeline", other, why, _PIPELINE, gives_way=True) for other, why in _OWN_PIPELINE.items()),
+    *(
+        Conflict("pipeline", other, f"a pipeline of your own is tested as it is, and {why}", _PIPELINE, gives_way=True)
+        for other, why in _OWN_PIPELINE.items()
+    ),
     Conflict("pipeline", "component!=pipeline", "a pipeline of your own is tested as a whole request", _WHOLE),
     *(Conflict("plant", other, why) for other, why in _PLANTED.items()),
     *(Conflict("selftest", other, why, gives_way=True) for other, why in _SELF_TEST.items()),

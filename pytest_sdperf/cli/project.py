@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf.cases.options.folders import meant_folder
 from pytest_sdperf.cases.options.option import PREFIX
 from pytest_sdperf.cases.options.profiles import read_project
 from pytest_sdperf.cases.options.reading import SettingsParser, read_answers
 from pytest_sdperf.cases.registration import HOOK, fill_catalog
 from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.files.disk import meant_folder
 
 NAME_THEM = "Correct it, or name the folders of this command with its own options; see --help."
 ELSEWHERE = (

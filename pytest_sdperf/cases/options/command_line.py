@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -47,21 +48,13 @@ class Remember(argparse.Action):
 
 
 def add_flag(group: pytest.OptionGroup, option: Option, *, flag: str, text: str = argparse.SUPPRESS) -> None:
-    """Add one spelling of an option to a group of pytest's parser.
-
-    Args:
-        group: Of the parser.
-        option: Which one.
-        flag: The spelling.
-        text: What the help says of it; without it the help does not show this spelling.
+    """Add the spelling `flag` of an option to a group of pytest's parser; the help says `text` of it, if that is given.
 
     Raises:
         ValueError: Somebody else owns the flag.
     """
-    if option.metavar:
-        group.addoption(flag, action=Remember, dest=option.destination, metavar=option.metavar, default=None, help=text)
-    else:
-        group.addoption(flag, action=Remember, dest=option.destination, nargs=0, default=None, help=text)
+    value: dict[str, Any] = {"metavar": option.metavar} if option.metavar else {"nargs": 0}
+    group.addoption(flag, action=Remember, dest=option.destination, default=None, help=text, **value)
 
 
 def add_options(parser: pytest.Parser) -> None:

@@ -96,10 +96,8 @@ def weights(answer: OptionValue, reader: SettingsParser) -> str:
         return str(folder.resolve())
     if named in {RANDOM, NONE} or re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", named):
         return named
-    raise OptionError(
-        f"{answer}: there is no folder {folder}. Allowed: random, none, a diffusers folder, or OWNER/NAME on "
-        f"the Hugging Face hub; type for example {answer.spelling}=random."
-    )
+    allowed = "random, none, a diffusers folder, or OWNER/NAME on the Hugging Face hub"
+    raise read.refusal(answer, f": there is no folder {folder}", allowed, "random")
 
 
 def alteration(answer: OptionValue, reader: SettingsParser) -> str:

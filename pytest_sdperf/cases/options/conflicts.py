@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pytest_sdperf.cases.options import parsing as read
 from pytest_sdperf.cases.options.flags import BY_NAME
@@ -35,71 +36,60 @@ class Conflict:
     gives_way: bool = False
 
 
-_OWN_PIPELINE: Mapping[str, str] = {
-    "model": "is a model of its own",
-    "engine": "is its own engine",
-    "optimization": "is optimized already, or not",
-    "fuser": "is not exported, so nothing is fused",
-    "exporter": "is not exported",
-    "opset": "is not exported",
-    "shapes": "is not exported",
-    "weights": "has its weights",
-    "onnx-dir": "holds no graphs",
-    "onnx-reference": "holds no graphs",
-    "scheduler": "has its scheduler",
-    "force-fp32-ops": "is not built",
-    "plan": "is known only once it is made",
-    "resume": "may have changed its code since",
-    "ab-engine": "is its own engine",
-    "ab-optimization": "is optimized already, or not",
-}
-_OTHER_SIDE: Mapping[str, str] = {
-    "update-baselines": "an A/B judges by its first side and touches no baseline",
-    "inprocess": "each sample of an A/B comes from a fresh process",
-    "plan": "what a second side takes is not known",
-    "resume": "of an A/B nothing is kept",
-}
-_PLANTED: Mapping[str, str] = {
-    "update-baselines": "nothing of such a run is kept",
-    "resume": "what an interrupted run measured is without it",
-    "plan": "a plan runs nothing that could be altered",
-    "selftest": "a self-test measures what is sound",
-    "inprocess": "it may end the process that it is in",
-    **dict.fromkeys(SIDES, "both sides would have it"),
-    "pipeline": "a pipeline of your own is tested as it is",
-}
-# What a file says of every run may stand there.
-_SELF_TEST: Mapping[str, str] = {
-    **dict.fromkeys(SIDES, "a self-test compares one build with itself"),
-    **dict.fromkeys(("json", "explain", "resume"), "a self-test gives no case a verdict"),
-    "plan": "what a self-test takes is its time budget",
-}
+def _rows(one: str, others: Mapping[str, str], *, because: str = "", **more: Any) -> Iterator[Conflict]:
+    """Yield the conflicts of one option; `others` has their reasons by the names of options, separated by spaces."""
+    for names, why in others.items():
+        yield from (Conflict(one, other, f"{because}{why}", **more) for other in names.split())
 
+
+_SIDES = " ".join(SIDES)
 CONFLICTS = (
-    *(
-        Conflict("pipeline", other, f"a pipeline of your own is tested as it is, and {why}", _PIPELINE, gives_way=True)
-        for other, why in _OWN_PIPELINE.items()
-    ),
+    *_rows("pipeline", {
+        "model": "is a model of its own",
+        "engine ab-engine": "is its own engine",
+        "optimization ab-optimization": "is optimized already, or not",
+        "fuser": "is not exported, so nothing is fused",
+        "exporter opset shapes": "is not exported",
+        "weights": "has its weights",
+        "onnx-dir onnx-reference": "holds no graphs",
+        "scheduler": "has its scheduler",
+        "force-fp32-ops": "is not built",
+        "plan": "is known only once it is made",
+        "resume": "may have changed its code since",
+    }, because="a pipeline of your own is tested as it is, and ", message=_PIPELINE, gives_way=True),
     Conflict("pipeline", "component!=pipeline", "a pipeline of your own is tested as a whole request", _WHOLE),
-    *(Conflict("plant", other, why) for other, why in _PLANTED.items()),
-    *(Conflict("selftest", other, why, gives_way=True) for other, why in _SELF_TEST.items()),
+    *_rows("plant", {
+        "update-baselines": "nothing of such a run is kept",
+        "resume": "what an interrupted run measured is without it",
+        "plan": "a plan runs nothing that could be altered",
+        "selftest": "a self-test measures what is sound",
+        "inprocess": "it may end the process that it is in",
+        _SIDES: "both sides would have it",
+        "pipeline": "a pipeline of your own is tested as it is",
+    }),
+    *_rows("selftest", {  # what a file says of every run may stand there
+        _SIDES: "a self-test compares one build with itself",
+        "json explain resume": "a self-test gives no case a verdict",
+        "plan": "what a self-test takes is its time budget",
+    }, gives_way=True),
     Conflict("selftest", "inprocess", "each sample of a self-test comes from a fresh process"),
-    *(Conflict(side, other, why) for side in SIDES for other, why in _OTHER_SIDE.items()),
-    Conflict("weights=none", "fuser=ort", "the optimizer of onnxruntime reads weights"),
-    Conflict("weights=none", "exporter=torchscript", "the tracer executes the module"),
-    Conflict("weights=none", "onnx-dir", "an external graph has its weights"),
-    *(
-        Conflict("onnx-dir", other, "these graphs were exported already")
-        for other in ("exporter!=dynamo", "opset!=18", "shapes")
-    ),
-)
+    *(row for side in SIDES for row in _rows(side, {
+        "update-baselines": "an A/B judges by its first side and touches no baseline",
+        "inprocess": "each sample of an A/B comes from a fresh process",
+        "plan": "what a second side takes is not known",
+        "resume": "of an A/B nothing is kept",
+    })),
+    *_rows("weights=none", {
+        "fuser=ort": "the optimizer of onnxruntime reads weights",
+        "exporter=torchscript": "the tracer executes the module",
+        "onnx-dir": "an external graph has its weights",
+    }),
+    *_rows("onnx-dir", {"exporter!=dynamo opset!=18 shapes": "these graphs were exported already"}),
+)  # fmt: skip
 
 
 def compatible(answers: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
-    """Return what was said, without what gives way to something that was typed.
-
-    Args:
-        answers: By the name of the option.
+    """Return what was said, by the name of the option, without what gives way to something that was typed.
 
     Raises:
         OptionError: Two of them cannot be combined.

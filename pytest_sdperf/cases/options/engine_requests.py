@@ -59,14 +59,10 @@ def engines(answer: OptionValue, reader: SettingsParser) -> tuple[EngineRequest,
 def parse_engines(
     text: str, catalog: Catalog, profiles: Mapping[str, Profile], *, device_kind: str, by_name: bool = True
 ) -> tuple[EngineRequest, ...]:
-    """Turn the text of the option into requests, in the order given, each once.
+    """Turn the text of the option, such as `ort-cpu:threads=4,torch`, into requests, in the order given, each once.
 
-    Args:
-        text: Such as `ort-cpu:threads=4,torch`, a profile's name, or `all`.
-        catalog: Engines and their options.
-        profiles: Profile name -> profile.
-        device_kind: `all` means the engines that run on it.
-        by_name: Whether a missing package is an error; engines that `all` brings are never by name.
+    `all` means the engines that run on `device_kind`; these are never asked for by name, the others are where `by_name`
+    says so, and then a missing package is an error.
 
     Raises:
         OptionError: Malformed text, or a value that the engine does not take.

@@ -17,8 +17,6 @@ from pytest_sdperf.cases.options.option import Option, plain
 from pytest_sdperf.cases.options.pipeline_factory import own_pipeline
 from pytest_sdperf.core.schedulers import SCHEDULERS
 
-_APP = "pytest-sdperf"
-
 GROUPS: Mapping[str, Sequence[Option]] = {
     "where it runs": (
         Option("gpu", "DEVICE", plain(read.text), help=
@@ -135,12 +133,12 @@ GROUPS: Mapping[str, Sequence[Option]] = {
     "where files are kept": (
         Option("baselines", "FOLDER", lookups.path, default=lambda reader: reader.started_in / "baselines", help=
             "Folder of the baseline files. Default: ./baselines."),
-        Option("cache-dir", "FOLDER", lookups.path, default=lambda _: platformdirs.user_cache_path(_APP),
+        Option("cache-dir", "FOLDER", lookups.path, default=lambda _: platformdirs.user_cache_path("pytest-sdperf"),
             common=True, help=
             "Folder of built models. Default: the user's cache folder."),
         Option("cache-size", "SIZE", plain(read.size_bytes), sets="cache_size_bytes", flag=False, help=
             "Size that the cache is kept under: 100GB. Default: 100GB."),
-        Option("state-dir", "FOLDER", lookups.path, default=lambda _: platformdirs.user_state_path(_APP),
+        Option("state-dir", "FOLDER", lookups.path, default=lambda _: platformdirs.user_state_path("pytest-sdperf"),
             common=True, help=
             "Folder of what this machine measured and nobody accepted yet. Default: the user's state folder."),
         Option("json", "FILE", lookups.path, sets="json_file", common=True, help=

@@ -39,10 +39,7 @@ def engine(answer: OptionValue, reader: SettingsParser) -> EngineRequest:
     """Read the engine of the second side."""
     found = engines(answer, reader)
     if len(found) != 1 or answer.text.strip() == ALL:
-        raise OptionError(
-            f"{answer} names {len(found)} engines, and the second side of an A/B has one; "
-            f"type for example {answer.spelling}={found[0].label}."
-        )
+        raise _several(answer, f"{len(found)} engines", found[0].label)
     return found[0]
 
 
@@ -50,11 +47,13 @@ def optimization(answer: OptionValue, reader: SettingsParser) -> str:
     """Read the optimization of the second side."""
     found, _ = lookups.optimizations(answer, reader)
     if len(found) != 1:
-        raise OptionError(
-            f"{answer} names {len(found)} builds, and the second side of an A/B has one; "
-            f"type for example {answer.spelling}={found[-1]}."
-        )
+        raise _several(answer, f"{len(found)} builds", found[-1])
     return found[0]
+
+
+def _several(answer: OptionValue, named: str, one: str) -> OptionError:
+    told = f"{answer} names {named}, and the second side of an A/B has one"
+    return OptionError(f"{told}; type for example {answer.spelling}={one}.")
 
 
 def check_other_side(settings: Settings, answers: Mapping[str, OptionValue]) -> None:

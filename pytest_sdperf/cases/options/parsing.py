@@ -44,11 +44,8 @@ def names(answer: OptionValue) -> tuple[str, ...]:
 
 def among(answer: OptionValue, kind: str, allowed: Iterable[str]) -> tuple[str, ...]:
     """Split at commas and check every name."""
-    known = tuple(allowed)
     found = names(answer)
-    for name in found:
-        if name not in known:
-            raise UnknownNameError(kind, name, known)
+    UnknownNameError.check(kind, found, allowed)
     return found
 
 
@@ -60,8 +57,7 @@ def operators(answer: OptionValue, components: Iterable[str]) -> tuple[str, ...]
         if not re.fullmatch(r"[A-Z]\w*", operator):
             why, allowed = f": {piece!r} is not a component and an operator", "COMPONENT:OPERATOR, separated by commas"
             raise refusal(answer, why, allowed, "unet:MultiHeadAttention")
-        if component not in known:
-            raise UnknownNameError("component", component, known)
+        UnknownNameError.check("component", [component], known)
     return tuple(sorted(names(answer)))
 
 

@@ -23,13 +23,8 @@ ENGINE = "diffusers"
 _NAMES = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
 
 
-def parse_factory(answer: OptionValue, *, started_in: Path, root: Path) -> PipelineFactory:
+def parse_factory(answer: OptionValue, reader: SettingsParser) -> PipelineFactory:
     """Return the function that `module:function` names; its module is looked for, and not imported.
-
-    Args:
-        answer: What was said.
-        started_in: Where pytest was started.
-        root: The project's folder.
 
     Raises:
         OptionError: No such text, or no such module.
@@ -45,7 +40,7 @@ def parse_factory(answer: OptionValue, *, started_in: Path, root: Path) -> Pipel
     known = _found(top)
     if known is not None:
         return PipelineFactory(module, function, known)
-    folders = list(dict.fromkeys((started_in, root)))
+    folders = list(dict.fromkeys((reader.started_in, reader.root)))
     for folder in folders:
         if (folder / f"{top}.py").is_file() or (folder / top).is_dir():
             return PipelineFactory(module, function, str(folder))
@@ -61,7 +56,7 @@ def own_pipeline(
     answer: OptionValue, reader: SettingsParser
 ) -> tuple[PipelineFactory, tuple[str], tuple[str], tuple[EngineRequest], tuple[str]]:
     """Return a pipeline with its own model, component, engine and optimization, the only ones that run."""
-    factory = parse_factory(answer, started_in=reader.started_in, root=reader.root)
+    factory = parse_factory(answer, reader)
     return factory, (factory.label,), (PIPELINE,), (EngineRequest(ENGINE, ENGINE),), (AS_IS,)
 
 

@@ -92,9 +92,7 @@ def _tolerances(value: Any) -> tuple[Mapping[str, str], ...]:
 def _profile(name: str, value: Any, root: Path) -> Profile:
     where = f"[tool.sdperf.{ENGINES}.{name}]"
     table = _table(value, where)
-    for key in table:
-        if key not in _PROFILE_KEYS:
-            raise UnknownNameError(f"key in {where}", key, _PROFILE_KEYS)
+    UnknownNameError.check(f"key in {where}", table, _PROFILE_KEYS)
     if "engine" not in table:
         raise OptionError(f'{where} names no engine. Add a line such as: engine = "ort-cpu".')
     python = table.get("python")
@@ -111,9 +109,8 @@ def _python(said: str, where: str) -> Path:
     try:
         return Path(said).expanduser()
     except RuntimeError:
-        raise OptionError(
-            f"{where} python is {said!r}, and that user has no home here. Write the whole path."
-        ) from None
+        told = f"{where} python is {said!r}, and that user has no home here. Write the whole path."
+        raise OptionError(told) from None
 
 
 def _environment(value: Any, where: str) -> dict[str, str]:

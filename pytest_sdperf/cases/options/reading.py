@@ -19,12 +19,7 @@ from pytest_sdperf.core.settings import OtherSide, Selection, Settings
 
 
 def read_answers(config: pytest.Config, project: Mapping[str, str]) -> dict[str, OptionValue]:
-    """Return what was said, by option name: flag over ini value over `[tool.sdperf]`.
-
-    Args:
-        config: pytest's.
-        project: Options of `[tool.sdperf]` by name.
-    """
+    """Return what was said, by option name: flag over ini value over those of the `project`'s `[tool.sdperf]`."""
     answers = {}
     for option in OPTIONS:
         given = typed(option.destination, config)

@@ -72,8 +72,8 @@ def test_an_unused_case_is_named_with_the_reason_and_red_where_it_fails():
     text = (
         f"UNUSED {DECODER.key}: in the baseline, but nothing that these options collect measures it any more"
     )  # fmt: skip
-    for rule, style in (("warn", "yellow"), ("fail", "red")):
-        (line,) = unused_lines(result, rule=rule)
+    for fails, style in ((False, "yellow"), (True, "red")):
+        (line,) = unused_lines(result, fails=fails)
         assert (line.text, line.styles) == (text, (style,))
 
 

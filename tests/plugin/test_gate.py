@@ -135,9 +135,9 @@ def test_a_stored_case_that_nothing_measures_fails_where_that_is_asked():
     baseline = Baseline(machine=MACHINE, cases={**BASELINE.cases, gone.key: stored(session(), of=gone)})
     results = saved(report())
     assert status(results, baseline) == 0
-    assert status(results, baseline, unused="fail") == 12
+    assert status(results, baseline, fail_on=("unused",)) == 12
     narrowed = saved(report(), summary=dataclasses.replace(WHOLE, narrowed=NARROWED))
-    assert status(narrowed, baseline, unused="fail") == 0
+    assert status(narrowed, baseline, fail_on=("unused",)) == 0
     assert judge_saved(narrowed, sources(baseline), policy=POLICY).unused.not_looked_for == NARROWED
 
 
@@ -155,7 +155,7 @@ def test_what_the_baseline_has_and_the_results_of_the_same_selection_lack_is_nam
     ]
     nothing = 10 if len(gone) == 8 else 0
     assert status(results, baseline) == nothing
-    assert status(results, baseline, unused="fail") == (nothing or 12)
+    assert status(results, baseline, fail_on=("unused",)) == (nothing or 12)
 
 
 @pytest.mark.parametrize("name", ["h200", "h200-sxm"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pytest_sdperf.builds.onnx_folder import OnnxFolder
 from pytest_sdperf.builds.weights_identity import NONE, weights_identity
@@ -44,11 +44,13 @@ class Choice:
         id: Text between the brackets of the test id.
         case: None if nothing is left to run.
         skip: Why it cannot run here; empty if it can.
+        request: The engine of the case with its interpreter and environment; None where it has no engine.
     """
 
     id: str
     case: Case | None
     skip: str = ""
+    request: EngineRequest | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ class Selector:
             steps=model.steps,
             scheduler=model.scheduler,
         )
-        return Choice(case_id(case, usual=usual), case, self._why_not(case, model, request, timed=timed))
+        return Choice(case_id(case, usual=usual), case, self._why_not(case, model, request, timed=timed), request)
 
     def _why_not(self, case: Case, model: Model, request: EngineRequest | None, *, timed: bool) -> str:
         if case.component not in ("", PIPELINE, *model.components):

@@ -102,18 +102,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that uses our fixtures its cases."""
-    selector = run.run_of(metafunc.config).selector
+    this = run.run_of(metafunc.config)
     try:
         check_owners(metafunc.definition)
         if not uses_our_case(metafunc.definition):
             return
         marks = read_marks(metafunc.definition.iter_markers(MARKER))
         names = metafunc.fixturenames
-        choices = selector.choose(axes_of(names), marks, timed=of_fixtures(names).measures)
-        choices = run.run_of(metafunc.config).alteration.cases(choices)
+        choices = this.selector.choose(axes_of(names), marks, timed=of_fixtures(names).measures)
+        this.remember(choices)
+        choices = this.alteration.cases(choices)
     except (OnnxFolderError, WeightsError) as error:
         # What a folder lacks it lacks for every test: said once, before the first of them.
-        run.run_of(metafunc.config).refused = error
+        this.refused = error
         return
     except SdperfError as error:
         # Alone: pytest would print the traceback of an error that this one comes from.

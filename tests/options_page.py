@@ -1,6 +1,8 @@
 """Writes what docs/options.md says of each option: heading and first paragraph of its section, from its declaration.
 
-python tests/options_page.py       # after a change of an option; what stands below a first paragraph is left as it is
+python tests/options_page.py       # after a change of an option
+
+What is written below a first paragraph stays, and so does what follows the last option of a group.
 """
 
 from __future__ import annotations

@@ -150,7 +150,8 @@ GROUPS: Mapping[str, Sequence[Option]] = {
         Option("repro", "FOLDER", lookups.path, sets="repro_dir", flag=False, help=
             "Folder of files that show by themselves where a case disagrees with its reference. Default: "
             "reproductions in the state folder."),
-        Option("repro-weights", "KIND", plain(read.either, "kind of weights in a reproduction", ("real", "random")),
+        Option("repro-weights", "KIND", lambda answer, _:
+            read.one_of(answer, "kind of weights in a reproduction", ("random", "real")) == "real",
             sets="real_weights", flag=False, help=
             "Weights in these files: random, where such show the fault, or real, those of the case. Default: random."),
     ),

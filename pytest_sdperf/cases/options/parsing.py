@@ -69,11 +69,6 @@ def one_of(answer: OptionValue, kind: str, allowed: Iterable[str]) -> str:
     return found[0]
 
 
-def either(answer: OptionValue, kind: str, names: tuple[str, str]) -> bool:
-    """Read one of two names; return whether it is the first."""
-    return one_of(answer, kind, names) == names[0]
-
-
 def verdicts(answer: OptionValue) -> frozenset[str]:
     """Read what fails too; `none` is nothing, where a file says more."""
     return frozenset(among(answer, "verdict of fail-on", (*FAIL_ON, "none"))) - {"none"}

@@ -13,6 +13,7 @@ import argparse
 import ast
 import functools
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "pytest_sdperf"
@@ -40,7 +41,7 @@ def executed(tree: ast.AST) -> list[ast.AST]:
     return found
 
 
-def imported(text: str, known: dict[str, Path]) -> set[str]:
+def imported(text: str, known: Collection[str]) -> set[str]:
     """Return the modules of this package that a source text imports."""
     found = set()
     for node in executed(ast.parse(text)):
@@ -56,38 +57,65 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else ""
 
 
-def main() -> None:
-    """Count and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arrows", action="store_true", help="print every arrow")
-    chosen = parser.parse_args()
-    known = modules()
-    arrows: Counter[tuple[str, str]] = Counter()
-    lines: Counter[str] = Counter()
-    for name, path in known.items():
-        text = path.read_text(encoding="utf-8")
-        lines[room(name)] += len(text.splitlines())
-        for other in imported(text, known):
+def counted(texts: Mapping[str, str]) -> Counter[tuple[str, str]]:
+    """Return the arrows of modules, by name their text: upper room, lower room -> how many imports."""
+    found: Counter[tuple[str, str]] = Counter()
+    for name, text in texts.items():
+        for other in imported(text, texts):
             if room(name) and room(other) and room(name) != room(other):
-                arrows[room(name), room(other)] += 1
-    below: dict[str, set[str]] = defaultdict(set)
-    for upper, lower in arrows:
-        below[upper].add(lower)
+                found[room(name), room(other)] += 1
+    return found
+
+
+def floors(rooms: Iterable[str], arrows: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """Return the floor of each room: that of the highest room that it imports, and one more."""
+    below = _below(arrows)
 
     @functools.cache
     def floor(name: str) -> int:
         return 1 + max((floor(other) for other in below[name]), default=0)
 
-    rooms = sorted((name for name in lines if name), key=lambda name: (-floor(name), name))
-    for name in rooms:
-        print(f"{floor(name):>3}  {name:<16} {lines[name]:>6} lines")
+    return {name: floor(name) for name in rooms}
+
+
+def direct(arrows: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the arrows between rooms that no other arrows connect."""
+    given = set(arrows)
+    below = _below(given)
+
+    @functools.cache
+    def reached(name: str) -> frozenset[str]:
+        return frozenset(below[name]).union(*(reached(other) for other in below[name]))
+
+    return {(upper, lower) for upper, lower in given if all(lower not in reached(other) for other in below[upper])}
+
+
+def _below(arrows: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    below: dict[str, set[str]] = defaultdict(set)
+    for upper, lower in arrows:
+        below[upper].add(lower)
+    return below
+
+
+def main() -> None:
+    """Count and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--arrows", action="store_true", help="print every arrow")
+    chosen = parser.parse_args()
+    texts = {name: path.read_text(encoding="utf-8") for name, path in modules().items()}
+    lines: Counter[str] = Counter()
+    for name, text in texts.items():
+        lines[room(name)] += len(text.splitlines())
+    arrows = counted(texts)
+    floor = floors(filter(None, lines), arrows)
+    for name in sorted(floor, key=lambda name: (-floor[name], name)):
+        print(f"{floor[name]:>3}  {name:<16} {lines[name]:>6} lines")
     if chosen.arrows:
         for (upper, lower), count in sorted(arrows.items()):
             print(f"     {upper} -> {lower}: {count}")
-    faults = lines["faults"]
     print(
-        f"{len(rooms)} rooms, {max(map(floor, rooms))} floors, {len(arrows)} arrows; {len(known)} files, "
-        f"{sum(lines.values()):,} lines, {sum(lines.values()) - faults:,} without faults"
+        f"{len(floor)} rooms, {max(floor.values())} floors, {len(arrows)} arrows; {len(texts)} files, "
+        f"{sum(lines.values()):,} lines, {sum(lines.values()) - lines['faults']:,} without faults"
     )
 
 

@@ -11,4 +11,9 @@ def our_fixtures() -> list[str]:
     """Return them, those of our own checks included."""
     catalog = Catalog()
     pytest_sdperf_register(catalog)
-    return sorted([*fixtures.__all__, *{f"sdperf_{one.beside or one.name}" for one in catalog.checks.items().values()}])
+    return sorted(
+        [
+            *fixtures.__all__,
+            *{f"sdperf_{one.beside or one.fixture or one.name}" for one in catalog.checks.items().values()},
+        ]
+    )

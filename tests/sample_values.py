@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
+from pytest_sdperf.checks.ab.pairs import of_sides
+from pytest_sdperf.checks.agreement.check import Agrees
+from pytest_sdperf.checks.judging.checks import judged
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.values import Build, Case, Failure, Measurement, Sample
 from pytest_sdperf.tasks._execution import Execution, Part
 
@@ -23,6 +29,21 @@ SUBJECT = {"onnxruntime": "1.31.1"}
 
 def case(**fields: Any) -> Case:
     return dataclasses.replace(CASE, **fields)
+
+
+def compared(nodeid: str, of: Case, *agreements: Any, verdicts: Any = (), **fields: Any) -> CaseReport:
+    """Return what a test found out that compared a case with its reference."""
+    return compared_sides(nodeid, of, {"": agreements}, verdicts=verdicts, **fields)
+
+
+def compared_sides(
+    nodeid: str, of: Case, sides: Mapping[str, Any], *, check: Any = None, verdicts: Any = (), **fields: Any
+) -> CaseReport:
+    """Return the same of sides of an A/B: side -> agreements, or what another check found."""
+    check = check or Agrees()
+    told = {side: judged(check, found, of, policy=Policy(), owner="us") for side, found in sides.items()}
+    report, its_own = of_sides(told)
+    return CaseReport(nodeid, of, verdicts=(*verdicts, *its_own), checks={check.name: report}, **fields)
 
 
 def execution(*parts: str, component: str = "unet", **fields: Any) -> Execution:

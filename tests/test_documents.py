@@ -4,12 +4,14 @@ import argparse
 import re
 import shlex
 import statistics
+import tomllib
 from pathlib import Path
 
 import options_page
 import pytest
 from our_fixtures import our_fixtures
 
+import pytest_sdperf
 from pytest_sdperf import cli
 from pytest_sdperf.cases.options.flags import OPTIONS
 from pytest_sdperf.cases.options.marks import Marks
@@ -56,15 +58,22 @@ def test_the_manual_says_which_options_have_no_short_spelling() -> None:
     assert set(re.findall("`(.*?)`", told)) == {option.long for option in OPTIONS if option.flag and not option.short}
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
-def test_every_page_of_the_manual_is_in_its_two_lists(page: str) -> None:
-    lists = {"README.md": f"](docs/{page})", "docs/index.md": f"\n{page.removesuffix('.md')}\n"}
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    told = {
-        "README.md": readme.partition("\n## The manual\n")[2],
-        "docs/index.md": (ROOT / "docs" / "index.md").read_text(encoding="utf-8"),
-    }
-    assert page == "index.md" or [name for name, entry in lists.items() if entry not in told[name]] == []
+def test_the_manual_has_at_most_25_pages_and_both_lists_have_them_in_one_order() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    trees = re.findall(r"^```{toctree}\n(?::[^\n]*\n)+\n(.*?)^```", index, flags=re.MULTILINE | re.DOTALL)
+    listed = [f"{name}.md" for tree in trees for name in tree.split()]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## The manual\n")[2]
+    assert re.findall(r"^- \[.*\]\(docs/(.*)\): ", readme, flags=re.MULTILINE) == listed
+    pages = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+    assert sorted([*listed, "index.md"]) == pages
+    assert len(pages) <= 25
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_begins_with_words(page: Path) -> None:
+    title, _, opening = page.read_text(encoding="utf-8").partition("\n\n")
+    assert title.startswith("# ")
+    assert page.name in {"CHANGELOG.md", "CONTRIBUTING.md"} or re.match(r"[A-Za-z`].{60}", opening)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -76,6 +85,35 @@ def test_no_link_is_without_a_text(page: Path) -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8"))
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_headings_lead_to_one(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8").replace("\n", " "))
+    texts = {file: (page.parent / file if file else page).read_text(encoding="utf-8") for file, _ in targets}
+    assert [(file, name) for file, name in targets if name not in anchors(texts[file])] == []
+
+
+def anchors(page: str) -> set[str]:
+    """Return what GitHub and the manual call the headings of a page in links."""
+    headings = re.findall(r"^#+ (.*)", page, flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_fragment_of_the_changelog_has_a_type_that_its_readme_lists() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
+    types = [one["directory"] for one in settings["type"]]
+    readme = (ROOT / "changelog" / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", readme, re.MULTILINE) == types
+    names = [path.name for path in (ROOT / "changelog").iterdir() if path.name != "README.md"]
+    assert [name for name in names if not re.fullmatch(rf"[a-z0-9-]+\.({'|'.join(types)})\.md", name)] == []
+
+
+def test_the_changelog_of_a_version_begins_where_towncrier_would_write() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]
+    text = (ROOT / settings["filename"]).read_text(encoding="utf-8")
+    _, _, told = text.partition(settings["start_string"])
+    assert told.startswith(f"\n## {pytest_sdperf.__version__} (")
 
 
 def options_of(parser: argparse.ArgumentParser) -> set[str]:

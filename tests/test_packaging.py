@@ -163,8 +163,10 @@ def test_the_sdist_can_test_itself(dist: Path) -> None:
     with tarfile.open(dist / f"pytest_sdperf-{VERSION}.tar.gz") as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     needed = {
+        "CHANGELOG.md",
         "LICENSE",
         "README.md",
+        "benchmarks/house.py",
         "conftest.py",
         "constraints/cpu.txt",
         "pyproject.toml",

@@ -36,8 +36,8 @@ def _definitions(item: pytest.Item) -> Mapping[str, Sequence[Any]]:
 
 def checks_of(item: pytest.Item) -> frozenset[str]:
     """Return the names of the registered checks whose fixtures a test asks for, by whatever name."""
-    found = (name for name, known in _definitions(item).items() if known[-1].func.__module__ == _CHECKS_MODULE)
-    return frozenset(name.removeprefix("sdperf_") for name in found)
+    functions = (known[-1].func for known in _definitions(item).values())
+    return frozenset(function.sdperf_check for function in functions if function.__module__ == _CHECKS_MODULE)
 
 
 def case_of(item: pytest.Item) -> Case | None:

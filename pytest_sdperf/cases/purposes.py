@@ -11,11 +11,10 @@ import pytest
 from pytest_sdperf.cases.axes import Axes
 from pytest_sdperf.cases.items import case_of, checks_of, fixtures_of
 
-COUNTS, AGREEMENT, DRIFT = "counts", "agreement", "drift"
-SPEED = "speed"
+COUNTS, SPEED = "counts", "speed"
 RUN, BUILD = "run", "build"
 # In the order in which a plan names them; registered checks stand before the times.
-CHECKS = (COUNTS, AGREEMENT, DRIFT, SPEED)
+CHECKS = (COUNTS, SPEED)
 
 
 @dataclass(frozen=True)
@@ -77,12 +76,10 @@ def _runs(check: str = "") -> Purpose:
 
 PURPOSES: Mapping[str, Purpose] = MappingProxyType(
     {
-        "sdperf_agree": _runs(AGREEMENT),
         "sdperf_bench": _runs(SPEED),
         "sdperf_build": Purpose(Axes.BUILD, builds=True),
         "sdperf_case": Purpose(),
         "sdperf_device": Purpose(needs_device=True),
-        "sdperf_drift": _runs(DRIFT),
         "sdperf_engine": Purpose(Axes.ENGINE, needs_device=True),
         "sdperf_expected_counts": Purpose(checks=frozenset({COUNTS})),
         "sdperf_fused": Purpose(),

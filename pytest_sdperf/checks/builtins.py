@@ -5,6 +5,8 @@ PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be impor
 
 from __future__ import annotations
 
+from pytest_sdperf.checks.agreement.check import Agrees
+from pytest_sdperf.checks.precision.check import HALVES, Drifts, TorchDrifts
 from pytest_sdperf.checks.replay.check import Batch, Repeats, Resolutions
 from pytest_sdperf.checks.semantics.check import Pictures
 from pytest_sdperf.core.catalog import Catalog
@@ -12,5 +14,6 @@ from pytest_sdperf.core.catalog import Catalog
 
 def pytest_sdperf_register(catalog: Catalog) -> None:
     """Register the checks of this project."""
-    for check in (Pictures(), Repeats(), Batch(), Resolutions()):
+    drifts = (Drifts(), *map(TorchDrifts, HALVES))
+    for check in (Agrees(), *drifts, Pictures(), Repeats(), Batch(), Resolutions()):
         catalog.add_check(check)

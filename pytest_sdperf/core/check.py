@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.core.values.check import Advice, Calls
+from pytest_sdperf.core.values.check import Advice, Calls, CheckRow
 from pytest_sdperf.core.values.outcomes import Verdict
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_sdperf.core.settings import Settings
 
 
@@ -42,19 +44,27 @@ class Check(ABC):
 
     Attributes:
         name: Lower case words joined by underscores. It names the fixture, the `metric` of its verdicts and its table.
+        fixture: What its fixture is called behind `sdperf_`, where that is not `name`: `agree` of `agreement`.
         beside: A check registered before, whose fixture and table it shares, and whose `prepare`, `compares` and
             `calls` count for both, because nobody knows before a test runs which of them it asks; empty for none.
         word: What a test asks it by where a fixture is shared, `sdperf_NAME(subject, word)`; its rows say it, too.
         compares: Whether it compares with the reference of the case, as agreement does: a plan counts it, and a
             `--sdperf-onnx-reference` that does not fit is refused before the first test.
+        sides: Which sides of an A/B it looks at: `B`, which is tested; `AB` where A has to be right, too, and it is
+            INVALID where A alone is not; `A` where what it looks at is the same on both.
+        reads_outputs: Whether `run` asks a runner for `outputs()`, which all tests of a case share: on a CPU the case
+            is then executed before the first test, several side by side.
         columns: Headings of its table; empty for no table.
         legend: Text below the table, for what the headings do not say.
     """
 
     name: str
+    fixture: str = ""
     beside: str = ""
     word: str = ""
     compares: bool = False
+    sides: Literal["A", "B", "AB"] = "B"
+    reads_outputs: bool = False
     columns: tuple[str, ...] = ()
     legend: str = ""
 
@@ -70,6 +80,14 @@ class Check(ABC):
         Args:
             subjects: The runners of tests whose cases have model, component, workload and weights in common.
         """
+
+    def references(self, subject: Any) -> Sequence[str]:
+        """Return the dtypes in which plain torch computes what `run` compares with: once for all checks, before them.
+
+        Args:
+            subject: A runner.
+        """
+        return ()
 
     @abstractmethod
     def run(self, subject: Any) -> Any:
@@ -95,6 +113,18 @@ class Check(ABC):
 
     def row(self, finding: Any) -> tuple[str, ...]:
         """Return the cells of the case in the table, one per column."""
+        return ()
+
+    def rows(self, finding: Any) -> Sequence[CheckRow]:
+        """Return the rows of the case in the table, where there are several, or lines below them."""
+        return [CheckRow(self.row(finding), self.word)]
+
+    def legends(self, finding: Any) -> Sequence[str]:
+        """Return what stands below the table, where the finding decides; what several cases say stands there once."""
+        return [self.legend] if self.legend else []
+
+    def draw(self, finding: Any, subject: Any, folder: Path) -> Sequence[Path]:
+        """Write what shows a finding to a folder of the test's own, for `--sdperf-images`; return the files."""
         return ()
 
     def advice(self, verdict: Verdict) -> Advice | None:

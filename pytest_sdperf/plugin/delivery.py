@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 from pytest_sdperf.cases.purposes import purpose_of
-from pytest_sdperf.checks.agreement.locations import sentence
-from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.judging.fitness import ended, no_memory
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import delivery
@@ -32,8 +30,7 @@ from pytest_sdperf.core.stats.pairs import Pairs
 from pytest_sdperf.core.tolerances import Override
 from pytest_sdperf.core.values import Case, Failure, Measurement
 from pytest_sdperf.core.values.check import CheckReport
-from pytest_sdperf.core.values.located import Located
-from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.plugin.recorded import Recorded
 
@@ -54,10 +51,6 @@ class _Due:
 
 class VerdictFailed(pytest.fail.Exception):  # type: ignore[misc, name-defined]  # an attribute of a function
     """A test failed because of what was measured: its verdict says it all, and has an exit status of its own."""
-
-
-class DisagreementFailed(pytest.fail.Exception):  # type: ignore[misc, name-defined]  # the same
-    """A test failed because outputs are too far from their reference."""
 
 
 class Recorder:
@@ -113,31 +106,22 @@ class Recorder:
         """Record component -> optimization -> how it stands in the external graph of the case."""
         self._note(optimizations=optimizations)
 
-    def agreements(self, agreements: Sequence[Agreement]) -> None:
-        """Record comparisons with a reference."""
-        self._note(agreements=(*self._item.stash[_REPORT].agreements, *agreements))
-
     def other_side(self, other: Case) -> None:
-        """Record what side B of an A/B is, whose outputs are compared with a reference."""
+        """Record what side B of an A/B is, which a check looks at."""
         self._note(other=other)
 
-    def located(self, located: Located) -> Located:
-        """Record where a disagreement begins, and return it."""
-        self._note(located=located)
-        return located
-
-    def check(self, report: CheckReport, verdict: Verdict) -> None:
+    def check(self, name: str, report: CheckReport, verdicts: Sequence[Verdict], *, fixture: str) -> None:
         """Record what a registered check found out, and what that means; a second time in one test is refused.
 
         Raises:
             pytest.fail.Exception: The test has asked the check before.
         """
         checks = self._item.stash[_REPORT].checks
-        if verdict.metric in checks:
-            told = f"this test called sdperf_{report.table} twice; give each call a test of its own"
+        if name in checks:
+            told = f"this test called {fixture} twice; give each call a test of its own"
             pytest.fail(told, pytrace=False)
-        self._note(checks={**checks, verdict.metric: report})
-        self.verdicts([verdict])
+        self._note(checks={**checks, name: report})
+        self.verdicts(verdicts)
 
     def verdicts(self, verdicts: Sequence[Verdict]) -> None:
         """Record what something means."""
@@ -248,14 +232,6 @@ def comparing(recorder: Recorder, policy: Policy, *, metric: str, check: str) ->
         recorder.nothing_came_of(check)
 
 
-def deliver_agreements(agreements: Sequence[Agreement], located: Located | None = None) -> None:
-    """Let the running test fail where one of them is beyond its limit: a sentence for each that is, then where."""
-    lines = [f"{one.side and f'Side {one.side}: '}{sentences(one)}" for one in agreements if not one.passed]
-    if lines:
-        where = sentence(located) if located is not None else ""
-        raise DisagreementFailed("\n".join(filter(None, [*lines, where])), pytrace=False)
-
-
 def verdict_of(error: SdperfError) -> Verdict | None:
     """Return the verdict that an error means wherever a test meets it; None where it says nothing of its case.
 
@@ -280,7 +256,7 @@ def attach(report: pytest.TestReport, found: CaseReport | None, error: BaseExcep
     if found is None:
         return
     by_verdict = isinstance(error, VerdictFailed)
-    if report.failed and not by_verdict and not isinstance(error, DisagreementFailed):
+    if report.failed and not by_verdict:
         lines = str(error).strip().splitlines() if error is not None else []
         found = dataclasses.replace(found, problem=lines[0] if lines else "the test failed")
     report.sdperf = Recorded(found, by_verdict)  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_sdperf.builds.onnx_folder import FILE, OnnxFolder
 from pytest_sdperf.cases.items import case_of, is_skipped
-from pytest_sdperf.cases.purposes import AGREEMENT, purpose_of
+from pytest_sdperf.cases.purposes import purpose_of
 from pytest_sdperf.core.components import PIPELINE, parts_of
 from pytest_sdperf.core.contracts import Model
 from pytest_sdperf.core.errors import BuildError, OnnxFolderError
@@ -32,7 +32,7 @@ def check_external(session: Session, items: Iterable[pytest.Item]) -> None:
         _check_names(given.folder, catalog.models.get(name), selection)
     making = [(purpose_of(item), case) for item, case in ours if not is_skipped(item)]
     making = [(purpose, case) for purpose, case in making if purpose.makes]
-    comparing = {AGREEMENT, *(name for name, check in catalog.checks.items().items() if check.compares)}
+    comparing = {name for name, check in catalog.checks.items().items() if check.compares}
     compared = [case for purpose, case in making if purpose.checks & comparing]
     try:
         for case in dict.fromkeys(case for _, case in making):

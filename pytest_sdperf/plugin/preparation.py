@@ -17,13 +17,12 @@ import psutil
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.steps import shapes_only
 from pytest_sdperf.builds.weights_identity import NONE
-from pytest_sdperf.cases.purposes import AGREEMENT, COUNTS, DRIFT, SPEED
-from pytest_sdperf.checks.precision import check as precision
+from pytest_sdperf.cases.purposes import COUNTS, SPEED
 from pytest_sdperf.checks.references import of_case, which
+from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.components import PIPELINE, parts_of
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.labels import in_words
-from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.session import Session
 
@@ -69,8 +68,6 @@ def prepare(session: Session, needs: Sequence[BuildRequest], *, going_on: Callab
     """
     if session.run.settings.in_process or not needs:
         return
-    if session.run.settings.other is not None:  # these are of side B, whose dtype may be another one
-        needs = [BuildRequest(need.case, need.checks - {DRIFT}) for need in needs]
     count = lanes(session, needs)
     builds, references = _builds(session, needs), _references(session, needs)
     beside = [*builds.items(), *_works(session, needs).items()]
@@ -157,7 +154,7 @@ def _references(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tupl
         case = need.case
         try:
             runner = session.runner(case)
-            names = _dtypes(need, runner)
+            names = [name for check in _checks(session, need).values() for name in check.references(runner)]
         except SdperfError:
             continue  # its test says why
         if not names or not which.by_torch(runner):
@@ -172,11 +169,11 @@ def _references(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tupl
 
 
 def _ahead(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[str, ...], list[Step]]:
-    """Return what registered checks compute ahead, per component; nothing of side B of an A/B, which they look at."""
+    """Return what registered checks compute ahead, per component."""
     wanted: dict[tuple[str, tuple[object, ...]], list[CaseRunner]] = {}
-    checks = {} if session.run.settings.other is not None else session.run.catalog.checks.items()
+    checks = session.run.catalog.checks.items()
     for need in filter(lambda need: need.case.engine, needs):
-        for name in checks.keys() & need.checks:
+        for name in _checks(session, need):
             with contextlib.suppress(SdperfError):  # its test says why
                 wanted.setdefault((name, which.subject_of(need.case)), []).append(session.runner(need.case))
     steps: dict[tuple[str, ...], list[Step]] = {}
@@ -186,17 +183,17 @@ def _ahead(session: Session, needs: Sequence[BuildRequest]) -> Mapping[tuple[str
     return steps
 
 
-def _dtypes(need: BuildRequest, runner: CaseRunner) -> tuple[str, ...]:
-    """Return the dtypes in which torch runs for the tests of one case."""
-    drifting = precision.dtypes_of(runner) if DRIFT in need.checks else ()
-    if AGREEMENT not in need.checks:
-        return drifting
-    return (*exact_and_rough(which.dtype_of(runner)), *drifting)
+def _checks(session: Session, need: BuildRequest) -> Mapping[str, Check]:
+    """Return the registered checks that look at a case itself; of an A/B most look at side B alone."""
+    checks = session.run.catalog.checks.items().items()
+    alone = session.run.settings.other is None
+    return {name: check for name, check in checks if name in need.checks and (alone or "A" in check.sides)}
 
 
 def _runs(session: Session, needs: Sequence[BuildRequest]) -> list[Step]:
-    """Return the one run that each comparison with a reference needs."""
-    return [_run(session, need.case) for need in needs if AGREEMENT in need.checks]
+    """Return the one run that checks share which ask for the outputs of a case."""
+    wanted = [need for need in needs if any(check.reads_outputs for check in _checks(session, need).values())]
+    return [_run(session, need.case) for need in wanted]
 
 
 def _run(session: Session, case: Case) -> Step:

@@ -1,4 +1,4 @@
-"""What registered checks found out: a table for each, one row per case, as the check itself wrote it."""
+"""What registered checks found out: a table for each, its rows as the check itself wrote them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
 from pytest_sdperf.checks.reporting.line import STYLES, Line, wrapped
-from pytest_sdperf.core.values.check import CheckReport
+from pytest_sdperf.core.values.check import CheckReport, CheckRow
+from pytest_sdperf.core.values.outcomes import Outcome
 
 
 def tables(reports: Iterable[CaseReport]) -> dict[str, list[tuple[CaseReport, str, CheckReport]]]:
@@ -26,13 +27,21 @@ def check_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
         several = batches_differ(report.case for report, *_ in found)
         if number:
             yield Line()
-        rows = [_row(report, name, check, batch=several) for report, name, check in found]
+        rows = [_row(report, name, row, batch=several) for report, name, check in found for row in check.rows]
         yield from column_lines(title, found[0][2].columns, rows, width=width)
-        if found[0][2].legend:
-            yield from wrapped(found[0][2].legend, width=width, first=INDENT, rest=INDENT)
+        for text in dict.fromkeys(text for *_, check in found for text in check.legend):
+            yield from wrapped(text, width=width, first=INDENT, rest=INDENT)
 
 
-def _row(report: CaseReport, name: str, check: CheckReport, *, batch: bool) -> TableRow:
-    verdict, (case, side) = report.verdict(name), report.looked_at
-    label = case_label(case, f"{case.component} {check.word}".rstrip(), batch=batch, side=side).rstrip()
-    return TableRow(label, check.cells, STYLES.get(verdict.outcome, ()) if verdict else ())
+def outcome_of(report: CaseReport, name: str, row: CheckRow) -> Outcome | None:
+    """Return what a row of a check means: by itself, or by the check's verdict."""
+    verdict = report.verdict(name)
+    return row.outcome or (verdict.outcome if verdict else None)
+
+
+def _row(report: CaseReport, name: str, row: CheckRow, *, batch: bool) -> TableRow:
+    (case, side), outcome = report.looked_at_by(row), outcome_of(report, name, row)
+    label = case_label(case, f"{case.component} {row.word}".rstrip(), batch=batch, side=side).rstrip()
+    failed = row.details and row.outcome is Outcome.FAILED
+    details = f"{Outcome.FAILED.value}: {row.details}" if failed else row.details
+    return TableRow(label, row.cells, STYLES.get(outcome, ()) if outcome else (), details)

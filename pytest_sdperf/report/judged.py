@@ -14,9 +14,8 @@ _REASONS = 3
 
 
 def is_judged(report: CaseReport) -> bool:
-    """Whether a test came to a verdict, or to a comparison; NOT MEASURED says that it did not."""
-    told = any(verdict.outcome is not Outcome.NOT_MEASURED for verdict in report.verdicts)
-    return told or report.measured or bool(report.agreements)
+    """Whether a test came to a verdict; NOT MEASURED says that it did not."""
+    return report.measured or any(verdict.outcome is not Outcome.NOT_MEASURED for verdict in report.verdicts)
 
 
 def why_nothing(reports: Sequence[CaseReport], *, measuring: int, asked: int, answered: bool = False) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from pytest_sdperf.checks.agreement.table import agreement_cells
 from pytest_sdperf.checks.fusions.table import fused_texts
 from pytest_sdperf.checks.pipelines.tables.cells import HEADINGS, cells_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.gates import concerns, disagreements, failed_gates
+from pytest_sdperf.checks.reporting.gates import concerns, wrong_builds
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
-from pytest_sdperf.report.checks import tables
+from pytest_sdperf.report.checks import outcome_of, tables
 from pytest_sdperf.report.findings import count_line, gap_texts
 from pytest_sdperf.report.header import header_texts
 from pytest_sdperf.report.judged import is_judged
@@ -21,7 +20,6 @@ from pytest_sdperf.report.run_info import RunInfo
 
 _CASE = ("model", "component", "optimization", "engine", "batch")
 _COLUMNS = (*_CASE, *(heading.strip() for heading in HEADINGS))
-_AGREEMENT = ("compared", "error", "limit", "verdict")
 _SPECIAL = re.compile(r"([\\`*_\[\]|~#])")
 
 
@@ -56,7 +54,6 @@ def _lines(reports: Sequence[CaseReport], run: RunInfo, *, title: str, problems:
         yield ""
         yield f"**INVALID** {escaped(problem)}"
     yield from _table(reports)
-    yield from _agreements(reports)
     yield from _checks(reports)
     yield from _findings(reports)
 
@@ -74,7 +71,7 @@ def _table(reports: Sequence[CaseReport]) -> Iterator[str]:
     cases = {report.case.key: report.case for report in reports if report.measurement is not None}
     if not cases:
         return
-    wrong = disagreements(reports)
+    wrong = wrong_builds(reports)
     yield ""
     yield from _row(_COLUMNS)
     yield from _rule(len(_COLUMNS))
@@ -82,17 +79,6 @@ def _table(reports: Sequence[CaseReport]) -> Iterator[str]:
         about = [report for report in reports if report.case.key == key]
         cells = cells_of(about, disagrees=any(concerns(gate, case) for gate in wrong))
         yield from _row((*_named(case), *(text.strip() for text in cells.texts)))
-
-
-def _agreements(reports: Sequence[CaseReport]) -> Iterator[str]:
-    """Yield one row per agreement: they are judged by no baseline, and a case may have no other verdict."""
-    rows = list(agreement_cells(reports))
-    if rows:
-        yield from ("", "### Agreement", "")
-        yield from _row(_AGREEMENT)
-        yield from _rule(len(_AGREEMENT))
-        for cells in rows:
-            yield from _row(cells)
 
 
 def _checks(reports: Sequence[CaseReport]) -> Iterator[str]:
@@ -103,9 +89,12 @@ def _checks(reports: Sequence[CaseReport]) -> Iterator[str]:
         yield from _row(columns)
         yield from _rule(len(columns))
         for report, name, check in found:
-            verdict = report.verdict(name)
-            named = _named(report.looked_at[0], check.word)
-            yield from _row((*named, *check.cells, verdict.outcome.value if verdict else ""))
+            for row in check.rows:
+                case, side = report.looked_at_by(row)
+                model, *named = _named(case, row.word)
+                outcome = outcome_of(report, name, row)
+                told = ": ".join(filter(None, [outcome.value if outcome else "", row.details]))
+                yield from _row((f"{side}: {model}" if side else model, *named, *row.cells, told))
 
 
 def _named(case: Case, word: str = "") -> tuple[str, ...]:
@@ -115,9 +104,8 @@ def _named(case: Case, word: str = "") -> tuple[str, ...]:
 
 
 def _findings(reports: Sequence[CaseReport]) -> Iterator[str]:
-    """Yield what is not as it should be, worst first, each with its sentence; disagreements before everything."""
-    disagreeing = [report for report in reports if report.disagreements]
-    told = [f"- **{Outcome.FAILED.value}** {escaped(why)}" for _, why in failed_gates(disagreeing)]
+    """Yield what is not as it should be, worst first, each with its sentence."""
+    told: list[str] = []
     for outcome in reversed(Outcome):
         for report in reports if outcome is not Outcome.GAP else ():
             for verdict in (one for one in report.verdicts if one.outcome is outcome and one.told):

@@ -61,7 +61,6 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
     broken = any(report.problem for report in reports)
     if not outcomes and not broken:
         return "see what these options collect", _collect(run)
-    disagree = any(report.disagreements for report in reports)
     unlike = _another_driver(reports, run) or _side_a(reports, run)
     if unlike and not any(outcome.wrong for outcome in outcomes):
         return unlike
@@ -70,7 +69,6 @@ def _next(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
         return advised
     alone = run.remembers_failures
     for failed, why in (
-        (disagree, f"look at the disagreement{' alone' if alone else ''}, before any time"),
         (Outcome.FAILED in outcomes, f"look at what failed{' alone' if alone else ''}, before any time"),
         (Outcome.REGRESSED in outcomes, f"measure what regressed again{', alone' if alone else ''}"),
         (Outcome.INVALID in outcomes, "measure what was invalid again, once its reason is gone"),
@@ -230,7 +228,7 @@ def _advised(reports: Sequence[CaseReport], outcome: Outcome, run: RunInfo) -> t
         report.checks[verdict.metric].advice if verdict.metric in report.checks else None for report, verdict in found
     }
     advice = advices.pop() if len(advices) == 1 else None
-    if advice is None or any(report.disagreements for report in reports):
+    if advice is None:
         return None
     name, _, value = advice.option.partition("=")
     command = _with(run.command, advice.option)

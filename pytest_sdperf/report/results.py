@@ -23,7 +23,7 @@ from pytest_sdperf.core.values import Facts, finite, to_json
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.run_summary import RunSummary
 
-SCHEMA: Literal[4] = 4
+SCHEMA: Literal[5] = 5
 # What stands for a number that JSON cannot hold.
 NOT_FINITE = ("inf", "-inf", "nan")
 
@@ -42,7 +42,7 @@ class SavedResults:
         reports: What every test found out, in their order.
     """
 
-    schema: Literal[4] = SCHEMA
+    schema: Literal[5] = SCHEMA
     date: str
     run: RunInfo
     summary: RunSummary

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pytest_sdperf.baselines.published import Published, beside
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.checks.ab.table import pair_lines
-from pytest_sdperf.checks.agreement.table import agreement_lines
 from pytest_sdperf.checks.fusions.external import standing_lines
 from pytest_sdperf.checks.fusions.table import fused_lines
 from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_lines
@@ -76,7 +75,6 @@ def report_lines(
     yield from _section(artifact_lines(reports, width=width, every=verbose))
     yield from _section(floor_lines(reports, width=width))
     yield from _section(memory_lines(reports, width=width))
-    yield from _section(agreement_lines(reports, width=width))
     yield from _section(check_lines(reports, width=width))
     yield from _section(fused_lines(reports, width=width, every=verbose))
     yield from _section(_standing(reports, width=width))

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sample_values import CASE, case, failed, kernels, measurement, sample_with, session, stored, took, waited
+from sample_values import CASE, case, compared, failed, kernels, measurement, sample_with, session, stored, took, waited
 
 from pytest_sdperf.acceptance.accept import accept
 from pytest_sdperf.acceptance.candidates import State, keep_candidates, of_run, withdraw
@@ -269,8 +269,12 @@ def test_memory_from_before_an_out_of_memory_is_no_longer_compared_with(desk):
 
 # -------------------------------------------------------------------------------------------------- gates
 
-WRONG = Agreement("component", "relative-l2", 4e-3, 1e-3, 2e-3, "float16", "float32")
+WRONG = Agreement("component", "relative-l2", 4e-3, 1e-3, 2e-3, "float16", "float32", "sample[0]")
 RIGHT = dataclasses.replace(WRONG, error=1e-3)
+BEYOND = (
+    "The component has a relative L2 error {} against torch float32; plain torch float16 has 1.00e-03, so at most "
+    "2.00e-03 passes; the worst element is sample[0]."
+)
 
 
 @pytest.mark.parametrize(
@@ -282,23 +286,23 @@ RIGHT = dataclasses.replace(WRONG, error=1e-3)
     ],
 )  # fmt: skip
 def test_a_failed_agreement_refuses_every_case_of_its_build(desk, gate, refuses):
-    gate_report = CaseReport("test_agreement[x]", gate, agreements=(RIGHT, WRONG))
+    gate_report = compared("test_agreement[x]", gate, RIGHT, WRONG)
     done = desk.accept(desk.report(measurement()), gate_report, reason="please")
-    why = "test_agreement[x] disagrees with the reference: error 4.00e-03, limit 2.00e-03"
+    why = f"test_agreement[x]: {BEYOND.format('4.00e-03')}"
     assert done.refused == ({CASE.key: why} if refuses else {})
 
 
 def test_a_pipeline_is_refused_for_any_of_its_components(desk):
     whole = case(component="pipeline", steps=4, scheduler="ddim")
     report = desk.report(measurement(case=whole, calls=5))
-    gate = CaseReport("test_agreement[vae]", case(component="vae_decoder"), agreements=(WRONG,))
+    gate = compared("test_agreement[vae]", case(component="vae_decoder"), WRONG)
     assert list(desk.accept(report, gate).refused) == [whole.key]
 
 
 def test_an_error_that_is_not_a_number_is_a_disagreement(desk):
-    gate = CaseReport("t", CASE, agreements=(dataclasses.replace(WRONG, error=math.nan), WRONG))
+    gate = compared("t", CASE, dataclasses.replace(WRONG, error=math.nan), WRONG)
     done = desk.accept(desk.report(measurement()), gate)
-    assert done.refused == {CASE.key: "t disagrees with the reference: error nan, limit 2.00e-03"}
+    assert done.refused == {CASE.key: f"t: {BEYOND.format('nan')}"}
 
 
 def test_a_test_that_failed_otherwise_is_a_gate_too(desk):
@@ -596,9 +600,9 @@ def test_what_no_reason_mends_is_said_before_a_doubt():
     """Who accepts a disturbed time with a reason must not accept wrong pictures by it."""
     disturbed = waited(measurement(), 0.5)
     wrong = Agreement("component", "relative-l2", 1.0, 1e-7, 2e-7, "float32", "float64")
-    report = CaseReport("t", CASE, disturbed, agreements=(wrong,), verdicts=judge(disturbed, None, policy=Policy()))
-    doubtful = dataclasses.replace(report, agreements=())
-    assert refusals([report], AcceptOptions())[CASE.key].startswith("t disagrees with the reference")
+    report = compared("t", CASE, wrong, measurement=disturbed, verdicts=judge(disturbed, None, policy=Policy()))
+    doubtful = CaseReport("t", CASE, disturbed, judge(disturbed, None, policy=Policy()))
+    assert refusals([report], AcceptOptions())[CASE.key].startswith("t: The component has a relative L2 error")
     assert refusals([doubtful], AcceptOptions())[CASE.key].startswith("something else used the processors")
 
 
@@ -741,7 +745,7 @@ WORSE = Agreement("component", "relative-l2", 4e-3, 1e-3, 2e-3, "float16", "floa
     [
         lambda desk: [desk.report(measurement(health=("hot",)))],
         lambda desk: [desk.report(failed("crash", "x"))],
-        lambda desk: [desk.report(measurement(5, 5, 5)), CaseReport("t", CASE, agreements=(WORSE,))],
+        lambda desk: [desk.report(measurement(5, 5, 5)), compared("t", CASE, WORSE)],
         lambda desk: [desk.report(measurement(5, 5, 5)), CaseReport("t", case(engine=""), problem="assert 3 == 4")],
     ],
     ids=["unfit", "crashed", "disagrees", "graph"],

@@ -134,16 +134,6 @@ def test_the_manual_has_the_known_counts():
     assert list(table("known").values()) == [*(without_zeros(stored[key]) for key in known), without_zeros(target)]
 
 
-def test_the_optimization_of_the_manual_is_one():
-    import torch
-
-    scope: dict = {}
-    exec(MANUAL.rpartition("```python\n")[2].partition("```")[0], scope)
-    module = torch.nn.Sequential(torch.nn.RMSNorm(4), torch.nn.Linear(4, 4), torch.nn.RMSNorm(4))
-    assert scope["RmsNorm"]().sites(module) == {"com.microsoft::SimplifiedLayerNormalization": ["0", "2"]}
-    assert scope["RmsNorm"]().expected(module) == {"com.microsoft::SimplifiedLayerNormalization": 2}
-
-
 def build(folder: Path, **fields):
     return Build("k", "onnx", folder / "model.onnx", "float16", notes=("a note",), limits=("a limit",), **fields)
 

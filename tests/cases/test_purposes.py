@@ -30,8 +30,6 @@ def test_no_other_module_looks_at_the_names_of_fixtures():
     ("used", "told", "measures"),
     [
         ({"sdperf_case", "sdperf_runner", "sdperf_bench"}, ("speed",), True),
-        ({"sdperf_case", "sdperf_runner", "sdperf_drift"}, ("drift",), False),
-        ({"sdperf_case", "sdperf_runner", "sdperf_agree", "sdperf_bench"}, ("agreement", "speed"), True),
         ({"sdperf_case", "sdperf_build", "sdperf_expected_counts", "sdperf_fused"}, ("counts",), False),
         ({"sdperf_case", "sdperf_runner"}, ("run",), False),
         ({"sdperf_case", "sdperf_build"}, ("build",), False),

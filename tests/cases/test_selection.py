@@ -41,7 +41,7 @@ def skips(choices):
     [
         ({"sdperf_case"}, Axes.ENGINE),
         ({"sdperf_case", "sdperf_bench", "sdperf_runner"}, Axes.ENGINE),
-        ({"sdperf_case", "sdperf_build", "sdperf_agree"}, Axes.ENGINE),
+        ({"sdperf_case", "sdperf_build", "sdperf_runner"}, Axes.ENGINE),
         ({"sdperf_case", "sdperf_build", "sdperf_model"}, Axes.BUILD),
         ({"sdperf_case", "sdperf_model"}, Axes.MODEL),
     ],

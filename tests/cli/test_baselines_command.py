@@ -7,7 +7,7 @@ import json
 import sys
 
 import pytest
-from sample_values import CASE, case, measurement, session, stored, waited
+from sample_values import CASE, case, compared, measurement, session, stored, waited
 
 from pytest_sdperf import cli
 from pytest_sdperf.acceptance.candidates import State, keep_candidates
@@ -350,7 +350,7 @@ WRITE_THEM = "Run the tests again with --sdperf-json=FILE, and give that file."
         (lambda text: "", f"are not valid JSON: line 1, column 1: Expecting value. {WRITE_THEM}"),
         (cut_off, "are not valid JSON: line "),
         (without_reports, f"are not complete: Object missing required field `reports`. {WRITE_THEM}"),
-        (of_another_schema, "have schema 99; this version of pytest-sdperf reads schema 4. " + WRITE_THEM),
+        (of_another_schema, "have schema 99; this version of pytest-sdperf reads schema 5. " + WRITE_THEM),
     ],
 )
 def test_damaged_results_in_a_folder_are_an_error_and_nothing_of_it_is_accepted(user, damage, why):
@@ -401,8 +401,11 @@ def test_a_regression_needs_a_reason(user):
     [
         ([report(health=("too hot",))], "INVALID: The machine was not fit to be measured: too hot."),
         (
-            [report(), CaseReport("a::agree", CASE, agreements=(WRONG,))],
-            "a::agree disagrees with the reference: error 1.00e+00, limit 2.00e-01",
+            [report(), compared("a::agree", CASE, WRONG)],
+            (
+                "a::agree: The component has a relative L2 error 1.00e+00 against torch float32; plain torch float16 "
+                "has 1.00e-01, so at most 2.00e-01 passes; the worst element is ."
+            ),
         ),
         ([report(), CaseReport("a::fusions", CASE, problem="assert 3 == 4")], "a::fusions failed: assert 3 == 4"),
         ([report(10.0)], "INVALID: UNet was measured by 1 process instead of 3."),

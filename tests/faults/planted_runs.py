@@ -12,7 +12,7 @@ import re
 import pytest
 
 from pytest_sdperf.faults import known
-from pytest_sdperf.faults.fault import FAILED, REFUSED, UNUSED, Fault, FaultStage
+from pytest_sdperf.faults.fault import REFUSED, UNUSED, Fault, FaultStage
 
 STANDS_FOR_THE_UNET = "graph-query-and-key-exchanged"
 QUICK = {
@@ -55,7 +55,6 @@ def said(fault: Fault) -> re.Pattern[str]:
     """Return what the output must hold: the words of the fault, whole, with the verdict before and the code behind."""
     found = fault.found
     before = {UNUSED: "", REFUSED: "ERROR: "}.get(found.verdict, f"{found.verdict}: ")
-    before = "" if (found.by, found.verdict) == ("agreement", FAILED) else before  # no verdict says it
     behind = rf"\s+\[{found.code}\]" if before.startswith(found.verdict) else ""
     return re.compile(rf"^{before}{found.pattern.pattern}{behind}$", re.MULTILINE | re.DOTALL)
 

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from sample_values import compared
 
 from pytest_sdperf.cases.options.conflicts import compatible
 from pytest_sdperf.cases.options.option import OptionValue
@@ -84,8 +85,8 @@ def test_a_switch_that_is_off_goes_with_a_fault():
     assert read(resume=OptionValue("false", "[tool.sdperf] resume")) == NAME
 
 
-def report(*verdicts: Verdict, agreements: tuple[Agreement, ...] = ()) -> CaseReport:
-    return CaseReport("test_x.py::test_x", CASE, verdicts=verdicts, agreements=agreements)
+def report(*verdicts: Verdict) -> CaseReport:
+    return CaseReport("test_x.py::test_x", CASE, verdicts=verdicts)
 
 
 RIGHT = Verdict(Outcome.INVALID, "answers-wrong", "It is wrong.", "changed-inputs")
@@ -117,11 +118,11 @@ def test_something_else_that_is_red_does_not_count():
 def test_a_disagreement_has_to_be_at_its_level():
     agreement = Agreement("image", "relative-l2", 1.0, 0.1, 0.2, "float32", "float64", "image[0]")
     fault = known.get("weights-quantized")
-    assert not is_found(fault, [report(agreements=(agreement,))], unused=False)
+    assert not is_found(fault, [compared("test_x.py::test_x", CASE, agreement)], unused=False)
     component = dataclasses.replace(agreement, level="component")
-    assert is_found(fault, [report(agreements=(component,))], unused=False)
+    assert is_found(fault, [compared("test_x.py::test_x", CASE, component)], unused=False)
     within = dataclasses.replace(component, error=0.1)
-    assert not is_found(fault, [report(agreements=(within,))], unused=False)
+    assert not is_found(fault, [compared("test_x.py::test_x", CASE, within)], unused=False)
 
 
 def test_an_unused_case_is_found_without_any_report():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_values import CASE, case, measurement, session, stored
+from sample_values import CASE, case, compared, measurement, session, stored
 
 from pytest_sdperf.baselines import published, shipped
 from pytest_sdperf.baselines.privacy import identity
@@ -38,7 +38,7 @@ STEADY = Baseline(machine=MACHINE, cases={CASE.key: stored(*[session(9.99, 10.0,
 NOISY = (8.0, 10.0, 12.0)
 FUSED = CaseReport("a::fusions", CASE, verdicts=(Verdict(Outcome.HELD, "as-derived", "Right.", "fusions"),))
 RIGHT = Agreement("component", "relative-l2", 1e-4, 1e-4, 2e-4, "float16", "float32")
-COMPARED = CaseReport("a::agrees", CASE, agreements=(RIGHT,))
+COMPARED = compared("a::agrees", CASE, RIGHT)
 LEFT_OUT = CaseReport("a::left", CASE, verdicts=(Verdict(Outcome.NOT_MEASURED, "time-budget", "Late.", "measurement"),))
 LOST = CaseReport("a::lost", CASE, verdicts=(Verdict(Outcome.REGRESSED, "operators-lost", "Lost.", "fusions"),))
 

@@ -21,7 +21,7 @@ from pytest_sdperf.plugin.fixtures.checks import make_fixtures
 from pytest_sdperf.report.results import results_schema
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own-check.md").read_text(encoding="utf-8")
-VARIED, ITS_TEST, NO_FLOAT64, ITS_OTHER_TEST = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+VARIED, ITS_TEST, NO_FLOAT64, ITS_OTHER_TEST, _ = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 # What the tests of the page look at: no worker is started, and nothing is built.
 PLAYED = """
 import os

@@ -12,7 +12,7 @@ from door_toys import toy_catalog
 from sample_values import case
 
 from pytest_sdperf.builds.reference_counts import ReferenceCounts
-from pytest_sdperf.cases.purposes import AGREEMENT, COUNTS, SPEED
+from pytest_sdperf.cases.purposes import COUNTS, SPEED
 from pytest_sdperf.checks import builtins
 from pytest_sdperf.checks.references import of_case, which
 from pytest_sdperf.checks.replay import ahead
@@ -74,7 +74,7 @@ def prepared(monkeypatch, session, *needs, steps=100):
 
 
 UNET, TEXT = (case(model="sd15-thin", component=name, engine="ort-cpu") for name in ("unet", "text_encoder"))
-NEEDS = (BuildRequest(TEXT, frozenset({AGREEMENT})), BuildRequest(UNET, frozenset({AGREEMENT, COUNTS})))
+NEEDS = (BuildRequest(TEXT, frozenset({"agreement"})), BuildRequest(UNET, frozenset({"agreement", COUNTS})))
 
 
 def test_on_a_cpu_what_takes_longest_comes_first_and_runs_follow_with_every_core(monkeypatch):
@@ -100,7 +100,7 @@ def test_on_a_gpu_references_follow_one_after_the_other_and_nothing_runs_ahead(m
 
 
 OWN = Selection(pipeline=PipelineFactory("mypipe", "make"))
-MEASURED = (BuildRequest(UNET, frozenset({SPEED})), BuildRequest(TEXT, frozenset({AGREEMENT})))
+MEASURED = (BuildRequest(UNET, frozenset({SPEED})), BuildRequest(TEXT, frozenset({"agreement"})))
 
 
 def test_on_a_gpu_the_operations_of_what_is_measured_are_counted_beside_the_builds_once_per_shape(monkeypatch):

@@ -8,7 +8,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_values import CASE, case, failed, measurement, session, stored
+from sample_values import CASE, case, compared, compared_sides, failed, measurement, session, stored
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
@@ -77,13 +77,14 @@ def test_a_whole_report():
 
 def test_disagreements_and_problems_come_first():
     wrong = Agreement("component", "relative-l2", 4e-3, 1e-3, 2e-3, "float16", "float32", "sample")
-    reports = [scene(CASE, 9.9, 10.0, 10.1), CaseReport("a::agrees", CASE, agreements=(wrong,))]
+    reports = [scene(CASE, 9.9, 10.0, 10.1), compared("a::agrees", CASE, wrong)]
     text = markdown_text(reports, RUN, title="r.json", problems=("nothing | was measured",))
     assert "**INVALID** nothing \\| was measured\n" in text
     assert "| 10.0 ms | 0.0 % | 500 | 400 | FAILED |\n" in text
     assert "\n### Agreement\n\n" in text
     assert text.endswith(
-        "### Findings\n\n- **FAILED** a::agrees disagrees with the reference: error 4.00e-03, limit 2.00e-03\n"
+        "### Findings\n\n- **FAILED** a::agrees: The component has a relative L2 error 4.00e-03 against torch float32; "
+        "plain torch float16 has 1.00e-03, so at most 2.00e-03 passes; the worst element is sample. \\[component\\]\n"
     )
 
 
@@ -91,22 +92,30 @@ def test_agreements_say_whether_they_passed():
     whole = case(component="pipeline", steps=4, scheduler="pndm")
     image = Agreement("image", "relative-l2", 1.2e-3, 3e-3, 6e-3, "float16", "float32")
     psnr = Agreement("image", "psnr", 0.04, 0.01, 0.02, "float16", "float32")
-    near = Agreement("component", "relative-l2", 1e-3, 1e-3, 2e-3, "float16", "float32", side="A")
-    far = dataclasses.replace(near, error=math.nan, side="B")
+    near = Agreement("component", "relative-l2", 1e-3, 1e-3, 2e-3, "float16", "float32")
+    far = dataclasses.replace(near, error=math.nan)
     reports = [
-        CaseReport("a::image", whole, agreements=(image, psnr)),
-        CaseReport("a::sides", CASE, agreements=(near, far), other=PIPED),
+        compared("a::image", whole, image, psnr),
+        compared_sides("a::sides", CASE, {"A": [near], "B": [far]}, other=PIPED),
     ]
     text = markdown_text(reports, RUN, title="r.json")
     assert text[text.index("### Agreement") : text.index("### Findings")].splitlines() == [
         "### Agreement",
         "",
-        "| compared | error | limit | verdict |",
-        "|---|---|---|---|",
-        "| sd15-thin pipeline image fp16 (ort) ort-cpu | 1.20e-03 | 6.00e-03 | PASSED |",
-        "| sd15-thin pipeline image fp16 (ort) ort-cpu | PSNR 28.0 dB | at least 34.0 dB | FAILED |",
-        "| A: sd15-thin unet fp16 (ort) ort-cpu | 1.00e-03 | 2.00e-03 | PASSED |",
-        r"| B: sd15-thin unet fmha (ort) ort-cpu:providers=a\|b | nan | 2.00e-03 | FAILED |",
+        "| model | component | optimization | engine | batch | error | limit | of limit | verdict |",
+        "|---|---|---|---|---|---|---|---|---|",
+        (
+            "| sd15-thin | pipeline image | fp16 (ort) | ort-cpu | 1 | 1.20e-03 | 6.00e-03 | 20 % | FAILED: PSNR "
+            "28.0 dB (at least 34.0 dB) |"
+        ),
+        (
+            "| A: sd15-thin | unet | fp16 (ort) | ort-cpu | 1 | 1.00e-03 | 2.00e-03 | 50 % | PASSED: this is what "
+            "limits others: plain torch under its own name |"
+        ),
+        (
+            r"| B: sd15-thin | unet | fmha (ort) | ort-cpu:providers=a\|b | 1 | nan | 2.00e-03 | - | FAILED: "
+            "worst at a place that was not named |"
+        ),
         "",
     ]
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_values import COUNTS, case, failed, measurement, session, stored, took, waited
+from sample_values import COUNTS, case, compared, failed, measurement, session, stored, took, waited
 
 from pytest_sdperf.baselines import published
 from pytest_sdperf.baselines.sources import BaselineFiles, Source
@@ -54,7 +54,9 @@ def scene(of, before, now, *, agreements=()):
         known = stored(session(before, before, before, counts=counts, calls=calls, **FACTS), of=of)
     verdicts = judge(measured, known, policy=POLICY)
     name = f"suites/test_pipelines.py::test_latency[{of.component}-{of.engine}-{of.optimization}-b{of.batch_size}]"
-    return CaseReport(name, of, measured, agreements, verdicts)
+    if agreements:
+        return compared(name, of, *agreements, measurement=measured, verdicts=verdicts)
+    return CaseReport(name, of, measured, verdicts)
 
 
 REPORTS = [
@@ -250,7 +252,7 @@ def test_the_header_of_a_whole_gpu_says_nothing_of_partitions():
 )
 def test_what_changed_is_said_only_where_something_was_compared(measured, lines):
     of = case(**FULL)
-    reports = [scene(measured, 20, 20)] if measured else [CaseReport("t", of, agreements=(AGREEMENT,))]
+    reports = [scene(measured, 20, 20)] if measured else [compared("t", of, AGREEMENT)]
     old = session(subject={"onnxruntime": "1.30.0"})
     known = Baseline(machine={}, cases={of.key: stored(old, of=of)})
     file = Path("baselines/h200.json")
@@ -310,14 +312,14 @@ def test_a_label_that_is_too_long_has_its_own_line_and_stays_whole():
 
 def test_speed_of_a_build_that_disagrees_is_no_result():
     wrong = dataclasses.replace(AGREEMENT, error=4.1e-3, details={"psnr_db": 31.2})
-    gate = CaseReport("suites/test_agreement.py::test_unet", case(**FULL), agreements=(wrong,))
+    gate = compared("suites/test_agreement.py::test_unet", case(**FULL), wrong)
     reports = [scene(case(**FULL), 20, 20), scene(case(**FULL, **WHOLE), 20, 20), gate]
     lines = text(report_lines(reports, RUN, width=80)).splitlines()
     assert sum(line.endswith("  FAILED") for line in lines) == 2
-    assert "    FAILS, worst at sample[0,3,1,2]; psnr_db 31.2" in lines
+    assert "    FAILED: worst at sample[0,3,1,2]; psnr_db 31.2" in lines
     assert lines[-3:] == [
         "verdicts of 2 cases: 1 FAILED, 1 HELD",
-        "next, look at the disagreement alone, before any time:",
+        "next, look at what failed alone, before any time:",
         f"{RUN.command} --lf",
     ]
     assert count_line(reports).styles == ("red", "bold")
@@ -325,11 +327,11 @@ def test_speed_of_a_build_that_disagrees_is_no_result():
 
 def test_an_error_that_is_not_a_number_fails_and_has_no_share():
     wrong = dataclasses.replace(AGREEMENT, error=math.nan, culprit="")
-    lines = text(report_lines([CaseReport("t", case(**FULL), agreements=(wrong,))], RUN, width=80)).splitlines()
+    lines = text(report_lines([compared("t", case(**FULL), wrong)], RUN, width=80)).splitlines()
     start = lines.index("agreement                           error     limit  of limit")
     assert lines[start + 1 : start + 3] == [
         "  sd15 unet fp16 (ort) ort-cuda       nan  3.50e-03         -",
-        "    FAILS, worst at a place that was not named",
+        "    FAILED: worst at a place that was not named",
     ]
 
 

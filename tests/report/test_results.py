@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from sample_values import CASE, measurement, stored
+from sample_values import CASE, compared, measurement, stored
 
 from pytest_sdperf.baselines.privacy import check, identity
 from pytest_sdperf.checks.judging.policy import Policy
@@ -36,7 +36,9 @@ ENGINE = EngineRequest("nightly", "ort-cpu", env={"HF_TOKEN": "secret"})
 SETTINGS = Settings(selection=Selection(engines=(ENGINE,)), fail_on=frozenset({"inconclusive"}))
 AGREEMENT = Agreement("component", "relative-l2", math.nan, 1.0, 2.0, "float16", "float32")
 REPORTS = [
-    CaseReport("a::b", CASE, measurement(), (AGREEMENT,), judge(measurement(), stored(), policy=Policy())),
+    compared(
+        "a::b", CASE, AGREEMENT, measurement=measurement(), verdicts=judge(measurement(), stored(), policy=Policy())
+    ),
     CaseReport("a::c", CASE),
 ]
 
@@ -50,14 +52,14 @@ def test_the_file_holds_everything_and_nothing_private(tmp_path):
     path = tmp_path / "new" / "results.json"
     write_results(path, saved("2026-11-27T10:00Z"))
     data = json.loads(path.read_text(encoding="utf-8"))
-    assert data["schema"] == 4
+    assert data["schema"] == 5
     assert data["date"] == "2026-11-27T10:00Z"
     assert data["run"]["command"] == "pytest ~/suites"
     assert data["run"]["machine"] == {"cores": 2}
     assert data["settings"]["fail_on"] == ["inconclusive"]
     assert [report["nodeid"] for report in data["reports"]] == ["a::b", "a::c"]
     assert convert(data["reports"][0], CaseReport, strict=False).measurement == REPORTS[0].measurement
-    assert data["reports"][0]["agreements"][0]["error"] == "nan"
+    assert data["reports"][0]["checks"]["agreement"]["finding"][0]["error"] == "nan"
     check(data, identity())
 
 
@@ -75,18 +77,18 @@ def test_the_file_holds_everything_and_nothing_private(tmp_path):
 @pytest.mark.parametrize("level", ["component", "steps", "image", "drift"])
 def test_every_agreement_says_in_a_word_what_its_numbers_mean(tmp_path, level, error, limit, word):
     agreement = dataclasses.replace(AGREEMENT, level=level, error=error, limit=limit)
-    results = dataclasses.replace(saved(), reports=(CaseReport("a::b", CASE, agreements=(agreement,)),))
+    results = dataclasses.replace(saved(), reports=(compared("a::b", CASE, agreement),))
     path = tmp_path / "results.json"
     write_results(path, results)
     data = json.loads(path.read_text(encoding="utf-8"))
-    (written,) = data["reports"][0]["agreements"]
+    (written,) = data["reports"][0]["checks"]["agreement"]["finding"]
     assert (written["outcome"], agreement.outcome.value) == (word, word)
     # It follows from the numbers, whatever a file says: one of an earlier version says nothing.
     for said in ("PASSED", "FAILED", None):
         written.pop("outcome", None)
         written |= {"outcome": said} if said else {}
         path.write_text(json.dumps(data), encoding="utf-8")
-        assert read_results(path).reports[0].agreements[0].outcome.value == word
+        assert read_results(path).reports[0].checks["agreement"].rows[0].outcome.value == word
         assert convert(written, Agreement, strict=False).outcome.value == word
 
 
@@ -112,8 +114,8 @@ def test_what_was_written_is_read_back(tmp_path):
     found = read_results(path)
     assert found.reports[0].measurement == REPORTS[0].measurement
     assert found.reports[0].verdicts == REPORTS[0].verdicts
-    assert math.isnan(found.reports[0].agreements[0].error)
-    assert not found.reports[0].agreements[0].passed
+    assert found.reports[0].checks["agreement"].rows == REPORTS[0].checks["agreement"].rows
+    assert math.isnan(float(found.reports[0].checks["agreement"].finding[0]["error"]))
     assert (found.summary, found.policy) == (saved().summary, Policy())
     assert (found.date, found.run.machine) == ("2026-11-27T10:00Z", {"cores": 2})
 
@@ -142,10 +144,10 @@ AGAIN = "Run the tests again with --sdperf-json=FILE, and give that file."
     [
         (None, "cannot read the results {path}: No such file or directory. {again}"),
         ("x", "results {path} are not valid JSON: line 1, column 1: Expecting value. {again}"),
-        ("[]", "results {path} have schema null; this version of pytest-sdperf reads schema 4. {again}"),
-        ('{"schema": 1}', "results {path} have schema 1; this version of pytest-sdperf reads schema 4. {again}"),
-        ('{"schema": true}', "results {path} have schema true; this version of pytest-sdperf reads schema 4. {again}"),
-        ('{"schema": 4}', "results {path} are not complete: Object missing required field `date`. {again}"),
+        ("[]", "results {path} have schema null; this version of pytest-sdperf reads schema 5. {again}"),
+        ('{"schema": 1}', "results {path} have schema 1; this version of pytest-sdperf reads schema 5. {again}"),
+        ('{"schema": true}', "results {path} have schema true; this version of pytest-sdperf reads schema 5. {again}"),
+        ('{"schema": 5}', "results {path} are not complete: Object missing required field `date`. {again}"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_results_is_answered_with_what_to_do(tmp_path, text, message):

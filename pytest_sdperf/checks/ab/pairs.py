@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_sdperf.checks.agreement.messages import sentences
 from pytest_sdperf.checks.judging.fitness import invalid, unfit
 from pytest_sdperf.checks.judging.messages import opening
 from pytest_sdperf.checks.judging.policy import Policy
@@ -18,7 +17,8 @@ from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.stats.pairs import Finding, Pairs, Ratio, compare, finding
 from pytest_sdperf.core.units import above_or_below, megabytes, percent, plural, seconds, share
 from pytest_sdperf.core.values import Case, Measurement
-from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.core.values.check import CheckReport
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 # Confidence of each end of the interval that is reported.
 REPORTED = 0.975
@@ -77,19 +77,36 @@ def _as_invalid(verdict: Verdict) -> Verdict:
     return dataclasses.replace(verdict, outcome=Outcome.INVALID) if _is_defect(verdict) else verdict
 
 
-def side_a_disagrees(agreements: Iterable[Agreement], *, details: tuple[str, ...] = ()) -> Verdict:
-    """Return the verdict on an A/B whose side A alone is too far from the reference.
+def of_sides(told: Mapping[str, tuple[CheckReport, Verdict]]) -> tuple[CheckReport, tuple[Verdict, ...]]:
+    """Put together what a check says of the sides that it looked at: B is tested, and A has to be right as well.
 
     Args:
-        agreements: Of side A.
-        details: Further lines: where it goes wrong.
+        told: `A`, `B`, or an empty name where there are no sides -> what was found out, and what it means.
     """
-    wrong = " ".join(sentences(one) for one in agreements if not one.passed)
+    if len(told) == 1:
+        ((side, (report, verdict)),) = told.items()
+        return report, (of_side(side, verdict) if side else verdict,)
+    found = {side: report for side, (report, _) in told.items()}
+    report = dataclasses.replace(
+        found["B"],
+        finding={side: one.finding for side, one in found.items()},
+        rows=tuple(dataclasses.replace(row, side=side) for side, one in found.items() for row in one.rows),
+        legend=tuple(dict.fromkeys(text for one in found.values() for text in one.legend)),
+    )
+    verdicts = {side: verdict for side, (_, verdict) in told.items()}
+    if [side for side, verdict in verdicts.items() if verdict.outcome is Outcome.FAILED] == ["A"]:
+        return report, (_side_a_disagrees(verdicts["A"]),)
+    return report, tuple(of_side(side, verdict) for side, verdict in verdicts.items())
+
+
+def _side_a_disagrees(verdict: Verdict) -> Verdict:
+    """Return what it means for an A/B that side A alone FAILED a check."""
     sentence = (
-        f"Side A: {wrong} Side B agrees with its reference, but a comparison with such a side A proves nothing. "
+        f"{verdict.sentence} Side B agrees with its reference, but a comparison with such a side A proves nothing. "
         f"Correct A, or compare with another one."
     )
-    return Verdict(Outcome.INVALID, SIDE_A_DISAGREES, sentence, "agreement", details=details)
+    wrong = Verdict(Outcome.INVALID, SIDE_A_DISAGREES, sentence, verdict.metric, details=verdict.details)
+    return of_side("A", wrong)
 
 
 def more_pairs(pairs: Pairs, *, policy: Policy, a_disagrees: bool = False) -> int:

@@ -15,17 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner
 from pytest_sdperf.builds.execution.runner import CaseRunner
+from pytest_sdperf.checks.agreement import table
 from pytest_sdperf.checks.agreement.hints import remedies
+from pytest_sdperf.checks.agreement.judging import judge_agreements
 from pytest_sdperf.checks.agreement.request import compare_request
 from pytest_sdperf.checks.agreement.tensors import compare, different, share_of_limit
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.locate.locate import locate
 from pytest_sdperf.checks.precision.roundings import judged_by_several
+from pytest_sdperf.checks.references import which
 from pytest_sdperf.checks.references.kinds import told_of_quantized
 from pytest_sdperf.checks.references.of_case import Reference, other_roundings, reference_of
+from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.components import IMAGE, upcasts
-from pytest_sdperf.core.contracts import Engine
-from pytest_sdperf.core.device import DeviceKind
+from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.units import plural
-from pytest_sdperf.core.values.outcomes import Agreement
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values.check import CheckRow
+from pytest_sdperf.core.values.outcomes import Agreement, Verdict
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +41,40 @@ if TYPE_CHECKING:
 
 PROCESSES = 3
 """In which a component is executed to be compared, where its engine does not promise equal bits in all of them."""
+
+
+class Agrees(Check):
+    """Execute the case and compare it with torch: `sdperf_agree(runner)` fails the test beyond the derived limits."""
+
+    name, fixture = "agreement", "agree"
+    compares = reads_outputs = True
+    sides = "AB"
+    columns = table.COLUMNS
+
+    def references(self, subject: CaseRunner) -> Sequence[str]:
+        """Return the dtype that is tested, and the next higher one."""
+        return exact_and_rough(which.dtype_of(subject))
+
+    def run(self, subject: CaseRunner) -> tuple[Agreement, ...]:
+        """Compare, and look where it begins what is beyond a limit."""
+        found, settings = agree(subject), subject.context.settings
+        wrong = next((number for number, one in enumerate(found) if not one.passed), None)
+        if wrong is None or not settings.locate:
+            return found
+        located = dataclasses.replace(found[wrong], located=locate(subject, found, settings=settings))
+        return (*found[:wrong], located, *found[wrong + 1 :])
+
+    def judge(self, finding: tuple[Agreement, ...], case: Case, *, policy: Policy) -> Verdict:
+        """Judge every level; the first one beyond its limit decides."""
+        return judge_agreements(finding, metric=self.name)
+
+    def rows(self, finding: tuple[Agreement, ...]) -> Sequence[CheckRow]:
+        """Return a row per level."""
+        return table.rows(finding)
+
+    def legends(self, finding: tuple[Agreement, ...]) -> Sequence[str]:
+        """Say what was compared with what."""
+        return table.legends(finding)
 
 
 def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
@@ -67,19 +108,8 @@ def agree(runner: CaseRunner) -> tuple[Agreement, ...]:
 
 def several_answers(runner: CaseRunner) -> list[Arrays]:
     """Return what a component gives in each process of its agreement."""
-    processes = processes_of(runner.engine, runner.context.device.kind, whole=False)
+    processes = 1 if runner.context.device.kind in runner.engine.repeats_on else PROCESSES
     return [runner.outputs(), *(runner.run() for _ in range(processes - 1))]
-
-
-def processes_of(engine: Engine, kind: DeviceKind, *, whole: bool) -> int:
-    """Return in how many processes an agreement executes a case.
-
-    Args:
-        engine: What executes it.
-        kind: Kind of its device.
-        whole: Whether it is a whole request: that takes long, and is executed once.
-    """
-    return 1 if whole or kind in engine.repeats_on else PROCESSES
 
 
 def judged_by_all(answers: Sequence[Arrays], judge: Callable[[Arrays], Agreement]) -> Agreement:

@@ -3,47 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from pytest_sdperf.checks.agreement.tensors import RELATIVE_L2
 from pytest_sdperf.checks.images.similarity import FLIP, SSIM, bound, spelled
 from pytest_sdperf.checks.precision.drift import DRIFT, ROUNDING
-from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
-from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.components import IMAGE
 from pytest_sdperf.core.interpreter import install_command
 from pytest_sdperf.core.units import share
-from pytest_sdperf.core.values.outcomes import Agreement
+from pytest_sdperf.core.values.check import CheckRow
+from pytest_sdperf.core.values.outcomes import Agreement, Outcome
 
-_COLUMNS = ("error", "limit", "of limit")
+COLUMNS = ("error", "limit", "of limit")
 _PACKAGES = ("flip-evaluator", "pillow", "scikit-image")
 
 
-def agreement_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
-    """Yield one row per agreement, the metrics of an image below its own; rows that fail say where."""
-    compared = [report for report in reports if report.agreements]
-    several = batches_differ(report.case for report in compared)
-    if not compared:
-        return
-    rows = [row for report in compared for row in _rows(report, batch=several)]
-    yield from column_lines("agreement", _COLUMNS, rows, width=width)
-    agreements = [one for report in compared for one in report.agreements]
-    texts = [*_legend(agreements), *_drift_legend(agreements), *_roundings(agreements), *_not_looked_at(agreements)]
-    for text in texts:
-        yield from wrapped(text, width=width, first=INDENT, rest=INDENT)
+def rows(agreements: Sequence[Agreement]) -> list[CheckRow]:
+    """Return one row per agreement, the metrics of an image below its own; rows that fail say where."""
+    metrics = [one for one in agreements if one.metric != RELATIVE_L2]
+    found = []
+    for one in (one for one in agreements if one.metric == RELATIVE_L2):
+        below = metrics if one.level == IMAGE else []
+        passed = one.passed and all(metric.passed for metric in below)
+        details = "; ".join(filter(None, [_details(one), _metrics(below)]))
+        outcome = Outcome.PASSED if passed else Outcome.FAILED
+        found.append(CheckRow(_numbers(one), _word(one), details, outcome))
+    return found
 
 
-def agreement_cells(reports: Iterable[CaseReport]) -> Iterator[tuple[str, ...]]:
-    """Yield what was compared, error, limit and verdict of each agreement, each metric of an image on its own."""
-    compared = [report for report in reports if report.agreements]
-    several = batches_differ(report.case for report in compared)
-    for report in compared:
-        for one in report.agreements:
-            distance = one.metric == RELATIVE_L2
-            error = f"{one.error:.2e}" if distance else spelled(one.metric, one.error)
-            limit = f"{one.limit:.2e}" if distance else bound(one.metric, one.limit)
-            yield _label(report, one, batch=several).strip(), error, limit, one.outcome.value
+def legends(agreements: Sequence[Agreement]) -> list[str]:
+    """Return what stands below the table: what an error is, what limits it, and what nobody looked at."""
+    return [*_legend(agreements), *_drift_legend(agreements), *_roundings(agreements), *_not_looked_at(agreements)]
 
 
 def _drift_legend(agreements: Sequence[Agreement]) -> Iterator[str]:
@@ -93,43 +83,27 @@ def _not_looked_at(agreements: Sequence[Agreement]) -> Iterator[str]:
         yield f"not looked at: {' and '.join(lacking)}; type: {command}"
 
 
-def _rows(report: CaseReport, *, batch: bool) -> Iterator[TableRow]:
-    for agreement in (one for one in report.agreements if one.metric == RELATIVE_L2):
-        row = _row(report, agreement, batch=batch)
-        metrics = [one for one in report.agreements if one.metric != RELATIVE_L2 and one.side == agreement.side]
-        if agreement.level == IMAGE and metrics:
-            row = _with_metrics(row, metrics)
-        yield row
+def _metrics(metrics: Sequence[Agreement]) -> str:
+    """Return the metrics of an image in a line; empty for none."""
+    return ", ".join(f"{spelled(one.metric, one.error)} ({bound(one.metric, one.limit)})" for one in metrics)
 
 
-def _with_metrics(row: TableRow, metrics: Sequence[Agreement]) -> TableRow:
-    """Return a row with the metrics of its image below it."""
-    wrong = "" if all(one.passed for one in metrics) else "FAILS, "
-    texts = [f"{spelled(one.metric, one.error)} ({bound(one.metric, one.limit)})" for one in metrics]
-    details = "; ".join(filter(None, [row.details, f"{wrong}{', '.join(texts)}"]))
-    return TableRow(row.label, row.cells, ("red",) if wrong else row.styles, details)
-
-
-def _row(report: CaseReport, agreement: Agreement, *, batch: bool) -> TableRow:
+def _numbers(agreement: Agreement) -> tuple[str, ...]:
     finite = math.isfinite(agreement.error) and agreement.limit > 0
     used = share(agreement.error / agreement.limit) if finite else "-"
-    numbers = (f"{agreement.error:.2e}", f"{agreement.limit:.2e}", used)
-    label = _label(report, agreement, batch=batch)
-    if agreement.passed:
-        return TableRow(
-            label, numbers, (), "; ".join(filter(None, (_step(agreement), _images(agreement), _own(agreement))))
-        )
-    return TableRow(label, numbers, ("red",), _failing(agreement))
+    return f"{agreement.error:.2e}", f"{agreement.limit:.2e}", used
 
 
-def _label(report: CaseReport, agreement: Agreement, *, batch: bool) -> str:
-    case, level = report.case_of(agreement.side), agreement.level
-    what = case.component if level in ("component", case.component) else f"{case.component} {level}"
-    if level == DRIFT:
-        what = f"{what} to {agreement.dtype}"
-    if agreement.roundings > 1:
-        what = f"{what} of {agreement.roundings} roundings"
-    return case_label(case, what, batch=batch, side=agreement.side)
+def _details(agreement: Agreement) -> str:
+    if not agreement.passed:
+        return _failing(agreement)
+    return "; ".join(filter(None, (_step(agreement), _images(agreement), _own(agreement))))
+
+
+def _word(agreement: Agreement) -> str:
+    words = {"component": "", DRIFT: f"{DRIFT} to {agreement.dtype}"}
+    word = words.get(agreement.level, agreement.level)
+    return f"{word} of {agreement.roundings} roundings".lstrip() if agreement.roundings > 1 else word
 
 
 def _step(agreement: Agreement) -> str:
@@ -160,5 +134,5 @@ def _failing(agreement: Agreement) -> str:
     """Say where an agreement fails, and what was recognised."""
     details = "".join(f"; {name} {value:.4g}" for name, value in sorted(agreement.details.items()))
     where = "begins at " if agreement.steps else "" if agreement.error == math.inf else "worst at "
-    named = f", {agreement.name}" if agreement.name else ""
-    return f"FAILS{named}, {where}{agreement.culprit or 'a place that was not named'}{details}"
+    named = f"{agreement.name}, " if agreement.name else ""
+    return f"{named}{where}{agreement.culprit or 'a place that was not named'}{details}"

@@ -31,22 +31,22 @@ def judged(check: Check, finding: Any, case: Case, *, policy: Policy, owner: str
     """
     where = f"the check {check.name!r} of {owner}"
     verdict = _verdict(check, check.judge(finding, case, policy=policy), where)
-    cells: Any = check.row(finding)
-    if len(cells) != len(check.columns) or not all(isinstance(cell, str) for cell in cells):
-        raise CheckError(
-            f"{where} has {plural(len(check.columns), 'column')}, and its `row` gave {cells!r}. Allowed: one text for "
-            f"each column."
-        )
+    rows: Any = tuple(check.rows(finding)) if check.columns else ()
+    for row in rows:
+        if len(row.cells) != len(check.columns) or not all(isinstance(cell, str) for cell in row.cells):
+            raise CheckError(
+                f"{where} has {plural(len(check.columns), 'column')}, and its `row` gave {row.cells!r}. Allowed: one "
+                f"text for each column."
+            )
     advice: Any = check.advice(verdict)
     if advice is not None and not isinstance(advice, Advice):
         raise CheckError(f"{where} advised {advice!r}. Allowed: an Advice, or None.")
     report = CheckReport(
         check.beside or check.name,
         _data(finding, where),
-        word=check.word,
         columns=check.columns,
-        cells=tuple(cells),
-        legend=check.legend,
+        rows=rows,
+        legend=tuple(check.legends(finding)),
         advice=advice,
     )
     return report, verdict

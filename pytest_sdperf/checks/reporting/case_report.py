@@ -10,9 +10,8 @@ from pytest_sdperf.checks.judging.verdict import worst
 from pytest_sdperf.core.stats.pairs import Pairs
 from pytest_sdperf.core.tolerances import Override
 from pytest_sdperf.core.values import Case, Measurement
-from pytest_sdperf.core.values.check import CheckReport
-from pytest_sdperf.core.values.located import Located
-from pytest_sdperf.core.values.outcomes import Agreement, Outcome, Verdict
+from pytest_sdperf.core.values.check import CheckReport, CheckRow
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.fusing.explain import Explanation
 
 
@@ -24,7 +23,6 @@ class CaseReport:
         nodeid: The test.
         case: What it tested.
         measurement: What was measured; None if the test measured nothing.
-        agreements: What was compared with a reference.
         verdicts: What it means.
         counts: `domain::op_type` -> nodes that a test of fusions found; empty for other tests.
         targets: The same -> how many there can be; 0 means that none may be left.
@@ -35,9 +33,7 @@ class CaseReport:
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
         pairs: What an A/B measured instead of `measurement`.
         overrides: Tolerances of this case that differ from all others; `policy` has them in.
-        located: Where a disagreement begins; None where nobody had to look.
-        other: What side B of an A/B is, where its outputs were compared with a reference, beside those of side A or
-            alone; registered checks are then about it.
+        other: What side B of an A/B is, where registered checks looked at it, beside side A or alone.
         checks: Name of a registered check -> what it found out.
         left_out: What the test could not look at (`agreement`, `drift`, ...) -> why; the rest stands.
     """
@@ -45,7 +41,6 @@ class CaseReport:
     nodeid: str
     case: Case
     measurement: Measurement | None = None
-    agreements: tuple[Agreement, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     targets: Mapping[str, int] = field(default_factory=dict)
@@ -55,7 +50,6 @@ class CaseReport:
     problem: str = ""
     pairs: Pairs | None = None
     overrides: tuple[Override, ...] = ()
-    located: Located | None = None
     other: Case | None = None
     checks: Mapping[str, CheckReport] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
@@ -77,23 +71,15 @@ class CaseReport:
         beside = self.other or (self.pairs.b.case if self.pairs is not None else None)
         return beside if side == "B" and beside is not None else self.case
 
-    @property
-    def looked_at(self) -> tuple[Case, str]:
-        """The case of registered checks, and the side of an A/B that it is; empty for none."""
-        return (self.case, "") if self.other is None else (self.other, "B")
-
-    @property
-    def disagreements(self) -> tuple[Agreement, ...]:
-        """What is too far from its reference; where that is side A of an A/B alone, a verdict says it instead."""
-        wrong = tuple(one for one in self.agreements if not one.passed)
-        only_a = {one.side for one in wrong} == {"A"} and any(one.side == "B" for one in self.agreements)
-        return () if only_a else wrong
+    def looked_at_by(self, row: CheckRow) -> tuple[Case, str]:
+        """Return the case of a registered check's row, and the side of an A/B that it is; empty for none."""
+        side = row.side or ("" if self.other is None else "B")
+        return self.case_of(side), side
 
     @property
     def outcome(self) -> Outcome | None:
-        """The worst verdict, that on its agreements included; None where the test was not there to judge anything."""
-        compared = self.disagreements or tuple(one for one in self.agreements if one.passed)
-        outcomes = [*(verdict.outcome for verdict in self.verdicts), *(one.outcome for one in compared)]
+        """The worst verdict; None where the test was not there to judge anything."""
+        outcomes = [verdict.outcome for verdict in self.verdicts]
         return worst(outcomes) if outcomes else None
 
     def has(self, *outcomes: Outcome) -> bool:

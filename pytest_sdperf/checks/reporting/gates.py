@@ -9,7 +9,7 @@ from pytest_sdperf.checks.pipelines.judging.metrics import OURS
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.core.values.outcomes import Agreement, Outcome
+from pytest_sdperf.core.values.outcomes import Outcome
 
 # What has stored sessions that no longer say what is normal once it has changed; so has each metric of a plug-in.
 LEVELS = (
@@ -26,9 +26,14 @@ def failed_gates(reports: Iterable[CaseReport]) -> tuple[tuple[Case, str], ...]:
     return tuple((report.case_of(side), why) for report in reports for side, why in _gate_failures(report).items())
 
 
-def disagreements(reports: Iterable[CaseReport]) -> tuple[Case, ...]:
-    """Return the cases whose outputs are too far from their reference."""
-    return tuple(report.case_of(side) for report in reports for side in _disagreeing(report))
+def wrong_builds(reports: Iterable[CaseReport]) -> tuple[Case, ...]:
+    """Return the cases that FAILED a registered check: their speed is no result."""
+    return tuple(
+        report.case_of(side_of(verdict))
+        for report in reports
+        for verdict in report.verdicts
+        if verdict.metric in report.checks and verdict.outcome is Outcome.FAILED
+    )
 
 
 def concerns(gate: Case, case: Case) -> bool:
@@ -41,20 +46,8 @@ def concerns(gate: Case, case: Case) -> bool:
     return gate.component == case.component or gate.component in WHOLE or case.component in WHOLE
 
 
-def _disagreeing(report: CaseReport) -> Mapping[str, Agreement]:
-    """Return the side of an A/B, empty for none, -> its first disagreement.
-
-    They stand in the order of the data flow: what follows the first one has its error too.
-    """
-    return {one.side: one for one in reversed(report.agreements) if not one.passed}
-
-
 def _gate_failures(report: CaseReport) -> Mapping[str, str]:
     """Return the side of an A/B, empty for none, -> what failed of it."""
-    wrong = _disagreeing(report)
-    if wrong:
-        text = f"{report.nodeid} disagrees with the reference"
-        return {side: f"{text}: error {one.error:.2e}, limit {one.limit:.2e}" for side, one in wrong.items()}
     if report.problem:
         return {"": f"{report.nodeid} failed: {report.problem}"}
     failing = [verdict for verdict in report.verdicts if verdict.outcome.wrong or verdict.outcome is Outcome.INVALID]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_sdperf.core.values.outcomes import Outcome
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -35,23 +37,40 @@ class Calls:
 
 
 @dataclass(frozen=True)
+class CheckRow:
+    """A row of a check's table.
+
+    Attributes:
+        cells: One per column.
+        word: Stands behind the component; mostly empty.
+        details: A line below it.
+        outcome: What this row means by itself; None where the verdict says it.
+        side: Of an A/B, whose row it is, where both sides were looked at; else empty.
+    """
+
+    cells: tuple[str, ...]
+    word: str = ""
+    details: str = ""
+    outcome: Outcome | None = None
+    side: str = ""
+
+
+@dataclass(frozen=True)
 class CheckReport:
     """What a check found out about a case.
 
     Attributes:
         table: Title of its table, which several checks may share.
-        finding: JSON data of the check's own.
-        word: Stands in its row, behind the component; mostly empty.
+        finding: JSON data of the check's own; where both sides of an A/B were looked at, by side.
         columns: Headings of its table; empty where it has none.
-        cells: One per column.
-        legend: Text below the table.
+        rows: Those of the case.
+        legend: Texts below the table.
         advice: What to type next where its verdict is the worst of a run.
     """
 
     table: str
     finding: Any
-    word: str = ""
     columns: tuple[str, ...] = ()
-    cells: tuple[str, ...] = ()
-    legend: str = ""
+    rows: tuple[CheckRow, ...] = ()
+    legend: tuple[str, ...] = ()
     advice: Advice | None = None

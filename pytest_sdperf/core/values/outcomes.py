@@ -7,6 +7,8 @@ import math
 from collections.abc import Mapping
 from enum import Enum
 
+from pytest_sdperf.core.values.located import Located
+
 
 class Outcome(Enum):
     """The verdicts, worst last.
@@ -77,7 +79,7 @@ class Agreement:
         told: What that was seen by, as sentences.
         steps: Every step, in order; empty for other levels.
         roundings: How many roundings of the initial latents the reference error is the largest error of.
-        side: Of an A/B, whose outputs these are: `A` or `B`; empty for none.
+        located: Where it begins, of the first one beyond its limit; None where nobody had to look.
         outcome: `PASSED` or `FAILED`: nothing stored says anything of it. It follows from error and limit.
     """
 
@@ -95,7 +97,7 @@ class Agreement:
     told: str = ""
     steps: tuple[StepAgreement, ...] = ()
     roundings: int = 1
-    side: str = ""
+    located: Located | None = None
     outcome: Outcome = dataclasses.field(init=False, default=Outcome.FAILED)
 
     def __post_init__(self) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner, optimizations_of
-from pytest_sdperf.cases.purposes import AGREEMENT, BUILD, COUNTS, DRIFT, RUN, SPEED
-from pytest_sdperf.checks.agreement.check import processes_of
+from pytest_sdperf.cases.purposes import BUILD, COUNTS, RUN, SPEED
 from pytest_sdperf.checks.pipelines.measure import MOST_WAITING, timing_plan
 from pytest_sdperf.checks.references.of_case import missing_references
 from pytest_sdperf.checks.references.which import subject_of
@@ -124,8 +123,6 @@ class Estimator:
             return Estimate()
         parts = {
             SPEED: lambda: self._measuring(wanted.case, engine),
-            AGREEMENT: lambda: self._comparing(wanted.case, engine, steps),
-            DRIFT: lambda: self._drifting(wanted.case, engine, steps),
             RUN: lambda: self._calling(wanted.case, engine),
         }
         checks = self.session.run.catalog.checks.items()
@@ -173,20 +170,6 @@ class Estimator:
         if call_s is None or size is None:
             return None
         return estimate(seconds(call_s, weights_bytes=size, speed=self._speed))
-
-    def _comparing(self, case: Case, engine: Engine, steps: Sequence[PlannedStep]) -> Estimate | None:
-        """Return what the processes of an agreement cost, and the references."""
-        processes = processes_of(engine, self._speed.kind, whole=case.component == PIPELINE)
-        return all_of((*self._executing(case, engine, processes), self._references(case, engine, steps)))
-
-    def _drifting(self, case: Case, engine: Engine, steps: Sequence[PlannedStep]) -> Estimate | None:
-        """Return what a request in half precision costs, one in single precision, and the references."""
-        single = self._calling(case, engine)
-        return all_of((*self._executing(case, engine, 1), single, self._references(case, engine, steps)))
-
-    def _executing(self, case: Case, engine: Engine, processes: int) -> list[Estimate | None]:
-        """Return what each process costs that executes a case once; one of them may have done so before its test."""
-        return [self._calling(case, engine)] * (processes - self.session.has_outputs(case))
 
     def _repeated(self, case: Case, engine: Engine) -> Repeated:
         dtype = self._dtype(case, engine)

@@ -51,7 +51,6 @@ def report(name, a, b):
         f"suites/test_pipelines.py::test_speed[{name}]",
         a.case,
         None,
-        (),
         judge_pairs(pairs, policy=POLICY),
         pairs=pairs,
     )

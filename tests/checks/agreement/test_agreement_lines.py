@@ -6,12 +6,12 @@ import dataclasses
 import sys
 
 import pytest
-from sample_values import case
+from sample_values import case, compared
 
-from pytest_sdperf.checks.agreement.table import agreement_lines
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core import interpreter
 from pytest_sdperf.core.values.outcomes import Agreement, StepAgreement
+from pytest_sdperf.report.checks import check_lines
 
 AGREEMENT = Agreement("component", "relative-l2", 1.57e-3, 1.75e-3, 3.5e-3, "float16", "float32", "sample[0,3,1,2]")
 FULL = {"model": "sd15", "height": 512, "width": 512, "engine": "ort-cuda"}
@@ -19,10 +19,10 @@ FULL = {"model": "sd15", "height": 512, "width": 512, "engine": "ort-cuda"}
 
 def labels(*batch_sizes: int) -> list[str]:
     reports = [
-        CaseReport(f"t{size}", case(**FULL, batch_size=size), agreements=(AGREEMENT,) if size else ())
+        compared(f"t{size}", case(**FULL, batch_size=size), AGREEMENT) if size else CaseReport("t", case(**FULL))
         for size in batch_sizes
     ]
-    lines = [line.text for line in agreement_lines(reports, width=80)]
+    lines = [line.text for line in check_lines(reports, width=80)]
     return [line.removesuffix("  1.57e-03  3.50e-03    44.9 %") for line in lines if "1.57e-03" in line]
 
 
@@ -42,8 +42,8 @@ def test_limits_of_several_roundings_say_so():
     image = dataclasses.replace(
         AGREEMENT, level="image", error=1.01e-2, reference_error=2.3e-2, limit=4.6e-2, roundings=5
     )
-    report = CaseReport("t", case(**FULL, component="pipeline"), agreements=(image,))
-    assert [line.text for line in agreement_lines([report], width=80)] == [
+    report = compared("t", case(**FULL, component="pipeline"), image)
+    assert [line.text for line in check_lines([report], width=80)] == [
         "agreement                                              error     limit  of limit",
         "  sd15 pipeline image of 5 roundings fp16 (ort) ort-cuda",
         "                                                    1.01e-02  4.60e-02      22 %",
@@ -55,7 +55,7 @@ def test_limits_of_several_roundings_say_so():
 
 
 def rows(agreement, component="pipeline"):
-    lines = agreement_lines([CaseReport("t", case(**FULL, component=component), agreements=(agreement,))], width=90)
+    lines = check_lines([compared("t", case(**FULL, component=component), agreement)], width=90)
     return [line.text for line in lines][1:]
 
 
@@ -100,5 +100,5 @@ def test_what_was_not_looked_at_names_the_packages_that_it_needs(monkeypatch, in
         monkeypatch.setattr(interpreter, "PROJECT", "a-project-that-nobody-has")
     image = dataclasses.replace(AGREEMENT, level="image")
     psnr = dataclasses.replace(image, metric="psnr")
-    lines = agreement_lines([CaseReport("t", case(**FULL, component="pipeline"), agreements=(image, psnr))], width=300)
+    lines = check_lines([compared("t", case(**FULL, component="pipeline"), image, psnr)], width=300)
     assert [line.text for line in lines][-1] == f"  not looked at: SSIM and FLIP; type: {command}"

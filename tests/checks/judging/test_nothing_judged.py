@@ -9,7 +9,7 @@ from external_folders import make_unet, write
 from hypothesis import given
 from hypothesis import strategies as st
 from our_fixtures import our_fixtures
-from sample_values import CASE, measurement
+from sample_values import CASE, compared, measurement
 
 from pytest_sdperf.cases.purposes import of_fixtures
 from pytest_sdperf.checks.reporting.case_report import CaseReport
@@ -169,7 +169,7 @@ def test_tests_of_other_people_are_none_of_our_business(pytester, sdperf):
 
 MEASURED = CaseReport("a::speed", CASE, measurement())
 RIGHT = Agreement("component", "relative-l2", 1e-4, 1e-4, 2e-4, "float16", "float32")
-COMPARED = CaseReport("a::agrees", CASE, agreements=(RIGHT,))
+COMPARED = compared("a::agrees", CASE, RIGHT)
 EMPTY = CaseReport("a::empty", CASE)
 reports = st.lists(
     st.one_of(

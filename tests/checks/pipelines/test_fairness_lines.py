@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from sample_values import case, measurement, sample
+from sample_values import case, compared, measurement, sample
 
 from pytest_sdperf.checks.pipelines.tables.fairness import fairness_lines
 from pytest_sdperf.checks.pipelines.tables.tables import table_lines
@@ -32,8 +32,8 @@ def measured(of, *, calls=51, artifacts=None, **facts):
     )
 
 
-def compared(of, error=1e-3, level="image"):
-    return CaseReport("test_agreement", of, agreements=(dataclasses.replace(AGREES, error=error, level=level),))
+def agreed(of, error=1e-3, level="image"):
+    return compared("test_agreement", of, dataclasses.replace(AGREES, error=error, level=level))
 
 
 TOLD = {"vae_dtype": "float32", "caching": "none"}
@@ -49,8 +49,8 @@ def test_every_engine_says_what_it_did_for_its_time():
         measured(ORT, **TOLD, **parts("float32")),
         measured(TORCH, **TOLD, **parts("float32", "")),
         measured(ONEDIFF, calls=50, artifacts=compiled, **parts("float16", "float16")),
-        compared(ORT),
-        compared(ONEDIFF, error=1.0),
+        agreed(ORT),
+        agreed(ONEDIFF, error=1.0),
     )
     assert lines(*reports) == [
         "the same request by several engines",
@@ -89,7 +89,7 @@ def test_what_no_engine_tells_is_not_made_up():
 
 def test_components_that_agree_are_not_the_request():
     unet = dataclasses.replace(ORT, component="unet", steps=0, scheduler="")
-    text = lines(measured(ORT), measured(TORCH), compared(unet, level="component"))[1]
+    text = lines(measured(ORT), measured(TORCH), agreed(unet, level="component"))[1]
     assert text.endswith("agreement: passed by components alone")
 
 

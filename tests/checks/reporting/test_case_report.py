@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 import pytest
-from sample_values import CASE, COUNTS, case, failed, measurement, stored
+from sample_values import CASE, COUNTS, case, compared, compared_sides, failed, measurement, stored
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
@@ -21,10 +21,8 @@ MEASURED = measurement(health=("hot",), graph_hashes={"unet": "abc"}, counts=COU
 
 REPORTS = [
     CaseReport("a::b", CASE),
-    CaseReport("a::b", CASE, MEASURED, (AGREEMENT,), judge(MEASURED, stored(), policy=Policy())),
-    CaseReport(
-        "a::b", CASE, measurement(), (), judge(measurement(), stored(), policy=Policy()), problem="assert False"
-    ),
+    compared("a::b", CASE, AGREEMENT, measurement=MEASURED, verdicts=judge(MEASURED, stored(), policy=Policy())),
+    CaseReport("a::b", CASE, measurement(), judge(measurement(), stored(), policy=Policy()), problem="assert False"),
     CaseReport("a::b", dataclasses.replace(CASE, engine_options=(("threads", "2"),)), failed("crash", "x", "tail")),
     CaseReport(
         "a::b",
@@ -67,12 +65,11 @@ def test_an_agreement_is_passed_or_failed_as_anything_that_nothing_stored_judges
     held = Verdict(Outcome.HELD, "latency-inside-interval", "S.", "latency")
 
     def outcome(*agreements, verdicts=()):
-        return CaseReport("t", case(), agreements=agreements, verdicts=verdicts).outcome
+        return compared("t", case(), *agreements, verdicts=verdicts).outcome
 
-    assert (outcome(), outcome(within), outcome(within, verdicts=(held,))) == (None, Outcome.PASSED, Outcome.HELD)
+    assert (outcome(within), outcome(within, verdicts=(held,))) == (Outcome.PASSED, Outcome.HELD)
     assert outcome(within, beyond, verdicts=(held,)) is Outcome.FAILED
     assert outcome(nan) is Outcome.FAILED
     # Side A of an A/B alone makes B no worse: a verdict says what it is.
-    a, b = dataclasses.replace(beyond, side="A"), dataclasses.replace(within, side="B")
-    assert outcome(a, b) is Outcome.PASSED
-    assert outcome(a, b, verdicts=(Verdict(Outcome.INVALID, "side-a-disagrees", "S.", "agreement"),)) is Outcome.INVALID
+    assert compared_sides("t", case(), {"A": [beyond], "B": [within]}).outcome is Outcome.INVALID
+    assert compared_sides("t", case(), {"A": [beyond], "B": [beyond]}).outcome is Outcome.FAILED

@@ -13,6 +13,7 @@ from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.units import plural, seconds
 from pytest_sdperf.core.values import Case, Measurement, Sample
 from pytest_sdperf.core.values.artifact import COMPILE
+from pytest_sdperf.core.values.outcomes import Outcome
 
 _HALF = "float16"
 _INDENT = "  "
@@ -88,9 +89,8 @@ def _preparation(measurement: Measurement, sample: Sample) -> str:
 
 
 def _agreement(case: Case, reports: Iterable[CaseReport]) -> str:
-    about = [report for report in reports if report.agreements and concerns(report.case, case)]
-    found = [agreement for report in about for agreement in report.agreements]
-    if not all(agreement.passed for agreement in found):
+    about = [report for report in reports if "agreement" in report.checks and concerns(report.case, case)]
+    if any(report.outcome is Outcome.FAILED for report in about):
         return "FAILED, so its time is no result"
     whole = any(report.case.component in WHOLE for report in about)
-    return "passed" if whole else "passed by components alone" if found else "not looked at"
+    return "passed" if whole else "passed by components alone" if about else "not looked at"

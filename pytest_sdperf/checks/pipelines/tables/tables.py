@@ -21,7 +21,7 @@ from pytest_sdperf.checks.pipelines.tables.fairness import sums_in_half
 from pytest_sdperf.checks.pipelines.tables.published import by_table, source_lines
 from pytest_sdperf.checks.pipelines.tables.spread import spread_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.checks.reporting.gates import concerns, disagreements
+from pytest_sdperf.checks.reporting.gates import concerns, wrong_builds
 from pytest_sdperf.checks.reporting.line import STYLES, Line, wrapped
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.values import Case
@@ -126,7 +126,7 @@ def _groups(
     measured: Sequence[CaseReport], reports: Sequence[CaseReport], labels: Labels
 ) -> Iterator[tuple[str, list[SpeedRow]]]:
     """Yield the title and rows of each component, in the order in which they were measured."""
-    wrong = disagreements(reports)
+    wrong = wrong_builds(reports)
     cases = list({report.case.key: report.case for report in measured}.values())
     for title in dict.fromkeys(map(_title, cases)):
         rows: dict[str, SpeedRow] = {}

@@ -109,8 +109,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             return
         marks = read_marks(metafunc.definition.iter_markers(MARKER))
         names = metafunc.fixturenames
-        choices = this.selector.choose(axes_of(names), marks, timed=of_fixtures(names).measures)
-        this.remember(choices)
+        choices = this.choose(axes_of(names), marks, timed=of_fixtures(names).measures)
         choices = this.alteration.cases(choices)
     except (OnnxFolderError, WeightsError) as error:
         # What a folder lacks it lacks for every test: said once, before the first of them.

@@ -14,7 +14,9 @@ import pytest
 
 from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.builds.weights_identity import NONE
+from pytest_sdperf.cases.axes import Axes
 from pytest_sdperf.cases.options.engine_requests import Profile
+from pytest_sdperf.cases.options.marks import Marks
 from pytest_sdperf.cases.other_case import OtherCase, differing, other_case
 from pytest_sdperf.cases.selector import Choice, Selector, missing_here
 from pytest_sdperf.core.alteration import Alteration
@@ -112,11 +114,14 @@ class Run:
             host = ""
         return Built(self.token, host, self.commit)
 
-    def remember(self, choices: Iterable[Choice]) -> None:
-        """Keep the engines of what a test was given; one that is asked for by name stays so."""
+    def choose(self, axes: Axes, marks: Marks, *, timed: bool = False) -> tuple[Choice, ...]:
+        """Return the parameters of one test, as `Selector.choose` does, and keep their engines for `request_of`."""
+        choices = self.selector.choose(axes, marks, timed=timed)
         for request in (choice.request for choice in choices):
+            # One that is asked for by name stays so.
             if request and (request.by_name or (request.label, request.options) not in self._requests):
                 self._requests[request.label, request.options] = request
+        return choices
 
     def request_of(self, case: Case) -> EngineRequest:
         """Return the engine of a case with its interpreter and environment, as a test was given it.

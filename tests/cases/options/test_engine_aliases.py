@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 from door_toys import ToyEngine
 
 from pytest_sdperf import builtins
+from pytest_sdperf.cases.axes import Axes
 from pytest_sdperf.cases.case_ids import case_id
 from pytest_sdperf.cases.options.engine_requests import Profile, check_profiles, parse_engines
+from pytest_sdperf.cases.options.marks import Marks
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.errors import DuplicateNameError, OptionError, UnknownNameError
 from pytest_sdperf.core.settings import EngineRequest, Settings
@@ -58,9 +61,8 @@ def test_a_profile_may_name_an_alias(parse, catalog):
     assert request == EngineRequest("mine", "torch", options=options, env={"A": "1"})
     check_profiles(catalog, {MINE.name: MINE})
     run = Run(Settings(), catalog, {MINE.name: MINE}, "cuda")
-    case = Case("sd15", "unet", "mine", "fp16", engine_options=options)
-    run.remember([run.selector.choice(case, request, timed=False)])
-    assert run.request_of(case) == request
+    (choice,) = run.choose(Axes.ENGINE, Marks(engines=("mine",), components=("unet",)))
+    assert run.request_of(choice.case) == dataclasses.replace(request, by_name=False)
 
 
 def test_id_and_key_say_what_it_is():

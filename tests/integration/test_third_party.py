@@ -57,7 +57,7 @@ def test_they_work_in_the_suite_and_in_the_worker(third_party, mode):
 
 @pytest.mark.slow
 def test_they_work_inside_pytests_own_process(third_party):
-    result = third_party.run("--sdperf-inprocess")
+    result = third_party.run("-osdperf_inprocess=true")
     result.assert_outcomes(passed=1)
     assert result.ret == 0
     (report,) = third_party.results()["reports"]

@@ -147,7 +147,7 @@ def test_there_is_one_report_one_baseline_and_one_exit_status(pytester, machine,
     assert [path.name for path in (pytester.path / "base").iterdir()] == ["h100-sxm5-80gb.json"]
     stored = json.loads((pytester.path / "base" / "h100-sxm5-80gb.json").read_text())
     assert [len(case["sessions"]) for case in stored["cases"].values()] == [1, 1]
-    again = machine("-n2", "--sdperf-batch-size=1,2", "--sdperf-baselines=base", "--sdperf-unused-baselines=fail")
+    again = machine("-n2", "--sdperf-batch-size=1,2", "--sdperf-baselines=base", "--sdperf-fail-on=unused")
     assert (again.ret, "verdicts of 2 cases: 2 HELD" in again.outlines) == (0, True)
     assert len(results()["reports"]) == 2
 
@@ -196,7 +196,7 @@ def test_a_stored_case_that_no_worker_measures_is_unused_for_all_of_them(machine
         bench(runner)
     """
     assert machine(*usual, "--sdperf-batch-size=1,2", "--sdperf-update-baselines").ret == 0
-    result = machine(*usual, "--sdperf-batch-size=1,2", "--sdperf-unused-baselines=fail", tests=skipped)
+    result = machine(*usual, "--sdperf-batch-size=1,2", "--sdperf-fail-on=unused", tests=skipped)
     assert result.ret == 12
     assert sum(line.startswith("UNUSED ") for line in result.outlines) == 1
 

@@ -60,7 +60,7 @@ EXPORTED = (
 )
 REAL = (
     r"Files with the weights of the case show this fault, and these are not given away unasked: type "
-    r"--sdperf-repro-weights=real\."
+    r"-o sdperf_repro_weights=real\."
 )
 GONE = (
     r"With {} inner values as outputs the graph computes the right thing: what ONNX Runtime rewrites when it loads the "
@@ -205,7 +205,7 @@ def without_mask(graph: ir.Graph) -> None:
 
 def test_a_wrong_graph_is_shown_with_random_weights(type_in, tmp_path):
     command = known.get("graph-causal-mask-lost").command
-    result = type_in(command, "--sdperf-locate=on", f"--sdperf-repro={tmp_path / 'files'}")
+    result = type_in(command, "-osdperf_locate=on", f"-osdperf_repro={tmp_path / 'files'}")
     assert result.ret == 1
     told = next(line for line in result.outlines if " goes wrong at " in line)
     found = re.fullmatch(

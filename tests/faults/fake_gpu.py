@@ -1,4 +1,4 @@
-"""A GPU that is not there: its readings are made up, and an engine runs torch on the CPU in its place.
+"""A GPU that is not there: its readings are made up, and an engine runs graphs on the CPU in its place.
 
 Only what a driver tells is fake; workers, measurement and verdicts are those of every run.
 """
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.contracts import LoadRequest, Runner
 from pytest_sdperf.core.device import Device, DeviceProbe, Health
-from pytest_sdperf.engines.torch_eager import TorchEngine
+from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 
 CARD = Device("cuda", "NVIDIA H200", "h200", uuid="GPU-1", machine={"slug": "h200", "driver": "580.1"})
 
@@ -32,15 +32,13 @@ class FakeProbe(DeviceProbe):
         return Health(other_processes=0, memory_used_bytes=next(self._readings) * 2**20)
 
 
-class StandIn(TorchEngine):
+class StandIn(OrtCpuEngine):
     name = "stand-in"
-    aliases = {}
     device_kinds = ("cuda",)
 
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
-        build = dataclasses.replace(request.build, dtype="float32")  # half precision is slow on a CPU
-        with super().load(dataclasses.replace(request, build=build, device_kind="cpu")) as runner:
+        with super().load(dataclasses.replace(request, device_kind="cpu")) as runner:
             yield runner
 
 

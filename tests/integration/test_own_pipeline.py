@@ -67,7 +67,7 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
     start, _, rest = key.partition(" weights=pipeline-")
     assert start == "model=mypipe.make component=pipeline engine=diffusers optimization=as-is"
     assert rest.partition(" ")[2] == "batch_size=1 height=64 width=64 steps=2 scheduler=pndm"
-    agreements = [one for report in own.results()["reports"] for one in report["agreements"]]
+    agreements = own.agreements()
     assert [one["level"] for one in agreements] == ["steps", *["image"] * 4]
     # Not equal: the plain run may have been computed with another number of threads.
     assert all(one["error"] <= one["limit"] for one in agreements)

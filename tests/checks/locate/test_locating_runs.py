@@ -220,8 +220,11 @@ def test_a_wrong_graph_is_shown_with_random_weights(type_in, tmp_path):
     assert (done.returncode, done.stderr) == (1, "")
 
 
+@pytest.mark.filterwarnings("ignore")  # of the exporter
 def test_a_whole_request_names_the_component_and_its_call(disagree, tmp_path):
-    case = dataclasses.replace(TEXT, component="pipeline", steps=1, scheduler="ddim")
+    case = dataclasses.replace(
+        TEXT, model="few-layers", component="pipeline", exporter="torchscript", weights="", steps=1, scheduler="ddim"
+    )
     told = disagree(case, plant="weights-norms-reset", real=True)
     assert re.fullmatch(
         rf"The graph of the text_encoder goes wrong at LayerNormalization \S+ of text_encoder\.encoder\.layers\.0\."

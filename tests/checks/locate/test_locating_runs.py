@@ -207,7 +207,7 @@ def test_a_wrong_graph_is_shown_with_random_weights(type_in, tmp_path):
     command = known.get("graph-causal-mask-lost").command
     result = type_in(command, "-osdperf_locate=on", f"-osdperf_repro={tmp_path / 'files'}")
     assert result.ret == 1
-    told = next(line for line in result.outlines if " goes wrong at " in line)
+    told = next(line.strip() for line in result.outlines if " goes wrong at " in line)
     found = re.fullmatch(
         rf"The graph of the text_encoder goes wrong at com\.microsoft::MultiHeadAttention \S+ of (\S+): {PLACE}"
         rf"{AGREES}{WRONG_GRAPH}{LAST}Reproduce it \(random weights\): .+",

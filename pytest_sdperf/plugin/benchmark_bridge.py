@@ -7,6 +7,7 @@ The suite measures and judges by itself, and this only replays the samples to it
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -32,9 +33,21 @@ class Benchmark(Protocol):
 
 
 def is_active(config: pytest.Config) -> bool:
-    """Whether pytest-benchmark is loaded and would accept a result."""
+    """Whether pytest-benchmark is loaded, was asked for something, and would accept a result.
+
+    Its table of what our own table says already is for those who typed one of its options.
+    """
     skipped = config.getoption("benchmark_skip", None)
-    return skipped is not None and not is_codspeed(config) and (not skipped or bool(config.getoption("benchmark_only")))
+    if skipped is None or is_codspeed(config) or not _is_asked(config):
+        return False
+    return not skipped or bool(config.getoption("benchmark_only"))
+
+
+def _is_asked(config: pytest.Config) -> bool:
+    """Whether an option of pytest-benchmark was typed, or stands where words are added to every command."""
+    added = shlex.split(os.environ.get("PYTEST_ADDOPTS", ""))
+    words = (*config.invocation_params.args, *config.getini("addopts"), *added)
+    return any(str(word).startswith("--benchmark-") for word in words)
 
 
 def skips(config: pytest.Config) -> bool:

@@ -43,7 +43,7 @@ def report_lines(
     written: Sequence[str] = (),
     verbose: bool = False,
 ) -> Iterator[Line]:
-    """Yield the report of a run; its last line is the next command to type.
+    """Yield the report of a run: its first line counts verdicts, its last one is the next command to type.
 
     Args:
         reports: Of every test, in the order in which they ran.
@@ -57,7 +57,8 @@ def report_lines(
     """
     yield from interrupted_lines(reports, run, width=width)
     yield from altered_lines(run, width=width)
-    yield from header_lines(run, width=width)
+    yield count_line(reports)
+    yield from _section(header_lines(run, width=width))
     for model in dict.fromkeys(report.case.model for report in reports):
         mine = [report for report in reports if report.case.model == model]
         batches = {report.case.batch_size for report in mine if report.case.component == PIPELINE}
@@ -83,9 +84,8 @@ def report_lines(
     yield from _section(finding_lines(reports, width=width, candidates=run.keeps_candidates, every=verbose))
     yield from _section(iter(unused))
     yield from _section(line for text in written for line in wrapped(text, width=width, rest="  "))
-    yield Line()
-    yield count_line(reports)
     if not run.altered:
+        yield Line()
         yield from next_lines(reports, run, width=width)
 
 

@@ -103,6 +103,23 @@ def test_its_json_and_tables_show_device_time(benched, pytester):
     result.stdout.fnmatch_lines(["*benchmark: 1 tests*", "test_step?sd15-thin-unet-on-torch-at-fp32? *250.0000*"])
 
 
+def test_its_table_holds_ours_only_where_one_of_its_options_is_there(benched, pytester, monkeypatch):
+    pytester.makepyfile(test_other="def test_theirs(benchmark): benchmark(lambda: 1)")
+
+    def shown():
+        result = benched()
+        result.assert_outcomes(passed=2)
+        (count,) = [line for line in result.outlines if " benchmark: " in line]
+        return int(count.partition(" benchmark: ")[2].partition(" ")[0])
+
+    assert shown() == 1
+    pytester.makeini("[pytest]\naddopts = --benchmark-columns=min")
+    assert shown() == 2
+    pytester.makeini("[pytest]")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--benchmark-sort=name")
+    assert shown() == 2
+
+
 def test_its_marker_of_the_user_is_kept(benched, pytester):
     pytester.makepyfile(
         test_it=TEST.replace("def test_step", "@pytest.mark.benchmark(group='steps')\n    def test_step")

@@ -159,7 +159,6 @@ IMPROVED suites/test_pipelines.py::test_latency[pipeline-ort-cuda-fmha-b1]
 NEW 1 case without a baseline; nothing was compared, and results are kept as
   candidates
 
-verdicts of 7 cases: 2 REGRESSED, 1 INVALID, 1 NEW, 1 IMPROVED, 2 HELD
 next, measure what regressed again, alone:
 pytest suites --gpu=rtx-3060 --engine=torch,ort-cuda --batch-size=1,8 --lf"""
 
@@ -178,6 +177,8 @@ def test_a_table_in_120_columns():
 
 def test_a_whole_report_in_80_columns():
     header = """\
+verdicts of 7 cases: 2 REGRESSED, 1 INVALID, 1 NEW, 1 IMPROVED, 2 HELD
+
 device     NVIDIA GeForce RTX 3060 (rtx-3060-12gb), driver 580.159.04, power
            limit 170 W
 engines    ort-cuda: onnxruntime 1.32.0; torch: torch 2.13.0
@@ -192,28 +193,25 @@ def test_a_first_run_on_a_machine_says_so():
     run = dataclasses.replace(RUN, baseline_cases=0, baseline_date="", changes=(), machine={}, engines={})
     reports = [scene(case(**FULL), None, 20)]
     lines = text(report_lines(reports, run, width=80)).splitlines()
-    assert lines[:2] == [
+    assert lines[:4] == [
+        "verdicts of 1 case: 1 NEW",
+        "",
         "device     NVIDIA GeForce RTX 3060 (rtx-3060-12gb)",
         "baselines  baselines/rtx-3060-12gb.json: none yet",
     ]
-    assert lines[-3:] == [
-        "verdicts of 1 case: 1 NEW",
-        "next, accept the result:",
-        "sdperf baselines accept",
-    ]
+    assert lines[-3:] == ["", "next, accept the result:", "sdperf baselines accept"]
 
 
 def test_a_run_that_needed_no_device_names_none():
     whole = Verdict(Outcome.PASSED, "as-derived", "The unet graph has every operator.", "fusions")
     reports = [CaseReport("t", case(engine=""), verdicts=(whole,))]
     lines = text(report_lines(reports, RunInfo("", "", command="pytest suites/test_fusions.py"), width=80)).splitlines()
-    assert lines[0] == ""
-    assert lines[1] == "verdicts of 1 case: 1 PASSED"
+    assert lines[:2] == ["verdicts of 1 case: 1 PASSED", ""]
 
 
-def test_what_was_accepted_stands_before_the_verdicts():
+def test_what_was_accepted_stands_before_the_next_command():
     lines = text(report_lines(REPORTS[:1], RUN, width=80, written=["~ key: 1 -> 2"])).splitlines()
-    assert lines[lines.index("~ key: 1 -> 2") + 1 :][:2] == ["", "verdicts of 1 case: 1 HELD"]
+    assert lines[lines.index("~ key: 1 -> 2") + 1 :][0] == ""
 
 
 def test_accepted_results_are_no_candidates():
@@ -317,11 +315,8 @@ def test_speed_of_a_build_that_disagrees_is_no_result():
     lines = text(report_lines(reports, RUN, width=80)).splitlines()
     assert sum(line.endswith("  FAILED") for line in lines) == 2
     assert "    FAILED: worst at sample[0,3,1,2]; psnr_db 31.2" in lines
-    assert lines[-3:] == [
-        "verdicts of 2 cases: 1 FAILED, 1 HELD",
-        "next, look at what failed alone, before any time:",
-        f"{RUN.command} --lf",
-    ]
+    assert lines[0] == "verdicts of 2 cases: 1 FAILED, 1 HELD"
+    assert lines[-2:] == ["next, look at what failed alone, before any time:", f"{RUN.command} --lf"]
     assert count_line(reports).styles == ("red", "bold")
 
 

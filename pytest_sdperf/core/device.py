@@ -114,7 +114,7 @@ class DeviceProbe(ABC):
         """
         return self.health(device).memory_used_bytes
 
-    def energy_j(self, device: Device) -> float | None:  # noqa: ARG002 - what most probes cannot tell
+    def energy_j(self, device: Device) -> float | None:
         """Return the joules that the device has taken since its driver started; None where nothing tells.
 
         Of a part of a card it is None as well: a counter is that of the whole card. Called every few milliseconds

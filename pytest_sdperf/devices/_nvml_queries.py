@@ -103,7 +103,7 @@ class NvmlQueries:
         return None if milliwatts is None else milliwatts / 1000
 
     def energy_j(self, card: Any) -> float | None:
-        """Return the joules since the driver started, which NVML gives in millijoules; cards before Volta count none."""
+        """Return the joules since the driver started, which NVML gives in millijoules; no card before Volta does."""
         millijoules = self.number("nvmlDeviceGetTotalEnergyConsumption", card)
         return None if millijoules is None else millijoules / 1000
 

@@ -29,7 +29,8 @@ MEASURED = f"{TEXT_RAW} --processes=1 --max-processes=1"
 TWICE = f"{TEXT_RAW} --processes=2 --max-processes=2"  # for what only processes beside each other show
 ON_GPU = "--gpu=auto --model=shapes --engine=ort-cuda --component=text_encoder --optimization=fp16"
 # A case of its own: where its baseline has three processes, noise may regress what others measure with one.
-TIMED = f"{TEXT_RAW} --batch-size=2 --processes=3 --max-processes=3"
+THREE = "--batch-size=2 --processes=3 --max-processes=3"
+TIMED = f"{TEXT_RAW} {THREE}"
 
 UNET, TEXT_ENCODER, DECODER = "unet", "text_encoder", "vae_decoder"
 _OUTPUTS = {UNET: "out_sample", TEXT_ENCODER: "last_hidden_state", DECODER: "sample"}

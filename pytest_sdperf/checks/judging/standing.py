@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.stats.bounds import Interval
 from pytest_sdperf.core.units import above_or_below, percent, plural, share
 
@@ -59,13 +58,11 @@ class Standing:
         """What noise would hide."""
         return f"noise would hide a change of {percent(self.interval.ratio)}"
 
-    def is_hidden(self, policy: Policy) -> bool:
-        """Whether the interval is too wide for a verdict."""
-        return self.interval.ratio > 1 + policy.widest
-
-    def too_noisy(self, policy: Policy) -> str:
-        """Say so."""
-        return f"{self.hidden}, and at most {share(policy.widest)} is allowed"
+    def too_noisy(self, widest: float) -> str:
+        """Say that the interval reaches further than may be, as a relative change; empty where it does not."""
+        if self.interval.ratio <= 1 + widest:
+            return ""
+        return f"{self.hidden}, and at most {share(widest)} is allowed"
 
     def ends(self, needed: float) -> tuple[float | None, float | None]:
         """Return the ends of the interval, the lower one for changes from `needed` on; None without replicates."""

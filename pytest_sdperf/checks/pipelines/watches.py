@@ -10,13 +10,12 @@ import dataclasses
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from typing import Any
 
 from pytest_sdperf.builds.processes.process import Event
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device, DeviceProbe, Health
 from pytest_sdperf.core.units import plural
-from pytest_sdperf.core.values import Sample
+from pytest_sdperf.core.values import Facts, Sample
 from pytest_sdperf.tasks.sampling.timing import ENERGY
 from pytest_sdperf.tasks.worker import QUIET
 
@@ -123,7 +122,7 @@ class EnergyWatch(PhaseWatch):
         self._changes: list[tuple[float, float]] = []  # when, and to how many joules
         self._silent = False
 
-    def look(self, phase: str) -> None:  # noqa: ARG002 - there is one
+    def look(self, phase: str) -> None:
         """Keep each change."""
         joules = self._probe.energy_j(self._device)
         if joules is None:
@@ -145,15 +144,20 @@ class EnergyWatch(PhaseWatch):
         """
         if self._device.kind == "cpu":
             return sample
-        facts = dict(sample.facts)
-        repeated: Any = facts.pop("energy", None)
+        repeated = sample.facts.get("energy")
         watts, why = self._watts(asked=repeated is not None)
-        if why or watts is None:
+        facts: Facts = {**sample.facts}
+        if repeated is None or watts is None:
+            facts.pop("energy", None)
             facts["energy_not_available"] = why
         else:
-            made = {"images": images} if images else {}
-            joules = watts * repeated["seconds"] / repeated["calls"]
-            facts["energy"] = {**repeated, "watts": watts, "joules_per_call": joules, **made}
+            facts["energy"] = {
+                **repeated,
+                "watts": watts,
+                "joules_per_call": watts * repeated["seconds"] / repeated["calls"],
+            }
+            if images:
+                facts["energy"]["images"] = images
         return dataclasses.replace(sample, facts=facts)
 
     def _watts(self, *, asked: bool) -> tuple[float | None, str]:
@@ -164,7 +168,10 @@ class EnergyWatch(PhaseWatch):
         if self._silent:
             return None, f"the driver of {name} did not answer within {ANSWER_S:g} s"
         if len(changes) < 2:
-            return None, f"the energy counter of {name} changed {plural(len(changes), 'time')} while calls were repeated"
+            return (
+                None,
+                f"the energy counter of {name} changed {plural(len(changes), 'time')} while calls were repeated",
+            )
         (first_s, first), (last_s, last) = changes[0], changes[-1]
         if last <= first or last_s <= first_s:
             return None, f"the energy counter of {name} did not grow while calls were repeated"

@@ -19,7 +19,6 @@ from pytest_sdperf.core.values import Facts, Sample
 from pytest_sdperf.tasks.sampling.instruments import instruments_of_worker
 from pytest_sdperf.tasks.sampling.phases import PhaseListener
 
-
 ENERGY = "energy"  # the phase in which the suite reads what the device takes
 # What is read begins and ends somewhere inside a call: of two calls less of it matters.
 _FOR_ENERGY = 2

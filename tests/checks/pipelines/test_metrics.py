@@ -45,7 +45,7 @@ def judged(now, *before, info=ENERGY):
     measured = dataclasses.replace(measurement(), **having(*now), metrics={"m": info})
     sessions = [dataclasses.replace(measurement(), **having(*values)) for values in before]
     known = stored(*(session_with(one.samples) for one in sessions)) if before else None
-    return [(one.outcome, one.code, one.sentence) for one in judge_metrics(measured, known)]
+    return [(one.outcome, one.code, one.sentence) for one in judge_metrics(measured, known, policy=Policy())]
 
 
 def session_with(samples):

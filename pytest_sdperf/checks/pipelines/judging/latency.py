@@ -150,20 +150,20 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
     if ratio > interval.ratio:
         why = policy.why_small_passes
         return verdict(Outcome.INCONCLUSIVE, "latency-small-on-cpu", f"{compared} ({held}), but {why}{changes}.")
-    if standing.is_hidden(policy):
-        code, why = _noise(standing, level, policy=policy)
+    if noisy := standing.too_noisy(policy.widest):
+        code, why = _noise(standing, level, noisy)
         return verdict(Outcome.INCONCLUSIVE, code, f"{compared}, but {why}.")
     return verdict(Outcome.HELD, "latency-inside-interval", f"{compared} ({held}){changes}.")
 
 
-def _noise(standing: Standing, level: tuple[Session, ...], *, policy: Policy) -> tuple[str, str]:
+def _noise(standing: Standing, level: tuple[Session, ...], noisy: str) -> tuple[str, str]:
     """Return the code and the words for an interval that is too wide: it may be for a process that was disturbed."""
     waited = max(most_waited(session.samples) for session in level)
     if not waited:
-        return "latency-too-noisy", standing.too_noisy(policy)
+        return "latency-too-noisy", noisy
     return BASELINE_SHARED, (
-        f"{standing.hidden}, and something else used the processors while the baseline was measured: the threads of a process "
-        f"waited {share(waited)} of the time. Measure the baseline again where nothing else runs"
+        f"{standing.hidden}, and something else used the processors while the baseline was measured: the threads of a "
+        f"process waited {share(waited)} of the time. Measure the baseline again where nothing else runs"
     )
 
 

@@ -136,9 +136,7 @@ class _Judged:
             return invalid("metric-not-positive", sentence, metric=self.name)
         new, stored = [_value(number) for number in now], [[_value(one) for one in numbers] for numbers in sessions]
         interval = predict(stored, new, min_effect=info.smallest_change, confidence=1 - policy.error_rate)
-        standing = Standing(
-            statistics.median(new), interval, len(now) + len(before), lambda value: _spelled(value, info)
-        )
+        standing = Standing(statistics.median(new), interval, len(now) + len(before), self._measured)
         words = standing.compared(_words(now, standing.obtained), _words(before, interval.center))
         compared = f"{what}{':' if isinstance(now[0], Reading) else ''} {words}"
 
@@ -155,6 +153,9 @@ class _Judged:
         if noisy := standing.too_noisy(max(policy.widest, _WIDEST * info.smallest_change)):
             return verdict(Outcome.INCONCLUSIVE, "metric-too-noisy", f"{compared}, but {noisy}.")
         return verdict(Outcome.HELD, self._code(Outcome.HELD), f"{compared} ({standing.held}){self.since}.")
+
+    def _measured(self, value: float) -> str:
+        return f"{digits(value)} {self.info.unit}".rstrip()
 
     def _code(self, outcome: Outcome) -> str:
         return _CODES.get(self.name, _OF_PLUG_INS)[outcome]

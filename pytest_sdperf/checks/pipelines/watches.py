@@ -144,38 +144,30 @@ class EnergyWatch(PhaseWatch):
         """
         if self._device.kind == "cpu":
             return sample
-        repeated = sample.facts.get("energy")
-        watts, why = self._watts(asked=repeated is not None)
         facts: Facts = {**sample.facts}
-        if repeated is None or watts is None:
-            facts.pop("energy", None)
+        repeated = facts.pop("energy", None)
+        why = self._unknown() if repeated is not None else f"the driver tells no energy counter of {self._device.name}"
+        if repeated is None or why:
             facts["energy_not_available"] = why
         else:
-            facts["energy"] = {
-                **repeated,
-                "watts": watts,
-                "joules_per_call": watts * repeated["seconds"] / repeated["calls"],
-            }
+            (first_s, first), (last_s, last) = self._changes[0], self._changes[-1]
+            watts = (last - first) / (last_s - first_s)
+            joules = watts * repeated["seconds"] / repeated["calls"]
+            facts["energy"] = {**repeated, "watts": watts, "joules_per_call": joules}
             if images:
                 facts["energy"]["images"] = images
         return dataclasses.replace(sample, facts=facts)
 
-    def _watts(self, *, asked: bool) -> tuple[float | None, str]:
-        """Return the mean power, or why it is not known."""
-        name, changes = self._device.name, self._changes
-        if not asked:
-            return None, f"the driver tells no energy counter of {name}"
+    def _unknown(self) -> str:
+        """Say why the counter tells no power; empty where it does."""
+        changes, of = self._changes, f"of {self._device.name}"
         if self._silent:
-            return None, f"the driver of {name} did not answer within {ANSWER_S:g} s"
+            return f"the driver {of} did not answer within {ANSWER_S:g} s"
         if len(changes) < 2:
-            return (
-                None,
-                f"the energy counter of {name} changed {plural(len(changes), 'time')} while calls were repeated",
-            )
+            return f"the energy counter {of} changed {plural(len(changes), 'time')} while calls were repeated"
         (first_s, first), (last_s, last) = changes[0], changes[-1]
-        if last <= first or last_s <= first_s:
-            return None, f"the energy counter of {name} did not grow while calls were repeated"
-        return (last - first) / (last_s - first_s), ""
+        grew = last > first and last_s > first_s
+        return "" if grew else f"the energy counter {of} did not grow while calls were repeated"
 
 
 class StateWatch:

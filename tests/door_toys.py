@@ -90,7 +90,7 @@ class ToyEngine(Engine):
 
 class ToyOptimization(Optimization):
     def __init__(self, name: str, position: int) -> None:
-        self.name = self.title = name
+        self.name = name
         self.position = position
 
     def expected(self, module: Any) -> Mapping[str, int]:

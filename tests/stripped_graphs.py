@@ -96,7 +96,7 @@ def _stored_tensors(model: ir.Model) -> Iterator[ir.TensorProtocol]:
         for node in part.all_nodes():
             for attribute in node.attributes.values():
                 if attribute.type is ir.AttributeType.TENSOR and not attribute.is_ref():
-                    yield attribute.as_tensor()
+                    yield attribute.value  # `as_tensor` looks at every method of it
                 elif attribute.type is ir.AttributeType.TENSORS and not attribute.is_ref():
                     yield from attribute.as_tensors()
 

@@ -7,6 +7,7 @@ import statistics
 import tomllib
 from pathlib import Path
 
+import options_page
 import pytest
 from our_fixtures import our_fixtures
 
@@ -39,15 +40,22 @@ def test_a_page_names_no_option_that_does_not_exist(page: Path) -> None:
     assert named - known - FOREIGN - TOOLS == set()
 
 
-def test_the_manual_explains_every_option() -> None:
-    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
-    assert [option.long for option in OPTIONS if f"`{option.long}`" not in page] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_types_no_ini_value_that_does_not_exist(page: Path) -> None:
+    typed = set(re.findall(r"-o (sdperf_\w+)", page.read_text(encoding="utf-8")))
+    assert typed - {option.destination for option in OPTIONS} == set()
+
+
+def test_the_manual_says_of_every_option_what_its_declaration_says() -> None:
+    page = options_page.PAGE.read_text(encoding="utf-8")
+    assert page == options_page.rewritten(page), "type: python tests/options_page.py"
+    assert [option.usage for option in OPTIONS if f"### `{option.usage}`\n" not in page] == []
 
 
 def test_the_manual_says_which_options_have_no_short_spelling() -> None:
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     (told,) = re.findall(r"whose short names would be too common: (.*?)\.\n", page, flags=re.DOTALL)
-    assert set(re.findall("`(.*?)`", told)) == {option.long for option in OPTIONS if not option.short}
+    assert set(re.findall("`(.*?)`", told)) == {option.long for option in OPTIONS if option.flag and not option.short}
 
 
 def test_the_manual_has_at_most_25_pages_and_both_lists_have_them_in_one_order() -> None:

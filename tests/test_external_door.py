@@ -47,10 +47,10 @@ REFUSED = [
         ),
     ),
     (
-        ("--sdperf-onnx-dir=given", "--sdperf-opset=20"),
+        ("--sdperf-onnx-dir=given", "-osdperf_opset=20"),
         (
-            "--sdperf-opset=20 is about an export, and --sdperf-onnx-dir gives graphs that were exported already. "
-            "Leave one of the two out."
+            "--sdperf-onnx-dir=given and sdperf_opset=20 do not go together: these graphs were exported already. Leave "
+            "one of them out."
         ),
     ),
     (

@@ -11,7 +11,6 @@ BESIDE = [
     ("optimization=fp16", "is optimized already, or not"),
     ("fuser=ort", "is not exported, so nothing is fused"),
     ("exporter=dynamo", "is not exported"),
-    ("opset=18", "is not exported"),
     ("shapes=static", "is not exported"),
     ("weights=random", "has its weights"),
     ("onnx-dir=.", "holds no graphs"),
@@ -22,7 +21,6 @@ BESIDE = [
     ("resume", "may have changed its code since"),
     ("ab-engine=torch", "is its own engine"),
     ("ab-optimization=fp16", "is optimized already, or not"),
-    ("ab-build=own", "is not built"),
 ]
 
 

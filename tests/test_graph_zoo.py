@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+import regenerate_graphs
 from weight_roles import weight_use
 
 from pytest_sdperf import builtins
@@ -148,22 +149,19 @@ def test_unknown_graph():
     )
 
 
-def script(*arguments):
-    return subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False)
-
-
-def test_the_script_knows_every_graph():
-    answer = script("--list")
-    assert (answer.returncode, answer.stderr) == (0, "")
-    known = {f"torch-2.13/{line.split()[-1]}" for line in answer.stdout.splitlines()}
+def test_the_script_knows_every_graph(capsys):
+    assert regenerate_graphs.main(["--list"]) == 0
+    known = {f"torch-2.13/{line.split()[-1]}" for line in capsys.readouterr().out.splitlines()}
     assert known == {name for name in graph_zoo.NAMES if name.startswith("torch-2.13/")}
     assert {re.sub("^torch-[^/]*", "torch-2.13", name) for name in graph_zoo.NAMES} == known
 
 
-def test_the_script_refuses_unknown_names():
-    answer = script("sd15-thin-unet-dynamo-18-statc")
-    assert answer.returncode == 2
-    assert answer.stderr.splitlines()[-1] == (
+def test_the_script_refuses_unknown_names(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT)])
+    with pytest.raises(SystemExit) as ended:
+        regenerate_graphs.main(["sd15-thin-unet-dynamo-18-statc"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
         "regenerate_graphs.py: error: no such graph: sd15-thin-unet-dynamo-18-statc. Names are printed by --list"
     )
 
@@ -171,7 +169,8 @@ def test_the_script_refuses_unknown_names():
 @pytest.mark.slow
 def test_the_script_makes_a_graph(tmp_path):
     name = "sd15-thin-vae_encoder-dynamo-18-static"
-    answer = script(name, f"--into={tmp_path}")
+    command = [sys.executable, SCRIPT, name, f"--into={tmp_path}"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     assert re.fullmatch(rf"{name}: \d+ kB, \d+ s\ndone\n", answer.stdout)
     (made,) = tmp_path.glob(f"torch-*/{name}.onnx.xz")

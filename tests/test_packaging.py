@@ -291,7 +291,7 @@ def test_the_installed_suites_run(installed: Installed, tmp_path: Path) -> None:
     reports = json.loads((tmp_path / "results.json").read_text())["reports"]
     found = {report["nodeid"].partition("::")[0].rpartition("/")[2]: report for report in reports}
     assert set(found) == {"test_agreement.py", "test_fusions.py", "test_pipelines.py", "test_replay.py"}
-    (agreement,) = found["test_agreement.py"]["agreements"]
+    (agreement,) = found["test_agreement.py"]["checks"]["agreement"]["finding"]
     assert 0 < agreement["error"] <= agreement["limit"]
     assert [verdict["outcome"] for verdict in found["test_fusions.py"]["verdicts"]] == ["PASSED"]
     assert {verdict["outcome"] for verdict in found["test_pipelines.py"]["verdicts"]} == {"NEW"}

@@ -376,11 +376,11 @@ def test_a_profile_with_an_interpreter_of_its_own_is_refused_in_this_process(pyt
     )
     pytester.makepyfile("import pytest\n@pytest.mark.sdperf(engines='mine')\ndef test_step(bench): pass")
     sdperf().assert_outcomes(passed=4)
-    result = sdperf("--sdperf-inprocess")
+    result = sdperf("-osdperf_inprocess=true")
     assert result.ret == 4
     assert result.stderr.lines[0] == (
         "ERROR: profile 'mine' has an interpreter of its own, which cannot run inside pytest's process. Leave out "
-        "--sdperf-inprocess, or python in [tool.sdperf.engines.mine], or name another engine."
+        "sdperf_inprocess, or python in [tool.sdperf.engines.mine], or name another engine."
     )
 
 
@@ -479,11 +479,13 @@ def test_what_failed_is_named_to_a_pytest_that_notes_failures_alone(pytester, sd
 def test_what_was_measured_in_this_process_is_never_kept(pytester, sdperf, inprocess, update):
     pytester.makeconftest(MEASURED)
     pytester.makepyfile("def test_step(bench, runner): bench(runner)")
-    flags = [flag for flag, on in {"--sdperf-inprocess": inprocess, "--sdperf-update-baselines": update}.items() if on]
+    flags = [
+        flag for flag, on in {"-osdperf_inprocess=true": inprocess, "--sdperf-update-baselines": update}.items() if on
+    ]
     result = sdperf(*UNETS, "--sdperf-state-dir=state", *flags)
     result.assert_outcomes(passed=4)
     text = " ".join(" ".join(result.outlines).split())
-    line = "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline."
+    line = "Measured inside pytest's own process (sdperf_inprocess): nothing is kept as a candidate or baseline."
     assert (line in text) is inprocess
     assert ("results are kept as candidates" in text) is not (inprocess or update)
     kept = [path for folder in ("state/candidates/*", "baselines") for path in pytester.path.glob(f"{folder}/*.json")]
@@ -557,7 +559,8 @@ def test_measurements_of_several_workers_take_turns(pytester, sdperf):
     assert all(begin == end for (_, begin), (_, end) in zip(log[::2], log[1::2], strict=True))
     assert len({worker for _, worker in log}) == 2
     reports = json.loads((pytester.path / "out.json").read_text())["reports"]
-    assert [report["measurement"]["remarks"] for report in reports] == [[BESIDE_OTHERS]] * 4
+    told = [[remark["text"] for remark in report["measurement"]["remarks"]] for report in reports]
+    assert told == [[BESIDE_OTHERS]] * 4
 
 
 @pytest.mark.parametrize("name", ["pytest_sdperf.plugin", "sdperf"])

@@ -35,11 +35,11 @@ def commands(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
 
 
 def options() -> Iterator[str]:
-    """Yield every option of pytest's command line, in its long and its short spelling."""
+    """Yield every option of pytest's command line, as it is typed, and every one of files alone."""
     from pytest_sdperf.cases.options.flags import OPTIONS
 
     for option in OPTIONS:
-        yield f"option: {option.long}{f'={option.metavar}' if option.metavar else ''}"
+        yield f"option: {option.usage}"
 
 
 def python_names() -> Iterator[str]:

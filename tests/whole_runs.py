@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # A shared machine may make a call nearly twice as long; ten times as long is found all the same.
-PATIENT = "--sdperf-min-effect=0.9"
+PATIENT = "-osdperf_min_effect=0.9"
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +42,7 @@ def type_in(suites_folder, shared_folder, pytester, monkeypatch) -> Callable[...
         fake = ["fake_gpu"] if "--gpu=auto" in words else []
         plugins = ["pytest_sdperf.plugin", "pytest_sdperf.short_names", "kept_calibration", "no:cacheprovider", *fake]
         # Where a fault begins is told by other tests, and would take longer than all the rest.
-        places = ["--sdperf-cache-dir=cache", "--sdperf-state-dir=state", "--sdperf-locate=off"]
+        places = ["--sdperf-cache-dir=cache", "--sdperf-state-dir=state", "-osdperf_locate=off"]
         root = f"--rootdir={suites_folder}"
         loaded = [word for name in plugins for word in ("-p", name)]
         return pytester.runpytest_inprocess(*loaded, *words, *places, root, PATIENT, *more, no_reraise_ctrlc=True)

@@ -112,7 +112,7 @@ class Builder:
         Raises:
             UnknownNameError: A model, optimization, fuser or exporter that does not exist.
             BuildError: The component could not be exported, optimized or checked.
-            WorkerError: The process that builds crashed or took longer than `--build-timeout`.
+            WorkerError: The process that builds crashed or took longer than `sdperf_build_timeout`.
             CacheError: The cache folder cannot be written, or the disk is full.
         """
         model = self._catalog.models.get(model_name)

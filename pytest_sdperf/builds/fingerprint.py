@@ -10,6 +10,7 @@ import importlib.metadata
 import importlib.util
 import re
 import sys
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 _OWN = "pytest_sdperf"
@@ -62,12 +63,23 @@ def source_hash(*modules: str) -> str:
 
 def _source_of(name: str) -> Path | None:
     try:
-        spec = importlib.util.find_spec(name)
+        spec = _spec_of(name)
     except (ImportError, ValueError):
         return None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
     return Path(spec.origin)
+
+
+def _spec_of(name: str) -> ModuleSpec | None:
+    """Find a module without importing the packages above it, as `importlib.util.find_spec` would."""
+    package, _, _ = name.rpartition(".")
+    if not package or name in sys.modules:
+        return importlib.util.find_spec(name)
+    above = _spec_of(package)
+    if above is None or above.submodule_search_locations is None:
+        return None
+    return PathFinder.find_spec(name, above.submodule_search_locations)
 
 
 @functools.lru_cache(maxsize=1024)

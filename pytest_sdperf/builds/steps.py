@@ -42,7 +42,7 @@ def as_part_of_building(step: str) -> Iterator[None]:
     except WorkerError as error:
         if error.reason != "timeout":
             raise
-        message = f"{error} while building ({step}). Allow more with --sdperf-build-timeout=TIME."
+        message = f"{error} while building ({step}). Allow more with -o sdperf_build_timeout=TIME."
         raise WorkerError(message, reason=error.reason, tail=error.tail) from error
 
 

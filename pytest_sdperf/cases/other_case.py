@@ -61,13 +61,7 @@ def other_case(
     one_graph = second.fuses == first.fuses and all(getattr(found, name) == getattr(case, name) for name in graph)
     same = found == case and (asked.python, asked.env) == (request.python, request.env)
     choice = selector.choice(found, asked, timed=timed)
-    skip = choice.skip
-    if other.build == "shared" and not one_graph:
-        skip = (
-            skip
-            or "not applicable: the sides of the A/B load different things, which --sdperf-ab-build=shared rules out"
-        )
-    return OtherCase(found, asked, one_graph and other.build != "own", same, choice.id, skip)
+    return OtherCase(found, asked, one_graph, same, choice.id, choice.skip)
 
 
 def differing(others: Sequence[OtherCase]) -> Iterator[OtherCase]:

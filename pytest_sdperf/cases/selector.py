@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pytest_sdperf.builds.onnx_folder import OnnxFolder
 from pytest_sdperf.builds.weights_identity import NONE, weights_identity
@@ -13,10 +13,9 @@ from pytest_sdperf.cases.axes import Axes
 from pytest_sdperf.cases.case_ids import case_id
 from pytest_sdperf.cases.external import ExternalCases
 from pytest_sdperf.cases.narrowing import NothingLeftError, narrow, nothing_left
-from pytest_sdperf.cases.options.engine_requests import parse_engines
+from pytest_sdperf.cases.options.engine_requests import Profile, parse_engines
+from pytest_sdperf.cases.options.lookups import components_of
 from pytest_sdperf.cases.options.marks import Marks
-from pytest_sdperf.cases.options.profiles import Profile
-from pytest_sdperf.cases.options.reading import components_of
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.components import PIPELINE
@@ -45,11 +44,13 @@ class Choice:
         id: Text between the brackets of the test id.
         case: None if nothing is left to run.
         skip: Why it cannot run here; empty if it can.
+        request: The engine of the case with its interpreter and environment; None where it has no engine.
     """
 
     id: str
     case: Case | None
     skip: str = ""
+    request: EngineRequest | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ class Selector:
             steps=model.steps,
             scheduler=model.scheduler,
         )
-        return Choice(case_id(case, usual=usual), case, self._why_not(case, model, request, timed=timed))
+        return Choice(case_id(case, usual=usual), case, self._why_not(case, model, request, timed=timed), request)
 
     def _why_not(self, case: Case, model: Model, request: EngineRequest | None, *, timed: bool) -> str:
         if case.component not in ("", PIPELINE, *model.components):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_sdperf.builds.cache import Cache
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.cases.options.parsing import size_bytes
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.cli.project import folders

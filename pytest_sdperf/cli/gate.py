@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pytest_sdperf.baselines.files import write_atomically
 from pytest_sdperf.baselines.sources import BaselineFiles
-from pytest_sdperf.cases.options.option_value import OptionValue
-from pytest_sdperf.cases.options.parsing import among
+from pytest_sdperf.cases.options.option import OptionValue
+from pytest_sdperf.cases.options.parsing import verdicts
 from pytest_sdperf.cli.command import Commands
 from pytest_sdperf.cli.gate_run import check_device, gate_lines, gate_markdown, judge_saved, stricter
 from pytest_sdperf.cli.project import ELSEWHERE, existing_folder, folders
@@ -31,14 +31,6 @@ def add_to(commands: Commands) -> None:
     gate.add_argument(
         "--baselines", type=Path, metavar="FOLDER", help="default: the folder of a run that is started here"
     )
-    gate.add_argument(
-        "--missing-baseline", choices=("pass", "fail"), help="a case without a baseline; default: as the run was told"
-    )
-    gate.add_argument(
-        "--unused-baselines",
-        choices=("warn", "fail"),
-        help="a stored case that nothing measures any more; default: as the run was told",
-    )
     gate.add_argument("--fail-on", metavar="NAMES", help=f"of {', '.join(FAIL_ON)}; default: as the run was told")
     gate.add_argument("--markdown", type=Path, metavar="FILE", help="write the report as Markdown, too")
     gate.set_defaults(lines=gate_results)
@@ -47,9 +39,7 @@ def add_to(commands: Commands) -> None:
 def gate_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     """Yield the report of saved results and return their exit status."""
     named = existing_folder(chosen.baselines) if chosen.baselines is not None else None
-    fail_on = None
-    if chosen.fail_on is not None:
-        fail_on = among(OptionValue(chosen.fail_on, "--fail-on"), "verdict of fail-on", FAIL_ON)
+    fail_on = verdicts(OptionValue(chosen.fail_on, "--fail-on")) if chosen.fail_on is not None else None
     if chosen.markdown is not None:
         check_file("--markdown", chosen.markdown)
     saved = read_results(chosen.results)
@@ -57,8 +47,7 @@ def gate_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     project = folders(unreadable=ELSEWHERE)
     own, registered = named or project.baselines, project.registered
     sources = BaselineFiles.of_device(own, registered, slug=saved.run.slug, machine=saved.run.machine)
-    policy = stricter(saved.policy, missing=chosen.missing_baseline, unused=chosen.unused_baselines, fail_on=fail_on)
-    gated = judge_saved(saved, sources, policy=policy)
+    gated = judge_saved(saved, sources, policy=stricter(saved.policy, fail_on))
     if chosen.markdown is not None:
         write_atomically(chosen.markdown, gate_markdown(gated, results=chosen.results))
     width = shutil.get_terminal_size().columns

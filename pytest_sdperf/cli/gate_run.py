@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from pytest_sdperf.baselines import privacy, published
@@ -24,8 +24,6 @@ from pytest_sdperf.report.markdown import markdown_text
 from pytest_sdperf.report.results import SavedResults
 from pytest_sdperf.report.terminal import report_lines
 from pytest_sdperf.report.unused import Unused, unused_cases, unused_lines
-
-STRICTNESS = ("missing_baseline", "unused_baselines")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,18 +104,15 @@ def check_device(saved: SavedResults, gpu: str, *, path: Path) -> None:
         raise ResultsError(f"results {path} were measured on {run.slug}, and --gpu={gpu} {wrong}")
 
 
-def stricter(policy: Policy, *, missing: str | None, unused: str | None, fail_on: Sequence[str] | None) -> Policy:
-    """Return a policy with what is asked for here instead of what the run was asked for.
+def stricter(policy: Policy, fail_on: Collection[str] | None) -> Policy:
+    """Return a policy under which something else fails than the run was asked for.
 
     Args:
         policy: Of the run.
-        missing: `pass` or `fail`; None leaves what the run was asked for.
-        unused: `warn` or `fail`; None likewise.
-        fail_on: Verdicts that fail (of `FAIL_ON`); None likewise.
+        fail_on: What fails, of `FAIL_ON`; None leaves what the run was asked for.
     """
-    asked = {name: value for name, value in zip(STRICTNESS, (missing, unused), strict=True) if value is not None}
     failing = {} if fail_on is None else {fail_on_field(name): name in fail_on for name in FAIL_ON}
-    return dataclasses.replace(policy, **asked, **failing)  # type: ignore[arg-type]  # each of its own type
+    return dataclasses.replace(policy, **failing)  # type: ignore[arg-type]  # a truth each
 
 
 def judge_saved(saved: SavedResults, sources: BaselineFiles, *, policy: Policy, any_driver: bool = False) -> Gated:
@@ -144,15 +139,12 @@ def _again(
     if any_driver:
         differences.pop(DRIVER, None)
     # What its test has of its own (a smallest effect) stays.
-    own = dataclasses.replace(report.policy or policy, **{name: getattr(policy, name) for name in _strictness()})
+    asked = {name: getattr(policy, name) for name in map(fail_on_field, FAIL_ON)}
+    own = dataclasses.replace(report.policy or policy, **asked)
     verdicts = judge(report.measurement, stored, policy=own, differences=differences)
     again = {verdict.metric for verdict in verdicts}.union(JUDGED_ALONE)
     kept = (verdict for verdict in report.verdicts if verdict.metric not in again)
     return dataclasses.replace(report, verdicts=(*kept, *verdicts), policy=own)
-
-
-def _strictness() -> tuple[str, ...]:
-    return (*STRICTNESS, *map(fail_on_field, FAIL_ON))
 
 
 def gate_markdown(gated: Gated, *, results: Path) -> str:
@@ -191,5 +183,5 @@ def gate_lines(gated: Gated, *, results: Path, width: int) -> Iterator[Line]:
         width=width,
         published=published.beside_baselines(gated.sources.own.parent),
         shipped=measured(),
-        unused=unused_lines(gated.unused, rule=gated.policy.unused_baselines),
+        unused=unused_lines(gated.unused, fails=gated.policy.fail_on_unused),
     )

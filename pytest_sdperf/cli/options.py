@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from pytest_sdperf.cases.options.flags import GROUPS, OPTIONS
-from pytest_sdperf.cases.options.option import Option
 from pytest_sdperf.cli.command import Commands
 
 # The page that says most of an option; of all the others docs/options.md does.
@@ -31,10 +30,8 @@ PAGES: Mapping[str, str] = {
             "processes",
             "max-processes",
             "ab",
-            "missing-baseline",
             "fail-on",
             "min-effect",
-            "unused-baselines",
         ),
     }.items()
     for name in names
@@ -56,19 +53,13 @@ def option_lines(_: argparse.Namespace) -> Iterator[str]:
     """Yield the options by what they are about: spellings, what each does, and the page that says more."""
     width = shutil.get_terminal_size((100, 24)).columns
     yield from _wrapped(_HEAD, width)
-    for group, title in GROUPS.items():
+    for title, options in GROUPS.items():
         yield ""
         yield title
-        for option in OPTIONS:
-            if option.group == group:
-                yield f"  {_spellings(option)}"
-                text = f"{option.help} See docs/{PAGES.get(option.name, 'options')}.md."
-                yield from _wrapped(text, width, indent=" " * 6)
-
-
-def _spellings(option: Option) -> str:
-    value = f"={option.metavar}" if option.metavar else ""
-    return f"{option.long}{value}" + (f" (--{option.name})" if option.short else "")
+        for option in options:
+            yield f"  {option.usage}" + (f" (--{option.name})" if option.short else "")
+            text = f"{option.help} See docs/{PAGES.get(option.name, 'options')}.md."
+            yield from _wrapped(text, width, indent=" " * 6)
 
 
 def _wrapped(text: str, width: int, *, indent: str = "") -> list[str]:

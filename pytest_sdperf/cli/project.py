@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf.cases.options.folders import baselines_folder, cache_folder, meant_folder, state_folder
 from pytest_sdperf.cases.options.option import PREFIX
-from pytest_sdperf.cases.options.option_values import read_answers
 from pytest_sdperf.cases.options.profiles import read_project
+from pytest_sdperf.cases.options.reading import SettingsParser, read_answers
 from pytest_sdperf.cases.registration import HOOK, fill_catalog
 from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.files.disk import meant_folder
 
 NAME_THEM = "Correct it, or name the folders of this command with its own options; see --help."
 ELSEWHERE = (
@@ -102,15 +102,12 @@ class _Asked:
         check_unknown(unknown)
         check_conftest(early_config.rootpath / "conftest.py")
         answers = read_answers(early_config, read_project(early_config.rootpath).options)
-        places = {"started_in": early_config.invocation_params.dir, "root": early_config.rootpath}
-        raise _Answered(
-            Folders(
-                cache=cache_folder(answers, **places),
-                baselines=baselines_folder(answers, **places),
-                state=state_folder(answers, **places),
-                registered=tuple(fill_catalog(early_config.pluginmanager).baseline_folders),
-            )
+        catalog = fill_catalog(early_config.pluginmanager)
+        reader = SettingsParser(
+            answers, catalog, {}, "cpu", started_in=early_config.invocation_params.dir, root=early_config.rootpath
         )
+        cache, baselines, state = (reader.value(name) for name in ("cache-dir", "baselines", "state-dir"))
+        raise _Answered(Folders(cache, baselines, state, registered=tuple(catalog.baseline_folders)))
 
 
 def check_unknown(arguments: Sequence[str]) -> None:

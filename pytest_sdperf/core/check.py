@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.core.values.check import Advice, Calls, CheckRow
+from pytest_sdperf.core.values.check import Advice, CheckRow
 from pytest_sdperf.core.values.outcomes import Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from pytest_sdperf.core.settings import Settings
 
 
 class Check(ABC):
@@ -45,11 +43,11 @@ class Check(ABC):
     Attributes:
         name: Lower case words joined by underscores. It names the fixture, the `metric` of its verdicts and its table.
         fixture: What its fixture is called behind `sdperf_`, where that is not `name`: `agree` of `agreement`.
-        beside: A check registered before, whose fixture and table it shares, and whose `prepare`, `compares` and
-            `calls` count for both, because nobody knows before a test runs which of them it asks; empty for none.
+        beside: A check registered before, whose fixture and table it shares, and whose `prepare` and `compares` count
+            for both, because nobody knows before a test runs which of them it asks; empty for none.
         word: What a test asks it by where a fixture is shared, `sdperf_NAME(subject, word)`; its rows say it, too.
-        compares: Whether it compares with the reference of the case, as agreement does: a plan counts it, and a
-            `--sdperf-onnx-reference` that does not fit is refused before the first test.
+        compares: Whether it compares with the reference of the case, as agreement does: a `--sdperf-onnx-reference`
+            that does not fit is refused before the first test.
         sides: Which sides of an A/B it looks at: `B`, which is tested; `AB` where A has to be right, too, and it is
             INVALID where A alone is not; `A` where what it looks at is the same on both.
         reads_outputs: Whether `run` asks a runner for `outputs()`, which all tests of a case share: on a CPU the case
@@ -130,13 +128,3 @@ class Check(ABC):
     def advice(self, verdict: Verdict) -> Advice | None:
         """Return what to type next where this verdict is the worst of a run; None for what is typed after any."""
         return None
-
-    def calls(self, case: Case, settings: Settings, device_kind: str) -> tuple[Calls, ...]:
-        """Return what is called, each by a process of its own, by which a plan estimates how long it takes.
-
-        Args:
-            case: The case.
-            settings: What the user asked for.
-            device_kind: `cpu`, `cuda` or `rocm`.
-        """
-        return (Calls(),)

@@ -185,7 +185,7 @@ class Engine(ABC):
         fuses: Whether its compiler fuses for itself: then a graph comes in the precision of its optimization, with
             operators of ONNX alone, and the optimizations of fused operators do not apply.
         compiles: Whether `load` and a first call leave files in `work_dir` that spare the next process the compiling.
-            It is done once per case, within `--build-timeout`, and every process begins with a copy of the files.
+            It is done once per case, within `sdperf_build_timeout`, and every process begins with a copy of the files.
         resizes: Whether a loaded component serves other sizes too (`Runner.resize`); a graph only if it was exported
             with dynamic shapes.
         repeats_on: Device kinds on which equal calls give equal bits, in one process and in several.

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pytest_sdperf.core.values.remark import Remark
+
 DeviceKind = Literal["cpu", "cuda", "rocm"]
 
 
@@ -19,7 +21,7 @@ class Health:
 
     Attributes:
         reasons: Sentences why a measurement taken now would not be fit to be judged.
-        remarks: Sentences worth recording that do not invalidate (software power cap, ...).
+        remarks: What is worth recording and does not invalidate (software power cap, ...).
         sm_clock_mhz, memory_clock_mhz: Current clocks.
         temperature_c: Degrees Celsius.
         power_w: Current draw in watts.
@@ -34,7 +36,7 @@ class Health:
     """
 
     reasons: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
     sm_clock_mhz: int | None = None
     memory_clock_mhz: int | None = None
     temperature_c: float | None = None

@@ -43,6 +43,14 @@ class UnknownNameError(SdperfError):
         super().__init__(" ".join(parts))
         self.kind, self.given, self.known, self.nearest = kind, given, tuple(names), near[0] if near else None
 
+    @classmethod
+    def check(cls, kind: str, names: Iterable[str], known: Iterable[str]) -> None:
+        """Raise this error for the first of `names` that is not among the known ones."""
+        allowed = tuple(known)
+        for name in names:
+            if name not in allowed:
+                raise cls(kind, name, allowed)
+
 
 class OptionError(SdperfError):
     """An option, ini value or marker that cannot be understood."""

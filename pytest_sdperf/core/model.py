@@ -47,7 +47,7 @@ class Model(ABC):
         """Return the component's configuration as plain JSON data: it identifies the topology."""
 
     def parameters(self, component: str) -> int | None:
-        """Return the number of parameters of a component, for estimates of size and time; None if nobody counted."""
+        """Return the number of parameters of a component, which tells how large builds get; None if nobody counted."""
         return None
 
     @abstractmethod

@@ -21,7 +21,6 @@ class Optimization(ABC):
     Attributes:
         name: Name on the command line.
         position: Place on the ladder; a cumulative build holds every optimization up to this one.
-        title: Row title as in the seeds' tables.
         ort_options: Attributes of `onnxruntime.transformers.fusion_options.FusionOptions` that this optimization
             switches on.
         takes_in: Operator of this optimization -> operator of a lower optimization, of which each takes in one.
@@ -34,7 +33,6 @@ class Optimization(ABC):
 
     name: str
     position: int
-    title: str
     ort_options: tuple[str, ...] = ()
     takes_in: Mapping[str, str] = {}
     forms: Mapping[str, tuple[str, ...]] = {}

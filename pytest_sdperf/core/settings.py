@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from pytest_sdperf.core.model import Model
 
-FAIL_ON = ("inconclusive", "not-measured")  # verdicts that fail where that is asked for
+# What fails where that is asked for: verdicts, and `unused`, which are stored cases that nothing measures any more.
+FAIL_ON = ("inconclusive", "new", "not-measured", "unused")
 MORE = 4  # as many times the processes that were asked for may be started, while a verdict is open
 
 
@@ -42,13 +42,11 @@ class OtherSide:
         python: Interpreter of its workers.
         engine: Its engine.
         optimization: Its canonical selection; empty as on the first side.
-        build: Whether it loads the files of the first side; empty where nobody said.
     """
 
     python: Path | None = None
     engine: EngineRequest | None = None
     optimization: str = ""
-    build: Literal["shared", "own", ""] = ""
 
 
 @dataclass(frozen=True)
@@ -81,15 +79,10 @@ class Selection:
     """What is run: the axes that parametrize the suites. An empty tuple means the default of the machine or model.
 
     Attributes:
-        models, components, batch_sizes: Values of their axes.
-        engines: Engines asked for.
+        models, components, engines, batch_sizes, fusers: Values of their axes.
         optimizations: Canonical selections (`fp16`, `fp16+fmha`, `all-fmha`, `as-is`); `ladder` is already expanded.
-        unnamed_optimizations: Those of `optimizations` that nobody named: they are there because `ladder` is every
-            optimization.
-        fusers: `native`, `ort`.
-        exporter: `dynamo` or `torchscript`.
-        opset: Opset of the export.
-        shapes: `static` or `dynamic`; empty for what a test is about, else `static`.
+        unnamed_optimizations: Those that are there only because `ladder` is every optimization.
+        exporter, opset, shapes: Of the export; empty shapes are what a test is about, else `static`.
         fp32_ops: Operators that stay float32 in float16 builds, as `component:operator`, sorted.
         weights: `random`, `none` (graphs are built without weights), the absolute path of a diffusers folder, or a
             hub id; empty for what comes with the model (`weights_of`).
@@ -135,41 +128,21 @@ class Selection:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything the user said, by flag, ini or pyproject.
+    """Everything the user said, by flag, ini or pyproject: `sdperf options` says what each option is.
 
     Attributes:
-        gpu: What `--gpu` named; empty without it.
-        selection: What is run.
-        baselines: Folder of the baseline files.
-        cache_dir: Folder of built artifacts.
         cache_size_bytes: Size above which the least recently used artifacts are removed.
-        state_dir: Folder of candidates and self-test results of this machine.
-        prompts: How many of the fixed prompts are drawn; 0 is the default of the kind of device.
-        repeats: Equal calls of a replay in one process, and processes; 0 is the default of the kind of device.
-        resolutions: Width and height of what takes turns in a replay; empty for the usual ones of the model.
-        processes: Fresh processes per measurement.
-        max_processes: More are started while a verdict is open, up to this many; 0 means four times as many on a GPU,
-            and no more on a CPU.
+        prompts, repeats: 0 is the default of the kind of device.
+        resolutions: Width and height of each; empty for the usual ones of the model.
+        max_processes: 0 means `MORE` times `processes` on a GPU, and no more of them on a CPU.
         other: The second side of an A/B; None judges by the baseline.
         worker_timeout_s, build_timeout_s: After this a worker is ended and its case is INVALID.
-        update_baselines: Accept what was measured.
-        reason: Why a regression is accepted.
-        missing_baseline: Whether a case without a baseline passes or fails.
-        fail_on: Further outcomes that fail (`inconclusive`, `not-measured`).
+        fail_on: What fails too, of `FAIL_ON`.
         min_effect: Smallest relative change that can be a regression.
-        unused_baselines: Whether a stored case that nothing measures any more is listed or fails the run.
-        pool: Label of the machine pool, a machine key of the baseline.
-        in_process: Run workers in this process, for a debugger.
-        json_file: Where every measurement and verdict is written; None writes none.
-        images_dir: Where pictures of steps are written; None writes none.
-        explain_file: Where every place without an expected operator is written; None writes none.
-        repro_dir: Where files are put that show a fault by themselves; None stands for a folder in `state_dir`.
-        real_weights: Whether these files may hold the weights of a case.
-        locate: Whether a case that disagrees is searched for where that begins.
-        plan: Only say what the run would cost.
-        self_test: Only find out how far verdicts can be trusted on this machine.
-        time_budget_s: What the run may take, builds included; 0 for as long as it takes.
-        resume: Take what an interrupted run has measured.
+        json_file, images_dir, explain_file: What is written; None writes none.
+        repro_dir: None stands for a folder in `state_dir` (`reproductions`).
+        real_weights: Whether files that show a fault may hold the weights of a case.
+        time_budget_s: Builds included; 0 for as long as it takes.
         altered: Name of what alters the run on purpose, of which nothing is kept then; empty for nothing.
     """
 
@@ -189,8 +162,6 @@ class Settings:
     build_timeout_s: float = 3600.0
     update_baselines: bool = False
     reason: str = ""
-    missing_baseline: Literal["pass", "fail"] = "pass"
-    unused_baselines: Literal["warn", "fail"] = "warn"
     fail_on: frozenset[str] = frozenset()
     min_effect: float = 0.02
     pool: str = "default"

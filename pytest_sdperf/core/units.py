@@ -37,7 +37,7 @@ def duration(value: float) -> str:
 
 
 def disk_size(value: float) -> str:
-    """Return bytes on a disk in powers of ten, as `--sdperf-cache-size` takes them: `140 MB`, `3.44 GB`."""
+    """Return bytes on a disk in powers of ten, as `sdperf_cache_size` takes them: `140 MB`, `3.44 GB`."""
     return f"{digits(value / 1e9)} GB" if value >= 1e9 else f"{value / 1e6:,.0f} MB"
 
 

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+from pytest_sdperf.core.values.remark import Remark
+
 _GIB = 2**30
 _IDS = range(1, 2**31)
 
@@ -62,7 +64,7 @@ def other_processes(listed: Collection[Any], device_file: str) -> int | None:
 
 def foreign_memory(
     used_bytes: int | None, total_bytes: int | None, device_file: str
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+) -> tuple[tuple[str, ...], tuple[Remark, ...]]:
     """Say that a device is in use although no process of ours computes.
 
     The limit leaves room for a desktop: 2 GiB or a tenth of the memory, whichever is more.
@@ -78,7 +80,8 @@ def foreign_memory(
     ours = holds_open(own_pids(), device_file)
     told = f"{used_bytes / _GIB:.1f} of {total_bytes / _GIB:.1f} GiB of device memory are in use"
     if ours is None:
-        return (), (f"{told}, and this machine cannot tell by whom: it has no {device_file}.",)
+        text = f"{told}, and this machine cannot tell by whom: it has no {device_file}."
+        return (), (Remark(text, "device memory in use", used_bytes / _GIB),)
     return () if ours else (f"{told} although no process of this run uses the device.",), ()
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from pytest_sdperf.core.device import ClockCommands, Device, DeviceProbe, Health
 from pytest_sdperf.core.errors import DeviceMissingError
 from pytest_sdperf.core.machine.gpu_facts import GpuTable, load_gpus, to_slug
+from pytest_sdperf.core.values.remark import Remark
 from pytest_sdperf.devices._amdsmi_queries import COMPUTE_FILE, AmdsmiQueries
 from pytest_sdperf.devices._sharing import foreign_memory
 from pytest_sdperf.devices._visible import visible
@@ -76,9 +77,9 @@ class AmdsmiProbe(DeviceProbe):
         limits = amdsmi.active_limits(handle)
         normal = self._normal(device)
         reasons = tuple(f"The GPU is slowed down: {name}." for name in limits or () if name not in normal)
-        remarks = tuple(f"The clocks are held by: {name}." for name in limits or () if name in normal)
+        remarks = tuple(Remark(f"The clocks are held by: {name}.") for name in limits or () if name in normal)
         if limits is None:
-            remarks = ("This machine cannot tell what holds the clocks of the GPU.",)
+            remarks = (Remark("This machine cannot tell what holds the clocks of the GPU."),)
         used = amdsmi.memory_used(handle)
         foreign, unknown = foreign_memory(used, amdsmi.memory_total(handle), COMPUTE_FILE)
         throttled, capped = amdsmi.counters(handle)

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_sdperf.core.device import Device, DeviceProbe, Health
 from pytest_sdperf.core.errors import DeviceMissingError
 from pytest_sdperf.core.machine.gpu_facts import to_slug
+from pytest_sdperf.core.values.remark import Remark
 
 _NOISE = re.compile(
     r"\((r|tm)\)|@.*$|\b\d+(st|nd|rd|th) gen\b|\bw(ith|/) radeon.*$|\b\S+-core\b|\b(cpu|processor|genuine)\b",
@@ -146,14 +147,16 @@ def _cores(psutil: Any) -> int:
         return _read(psutil, "cpu_count") or 1
 
 
-def _remarks(psutil: Any, device: Device) -> tuple[str, ...]:
+def _remarks(psutil: Any, device: Device) -> tuple[Remark, ...]:
     remarks = []
     load = _read(psutil, "getloadavg")
     if load is not None:
-        remarks.append(f"Load average of the last minute: {load[0]:.1f} on {device.machine.get('cores')} cores.")
+        text = f"Load average of the last minute: {load[0]:.1f} on {device.machine.get('cores')} cores."
+        # A report says for which share of the time the measured threads waited, which is what it means for them.
+        remarks.append(Remark(text, "load average", load[0], usual=True))
     battery = _read(psutil, "sensors_battery")
     if battery is not None and battery.power_plugged is False:
-        remarks.append("The machine runs on battery.")
+        remarks.append(Remark("The machine runs on battery."))
     return tuple(remarks)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from pytest_sdperf.core.device import ClockCommands, Device, DeviceProbe, Health
 from pytest_sdperf.core.errors import DeviceMissingError
 from pytest_sdperf.core.machine.gpu_facts import GpuTable, load_gpus, to_slug
+from pytest_sdperf.core.values.remark import Remark
 from pytest_sdperf.devices._nvml_queries import COMPUTE_FILE, NvmlQueries
 from pytest_sdperf.devices._sharing import foreign_memory
 from pytest_sdperf.devices._visible import names_positions, visible
@@ -218,10 +219,10 @@ class NvmlProbe(DeviceProbe):
     def _table(self) -> GpuTable:
         return load_gpus() if self._gpus is None else self._gpus
 
-    def _throttle(self, bits: int | None, device: Device) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def _throttle(self, bits: int | None, device: Device) -> tuple[tuple[str, ...], tuple[Remark, ...]]:
         """Say what holds the clocks now: reasons that make a measurement unfit, and remarks."""
         if bits is None:
-            return (), ("This machine cannot tell what holds the clocks of the GPU.",)
+            return (), (Remark("This machine cannot tell what holds the clocks of the GPU."),)
         normal = self._normal(device)
         reasons, remarks = [], []
         for bit, name in {**_UNFIT, **_RECORDED}.items():
@@ -231,7 +232,8 @@ class NvmlProbe(DeviceProbe):
                 reasons.append(f"The GPU is slowed down: {name} (clocks event reason {bit:#x}).")
             else:
                 usual = ", normal for this card" if name in normal else ""
-                remarks.append(f"The clocks are held by: {name} (clocks event reason {bit:#x}{usual}).")
+                text = f"The clocks are held by: {name} (clocks event reason {bit:#x}{usual})."
+                remarks.append(Remark(text, usual=bool(usual)))
         return tuple(reasons), tuple(remarks)
 
     def _counters(self, seconds: Mapping[str, float], device: Device) -> tuple[dict[str, float], dict[str, float]]:

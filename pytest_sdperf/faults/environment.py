@@ -9,7 +9,15 @@ from typing import Any
 
 from pytest_sdperf.core.device import Health
 from pytest_sdperf.faults.fault import Fault, FaultStage
-from pytest_sdperf.faults.wanted import MEASURED, ON_GPU, STORED_PICTURES, TEXT_ENCODER, THREE, invalid, regressed
+from pytest_sdperf.faults.wanted import (
+    MEASURED,
+    ON_GPU,
+    STORED_PICTURES,
+    TEXT_ENCODER,
+    TIMED_ON_GPU,
+    invalid,
+    regressed,
+)
 
 Machine = Mapping[str, Any]
 
@@ -130,7 +138,7 @@ FAULTS = (
             "...)...",
         ),
         TEXT_ENCODER,
-        f"{ON_GPU} {THREE}",
+        TIMED_ON_GPU,
         against_baseline=True,
         on_gpu=True,
     ),

@@ -14,11 +14,11 @@ from typing import Any
 from pytest_sdperf.core.contracts import Runner
 from pytest_sdperf.faults.fault import REFUSED, UNUSED, Detection, Fault, FaultStage
 from pytest_sdperf.faults.loaded import acting
-from pytest_sdperf.faults.wanted import DECODER, MEASURED, ON_GPU, TEXT_ENCODER, invalid
+from pytest_sdperf.faults.wanted import MEASURED, ON_GPU, TEXT_ENCODER, invalid
 
 Answer = dict[str, Any]
 # Two cases: where the only one goes, nothing is left that could look.
-_TWO = f"{MEASURED.replace(TEXT_ENCODER, f'{TEXT_ENCODER},{DECODER}')} --unused-baselines=fail"
+_TWO = f"{MEASURED.replace('fp32', 'fp32,fp16')} --fail-on=unused"
 
 
 def say(text: str) -> None:
@@ -140,7 +140,7 @@ FAULTS = (
     _worker(
         "worker-hangs", "The worker never comes back from a call.", hang, "worker-timeout",
         "The worker gave no answer within # s and was ended. Its last words: waiting for the device",
-        options=f"{MEASURED} --worker-timeout=5",
+        options=f"{MEASURED} -o sdperf_worker_timeout=5",
     ),
     _answer("answer-cut-off", "The worker's answer is cut off in the middle.", cut_off, "worker-protocol",
         "The worker sent b'{...' instead of an event. It wrote nothing to stderr.",

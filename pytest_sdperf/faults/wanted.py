@@ -20,17 +20,17 @@ OTHER_TEXT_HALF = TEXT_HALF.replace("shapes", "sd21-thin")  # with another GELU 
 # The smallest component, as it was exported: what goes wrong outside of the graph shows there as well.
 TEXT_RAW = f"{_ORT} --component=text_encoder --optimization=fp32"
 # Whole requests by torch: there is nothing to export, and what is planted into a call is the same for every engine.
-REQUEST = "--model=shapes --engine=torch --component=pipeline --optimization=fp32 --steps=4"
-STORED_PICTURES = "--engine=torch --optimization=fp32 --prompts=4"  # whose scores are stored, at the usual steps
+REQUEST = "--model=shapes --engine=torch --component=pipeline --optimization=fp32 --steps=4 --resolution=64x64"
+# Whose scores are stored, at the usual steps.
+STORED_PICTURES = "--engine=torch --optimization=fp32 --prompts=4 --batch-size=4"
 # Half of the usual steps: they draw as well, and what is wrong in one is wrong in all of them.
 PICTURES = f"{STORED_PICTURES} --steps=10"
-MORE_PICTURES = PICTURES.replace("--prompts=4", "--prompts=8")  # for what only moves things, by a pixel
 MEASURED = f"{TEXT_RAW} --processes=1 --max-processes=1"
 TWICE = f"{TEXT_RAW} --processes=2 --max-processes=2"  # for what only processes beside each other show
-ON_GPU = "--gpu=auto --model=shapes --engine=ort-cuda --component=text_encoder --optimization=fp16"
-# A case of its own: where its baseline has three processes, noise may regress what others measure with one.
-THREE = "--batch-size=2 --processes=3 --max-processes=3"
-TIMED = f"{TEXT_RAW} {THREE}"
+ON_GPU = MEASURED.replace("ort-cpu", "ort-cuda").replace("fp32", "fp16") + " --gpu=auto"
+# Cases of their own: where a baseline has three processes, noise may regress what others measure with one.
+TIMED = f"{TEXT_RAW.replace('ort-cpu', 'ort-cpu:threads=1')} --processes=3 --max-processes=3"
+TIMED_ON_GPU = MEASURED.replace("ort-cpu", "ort-cuda").replace("processes=1", "processes=3") + " --gpu=auto"
 
 UNET, TEXT_ENCODER, DECODER = "unet", "text_encoder", "vae_decoder"
 _OUTPUTS = {UNET: "out_sample", TEXT_ENCODER: "last_hidden_state", DECODER: "sample"}

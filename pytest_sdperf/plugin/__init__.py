@@ -17,7 +17,7 @@ from pytest_sdperf.cases.clashes import check_owners
 from pytest_sdperf.cases.items import CASE, case_of, is_skipped, narrows, uses_our_case, uses_our_device
 from pytest_sdperf.cases.options.command_line import add_options, shorten_help
 from pytest_sdperf.cases.options.marks import MARKER, argument_names, read_marks
-from pytest_sdperf.cases.options.option_values import typed
+from pytest_sdperf.cases.options.reading import typed
 from pytest_sdperf.cases.purposes import axes_of, measures, of_fixtures, purpose_of
 from pytest_sdperf.core.errors import DeviceMissingError, OnnxFolderError, SdperfError, WeightsError
 from pytest_sdperf.core.source_tree import find_suites
@@ -102,18 +102,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give a test that uses our fixtures its cases."""
-    selector = run.run_of(metafunc.config).selector
+    this = run.run_of(metafunc.config)
     try:
         check_owners(metafunc.definition)
         if not uses_our_case(metafunc.definition):
             return
         marks = read_marks(metafunc.definition.iter_markers(MARKER))
         names = metafunc.fixturenames
-        choices = selector.choose(axes_of(names), marks, timed=of_fixtures(names).measures)
-        choices = run.run_of(metafunc.config).alteration.cases(choices)
+        choices = this.choose(axes_of(names), marks, timed=of_fixtures(names).measures)
+        choices = this.alteration.cases(choices)
     except (OnnxFolderError, WeightsError) as error:
         # What a folder lacks it lacks for every test: said once, before the first of them.
-        run.run_of(metafunc.config).refused = error
+        this.refused = error
         return
     except SdperfError as error:
         # Alone: pytest would print the traceback of an error that this one comes from.

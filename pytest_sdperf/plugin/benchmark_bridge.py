@@ -141,7 +141,7 @@ def check_options(config: pytest.Config) -> None:
     if config.getoption("benchmark_compare_fail", None):
         raise OptionError(
             "--benchmark-compare-fail cannot judge the tests that use 'sdperf_bench': they are judged against the "
-            "baselines, and there is one judge. Leave it out, or set the limit with --sdperf-min-effect."
+            "baselines, and there is one judge. Leave it out, or set the limit with sdperf_min_effect."
         )
     if is_distributed(config):
         for name in _OUTPUTS:

@@ -6,20 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from pytest_sdperf.builds.onnx_folder import ONNX_DIR
 from pytest_sdperf.cases.external import no_module
+from pytest_sdperf.cases.options.conflicts import compatible
 from pytest_sdperf.cases.options.engine_requests import check_profiles
-from pytest_sdperf.cases.options.option_value import OptionValue
-from pytest_sdperf.cases.options.option_values import read_answers
-from pytest_sdperf.cases.options.pipeline_factory import alone
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.cases.options.profiles import read_project
-from pytest_sdperf.cases.options.reading import SettingsParser
+from pytest_sdperf.cases.options.reading import SettingsParser, read_answers
 from pytest_sdperf.cases.options.tolerances import read_rules
 from pytest_sdperf.cases.registration import fill_catalog, load_plugins
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.machine.device_choice import asked_kind
-from pytest_sdperf.core.settings import Selection
 from pytest_sdperf.engines.external_pipeline import ExternalPipelineEngine
 from pytest_sdperf.models.external_pipeline import external_model
 from pytest_sdperf.plugin.engine_fit import check_engines_fit
@@ -33,7 +30,7 @@ def compose(config: pytest.Config) -> Run:
         SdperfError: Anything that the user has to correct.
     """
     project = read_project(config.rootpath)
-    answers = alone(read_answers(config, project.options))
+    answers = compatible(read_answers(config, project.options))
     load_plugins(config.pluginmanager, answers)
     catalog = fill_catalog(config.pluginmanager)
     check_profiles(catalog, project.profiles)
@@ -68,18 +65,11 @@ def _check_external(run: Run) -> None:
 
     Raises:
         OnnxFolderError: It holds no graphs, or lacks a component.
-        OptionError: Something was named that external graphs do not have: an export, or torch modules.
+        OptionError: An engine was named that runs torch modules.
     """
     selection, external = run.settings.selection, run.selector.external
     if external is None:
         return
-    usual = Selection()
-    for name in ("exporter", "opset", "shapes"):
-        if getattr(selection, name) != getattr(usual, name):
-            raise OptionError(
-                f"--sdperf-{name}={getattr(selection, name)} is about an export, and {ONNX_DIR} gives graphs that were "
-                f"exported already. Leave one of the two out."
-            )
     _ = external.folder.components  # raises where there are none
     for name in selection.components:
         if name != PIPELINE:

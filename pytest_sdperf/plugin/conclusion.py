@@ -104,9 +104,7 @@ def _keep(results: Results, session: Session, *, date: str, command: str) -> tup
         withdraw(results.reports, state=state)
         return ()
     if settings.in_process:
-        return (
-            "Measured inside pytest's own process (--sdperf-inprocess): nothing is kept as a candidate or baseline.",
-        )
+        return ("Measured inside pytest's own process (sdperf_inprocess): nothing is kept as a candidate or baseline.",)
     run = session.run
     origin = Provenance(slug=run.device().slug, machine=session.machine, date=date, commit=run.commit, command=command)
     if not settings.update_baselines:
@@ -155,7 +153,7 @@ def summary_lines(
         results.reports,
         run_info(results, session, command=command),
         width=width,
-        unused=unused_lines(_unused(results, session), rule=session.run.settings.unused_baselines),
+        unused=unused_lines(_unused(results, session), fails="unused" in session.run.settings.fail_on),
         published=tables,
         shipped=measured(),
         written=results.written,

@@ -78,11 +78,10 @@ class Reporter:
         """Build what the selected tests need before the first of them measures."""
         distributed = self._is_worker or self._config.getoption("dist", "no") != "no"
         if not distributed and not self._config.option.collectonly and not session.testsfailed:
-            needs = needs_of(time_budget.within(self._config, session.items))
             shared = session_of(self._config)
             shared.holds.expect(filter(None, map(case_of, session.items)))
-            fitting = what_fits(shared, needs)
-            prepare(shared, fitting, going_on=lambda: time_budget.time_is_left(self._config))
+            fitting = what_fits(shared, needs_of(session.items))
+            prepare(shared, fitting, going_on=lambda: time_budget.builds_ahead(self._config))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:

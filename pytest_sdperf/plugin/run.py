@@ -14,9 +14,11 @@ import pytest
 
 from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.builds.weights_identity import NONE
-from pytest_sdperf.cases.options.profiles import Profile
+from pytest_sdperf.cases.axes import Axes
+from pytest_sdperf.cases.options.engine_requests import Profile
+from pytest_sdperf.cases.options.marks import Marks
 from pytest_sdperf.cases.other_case import OtherCase, differing, other_case
-from pytest_sdperf.cases.selector import Selector, missing_here
+from pytest_sdperf.cases.selector import Choice, Selector, missing_here
 from pytest_sdperf.core.alteration import Alteration
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.components import PIPELINE
@@ -62,6 +64,7 @@ class Run:
     refused: SdperfError | None = None
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     _asked: set[tuple[object, ...]] = field(default_factory=set)
+    _requests: dict[tuple[str, tuple[tuple[str, str], ...]], EngineRequest] = field(default_factory=dict)
 
     @functools.cached_property
     def selector(self) -> Selector:
@@ -111,18 +114,22 @@ class Run:
             host = ""
         return Built(self.token, host, self.commit)
 
+    def choose(self, axes: Axes, marks: Marks, *, timed: bool = False) -> tuple[Choice, ...]:
+        """Return the parameters of one test, as `Selector.choose` does, and keep their engines for `request_of`."""
+        choices = self.selector.choose(axes, marks, timed=timed)
+        for request in (choice.request for choice in choices):
+            # One that is asked for by name stays so.
+            if request and (request.by_name or (request.label, request.options) not in self._requests):
+                self._requests[request.label, request.options] = request
+        return choices
+
     def request_of(self, case: Case) -> EngineRequest:
-        """Return the engine of a case with its interpreter and environment."""
-        named = any(request.label == case.engine and request.by_name for request in self.settings.selection.engines)
-        profile = self.profiles.get(case.engine, Profile(case.engine, case.engine))
-        return EngineRequest(
-            label=case.engine,
-            engine=self.catalog.engine_of(profile.engine)[0].name,
-            options=case.engine_options,
-            python=profile.python,
-            env=profile.env,
-            by_name=named,
-        )
+        """Return the engine of a case with its interpreter and environment, as a test was given it.
+
+        What no test was given, such as a reference, is an engine under its own name, in this interpreter.
+        """
+        usual = EngineRequest(case.engine, case.engine, case.engine_options, by_name=False)
+        return self._requests.get((case.engine, case.engine_options), usual)
 
     def other_case(self, case: Case, *, timed: bool = True) -> OtherCase:
         """Return what an A/B compares a case with; `timed` where times are what is compared."""
@@ -156,7 +163,7 @@ class Run:
             if self.settings.in_process and request.python is not None:
                 raise OptionError(
                     f"profile {request.label!r} has an interpreter of its own, which cannot run inside pytest's "
-                    f"process. Leave out --sdperf-inprocess, or python in [tool.sdperf.engines.{request.label}], or "
+                    f"process. Leave out sdperf_inprocess, or python in [tool.sdperf.engines.{request.label}], or "
                     "name another engine."
                 )
             if not request.by_name:

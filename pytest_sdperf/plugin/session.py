@@ -172,10 +172,6 @@ class Session:
             return self.external_pipeline.runner(case, request)
         return CaseRunner(case, request, self.context, self.run.settings.altered)
 
-    def has_outputs(self, case: Case) -> bool:
-        """Whether a case was executed ahead, for the test that compares it."""
-        return case in self._runners and self._runners[case].has_outputs
-
     @functools.cached_property
     def sources(self) -> BaselineFiles:
         """What judges the cases of this device: the project's own file, then those of registered folders.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
 from typing import Any
 
 import pytest
@@ -12,10 +12,10 @@ from pytest_sdperf.core import clock
 from pytest_sdperf.core.units import duration
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.plugin.delivery import Recorder
-from pytest_sdperf.plugin.plan.estimate import Estimate
-from pytest_sdperf.plugin.plan.estimator import Estimator
+from pytest_sdperf.plugin.plan.costs import CaseCost, Costs
+from pytest_sdperf.plugin.plan.recorded import Records
 from pytest_sdperf.plugin.plan.value import by_value
-from pytest_sdperf.plugin.plan.wanted import PlannedCase, wanted_of
+from pytest_sdperf.plugin.plan.wanted import wanted_of
 from pytest_sdperf.plugin.session import session_of
 
 NAME = "sdperf-time-budget"
@@ -48,16 +48,15 @@ class TimeBudget:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Leave a test out for which the rest of the time is too short, before anything is built for it."""
+        """Leave a test out where no time is left, or less than it took last time, before anything is built for it."""
         wanted = wanted_of(item)
         if wanted is None:
             return
-        left_s, cost = self.left_s(), Estimator(session_of(self._config)).cost(wanted)
-        needed = cost.seconds or Estimate()
-        if needed.value <= left_s and (left_s > 0 or cost.seconds is not None):
+        left_s, cost = self.left_s(), Costs(session_of(self._config), self._records).of(wanted)
+        if cost.known_s <= left_s and (left_s > 0 or cost.whole):
             return  # what was made already takes no time, also where none is left
         run = session_of(self._config).run
-        verdict = not_measured(needed, left_s=left_s, budget_s=run.settings.time_budget_s)
+        verdict = not_measured(cost, left_s=left_s, budget_s=self._budget_s)
         recorder = Recorder(item, wanted.case)
         recorder.verdicts([verdict])
         recorder.deliver([verdict], Policy.of(run.settings, device_kind=run.device_kind))
@@ -65,37 +64,30 @@ class TimeBudget:
 
     def left_s(self) -> float:
         """Return what is left of the time."""
-        budget_s = session_of(self._config).run.settings.time_budget_s
-        return max(0.0, budget_s - (clock.wall_s() - self.started_s))
+        return max(0.0, self._budget_s - (clock.wall_s() - self.started_s))
+
+    @property
+    def _budget_s(self) -> float:
+        return session_of(self._config).run.settings.time_budget_s
+
+    @functools.cached_property
+    def _records(self) -> Records:
+        """What they were before the first test: read once, and not for every test."""
+        return Records.of(session_of(self._config).run)
 
 
-def time_is_left(config: pytest.Config) -> bool:
-    """Whether something new may begin."""
-    budget = config.pluginmanager.get_plugin(NAME)
-    return not isinstance(budget, TimeBudget) or budget.left_s() > 0
+def builds_ahead(config: pytest.Config) -> bool:
+    """Whether more may be made before the first test: tests have the second half of a time budget to themselves."""
+    budget, budget_s = config.pluginmanager.get_plugin(NAME), session_of(config).run.settings.time_budget_s
+    return not isinstance(budget, TimeBudget) or budget.left_s() > budget_s / 2
 
 
-def within(config: pytest.Config, items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests that are expected to come to run: all, where there is no time budget."""
-    budget = config.pluginmanager.get_plugin(NAME)
-    if not isinstance(budget, TimeBudget):
-        return list(items)
-    wanted: list[tuple[pytest.Item, PlannedCase]] = []
-    for item in items:
-        one = wanted_of(item)
-        if one is not None:
-            wanted.append((item, one))
-    costs = Estimator(session_of(config)).within([one for _, one in wanted], budget.left_s())
-    return [item for (item, _), (_, fits) in zip(wanted, costs, strict=True) if fits]
-
-
-def not_measured(needed: Estimate, *, left_s: float, budget_s: float) -> Verdict:
+def not_measured(cost: CaseCost, *, left_s: float, budget_s: float) -> Verdict:
     """Return the verdict on a test for which the rest of a time budget is too short."""
     budget = f"the time budget of {duration(budget_s)}"
     if left_s <= 0:
         sentence = f"Nothing was measured: {budget} is used up."
     else:
-        about = "about " if needed.estimated else ""
-        sentence = f"Nothing was measured: {budget} has {duration(left_s)} left, and this takes {about}"
-        sentence += f"{duration(needed.value)} ({', '.join(needed.sources)})."
+        took = f"{'' if cost.whole else 'more than '}{duration(cost.known_s)} ({cost.recorded.source})"
+        sentence = f"Nothing was measured: {budget} has {duration(left_s)} left, and this takes {took}."
     return Verdict(Outcome.NOT_MEASURED, "time-budget", sentence, "measurement")

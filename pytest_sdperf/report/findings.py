@@ -101,7 +101,7 @@ def _disturbed(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
 
 
 def _not_measured(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
-    """Yield the tests that the time budget left out, each with what it would have taken."""
+    """Yield the tests that the time budget left out, each with the reason."""
     left = [(r.nodeid, v) for r in reports for v in r.verdicts if v.outcome is Outcome.NOT_MEASURED]
     if left:
         yield Line(f"{Outcome.NOT_MEASURED.value} {plural(len(left), 'test')}", (*STYLES[Outcome.NOT_MEASURED], "bold"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_sdperf.cases.options.flags import OPTIONS
+from pytest_sdperf.cases.options.other_side import SIDES
 from pytest_sdperf.checks.ab.pairs import SIDE_A_DEFECT, SIDE_A_DISAGREES
 from pytest_sdperf.checks.judging.fitness import DRIVER_CHANGED
 from pytest_sdperf.checks.pipelines.judging.artifacts import BUILD_TIME
@@ -26,14 +27,13 @@ RESUME, PLAN, LAST_FAILED = "--sdperf-resume", "--sdperf-plan", "--lf"
 MOST = "--sdperf-max-processes"
 PROCESSES, BATCH_SIZE = "--sdperf-processes", "--sdperf-batch-size"
 JSON = "--sdperf-json"
-IN_PROCESS = ("--sdperf-inprocess", "--inprocess")
+IN_PROCESS = "sdperf_inprocess"
 # These have a short name too (`--max-processes`), which a project that owns its command line may use.
 SHORTENED = frozenset(option.long for option in OPTIONS if option.short)
 # What says where a run keeps its files, by either of its names -> the same option of `sdperf baselines`.
 PLACES = {"baselines": "--baselines", "state-dir": "--state-dir"}
-_OF_SIDE_B = ("ab", "ab-engine", "ab-optimization", "ab-build")
 # What makes the second side of an A/B, by either name of an option.
-SIDE_B = frozenset(f"--{start}{name}" for start in ("sdperf-", "") for name in _OF_SIDE_B)
+SIDE_B = frozenset(f"--{start}{name}" for start in ("sdperf-", "") for name in SIDES)
 # Codes of what no further process makes known.
 UNSEEN, OUT_OF_MEMORY = "-not-seen", "out-of-memory"
 
@@ -50,7 +50,7 @@ def _rest(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | None
     if run.resumable:
         return f"measure the rest, and keep {plural(run.resumable, 'measured case')}", _with(run.command, RESUME)
     if any(report.outcome is Outcome.NOT_MEASURED for report in reports):
-        return "see how much time the rest needs", _with(run.command, PLAN)
+        return "see what the rest needs", _with(run.command, PLAN)
     if run.interrupted and not run.results:
         return "run it again, to its end", run.command
     return None
@@ -108,7 +108,7 @@ def _side_a(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str] | No
 def _beyond_processes(reports: Sequence[CaseReport], codes: set[str], run: RunInfo) -> tuple[str, str] | None:
     """Return what follows where measuring more would settle nothing; None where it may settle something."""
     if codes == {OUT_OF_MEMORY} and all(report.case.batch_size == 1 for report in reports):
-        return "see how much memory it takes", _with(run.command, PLAN)
+        return "see how much memory it took before", _with(run.command, PLAN)
     if codes == {OUT_OF_MEMORY}:
         return "compare something smaller, which fits", _with(run.command, f"{BATCH_SIZE}=1")
     if all(code.endswith(UNSEEN) for code in codes):
@@ -138,7 +138,7 @@ def _keep(reports: Sequence[CaseReport], run: RunInfo) -> tuple[str, str]:
 def _onwards(reports: Sequence[CaseReport], open_metrics: set[str], run: RunInfo) -> tuple[str, str]:
     """Return what follows where nothing went wrong."""
     if run.in_process:
-        return "measure in processes of their own", typed.without(run.command, IN_PROCESS, flags=True)
+        return "measure in processes of their own", typed.without_ini(run.command, IN_PROCESS)
     return _look(run) if run.updating else _accepting(reports, open_metrics, run)
 
 

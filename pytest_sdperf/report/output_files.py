@@ -6,9 +6,9 @@ import importlib.util
 from pathlib import Path
 
 from pytest_sdperf.baselines.files import check_writable
-from pytest_sdperf.cases.options.folders import meant_folder
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.files.disk import meant_folder
 from pytest_sdperf.core.interpreter import install_command
 from pytest_sdperf.core.settings import Settings
 

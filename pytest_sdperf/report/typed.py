@@ -22,16 +22,25 @@ def with_option(command: str, option: str, *, also: str = "") -> str:
     return shlex.join([*_without(words, names), option])
 
 
-def without(command: str, names: Collection[str], *, flags: bool = False) -> str:
+def without(command: str, names: Collection[str]) -> str:
     """Take options away, each with its value.
 
     Args:
         command: What was typed.
         names: Of the options.
-        flags: Whether they have none.
     """
-    words = shlex.split(command)
-    return shlex.join([word for word in words if word not in names] if flags else _without(words, names))
+    return shlex.join(_without(shlex.split(command), names))
+
+
+def without_ini(command: str, name: str) -> str:
+    """Take the value of a configuration file away, which is typed as `-o name=value`."""
+    kept: list[str] = []
+    for word in shlex.split(command):
+        if word.startswith(f"{name}=") and kept[-1:] in (["-o"], ["--override-ini"]):
+            kept.pop()
+        elif not word.startswith((f"-o{name}=", f"--override-ini={name}=")):
+            kept.append(word)
+    return shlex.join(kept)
 
 
 def values_of(command: str, *names: str) -> Iterator[str]:

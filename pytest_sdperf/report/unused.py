@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.baselines.unused import unused
@@ -51,12 +50,12 @@ def unused_cases(baseline: Baseline | None, summary: RunSummary, reports: Sequen
     return Unused(dict(sorted({**silent, **skipped, **gone}.items())))
 
 
-def unused_lines(found: Unused, *, rule: Literal["warn", "fail"]) -> Iterator[Line]:
+def unused_lines(found: Unused, *, fails: bool) -> Iterator[Line]:
     """Yield one line per stored case that nothing used, or that nobody looked for them."""
     if found.not_looked_for:
         yield Line(f"unused baseline entries were not looked for: {found.not_looked_for}")
     for key, why in found.found.items():
-        yield Line(f"UNUSED {key}: in the baseline, but {why}", ("red" if rule == "fail" else "yellow",))
+        yield Line(f"UNUSED {key}: in the baseline, but {why}", ("red" if fails else "yellow",))
 
 
 def asked_axes(selection: Selection) -> dict[str, tuple[str, ...]]:

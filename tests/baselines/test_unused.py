@@ -49,7 +49,7 @@ def test_without_a_baseline_nothing_is_looked_for():
 def test_a_run_that_did_not_do_everything_says_that_nobody_looked(summary, why):
     result = found(DECODER, summary=summary)
     assert result == Unused(not_looked_for=why)
-    assert [line.text for line in unused_lines(result, rule="fail")] == [
+    assert [line.text for line in unused_lines(result, fails=True)] == [
         f"unused baseline entries were not looked for: {why}"
     ]
 
@@ -72,8 +72,8 @@ def test_an_unused_case_is_named_with_the_reason_and_red_where_it_fails():
     text = (
         f"UNUSED {DECODER.key}: in the baseline, but nothing that these options collect measures it any more"
     )  # fmt: skip
-    for rule, style in (("warn", "yellow"), ("fail", "red")):
-        (line,) = unused_lines(result, rule=rule)
+    for fails, style in ((False, "yellow"), (True, "red")):
+        (line,) = unused_lines(result, fails=fails)
         assert (line.text, line.styles) == (text, (style,))
 
 

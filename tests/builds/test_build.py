@@ -6,16 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+import wide_models
 from tiny_model import make_catalog
 
-from pytest_sdperf import builtins
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError, WeightsError
 from pytest_sdperf.core.settings import Selection, Settings
 from pytest_sdperf.core.values import Workload
-from pytest_sdperf.models import sd15
 
 # The exporter of torch warns about its own future.
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -200,32 +199,6 @@ def test_importing_the_builder_imports_no_heavy_library():
     assert answer.stdout.strip() == "[]"
 
 
-@pytest.mark.slow
-def test_counts_of_the_real_topology_are_derived_and_reached(tmp_path):
-    catalog = make_catalog()
-    with catalog.owned_by(Registrar("thin_models", Path(__file__).parents[1] / "thin_models.py")):
-        for model in sd15.MODELS:
-            catalog.add_model(model)
-    builder, _ = _builder(tmp_path, catalog=catalog)
-    for component, expected in {
-        "text_encoder": {
-            "::LayerNormalization": 1,
-            "com.microsoft::QuickGelu": 12,
-            "com.microsoft::SkipLayerNormalization": 24,
-        },
-        "unet": {"::LayerNormalization": 16, "com.microsoft::SkipLayerNormalization": 32, "com.microsoft::Gelu": 16},
-    }.items():
-        build = builder.build(
-            "sd15-thin", component, optimization="fp16", fuser="ort", exporter="dynamo", opset=18, shapes="static",
-            workload=WORKLOAD, consumes="onnx",
-        )  # fmt: skip
-        assert builder.expected_counts("sd15-thin", component, "fp16") == expected
-        # This optimizer does not know the form in which the exporter writes the Gelu of a GEGLU at opset 18.
-        reached = {op: nodes for op, nodes in expected.items() if op != "com.microsoft::Gelu"}
-        assert {op: build.counts[op] for op in reached} == reached
-        assert build.counts.get("com.microsoft::Gelu", 0) == 0
-
-
 def test_without_weights_graphs_are_built_and_nothing_else(tmp_path, built):
     builder, said = _builder(tmp_path, weights="none")
     build = _build(builder, "fp16", fuser="native")
@@ -282,16 +255,16 @@ def test_what_needs_weights(tmp_path, changes, message):
 @pytest.mark.slow
 def test_released_sizes_are_counted_without_weights(tmp_path):
     catalog = Catalog()
-    with catalog.owned_by(Registrar("pytest_sdperf.builtins", Path(builtins.__file__))):
-        builtins.pytest_sdperf_register(catalog)
+    with catalog.owned_by(Registrar("wide_models", Path(wide_models.__file__))):
+        wide_models.pytest_sdperf_register(catalog)
     builder, _ = _builder(tmp_path, weights="none", catalog=catalog)
     optimization = catalog.ladder[-1]
-    for component in catalog.models.get("sd15").components:
+    for component in catalog.models.get("wide").components:
         build = builder.build(
-            "sd15", component, optimization=optimization, fuser="native", exporter="dynamo", opset=18,
+            "wide", component, optimization=optimization, fuser="native", exporter="dynamo", opset=18,
             shapes="static", workload=Workload(1, 512, 512), consumes="onnx",
         )  # fmt: skip
-        expected = builder.expected_counts("sd15", component, optimization)
+        expected = builder.expected_counts("wide", component, optimization)
         assert {op: build.counts.get(op, 0) for op in expected} == expected
         assert build.limits == ()
         assert build.size_bytes < 5e6

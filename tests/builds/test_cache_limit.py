@@ -58,7 +58,7 @@ def test_the_cache_stays_below_its_limit_and_every_test_passes(pytester, monkeyp
     pytester.makepyfile(test_it=TESTS)
     pytester.makeconftest(textwrap.dedent(WITNESS))
     result = pytester.runpytest_subprocess(
-        "-p", "pytest_sdperf.plugin", "-s", *LADDER, "--sdperf-cache-dir=cache", f"--sdperf-cache-size={limit}"
+        "-p", "pytest_sdperf.plugin", "-s", *LADDER, "--sdperf-cache-dir=cache", f"-osdperf_cache_size={limit}"
     )
     result.assert_outcomes(passed=4)
     (line,) = [line for line in result.outlines if line.startswith("PEAK")]

@@ -39,6 +39,15 @@ def test_hash_follows_imports_inside_the_package(package, module, changes):
     assert (source_hash("acme_pkg.top") != before) is changes
 
 
+def test_nothing_is_imported_to_be_found(package):
+    (package / "middle.py").write_text("from acme_pkg.low import thing\nraise MemoryError\n")
+    before = source_hash("acme_pkg.top")
+    with (package / "low.py").open("a") as file:
+        file.write("# changed\n")
+    assert source_hash("acme_pkg.top") != before
+    assert not [name for name in sys.modules if name.startswith("acme_pkg.")]
+
+
 @pytest.fixture
 def derived(package, tmp_path):
     """A class of one package that derives from one of another, and uses this project."""

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from pytest_sdperf import builtins
 from pytest_sdperf.cases.axes import Axes
-from pytest_sdperf.cases.options.engine_requests import parse_engines
+from pytest_sdperf.cases.options.engine_requests import Profile, parse_engines
 from pytest_sdperf.cases.options.marks import Marks
-from pytest_sdperf.cases.options.profiles import Profile
 from pytest_sdperf.cases.purposes import axes_of
 from pytest_sdperf.cases.selector import Choice, Selector
 from pytest_sdperf.core.catalog import Catalog

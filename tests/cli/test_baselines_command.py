@@ -585,7 +585,7 @@ def test_another_machine_is_refused(user):
             {"run": dataclasses.replace(RUN, in_process=True)},
             (
                 "results results.json were measured inside pytest's own process "
-                "(--sdperf-inprocess), which is no way to "
+                "(sdperf_inprocess), which is no way to "
                 "measure. Run it without that option, and accept those."
             ),
         ),

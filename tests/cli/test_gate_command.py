@@ -74,10 +74,10 @@ def test_results_that_regressed_are_exit_status_one_with_the_sentence_of_a_run(g
     )
 
 
-@pytest.mark.parametrize(("asked", "status"), [("pass", 0), ("fail", 12)])
+@pytest.mark.parametrize(("asked", "status"), [("none", 0), ("new", 12)])
 def test_a_folder_without_a_baseline_is_new(gate, tmp_path, asked, status):
     (tmp_path / "elsewhere").mkdir()
-    assert gate("--gpu=h200", "--baselines=elsewhere", f"--missing-baseline={asked}")[0] == status
+    assert gate("--gpu=h200", "--baselines=elsewhere", f"--fail-on={asked}")[0] == status
 
 
 def test_a_folder_that_is_not_there_is_a_wrong_command_line(gate):
@@ -97,7 +97,7 @@ def test_noise_fails_where_that_is_asked(gate):
 
 def test_a_stored_case_that_was_not_collected_fails_where_that_is_asked(gate):
     other = (dataclasses.replace(CASE, component="vae_decoder"),)
-    asked = ("--gpu=h200", "--baselines=baselines", "--unused-baselines=fail")
+    asked = ("--gpu=h200", "--baselines=baselines", "--fail-on=unused")
     assert gate(*asked)[0] == 0
     assert gate(*asked, collected=other)[0] == 12
 
@@ -127,7 +127,7 @@ def test_a_verdict_that_there_is_not_is_answered_with_those_that_there_are(gate)
 
 def test_the_baselines_are_those_of_a_run_that_is_started_here(gate, tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.sdperf]\nbaselines = 'elsewhere'\n", encoding="utf-8")
-    assert gate("--gpu=h200", "--missing-baseline=fail")[0] == 12
+    assert gate("--gpu=h200", "--fail-on=new")[0] == 12
 
 
 def test_a_baseline_that_a_plug_in_registered_judges_as_in_a_run(gate, tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_sdperf.core.device import ClockCommands, Health
 from pytest_sdperf.core.errors import DeviceMissingError
+from pytest_sdperf.core.values.remark import Remark
 from tests.devices.fake_amdsmi import (
     DRIVER_NOT_LOADED,
     MAX_UINT32,
@@ -109,7 +110,7 @@ def test_health_reads_the_card(amdsmi, monkeypatch):
 
     assert probe.health(probe.find()[0]) == Health(
         reasons=("The GPU is slowed down: socket thermal limit.",),
-        remarks=("The clocks are held by: package power limit.",),
+        remarks=(Remark("The clocks are held by: package power limit."),),
         sm_clock_mhz=132,
         memory_clock_mhz=900,
         temperature_c=41.0,
@@ -143,7 +144,7 @@ def test_what_the_driver_cannot_tell_is_none_and_never_zero(amdsmi):
 
     known = {key: value for key, value in device.machine.items() if value is not None}
     assert known == {"slug": "mi300x", "arch": "gfx942"}
-    remarks = ("This machine cannot tell what holds the clocks of the GPU.",)
+    remarks = (Remark("This machine cannot tell what holds the clocks of the GPU."),)
     assert probe.health(device) == Health(remarks=remarks, counter_unit="firmware samples")
     assert probe.memory_used_bytes(device) is None
 

@@ -87,7 +87,8 @@ def look(probe: NvmlProbe | AmdsmiProbe) -> None:
             value = getattr(health, field.name)
             assert not isinstance(value, (int, float)) or 0 <= value < math.inf, field.name
         json.dumps(readings(before=health), allow_nan=False)
-        assert all(isinstance(text, str) for text in (*unfit(health, health, device), *remarks(health, health, device)))
+        assert all(isinstance(text, str) for text in unfit(health, health, device))
+        assert all(isinstance(one.text, str) for one in remarks(health, health, device))
         used = probe.memory_used_bytes(device)
         assert used is None or used >= 0
         joules = probe.energy_j(device)
@@ -118,4 +119,5 @@ def test_ids_that_no_process_has_do_not_make_the_machine_unfit(nvml, pids):
     health = probe.health(device)
     assert health.other_processes is None
     assert unfit(health, health, device) == ()
-    assert "This machine cannot tell whether other processes use the GPU." in remarks(health, health, device)
+    told = [remark.text for remark in remarks(health, health, device)]
+    assert "This machine cannot tell whether other processes use the GPU." in told

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_sdperf.core.device import Health
 from pytest_sdperf.core.errors import DeviceMissingError
+from pytest_sdperf.core.values.remark import Remark
 from pytest_sdperf.devices.cpu import CpuProbe
 
 GIB = 2**30
@@ -212,7 +213,10 @@ def test_health_holds_remarks_only(machine):
         sensors_temperatures={"k10temp": [SimpleNamespace(current=61.0), SimpleNamespace(current=72.5)]},
     )
     assert probe.health(probe.find()[0]) == Health(
-        remarks=("Load average of the last minute: 7.9 on 2 cores.", "The machine runs on battery."),
+        remarks=(
+            Remark("Load average of the last minute: 7.9 on 2 cores.", "load average", 7.93, usual=True),
+            Remark("The machine runs on battery."),
+        ),
         sm_clock_mhz=2445,
         temperature_c=72.5,
         memory_used_bytes=4 * GIB,

@@ -9,6 +9,7 @@ import pytest
 from pytest_sdperf.core.device import ClockCommands, Health
 from pytest_sdperf.core.errors import DeviceMissingError
 from pytest_sdperf.core.machine.gpu_facts import GpuTable, load_gpus
+from pytest_sdperf.core.values.remark import Remark
 from tests.devices.fake_pynvml import MIB, Card, Mig
 
 A = "GPU-aaaa1111-0000-0000-0000-000000000000"
@@ -87,7 +88,9 @@ def test_what_a_card_does_not_support_is_none_and_never_zero(nvml):
 
     known = {key: value for key, value in device.machine.items() if value is not None}
     assert known == {"slug": "grid-a100-10c", "driver": "580.159.04"}
-    assert probe.health(device) == Health(remarks=("This machine cannot tell what holds the clocks of the GPU.",))
+    assert probe.health(device) == Health(
+        remarks=(Remark("This machine cannot tell what holds the clocks of the GPU."),)
+    )
     assert probe.memory_used_bytes(device) is None
 
 
@@ -160,7 +163,7 @@ def test_the_power_cap_is_recorded(nvml):
     probe = nvml(a100(reasons=0x4))
     health = probe.health(probe.find()[0])
     assert health.reasons == ()
-    assert health.remarks == ("The clocks are held by: software power cap (clocks event reason 0x4).",)
+    assert health.remarks == (Remark("The clocks are held by: software power cap (clocks event reason 0x4)."),)
 
 
 @pytest.mark.parametrize(("name", "memory_mib"), [("Tesla T4", 15_360), ("NVIDIA L4", 23_034)])
@@ -170,7 +173,9 @@ def test_a_card_that_lives_at_its_power_cap_is_fit(nvml, name, memory_mib):
     health = probe.health(probe.find()[0])
     assert health.reasons == ()
     assert health.remarks == (
-        "The clocks are held by: software power cap (clocks event reason 0x4, normal for this card).",
+        Remark(
+            "The clocks are held by: software power cap (clocks event reason 0x4, normal for this card).", usual=True
+        ),
     )
     assert (health.throttled, health.capped) == ({}, {"software power cap": 60.0})
 
@@ -183,7 +188,10 @@ def test_any_reason_can_be_normal_for_a_card(nvml):
     health = probe.health(probe.find()[0])
     assert health.reasons == ()
     assert health.remarks == (
-        "The clocks are held by: software thermal slowdown (clocks event reason 0x20, normal for this card).",
+        Remark(
+            "The clocks are held by: software thermal slowdown (clocks event reason 0x20, normal for this card).",
+            usual=True,
+        ),
     )
     assert (health.throttled, health.capped) == ({}, {"software thermal slowdown": 1.0})
 

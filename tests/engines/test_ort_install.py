@@ -151,7 +151,7 @@ def test_asked_for_by_name_it_is_an_error_and_by_breadth_a_skip(site, by_name):
     text = "ort-cuda" if by_name else "all"
     asked = Selection(engines=parse_engines(text, catalog, {}, device_kind="cuda"), components=("unet",))
     run = Run(Settings(selection=asked), catalog, {}, "cuda")
-    (choice,) = run.selector.choose(Axes.ENGINE, Marks(engines=("ort-cuda",)))
+    (choice,) = run.choose(Axes.ENGINE, Marks(engines=("ort-cuda",)))
     assert choice.skip == ("" if by_name else reason)
     if by_name:
         with pytest.raises(EngineMissingError) as caught:

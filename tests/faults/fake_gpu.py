@@ -1,4 +1,4 @@
-"""A GPU that is not there: its readings are made up, and an engine runs torch on the CPU in its place.
+"""A GPU that is not there: its readings are made up, and an engine runs graphs on the CPU in its place.
 
 Only what a driver tells is fake; workers, measurement and verdicts are those of every run.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.contracts import LoadRequest, Runner
 from pytest_sdperf.core.device import Device, DeviceProbe, Health
-from pytest_sdperf.engines.torch_eager import TorchEngine
+from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 
 # A byte for each call: the workers write it in the folder of their run, where the card's counter of energy reads it.
 CALLS = Path("calls-of-the-card")
@@ -39,15 +39,13 @@ class FakeProbe(DeviceProbe):
         return JOULES * CALLS.stat().st_size if CALLS.exists() else 0.0
 
 
-class StandIn(TorchEngine):
+class StandIn(OrtCpuEngine):
     name = "stand-in"
-    aliases = {}
     device_kinds = ("cuda",)
 
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
-        build = dataclasses.replace(request.build, dtype="float32")  # half precision is slow on a CPU
-        with super().load(dataclasses.replace(request, build=build, device_kind="cpu")) as runner:
+        with super().load(dataclasses.replace(request, device_kind="cpu")) as runner:
             run = runner.run
 
             def counted() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 from sample_values import compared
 
-from pytest_sdperf.cases.options.alteration import read_alteration
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.conflicts import compatible
+from pytest_sdperf.cases.options.option import OptionValue
+from pytest_sdperf.cases.options.reading import SettingsParser
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
@@ -29,7 +31,8 @@ CASE = Case("shapes", "text_encoder", "ort-cpu", "fp32")
 
 def read(answer: OptionValue = PLANT, device_kind: str = "cpu", **others: OptionValue) -> str:
     answers = {"plant": answer, **{name.replace("_", "-"): said for name, said in others.items()}}
-    return read_alteration(answer, answers, catalog=CATALOG, device_kind=device_kind)
+    reader = SettingsParser(compatible(answers), CATALOG, {}, device_kind, started_in=Path(), root=Path())
+    return reader.value("plant")
 
 
 def test_a_fault_is_named():

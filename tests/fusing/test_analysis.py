@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import graph_zoo
 import numpy as np
 import onnx_ir as ir
@@ -44,6 +46,19 @@ KNOWN = {
     ),
 }
 UNET_NAME = "torch-2.13/sd15-thin-unet-dynamo-18-static"
+FUSIONS = [fusion for optimization in LADDER for fusion in optimization.fusions()]
+
+
+@functools.cache
+def _fused(name):
+    model = graph_zoo.load_structure(name)
+    fuse(model, FUSIONS)
+    return model
+
+
+def fused(name):
+    """A graph of the zoo with every fusion: a new one at each call."""
+    return _fused(name).clone()
 
 
 def counts(model, optimizations=OPTIMIZATIONS):
@@ -52,8 +67,8 @@ def counts(model, optimizations=OPTIMIZATIONS):
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_the_structure_of_a_graph_lets_expect_what_its_module_does(name):
-    fused, plain = KNOWN[name]
-    wanted = {**{f"{MICROSOFT}{op}": nodes for op, nodes in fused.items()}, **{f"::{op}": n for op, n in plain.items()}}
+    ours, plain = KNOWN[name]
+    wanted = {**{f"{MICROSOFT}{op}": nodes for op, nodes in ours.items()}, **{f"::{op}": n for op, n in plain.items()}}
     assert counts(graph_zoo.load_structure(name)) == wanted
 
 
@@ -107,9 +122,7 @@ def test_norms_that_were_exported_as_their_parts_are_expected():
 
 
 def test_nothing_is_left_in_a_graph_that_was_fused_to_the_last_optimization():
-    model = graph_zoo.load_structure(UNET_NAME)
-    fuse(model, [fusion for optimization in LADDER for fusion in optimization.fusions()])
-    found = standing(analyze(model, OPTIMIZATIONS), OPTIMIZATIONS)
+    found = standing(analyze(fused(UNET_NAME), OPTIMIZATIONS), OPTIMIZATIONS)
     assert {optimization: one.left for optimization, one in found.items()} == {
         optimization: {} for optimization in list(OPTIMIZATIONS)[1:]
     }
@@ -174,7 +187,6 @@ def test_what_was_fused_before_is_expected_of_lower_optimizations_too():
 # ------------------------------------------------------------------------------- what somebody else left out
 
 
-FUSIONS = [fusion for optimization in LADDER for fusion in optimization.fusions()]
 # A graph with something of each kind, and which fusions find something in it.
 VAE_NAME = "torch-2.13/sd15-thin-vae_decoder-torchscript-17-static"
 TEXT_NAME = "torch-2.13/sd15-thin-text_encoder-dynamo-18-static"
@@ -191,9 +203,7 @@ def left_of(model):
 
 @pytest.mark.parametrize("name", [*KNOWN, "torch-2.13/sd15-thin-unet-dynamo-23-static"])
 def test_nothing_is_left_where_everything_was_fused(name):
-    model = graph_zoo.load_structure(name)
-    fuse(model, FUSIONS)
-    assert left_of(model) == {}
+    assert left_of(fused(name)) == {}
 
 
 @pytest.mark.parametrize(
@@ -226,8 +236,7 @@ def test_each_fusion_that_was_left_out_is_seen_in_what_the_others_made(name, wit
     [(UNET_NAME, {"GroupNorm": 16, "SkipGroupNorm": 29}), (VAE_NAME, {"GroupNorm": 18, "SkipGroupNorm": 11})],
 )
 def test_norms_that_have_lost_their_silu_are_seen_and_expected_to_have_it(name, left, how):
-    model = graph_zoo.load_structure(name)
-    fuse(model, FUSIONS)
+    model = fused(name)
     whole = counts(model.clone())
     lose_silus(model, how)
     assert left_of(model.clone())["group-norm"] == left
@@ -235,8 +244,7 @@ def test_norms_that_have_lost_their_silu_are_seen_and_expected_to_have_it(name, 
 
 
 def test_norms_whose_silu_is_not_theirs_alone_are_expected_to_have_it_too():
-    model = graph_zoo.load_structure(VAE_NAME)
-    fuse(model, FUSIONS)
+    model = fused(VAE_NAME)
     whole = counts(model.clone())
     lose_silus(model, "Sigmoid")
     norm = next(node for node in model.graph if node.op_type == "GroupNorm")

@@ -106,8 +106,23 @@ def test_every_graph_reaches_what_its_module_allows(name):
     assert explain(places, sites, reached).unfused == ()
 
 
-@pytest.mark.parametrize("selection", [*OPTIMIZATIONS, *(f"all-{name}" for name in OPTIMIZATIONS)])
-@pytest.mark.parametrize("component", ["unet", "text_encoder", "vae_decoder"])
+# Optimizations that find nothing in a component add nothing.
+MATTERS = {
+    "text_encoder": ("fp32", "fp16", "fmha", LAST),
+    "vae_decoder": ("fp32", "fmha", "nhwc-conv", "group-norm", LAST),
+    "unet": tuple(OPTIMIZATIONS),
+}
+
+
+@pytest.mark.parametrize(
+    ("component", "selection"),
+    [
+        (component, selection)
+        for component, optimizations in MATTERS.items()
+        for name in optimizations
+        for selection in (name, f"all-{name}")
+    ],
+)
 def test_every_optimization_and_every_optimization_left_out_reaches_what_its_module_allows(component, selection):
     name = f"{UNET}-static".replace("unet", component)
     target, _ = expected(name, selection)
@@ -353,39 +368,44 @@ def test_weights_without_data_stay_without():
 # -------------------------------------------------------------------------------------------- what it computes
 
 
+# The module with which a part of a UNet ends that has one of everything but a skip connection and an upsampler.
+FIRST = {"sdxl": "unet.down_blocks.1", "sd": "unet.down_blocks.0"}
 # A graph, and the module up to which it is computed: what is quick at every optimization.
 QUICK = (
-    (f"{UNET}-dynamic", "unet.down_blocks.0"),
+    (f"{UNET}-dynamic", FIRST["sd"]),
     ("torch-2.13/sd15-thin-text_encoder-dynamo-18-dynamic", ""),
     ("torch-2.13/sd15-thin-vae_decoder-dynamo-18-dynamic", ""),
 )
-# What is quick at the last optimization; a whole UNet once.
+# What is quick at the last optimization.
 QUICK_LAST = (
-    (f"{UNET}-dynamic", "float16", 1),
     ("torch-2.13/sd15-thin-vae_encoder-dynamo-18-static", "float32", 0),
     ("torch-2.13/sd15-thin-text_encoder-dynamo-23-static", "float32", 0),
     ("torch-2.13/sd15-thin-text_encoder-torchscript-17-static", "float32", 0),
     ("torch-2.13/sd15-thin-text_encoder-dynamo-18-static-float16", "float16", 0),
     ("torch-2.13/sd21-thin-text_encoder-dynamo-18-static", "float16", 0),
 )
+# Whole UNets, one of each exporter and of its newest opset; the others have the same blocks as their first.
+WHOLE = {
+    f"{UNET}-dynamic": ("float16", 1),
+    "torch-2.13/sd15-thin-unet-dynamo-23-static": ("float32", 0),
+    "torch-2.13/sd15-thin-unet-torchscript-17-dynamic": ("float32", 0),
+}
 # One graph of every family is compared in both types. The other exporters and opsets are compared in float32, where
 # less rounding hides what is wrong, and in the narrowest family: what they write of a module is the same in all.
 BOTH_TYPES = {family(name): name for name in sorted(NAMES, key=lambda name: ("dynamic" in name, "dynamo-18" in name))}
-# Optimizations that find nothing in a family add nothing.
-MATTERS = {
-    "text": ("fp32", "fp16", "fmha", LAST),
-    "vae": ("fp32", "fmha", "nhwc-conv", "group-norm", LAST),
-    "unet": tuple(STEPS),
-}
 
 
 def slow_cases(name):
-    """Return (type, optimization, size) of what is compared of a whole graph in the slow tests."""
+    """Return (path, type, optimization, size) of what is compared of a graph in the slow tests."""
+    if name in WHOLE:
+        dtype, size = WHOLE[name]
+        return [("", dtype, LAST, size)]
+    path = next(path for part, path in FIRST.items() if part in name) if "unet" in name else ""
     if name.endswith("float16"):
-        return [("float16", LAST, 0)]
+        return [(path, "float16", LAST, 0)]
     if name in BOTH_TYPES.values():
-        return [("float32", LAST, 0), ("float16", LAST, 0 if "static" in name else 1)]
-    return [("float32", LAST, 0)] if "sd15" in name else []
+        return [(path, "float32", LAST, 0), (path, "float16", LAST, 0 if "static" in name else 1)]
+    return [(path, "float32", LAST, 0)] if "sd15" in name else []
 
 
 def agreement_cases():
@@ -398,8 +418,8 @@ def agreement_cases():
                     found[name, path, dtype, optimization, size] = True
     found.update({(name, "", dtype, LAST, size): True for name, dtype, size in QUICK_LAST})
     for name in NAMES:
-        for dtype, optimization, size in slow_cases(name):
-            found.setdefault((name, "", dtype, optimization, size), False)
+        for path, dtype, optimization, size in slow_cases(name):
+            found.setdefault((name, path, dtype, optimization, size), False)
     return [
         pytest.param(*one, marks=() if quick else pytest.mark.slow, id="-".join(map(str, one)).replace("/", "-"))
         for one, quick in sorted(found.items())

@@ -69,11 +69,11 @@ def test_two_processes_and_the_next_session_find_what_one_process_compiled(compi
 def test_compiling_that_takes_too_long_is_ended_and_the_option_is_named(compiler, monkeypatch):
     compiler.run()
     monkeypatch.setenv("ACME", "hang")  # another version, for which nothing is compiled yet
-    result = compiler.run("--sdperf-build-timeout=10s")
+    result = compiler.run("-osdperf_build_timeout=10s")
     assert result.ret != 0
     failure = compiler.results()["reports"][0]["measurement"]["failure"]
     assert failure["reason"] == "timeout"
-    assert failure["message"].endswith("while compiling. Allow more with --sdperf-build-timeout=TIME.")
+    assert failure["message"].endswith("while compiling. Allow more with -o sdperf_build_timeout=TIME.")
     assert failure["tail"] == "waiting for the device"
-    end = "; after 10 s it is ended and its case is INVALID (--sdperf-build-timeout)"
+    end = "; after 10 s it is ended and its case is INVALID (sdperf_build_timeout)"
     assert [line for line in result.outlines if line.startswith("still compiling dense unet: ") and line.endswith(end)]

@@ -9,19 +9,19 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_missing_baseline_fails_where_that_was_asked_for(acme):
-    result = acme.run("--sdperf-missing-baseline=fail")
+    result = acme.run("--sdperf-fail-on=new")
     result.assert_outcomes(failed=1)
     assert result.ret == 12
     assert acme.junit() == {"tests": 1, "failures": 1, "errors": 0, "skipped": 0}
     (verdict,) = acme.verdicts()
     assert verdict["sentence"].startswith("UNet latency ")
-    assert verdict["sentence"].endswith(" has no baseline, and --sdperf-missing-baseline=fail asks for one.")
+    assert verdict["sentence"].endswith(" has no baseline, and --sdperf-fail-on=new asks for one.")
     assert f"NEW: {verdict['sentence']} [no-baseline]" in result.stdout.str()
     assert "verdicts of 1 case: 1 NEW" in report_of(result)
 
 
 def test_a_case_that_was_recorded_is_no_missing_baseline(acme):
-    full, strict = "--sdperf-engine=acme-device-full", "--sdperf-missing-baseline=fail"
+    full, strict = "--sdperf-engine=acme-device-full", "--sdperf-fail-on=new"
     assert acme.run(full, "--sdperf-update-baselines").ret == 0
     result = acme.run(full, strict)
     result.assert_outcomes(passed=1)

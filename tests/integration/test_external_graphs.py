@@ -73,7 +73,7 @@ def test_a_folder_serves_every_suite_and_has_a_baseline_of_its_own(given):
     given.run(*flags, "--sdperf-onnx-reference=plain")
     assert given.failures() == []
     assert given.outcomes() != ["NEW"]  # one process on a busy machine does not say more
-    (agreement,) = [one for report in given.results()["reports"] for one in report["agreements"]]
+    (agreement,) = given.agreements()
     assert (agreement["by"], agreement["reference"], agreement["dtype"]) == ("onnxruntime", "float32", "float16")
     # Other weights are another case. The first matrix is of the tokens: without it no input counts.
     model = onnx.load(given.path / "plain/text_encoder/model.onnx")
@@ -84,7 +84,7 @@ def test_a_folder_serves_every_suite_and_has_a_baseline_of_its_own(given):
     third = given.run("--sdperf-onnx-dir=other", "--sdperf-optimization=fmha", "--sdperf-onnx-reference=plain")
     third.assert_outcomes(passed=2, failed=1)
     assert given.outcomes() == ["NEW"]
-    (agreement,) = [one for report in given.results()["reports"] for one in report["agreements"]]
+    (agreement,) = given.agreements()
     assert agreement["error"] > agreement["limit"]
 
 

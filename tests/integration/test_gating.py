@@ -52,8 +52,8 @@ def test_the_gate_says_what_the_run_said_in_a_file_that_obeys_the_published_sche
 
 def test_without_the_baseline_of_the_run_everything_is_new(acme):
     assert acme.run("--sdperf-engine=acme-device-full", "--sdperf-update-baselines").ret == 0
-    assert gate(acme, "--missing-baseline=fail")[1] == 0
+    assert gate(acme, "--fail-on=new")[1] == 0
     (acme.path / "elsewhere").mkdir()
-    lines, status = gate(acme, "--missing-baseline=fail", "--baselines=elsewhere")
+    lines, status = gate(acme, "--fail-on=new", "--baselines=elsewhere")
     assert status == 12
     assert "verdicts of 1 case: 1 NEW" in lines

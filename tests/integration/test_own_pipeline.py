@@ -67,7 +67,7 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
     start, _, rest = key.partition(" weights=pipeline-")
     assert start == "model=mypipe.make component=pipeline engine=diffusers optimization=as-is"
     assert rest.partition(" ")[2] == "batch_size=1 height=64 width=64 steps=2 scheduler=pndm"
-    agreements = [one for report in own.results()["reports"] for one in report["agreements"]]
+    agreements = own.agreements()
     assert [one["level"] for one in agreements] == ["steps", *["image"] * 4]
     # Not equal: the plain run may have been computed with another number of threads.
     assert all(one["error"] <= one["limit"] for one in agreements)
@@ -81,7 +81,7 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
     source = own.path / "mypipe.py"
     source.write_text(source.read_text().replace("    return StableDiffusionPipeline", "    return Unguided"))
     # In one process: each of several would import torch and diffusers, which is most of the time.
-    second = own.run("--sdperf-pipeline=mypipe:make", *SMALL, "--sdperf-inprocess")
+    second = own.run("--sdperf-pipeline=mypipe:make", *SMALL, "-osdperf_inprocess=true")
     assert own.outcomes() != ["NEW"]  # one process on a busy machine does not say more
     assert "pipeline StableDiffusionPipeline -> Unguided" in joined(report_of(second))
     assert second.parseoutcomes()["failed"] >= 1
@@ -91,7 +91,7 @@ def test_a_pipeline_is_compared_measured_and_kept(own):
 
 
 def test_what_the_code_switched_on_is_named_where_the_pipeline_disagrees(own):
-    result = own.run("--sdperf-pipeline=mypipe:tiled", *SMALL, "-k", "outputs", "--sdperf-inprocess")
+    result = own.run("--sdperf-pipeline=mypipe:tiled", *SMALL, "-k", "outputs", "-osdperf_inprocess=true")
     result.assert_outcomes(failed=1)
     assert (
         "The latents after every step agree: only decoding them differs. The pipeline has tiling of the vae switched "

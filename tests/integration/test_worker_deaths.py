@@ -33,13 +33,13 @@ DEATHS = {
 }
 TOO_LATE = (
     "The worker gave no answer within 2 s and was ended while building (weights). Allow more with "
-    "--sdperf-build-timeout=TIME. It wrote nothing to stderr."
+    "-o sdperf_build_timeout=TIME. It wrote nothing to stderr."
 )
 FULL = ["acme-host-full", "acme-device-full"]
 
 
 def test_each_death_is_invalid_with_the_last_words_and_the_next_case_runs(acme):
-    result = acme.run(f"--sdperf-engine={','.join([*DEATHS, 'acme-refuses', 'acme'])}", "--sdperf-worker-timeout=5")
+    result = acme.run(f"--sdperf-engine={','.join([*DEATHS, 'acme-refuses', 'acme'])}", "-osdperf_worker_timeout=5")
     result.assert_outcomes(failed=5, passed=1)
     assert result.ret == 10
     assert acme.junit() == {"tests": 6, "failures": 5, "errors": 0, "skipped": 0}
@@ -104,7 +104,7 @@ def test_memory_that_ran_out_in_the_host_counts_like_the_devices(acme):
 def test_a_build_that_hangs_is_tried_once_and_names_the_option(acme):
     model = acme.path / "dense_model.py"
     model.write_text(model.read_text().replace("drawn = {}", "import time; time.sleep(600)"))
-    result = acme.run("--sdperf-build-timeout=2")
+    result = acme.run("-osdperf_build_timeout=2")
     result.assert_outcomes(failed=1)
     assert result.ret == 10
     assert acme.failures() == [f"INVALID: {TOO_LATE} [worker-timeout]"]
@@ -128,7 +128,7 @@ def test_a_build_that_hangs_is_invalid_also_where_nothing_is_measured(acme):
     )
     model = acme.path / "dense_model.py"
     model.write_text(model.read_text().replace("drawn = {}", "import time; time.sleep(600)"))
-    result = acme.run("--sdperf-build-timeout=2")
+    result = acme.run("-osdperf_build_timeout=2")
     result.assert_outcomes(failed=1)
     assert result.ret == 10
     (verdict,) = acme.verdicts("run")
@@ -159,7 +159,7 @@ def test_an_agreement_without_memory_is_inconclusive(acme, monkeypatch):
 def test_an_agreement_that_hangs_is_invalid(acme):
     acme.project(conftest=ACME, tests=AGREES)
     assert acme.run("--sdperf-engine=acme").ret == 0  # its references are kept
-    result = acme.run("--sdperf-engine=acme-hangs", "--sdperf-worker-timeout=5")
+    result = acme.run("--sdperf-engine=acme-hangs", "-osdperf_worker_timeout=5")
     result.assert_outcomes(failed=1)
     assert result.ret == 10
     code, sentence = DEATHS["acme-hangs"]

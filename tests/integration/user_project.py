@@ -107,6 +107,11 @@ class User:
         """Return the first verdict on each engine."""
         return {report["case"]["engine"]: report["verdicts"][0] for report in self.results()["reports"]}
 
+    def agreements(self) -> list[dict[str, Any]]:
+        """Return what the tests of agreement compared, in their order."""
+        found = [report["checks"].get("agreement") for report in self.results()["reports"]]
+        return [one for check in found if check for one in check["finding"]]
+
     def all_outcomes(self) -> set[str]:
         """Return every outcome of the last run, of any metric."""
         return {verdict["outcome"] for report in self.results()["reports"] for verdict in report["verdicts"]}

@@ -219,7 +219,7 @@ def test_there_is_one_judge(benched):
     assert result.ret == 4
     message = (
         "ERROR: --benchmark-compare-fail cannot judge the tests that use 'sdperf_bench': they are judged against the "
-        "baselines, and there is one judge. Leave it out, or set the limit with --sdperf-min-effect."
+        "baselines, and there is one judge. Leave it out, or set the limit with sdperf_min_effect."
     )
     assert message in result.errlines
 

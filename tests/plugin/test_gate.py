@@ -69,7 +69,7 @@ def sources(baseline):
 
 
 def status(results, baseline=BASELINE, **asked):
-    policy = stricter(results.policy, **{"missing": None, "unused": None, "fail_on": None, **asked})
+    policy = stricter(results.policy, **{"fail_on": None, **asked})
     return judge_saved(results, sources(baseline), policy=policy).status
 
 
@@ -82,7 +82,7 @@ SLOW = report(14.9, 15.0, 15.1)
         (saved(report()), BASELINE, {}, 0),
         (saved(SLOW), BASELINE, {}, 1),
         (saved(report()), None, {}, 0),
-        (saved(report()), None, {"missing": "fail"}, 12),
+        (saved(report()), None, {"fail_on": ("new",)}, 12),
         (saved(report(*NOISY)), BASELINE, {}, 0),
         (saved(report(*NOISY)), BASELINE, {"fail_on": ("inconclusive",)}, 11),
         (saved(report(10.0)), BASELINE, {}, 10),
@@ -110,9 +110,9 @@ def test_the_exit_status_is_the_one_of_a_run(results, baseline, asked, expected)
 
 
 def test_what_the_run_was_told_counts_where_nothing_else_is_asked():
-    strict = Policy(missing_baseline="fail", fail_on_inconclusive=True)
+    strict = Policy(fail_on_new=True, fail_on_inconclusive=True)
     assert status(saved(report(), policy=strict), None) == 12
-    assert status(saved(report(), policy=strict), None, missing="pass") == 0
+    assert status(saved(report(), policy=strict), None, fail_on=("inconclusive",)) == 0
     assert status(saved(report(*NOISY), policy=strict)) == 11
     assert status(saved(report(*NOISY), policy=strict), fail_on=()) == 0
 
@@ -135,9 +135,9 @@ def test_a_stored_case_that_nothing_measures_fails_where_that_is_asked():
     baseline = Baseline(machine=MACHINE, cases={**BASELINE.cases, gone.key: stored(session(), of=gone)})
     results = saved(report())
     assert status(results, baseline) == 0
-    assert status(results, baseline, unused="fail") == 12
+    assert status(results, baseline, fail_on=("unused",)) == 12
     narrowed = saved(report(), summary=dataclasses.replace(WHOLE, narrowed=NARROWED))
-    assert status(narrowed, baseline, unused="fail") == 0
+    assert status(narrowed, baseline, fail_on=("unused",)) == 0
     assert judge_saved(narrowed, sources(baseline), policy=POLICY).unused.not_looked_for == NARROWED
 
 
@@ -155,7 +155,7 @@ def test_what_the_baseline_has_and_the_results_of_the_same_selection_lack_is_nam
     ]
     nothing = 10 if len(gone) == 8 else 0
     assert status(results, baseline) == nothing
-    assert status(results, baseline, unused="fail") == (nothing or 12)
+    assert status(results, baseline, fail_on=("unused",)) == (nothing or 12)
 
 
 @pytest.mark.parametrize("name", ["h200", "h200-sxm"])
@@ -231,7 +231,7 @@ def test_pairs_keep_the_verdicts_of_their_run():
     pairs = CaseReport("a::speed", CASE, verdicts=(lost,))
     gone = Baseline(machine=MACHINE, cases={case(component="vae_decoder").key: stored()})
     results = saved(pairs, run=dataclasses.replace(RUN, pairs=True))
-    gated = judge_saved(results, sources(gone), policy=Policy(unused_baselines="fail"))
+    gated = judge_saved(results, sources(gone), policy=Policy(fail_on_unused=True))
     assert (gated.reports, gated.status, gated.unused.found) == ((pairs,), 1, {})
 
 

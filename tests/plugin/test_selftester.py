@@ -214,11 +214,11 @@ def test_without_a_test_that_measures_there_is_nothing_to_test(run):
         ("--sdperf-explain=out.json", "a self-test gives no case a verdict"),
         ("--sdperf-resume", "a self-test gives no case a verdict"),
         ("--sdperf-plan", "what a self-test takes is its time budget"),
-        ("--sdperf-inprocess", "each sample of a self-test comes from a fresh process"),
+        ("sdperf_inprocess=true", "each sample of a self-test comes from a fresh process"),
     ],
 )
 def test_what_goes_with_no_self_test(run, beside, why):
-    result = run(beside)
+    result = run(*([beside] if beside.startswith("--") else ["-o", beside]))
     assert result.ret == 4
     assert result.errlines == [
         f"ERROR: --sdperf-selftest and {beside} do not go together: {why}. Leave one of them out.",

@@ -16,12 +16,11 @@ from pytest_sdperf.baselines.fusions import files_for
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.builds.processes.process import Event
-from pytest_sdperf.cases.options.profiles import Profile
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device
 from pytest_sdperf.core.errors import BaselineError, EngineMissingError
-from pytest_sdperf.core.settings import Settings
+from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values.calibration import Calibration
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.plugin.run import Run
@@ -146,7 +145,7 @@ def asked(session, monkeypatch, tmp_path):
     session.run.device = lambda: card
     session.run.probe = lambda: ToyProbe(card)
     session.run.catalog = toy_catalog()
-    session.run.profiles = {"ort-cpu": Profile("ort-cpu", "ort-cpu", python=OTHER_PYTHON)}
+    session.run.request_of = lambda case: EngineRequest(case.engine, case.engine, python=OTHER_PYTHON)
     found = []
 
     def run_task(task, arguments, **how):

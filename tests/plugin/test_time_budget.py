@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
+from sample_values import case
 
 from pytest_sdperf.core import clock
-from pytest_sdperf.plugin.plan.estimate import Estimate, estimate
+from pytest_sdperf.plugin import reporter
+from pytest_sdperf.plugin.plan.costs import CaseCost, Costs
+from pytest_sdperf.plugin.plan.recorded import Recorded
+from pytest_sdperf.plugin.plan.wanted import PlannedCase
 from pytest_sdperf.plugin.time_budget import not_measured
 
 UNET = ["--sdperf-engine=ort-cpu", "--sdperf-component=unet", "--sdperf-optimization=fp32,fp16"]
+RECORDED = Recorded(source="measured here 2026-11-28")
 FILES = ["--sdperf-cache-dir=cache", "--sdperf-state-dir=state", "--sdperf-json=out.json"]
-# Every measurement takes ten minutes of a clock that nothing else moves, and is expected to take five.
+# Every measurement takes ten minutes of a clock that nothing else moves, and took five when it was recorded.
 PLAYED = """
     import os
     from types import SimpleNamespace
@@ -23,14 +28,12 @@ PLAYED = """
     from pytest_sdperf.core import clock
     from pytest_sdperf.plugin import time_budget
     from pytest_sdperf.plugin.fixtures import measurements
-    from pytest_sdperf.plugin.plan.cost import CaseCost
-    from pytest_sdperf.plugin.plan.estimator import Estimator
-    from pytest_sdperf.plugin.plan.estimate import Estimate, estimate
+    from pytest_sdperf.plugin.plan.costs import CaseCost, Costs
+    from pytest_sdperf.plugin.plan.recorded import Recorded
     from pytest_sdperf.plugin.session import Session
 
-    def cost(self, wanted):
-        costs = eval(os.environ["COSTS"])
-        return CaseCost(wanted, build=Estimate(), run=None if costs is None else estimate(costs))
+    def of(self, wanted):
+        return CaseCost(wanted, seconds=eval(os.environ["COSTS"]), recorded=Recorded(None, "measured here 2026-11-28"))
 
     def measure(runner, *, processes, say, more):
         clock.wall_s.now += 600
@@ -50,7 +53,7 @@ PLAYED = """
         on_cpu = SimpleNamespace(device=SimpleNamespace(kind="cpu"))
         return SimpleNamespace(case=sdperf_case, builds=dict, has_outputs=False, context=on_cpu)
 
-    Estimator.cost = cost
+    Costs.of = of
 """
 TESTS = """
     def test_fast(runner, bench): bench(runner)
@@ -66,11 +69,9 @@ def run(pytester, sdperf, monkeypatch):
 
     wall_s.now = clock.wall_s()
     monkeypatch.setattr(clock, "wall_s", wall_s)
-    from pytest_sdperf.plugin.plan.estimator import Estimator
+    monkeypatch.setattr(Costs, "of", Costs.of)  # put back what the conftest replaces
 
-    monkeypatch.setattr(Estimator, "cost", Estimator.cost)  # put back what the conftest replaces
-
-    def start(*arguments, tests=TESTS, costs=300.0):
+    def start(*arguments, tests=TESTS, costs=(300.0,)):
         monkeypatch.setenv("COSTS", repr(costs))
         pytester.makeconftest(PLAYED)
         pytester.makepyfile(test_it=tests)
@@ -132,9 +133,9 @@ def test_what_does_not_fit_into_the_rest_is_left_out_before_it_begins(run):
     result.assert_outcomes(passed=6, skipped=3)
     text = " ".join(" ".join(result.outlines).split())
     assert (
-        "Nothing was measured: the time budget of 14.0 min has 4.0 min left, and this takes about 5.0 min (estimated)."
-        in text
-    )
+        "Nothing was measured: the time budget of 14.0 min has 4.0 min left, and this takes 5.0 min (measured here "
+        "2026-11-28)."
+    ) in text
 
 
 def test_what_was_left_out_is_measured_by_the_next_run_and_nothing_twice(run, pytester):
@@ -169,18 +170,40 @@ def test_a_budget_without_room_for_anything_is_no_success(run, only, nothing):
     assert result.ret == 10
     lines = result.outlines
     assert f"INVALID {nothing}" in lines
-    place = lines.index("next, see how much time the rest needs:")
+    place = lines.index("next, see what the rest needs:")
     assert lines[place + 1].endswith(f"--sdperf-time-budget=1s -k {only} --sdperf-plan")
 
 
-def test_what_is_made_already_takes_no_time(run, monkeypatch):
-    result = run("-v", "--sdperf-time-budget=1s", "-k", "test_right", costs=0.0)
-    result.assert_outcomes(passed=4, deselected=5)
+def test_what_is_made_already_takes_no_time_also_when_none_is_left(run):
+    late = """
+        from pytest_sdperf.core import clock
+
+        def test_right(runner, agree):
+            agree(runner)
+            clock.wall_s.now += 60
+    """
+    result = run("-v", "--sdperf-time-budget=1s", tests=late, costs=())
+    result.assert_outcomes(passed=4)
     assert result.ret == 0
+    run("-v", "--sdperf-time-budget=1s", tests=late, costs=(None,)).assert_outcomes(passed=1, skipped=3)
 
 
-def test_what_nobody_can_estimate_begins_while_there_is_time(run):
-    run("--sdperf-time-budget=18m", costs=None).assert_outcomes(passed=7, skipped=2)
+def test_what_nobody_has_recorded_begins_while_there_is_time(run):
+    run("--sdperf-time-budget=18m", costs=(None,)).assert_outcomes(passed=7, skipped=2)
+
+
+@pytest.mark.parametrize(("budget", "goes_on"), [([], [True] * 3), (["--sdperf-time-budget=20m"], [True, True, False])])
+def test_builds_are_made_ahead_for_half_of_the_time(run, monkeypatch, budget, goes_on):
+    asked = []
+
+    def prepare(session, needs, *, going_on):
+        for minutes in (0, 9, 1):
+            clock.wall_s.now += 60 * minutes
+            asked.append((len(needs), going_on()))
+
+    monkeypatch.setattr(reporter, "prepare", prepare)
+    run(*budget)
+    assert asked == [(8, one) for one in goes_on]
 
 
 def test_without_a_budget_the_order_stays(run):
@@ -198,19 +221,28 @@ def test_workers_of_xdist_count_from_the_start_of_the_run(pytester, sdperf):
 
 
 @pytest.mark.parametrize(
-    ("needed", "left_s", "sentence"),
+    ("seconds", "left_s", "sentence"),
     [
-        (estimate(400.0), 0.0, "Nothing was measured: the time budget of 20.0 min is used up."),
+        ((400.0,), 0.0, "Nothing was measured: the time budget of 20.0 min is used up."),
         (
-            Estimate(400.0, ("measured here 2026-11-28",)),
+            (400.0,),
             60.0,
             (
                 "Nothing was measured: the time budget of 20.0 min has 60 s left, and this takes 6.7 min (measured "
                 "here 2026-11-28)."
             ),
         ),
+        (
+            (100.0, None, 300.0),
+            60.0,
+            (
+                "Nothing was measured: the time budget of 20.0 min has 60 s left, and this takes more than 6.7 min "
+                "(measured here 2026-11-28)."
+            ),
+        ),
     ],
 )
-def test_a_verdict_says_what_is_left_and_what_is_needed(needed, left_s, sentence):
-    verdict = not_measured(needed, left_s=left_s, budget_s=1200.0)
+def test_a_verdict_says_what_is_left_and_what_is_needed(seconds, left_s, sentence):
+    cost = CaseCost(PlannedCase("id", case(), ("speed",)), seconds=seconds, recorded=RECORDED)
+    verdict = not_measured(cost, left_s=left_s, budget_s=1200.0)
     assert (verdict.outcome.value, verdict.code, verdict.sentence) == ("NOT MEASURED", "time-budget", sentence)

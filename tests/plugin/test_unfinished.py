@@ -263,7 +263,7 @@ def test_an_interrupted_run_that_was_to_accept_says_that_it_accepted_nothing(run
         "  of this report resumes it, and measures the rest",
     ]
     assert not (pytester.path / "baselines").exists()
-    result = run("--sdperf-update-baselines", "--sdperf-inprocess", interrupted="fp32-2")
+    result = run("--sdperf-update-baselines", "-osdperf_inprocess=true", interrupted="fp32-2")
     lines = report_of(result)
     assert lines[:2] == [
         "INTERRUPTED: 1 of 4 cases measured; nothing was accepted; the next run begins",
@@ -271,7 +271,7 @@ def test_an_interrupted_run_that_was_to_accept_says_that_it_accepted_nothing(run
     ]
     place = next(number for number, line in enumerate(lines) if line.startswith("next, "))
     assert lines[place] == "next, run it again, to its end:"
-    assert lines[place + 1].endswith(" --sdperf-update-baselines --sdperf-inprocess")
+    assert lines[place + 1].endswith(" --sdperf-update-baselines -osdperf_inprocess=true")
 
 
 def test_a_run_that_is_interrupted_in_its_first_test_says_so(run):
@@ -329,25 +329,25 @@ def test_a_finished_run_leaves_nothing_to_resume(run, log, left):
 
 
 def test_a_run_that_stops_at_its_first_failure_has_not_finished(run, log, left):
-    result = run("--sdperf-missing-baseline=fail", "-x")
+    result = run("--sdperf-fail-on=new", "-x")
     assert (result.ret, log(), len(left())) == (12, ALL[:1], 1)
     run("--sdperf-resume")
     assert (log(), left()) == (ALL[1:], [])
 
 
 def test_what_was_accepted_is_not_resumed_once_more(run, left):
-    run("--sdperf-update-baselines", "--sdperf-missing-baseline=fail", "-x")
+    run("--sdperf-update-baselines", "--sdperf-fail-on=new", "-x")
     assert left() == []
 
 
 def test_what_is_measured_in_this_process_is_not_left_to_anybody(run, left):
-    run("--sdperf-inprocess", interrupted="fp16-1")
+    run("-osdperf_inprocess=true", interrupted="fp16-1")
     assert left() == []
 
 
 def test_what_is_measured_in_this_process_takes_nothing_away(run, left):
     run(interrupted="fp16-1")
-    run("--sdperf-inprocess")
+    run("-osdperf_inprocess=true")
     assert len(left()) == 2
 
 

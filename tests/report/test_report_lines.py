@@ -375,7 +375,7 @@ def test_results_of_a_run_that_measured_nothing_cannot_be_judged_again(metric):
          "next, measure what was invalid again, once its reason is gone:\npytest suites --lf"),
         ((Outcome.NEW, Outcome.IMPROVED, Outcome.HELD), {},
          "next, accept 2 results that are new or improved:\nsdperf baselines accept"),
-        ((Outcome.NEW,), {"in_process": True, "command": "pytest suites --inprocess -x"},
+        ((Outcome.NEW,), {"in_process": True, "command": "pytest suites -o sdperf_inprocess=true -x"},
          "next, measure in processes of their own:\npytest suites -x"),
         ((Outcome.NEW,), {"updating": True, "tracked": True},
          "next, review what was accepted:\ngit diff baselines/rtx-3060-12gb.json"),
@@ -472,7 +472,7 @@ QUOTED = "pytest 'my suites/test_it.py' -k 'fast and not slow' '--json=out put.j
         ((Outcome.REGRESSED,), {}, f"{QUOTED} --lf"),
         ((Outcome.INCONCLUSIVE,), {}, f"{QUOTED} --sdperf-processes=10"),
         ((Outcome.HELD,), {"sessions": 3}, "sdperf gate 'out put.json' --gpu=rtx-3060-12gb"),
-        ((Outcome.NEW,), {"in_process": True, "command": f"{QUOTED} --inprocess"}, QUOTED),
+        ((Outcome.NEW,), {"in_process": True, "command": f"{QUOTED} -osdperf_inprocess=true"}, QUOTED),
         ((), {}, f"{QUOTED} --collect-only -q"),
         ((Outcome.HELD,), {"resumable": 1}, f"{QUOTED} --sdperf-resume"),
     ],
@@ -497,9 +497,8 @@ def test_no_smaller_batch_than_one_is_advised():
     verdicts = (Verdict(Outcome.INCONCLUSIVE, "out-of-memory", "S.", "replay"),)
     reports = [CaseReport("t", case(batch_size=1), verdicts=verdicts)]
     run = dataclasses.replace(RUN, command="pytest suites")
-    assert (
-        text(next_lines(reports, run, width=80)) == "next, see how much memory it takes:\npytest suites --sdperf-plan"
-    )
+    found = text(next_lines(reports, run, width=80))
+    assert found == "next, see how much memory it took before:\npytest suites --sdperf-plan"
 
 
 @pytest.mark.parametrize(

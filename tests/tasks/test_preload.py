@@ -40,6 +40,7 @@ if "torch._dynamo" in names and not found["torch._dynamo"]:
 print(json.dumps(found))
 """
 UNET = "diffusers.models.unets.unet_2d_condition"
+MODELS = [UNET, "diffusers.models", "diffusers.models.modeling_utils", "transformers.models.clip.modeling_clip"]
 SCHEDULER = "diffusers.schedulers.scheduling_pndm"
 COMPILER = "torch._dynamo"
 
@@ -48,9 +49,8 @@ COMPILER = "torch._dynamo"
 @pytest.mark.parametrize(
     ("engine", "component", "there", "absent"),
     [
-        ("torch", "unet", ["torch", UNET], ["onnxruntime"]),
         ("ort-cpu", "unet", ["onnxruntime"], ["torch", "diffusers", "transformers"]),
-        ("ort-cpu", "pipeline", ["onnxruntime", SCHEDULER, "torch", "transformers"], [UNET, COMPILER]),
+        ("ort-cpu", "pipeline", ["onnxruntime", SCHEDULER, "torch", "transformers"], [*MODELS, COMPILER]),
         ("torch", "pipeline", [UNET, SCHEDULER, "transformers", COMPILER], ["onnxruntime"]),
     ],
 )

@@ -70,7 +70,7 @@ class Compilations:
 
         Raises:
             OutOfMemoryError: The device ran out of memory.
-            WorkerError: Compiling crashed, or took longer than `--build-timeout`.
+            WorkerError: Compiling crashed, or took longer than `sdperf_build_timeout`.
             SdperfError: The engine refused.
         """
         versions = content_key({"versions": self._versions_of(engine, start)})
@@ -157,7 +157,7 @@ class Compilations:
         except WorkerError as error:
             if error.reason != "timeout":
                 raise
-            message = f"{error} while compiling. Allow more with --sdperf-build-timeout=TIME."
+            message = f"{error} while compiling. Allow more with -o sdperf_build_timeout=TIME."
             raise WorkerError(message, reason=error.reason, tail=error.tail) from error
 
 
@@ -174,5 +174,5 @@ def outlook(last_s: float | None, limit_s: float | None) -> str:
     """Say how long a compilation may take: as long as last time, or at most its limit."""
     if last_s is not None:
         return f"it took {duration(last_s)} last time"
-    limit = f", and at most {duration(limit_s)} (--sdperf-build-timeout)" if limit_s is not None else ""
+    limit = f", and at most {duration(limit_s)} (sdperf_build_timeout)" if limit_s is not None else ""
     return f"how long it takes is not known yet{limit}"

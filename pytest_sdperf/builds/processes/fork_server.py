@@ -21,10 +21,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-# Read by libraries when they are called, or by nothing that a task imports.
+# Read by libraries when they are called, or by nothing that a task imports. Torch's compiler sets its own in whatever
+# process imports it; that of a test is one.
 _LATE = re.compile(
-    r"PYTEST_.*|SDPERF_.*|XDG_.*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|(HIP|ROCR)_VISIBLE_DEVICES|HOME|USERPROFILE|"
-    r"PWD|OLDPWD|SHLVL|_|TERM|COLUMNS|LINES|PYTHONPATH|(HF_HUB|TRANSFORMERS)_OFFLINE|CI|GITHUB_.*"
+    r"PYTEST_.*|SDPERF_.*|TOX_.*|XDG_.*|CUDA_VISIBLE_DEVICES|CUDA_DEVICE_ORDER|(HIP|ROCR)_VISIBLE_DEVICES|HOME|"
+    r"USERPROFILE|PWD|OLDPWD|SHLVL|_|TERM|PY_COLORS|COLUMNS|LINES|PYTHONPATH|(HF_HUB|TRANSFORMERS)_OFFLINE|CI|GITHUB_.*|"
+    r"TORCHINDUCTOR_CACHE_DIR"
 )
 
 

@@ -45,7 +45,7 @@ MODULES = (
     "diffusers.models.unets.unet_2d_condition",
     "transformers.models.clip.modeling_clip",
 )
-EXPORTER = (*MODULES, "torch._dynamo", "torch.export", "onnxscript")
+EXPORTER = (*MODULES, "torch._dynamo", "torch.export", "onnxscript.function_libs.torch_lib.ops")
 
 
 class ForkedProcess:

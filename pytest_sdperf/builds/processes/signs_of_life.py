@@ -37,9 +37,7 @@ def signs_of_life(
         while not over.wait(EVERY_S if limit_s is None else min(EVERY_S, limit_s / 2)):
             told = f"{SIGN}{doing[0]}: {duration(clock.monotonic_s() - began_s)} so far"
             told += f", {duration(last_s)} last time" if last_s is not None else ""
-            end = (
-                limit_s and f"; after {duration(limit_s)} it is ended and its case is INVALID (--sdperf-build-timeout)"
-            )
+            end = limit_s and f"; after {duration(limit_s)} it is ended and its case is INVALID (sdperf_build_timeout)"
             say(f"{told}{end or ''}")
 
     def hear(text: str) -> None:

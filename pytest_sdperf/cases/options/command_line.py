@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -12,19 +13,9 @@ from pytest_sdperf.cases.options.option import PREFIX, Option
 
 # In the order of the help.
 USUAL = (
-    "gpu",
-    "engine",
-    "model",
-    "component",
-    "optimization",
-    "batch-size",
-    "weights",
-    "onnx-dir",
-    "pipeline",
-    "plan",
-    "update-baselines",
-    "json",
-)
+    "gpu", "engine", "model", "component", "optimization", "batch-size", "weights", "onnx-dir", "pipeline", "plan",
+    "update-baselines", "json",
+)  # fmt: skip
 _TITLE = f"sdperf, {len(USUAL)} of {len(OPTIONS)} options; `sdperf options` lists all, with their pages of the manual"
 
 
@@ -47,21 +38,13 @@ class Remember(argparse.Action):
 
 
 def add_flag(group: pytest.OptionGroup, option: Option, *, flag: str, text: str = argparse.SUPPRESS) -> None:
-    """Add one spelling of an option to a group of pytest's parser.
-
-    Args:
-        group: Of the parser.
-        option: Which one.
-        flag: The spelling.
-        text: What the help says of it; without it the help does not show this spelling.
+    """Add the spelling `flag` of an option to a group of pytest's parser; the help says `text` of it, if that is given.
 
     Raises:
         ValueError: Somebody else owns the flag.
     """
-    if option.metavar:
-        group.addoption(flag, action=Remember, dest=option.destination, metavar=option.metavar, default=None, help=text)
-    else:
-        group.addoption(flag, action=Remember, dest=option.destination, nargs=0, default=None, help=text)
+    value: dict[str, Any] = {"metavar": option.metavar} if option.metavar else {"nargs": 0}
+    group.addoption(flag, action=Remember, dest=option.destination, default=None, help=text, **value)
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -71,7 +54,7 @@ def add_options(parser: pytest.Parser) -> None:
         add_flag(shown, BY_NAME[name], flag=BY_NAME[name].long, text=BY_NAME[name].help.replace("%", "%%"))
     hidden = parser.getgroup(f"{PREFIX}-others")
     for option in OPTIONS:
-        if option.name not in USUAL:
+        if option.flag and option.name not in USUAL:
             add_flag(hidden, option, flag=option.long)
         parser.addini(option.destination, f"Same as {option.long}.", default=None)
 

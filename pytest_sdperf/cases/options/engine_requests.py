@@ -8,15 +8,39 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pytest_sdperf.cases.options.profiles import Profile
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.core.settings import EngineRequest
 
+if TYPE_CHECKING:
+    from pytest_sdperf.cases.options.reading import SettingsParser
+
 ALL = "all"
 _GRAMMAR = "Allowed: NAME or NAME:OPTION=VALUE,OPTION=VALUE; type for example ort-cpu:threads=4,torch."
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One named way to run an engine.
+
+    Attributes:
+        name: What `--engine` calls it.
+        engine: Catalog name of the engine.
+        options: Options of the engine, as text.
+        python: Interpreter of the worker; None is the suite's own.
+        env: Environment variables of the worker.
+    """
+
+    name: str
+    engine: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    python: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -27,17 +51,18 @@ class _Piece:
     options: dict[str, str] = field(default_factory=dict)
 
 
+def engines(answer: OptionValue, reader: SettingsParser) -> tuple[EngineRequest, ...]:
+    """Read engines with their options."""
+    return parse_engines(answer.text, reader.catalog, reader.profiles, device_kind=reader.device_kind)
+
+
 def parse_engines(
     text: str, catalog: Catalog, profiles: Mapping[str, Profile], *, device_kind: str, by_name: bool = True
 ) -> tuple[EngineRequest, ...]:
-    """Turn the text of the option into requests, in the order given, each once.
+    """Turn the text of the option, such as `ort-cpu:threads=4,torch`, into requests, in the order given, each once.
 
-    Args:
-        text: Such as `ort-cpu:threads=4,torch`, a profile's name, or `all`.
-        catalog: Engines and their options.
-        profiles: Profile name -> profile.
-        device_kind: `all` means the engines that run on it.
-        by_name: Whether a missing package is an error; engines that `all` brings are never by name.
+    `all` means the engines that run on `device_kind`; these are never asked for by name, the others are where `by_name`
+    says so, and then a missing package is an error.
 
     Raises:
         OptionError: Malformed text, or a value that the engine does not take.

@@ -1,230 +1,160 @@
 """Every option, declared once: as `--sdperf-NAME`, as the ini value `sdperf_NAME`, and in `[tool.sdperf]`.
 
-`command_line.py` adds the long spellings to pytest, `short_names.py` adds `--NAME` onto the same destinations.
+`command_line.py` adds the long spellings to pytest, `short_names.py` adds `--NAME` onto the same destinations. What
+nobody types every day is an ini value alone, which `-o sdperf_NAME=VALUE` gives on a command line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pytest_sdperf.cases.options.option import Option
-from pytest_sdperf.core.settings import FAIL_ON
+import platformdirs
 
-GROUPS: Mapping[str, str] = {
-    "where": "where it runs",
-    "what": "what runs (a comma separates cases)",
-    "how": "how it is measured",
-    "verdict": "how it is judged",
-    "files": "where files are kept",
-}
+from pytest_sdperf.cases.options import lookups, other_side
+from pytest_sdperf.cases.options import parsing as read
+from pytest_sdperf.cases.options.engine_requests import engines
+from pytest_sdperf.cases.options.option import Option, plain
+from pytest_sdperf.cases.options.pipeline_factory import own_pipeline
+from pytest_sdperf.core.schedulers import SCHEDULERS
 
-OPTIONS: Sequence[Option] = (
-    Option(
-        "gpu",
-        "where",
-        "The device: auto (what is there), nvidia or cuda, amd or rocm, a family (a100), an architecture (gfx942), a "
-        "slug (a100-sxm4-40gb), an index, a UUID, or cpu. Without it only the CPU is used, with a thin model.",
-        "DEVICE",
+GROUPS: Mapping[str, Sequence[Option]] = {
+    "where it runs": (
+        Option("gpu", "DEVICE", plain(read.text), help=
+            "The device: auto (what is there), nvidia or cuda, amd or rocm, a family (a100), an architecture "
+            "(gfx942), a slug (a100-sxm4-40gb), an index, a UUID, or cpu. Without it only the CPU is used, with a "
+            "thin model."),
+        Option("engine", "NAMES", engines, sets="selection.engines", help=
+            "Engines or profiles, with options after a colon: ort-cpu:threads=4,torch. all is every engine that fits "
+            "the device. Default: torch and the onnxruntime engine of the device."),
     ),
-    Option(
-        "engine",
-        "where",
-        "Engines or profiles, with options after a colon: ort-cpu:threads=4,torch. all is every engine that fits the "
-        "device. Default: torch and the onnxruntime engine of the device.",
-        "NAMES",
+    "what runs (a comma separates cases)": (
+        Option("model", "NAMES", lookups.models, sets="selection.models", help=
+            "Models. Default: sd15-thin on a CPU, sd15 on a GPU."),
+        Option("component", "NAMES", lookups.components, sets="selection.components", help=
+            "Components of the model, or pipeline for a whole request. Default: unet and pipeline; test_fusions "
+            "builds every component."),
+        Option("optimization", "NAMES", lookups.optimizations,
+            sets="selection.optimizations selection.unnamed_optimizations", help=
+            "Names from the ladder, each with all below it; fp16+fmha is exactly these, all-fmha is all but one, "
+            "ladder is each in turn (for whole requests the first and the last); as-is is an --onnx-dir unchanged. "
+            "Default: what the engine says; test_fusions builds the last one."),
+        Option("batch-size", "NUMBERS", plain(read.counts, "a batch size"), sets="selection.batch_sizes", help=
+            "Images per request; a UNet runs at twice this. Default: 1."),
+        Option("fuser", "NAMES", plain(read.among, "fuser", ("native", "ort")), sets="selection.fusers", help=
+            "What fuses an exported graph: native, ort. Default: native; test_fusions runs both."),
+        Option("exporter", "NAME", plain(read.one_of, "exporter", ("dynamo", "torchscript")),
+            sets="selection.exporter", help=
+            "What exports to ONNX: dynamo or torchscript. Default: dynamo."),
+        Option("opset", "NUMBER", plain(read.opset), sets="selection.opset", flag=False, help=
+            "ONNX opset of the export, 17 to 23. Default: 18."),
+        Option("shapes", "KIND", plain(read.one_of, "kind of shapes", ("static", "dynamic")),
+            sets="selection.shapes", help=
+            "Shapes of the exported graph: static or dynamic. Default: static."),
+        Option("force-fp32-ops", "NAMES", lookups.fp32_ops, sets="selection.fp32_ops", help=
+            "Operators that float16 builds keep in float32, as COMPONENT:OPERATOR: unet:MultiHeadAttention. They are "
+            "one build. Default: none."),
+        Option("weights", "SOURCE", lookups.weights, sets="selection.weights", help=
+            "random (seeded), none (graphs are only looked at), a diffusers folder, or the id of a repository on the "
+            "Hugging Face hub. Default: what comes with the model, else random."),
+        Option("onnx-dir", "FOLDER", lookups.graphs, sets="selection.onnx_dir", help=
+            "A pipeline that was exported to ONNX already: one COMPONENT/model.onnx per component, as optimum writes "
+            "it. --model says which pipeline it is. Default: none, models are exported."),
+        Option("onnx-reference", "FOLDER", lookups.reference_graphs, sets="selection.onnx_reference", help=
+            "The same pipeline exported in float32, which an --onnx-dir is compared with where no --weights are "
+            "given. Default: none."),
+        Option("pipeline", "MODULE:FUNCTION", own_pipeline,
+            sets="selection.pipeline selection.models selection.components selection.engines selection.optimizations",
+            help="A diffusers pipeline of your own, tested as it is: a function of a module that returns it. Default: "
+            "none, pipelines are built from models."),
+        Option("resolution", "PIXELS", plain(read.resolution), sets="selection.height selection.width", help=
+            "Pixels, WIDTHxHEIGHT or one number for both, each divisible by 8. Default: the model's."),
+        Option("steps", "NUMBER", plain(read.count, "a number of steps"), sets="selection.steps", help=
+            "Steps of the scheduler in a pipeline. Default: the model's."),
+        Option("scheduler", "NAME", plain(read.one_of, "scheduler", tuple(SCHEDULERS)),
+            sets="selection.scheduler", help=
+            "pndm, ddim, euler or unipc. Default: the model's."),
+        Option("prompts", "NUMBER", plain(read.prompts), help=
+            "Prompts that test_semantics draws. Default: 8 on a CPU, 100 on a GPU."),
+        Option("repeats", "NUMBER", plain(read.repeats), flag=False, help=
+            "Equal calls in test_replay, and processes (3 or more). Default: 2; 5 on a GPU."),
+        Option("resolutions", "PIXELS", plain(read.resolutions), flag=False, help=
+            "What takes turns in test_replay. Default: three, by the model's size."),
     ),
-    Option("model", "what", "Models. Default: sd15-thin on a CPU, sd15 on a GPU.", "NAMES"),
-    Option(
-        "component",
-        "what",
-        "Components of the model, or pipeline for a whole request. Default: unet and pipeline; test_fusions builds "
-        "every component.",
-        "NAMES",
+    "how it is measured": (
+        Option("processes", "NUMBER", plain(read.count, "a number of processes"), help=
+            "Fresh worker processes per measurement, at least. Default: 3."),
+        Option("max-processes", "NUMBER", lookups.most_processes, help=
+            "Most processes per measurement: more are started while its verdict is open; most pairs of an --ab. "
+            "Default: four times --processes; on a CPU no more than --processes, but for pairs."),
+        Option("ab", "PYTHON", other_side.interpreter, sets="other.python", help=
+            "Measure pairs with a second side, B, and judge it by the first instead of a baseline: here B runs under "
+            "this interpreter, of another virtual environment. Default: none."),
+        Option("ab-engine", "NAME", other_side.engine, sets="other.engine", help=
+            "The engine of B, or its profile, with options after a colon. Default: as A's."),
+        Option("ab-optimization", "NAME", other_side.optimization, sets="other.optimization", help=
+            "The optimization of B. Default: as A's."),
+        Option("worker-timeout", "TIME", plain(read.seconds), sets="worker_timeout_s", flag=False, help=
+            "End a worker after this long: 900, 15m, 1h. Default: 15m."),
+        Option("build-timeout", "TIME", plain(read.seconds), sets="build_timeout_s", flag=False, help=
+            "End an export or a compilation after this long. Default: 1h."),
+        Option("plan", "", plain(read.switch), common=True, help=
+            "Only say what would run, and what it takes: time, disk and GPU memory. Nothing is built or run."),
+        Option("selftest", "", plain(read.switch), sets="self_test", help=
+            "Run no test: measure one build against itself, as it is and made slower, and say how often the rules "
+            "that judge are wrong and what they find. 60 processes, or as many as --sdperf-time-budget allows."),
+        Option("time-budget", "TIME", plain(read.seconds), sets="time_budget_s", help=
+            "Stop measuring after this long, what says most first: 20m, 2h. The rest is NOT MEASURED. Default: no "
+            "end."),
+        Option("resume", "", plain(read.switch), common=True, help=
+            "Take what an interrupted run measured within the last 12 hours under the same conditions, and measure "
+            "the rest."),
+        Option("plant", "NAME", lookups.alteration, sets="altered", plugin="pytest_sdperf.faults.builtins", help=
+            "Plant a fault, to see it found: one of those that `sdperf faults` lists. Nothing that such a run "
+            "measures is kept. Default: none."),
+        Option("inprocess", "", plain(read.switch), sets="in_process", flag=False, help=
+            "Run workers inside pytest's own process, for a debugger."),
+        Option("locate", "KIND", plain(read.switch), flag=False, help=
+            "Whether a case that disagrees with its reference is searched for the first place that does. Default: "
+            "on."),
     ),
-    Option(
-        "optimization",
-        "what",
-        "Names from the ladder, each with all below it; fp16+fmha is exactly these, all-fmha is all but one, ladder is "
-        "each in turn (for whole requests the first and the last); as-is is an --onnx-dir unchanged. Default: what the "
-        "engine says; test_fusions builds the last one.",
-        "NAMES",
+    "how it is judged": (
+        Option("fail-on", "NAMES", plain(read.verdicts), help=
+            "What fails too: inconclusive, not-measured, new (a case without a baseline), unused (a stored case that "
+            "nothing measures any more), or none of these. Default: none."),
+        Option("min-effect", "FRACTION", plain(read.fraction), flag=False, help=
+            "Smallest relative change that can be a regression: 2% or 0.02. Default: 2%."),
+        Option("update-baselines", "", plain(read.switch), help=
+            "Accept what was measured and write the baseline files."),
+        Option("reason", "TEXT", plain(read.text), help=
+            "Why a regression is accepted, stored with the baseline."),
+        Option("pool", "LABEL", plain(read.word, "a label"), help=
+            "Label of the pool that this machine belongs to. Default: default."),
     ),
-    Option("batch-size", "what", "Images per request; a UNet runs at twice this. Default: 1.", "NUMBERS"),
-    Option(
-        "fuser", "what", "What fuses an exported graph: native, ort. Default: native; test_fusions runs both.", "NAMES"
+    "where files are kept": (
+        Option("baselines", "FOLDER", lookups.path, default=lambda reader: reader.started_in / "baselines", help=
+            "Folder of the baseline files. Default: ./baselines."),
+        Option("cache-dir", "FOLDER", lookups.path, default=lambda _: platformdirs.user_cache_path("pytest-sdperf"),
+            common=True, help=
+            "Folder of built models. Default: the user's cache folder."),
+        Option("cache-size", "SIZE", plain(read.size_bytes), sets="cache_size_bytes", flag=False, help=
+            "Size that the cache is kept under: 100GB. Default: 100GB."),
+        Option("state-dir", "FOLDER", lookups.path, default=lambda _: platformdirs.user_state_path("pytest-sdperf"),
+            common=True, help=
+            "Folder of what this machine measured and nobody accepted yet. Default: the user's state folder."),
+        Option("json", "FILE", lookups.path, sets="json_file", common=True, help=
+            "Write every measurement and verdict to this file."),
+        Option("images", "FOLDER", lookups.path, sets="images_dir", common=True, help=
+            "Write what half precision changes to this folder: a strip of steps with their differences, and a GIF."),
+        Option("explain", "FILE", lookups.path, sets="explain_file", common=True, help=
+            "Write where each operator of a build was expected, and for each place without it why, to this file."),
+        Option("repro", "FOLDER", lookups.path, sets="repro_dir", flag=False, help=
+            "Folder of files that show by themselves where a case disagrees with its reference. Default: "
+            "reproductions in the state folder."),
+        Option("repro-weights", "KIND", lambda answer, _:
+            read.one_of(answer, "kind of weights in a reproduction", ("random", "real")) == "real",
+            sets="real_weights", flag=False, help=
+            "Weights in these files: random, where such show the fault, or real, those of the case. Default: random."),
     ),
-    Option("exporter", "what", "What exports to ONNX: dynamo or torchscript. Default: dynamo.", "NAME"),
-    Option("opset", "what", "ONNX opset of the export, 17 to 23. Default: 18.", "NUMBER"),
-    Option("shapes", "what", "Shapes of the exported graph: static or dynamic. Default: static.", "KIND"),
-    Option(
-        "force-fp32-ops",
-        "what",
-        "Operators that float16 builds keep in float32, as COMPONENT:OPERATOR: unet:MultiHeadAttention. They are one "
-        "build. Default: none.",
-        "NAMES",
-    ),
-    Option(
-        "weights",
-        "what",
-        "random (seeded), none (graphs are only looked at), a diffusers folder, or the id of a repository on the "
-        "Hugging Face hub. Default: what comes with the model, else random.",
-        "SOURCE",
-    ),
-    Option(
-        "onnx-dir",
-        "what",
-        "A pipeline that was exported to ONNX already: one COMPONENT/model.onnx per component, as optimum writes it. "
-        "--model says which pipeline it is. Default: none, models are exported.",
-        "FOLDER",
-    ),
-    Option(
-        "onnx-reference",
-        "what",
-        "The same pipeline exported in float32, which an --onnx-dir is compared with where no --weights are given. "
-        "Default: none.",
-        "FOLDER",
-    ),
-    Option(
-        "pipeline",
-        "what",
-        "A diffusers pipeline of your own, tested as it is: a function of a module that returns it. Default: none, "
-        "pipelines are built from models.",
-        "MODULE:FUNCTION",
-    ),
-    Option(
-        "resolution",
-        "what",
-        "Pixels, WIDTHxHEIGHT or one number for both, each divisible by 8. Default: the model's.",
-        "PIXELS",
-    ),
-    Option("steps", "what", "Steps of the scheduler in a pipeline. Default: the model's.", "NUMBER"),
-    Option("scheduler", "what", "pndm, ddim, euler or unipc. Default: the model's.", "NAME"),
-    Option("prompts", "what", "Prompts that test_semantics draws. Default: 8 on a CPU, 100 on a GPU.", "NUMBER"),
-    Option(
-        "repeats", "what", "Equal calls in test_replay, and processes (3 or more). Default: 2; 5 on a GPU.", "NUMBER"
-    ),
-    Option("resolutions", "what", "What takes turns in test_replay. Default: three, by the model's size.", "PIXELS"),
-    Option("processes", "how", "Fresh worker processes per measurement, at least. Default: 3.", "NUMBER"),
-    Option(
-        "max-processes",
-        "how",
-        "Most processes per measurement: more are started while its verdict is open; most pairs of an --ab. Default: "
-        "four times --processes; on a CPU no more than --processes, but for pairs.",
-        "NUMBER",
-    ),
-    Option(
-        "ab",
-        "how",
-        "Measure pairs with a second side, B, and judge it by the first instead of a baseline: here B runs under this "
-        "interpreter, of another virtual environment. Default: none.",
-        "PYTHON",
-    ),
-    Option("ab-engine", "how", "The engine of B, or its profile, with options after a colon. Default: as A's.", "NAME"),
-    Option("ab-optimization", "how", "The optimization of B. Default: as A's.", "NAME"),
-    Option(
-        "ab-build",
-        "how",
-        "Whether B loads the files that were built for A: shared or own. Default: shared where only interpreter or "
-        "options differ.",
-        "KIND",
-    ),
-    Option("worker-timeout", "how", "End a worker after this long: 900, 15m, 1h. Default: 15m.", "TIME"),
-    Option("build-timeout", "how", "End an export or a compilation after this long. Default: 1h.", "TIME"),
-    Option(
-        "plan",
-        "how",
-        "Only say what would run, and what it takes: time, disk and GPU memory. Nothing is built or run.",
-        short=False,
-    ),
-    Option(
-        "selftest",
-        "how",
-        "Run no test: measure one build against itself, as it is and made slower, and say how often the rules that "
-        "judge are wrong and what they find. 60 processes, or as many as --sdperf-time-budget allows.",
-    ),
-    Option(
-        "time-budget",
-        "how",
-        "Stop measuring after this long, what says most first: 20m, 2h. The rest is NOT MEASURED. Default: no end.",
-        "TIME",
-    ),
-    Option(
-        "resume",
-        "how",
-        "Take what an interrupted run measured within the last 12 hours under the same conditions, and measure the "
-        "rest.",
-        short=False,
-    ),
-    Option(
-        "plant",
-        "how",
-        "Plant a fault, to see it found: one of those that `sdperf faults` lists. Nothing that such a run measures is "
-        "kept. Default: none.",
-        "NAME",
-        plugin="pytest_sdperf.faults.builtins",
-    ),
-    Option("inprocess", "how", "Run workers inside pytest's own process, for a debugger."),
-    Option("missing-baseline", "verdict", "A case without a baseline: pass or fail. Default: pass.", "KIND"),
-    Option("fail-on", "verdict", f"Further verdicts that fail: {', '.join(FAIL_ON)}. Default: none.", "NAMES"),
-    Option(
-        "min-effect",
-        "verdict",
-        "Smallest relative change that can be a regression: 2% or 0.02. Default: 2%.",
-        "FRACTION",
-    ),
-    Option("update-baselines", "verdict", "Accept what was measured and write the baseline files."),
-    Option("reason", "verdict", "Why a regression is accepted, stored with the baseline.", "TEXT"),
-    Option("pool", "verdict", "Label of the pool that this machine belongs to. Default: default.", "LABEL"),
-    Option(
-        "unused-baselines",
-        "verdict",
-        "A stored case that nothing measures any more: warn or fail. Default: warn.",
-        "KIND",
-    ),
-    Option("baselines", "files", "Folder of the baseline files. Default: ./baselines.", "FOLDER"),
-    Option("cache-dir", "files", "Folder of built models. Default: the user's cache folder.", "FOLDER", short=False),
-    Option("cache-size", "files", "Size that the cache is kept under: 100GB. Default: 100GB.", "SIZE", short=False),
-    Option(
-        "state-dir",
-        "files",
-        "Folder of what this machine measured and nobody accepted yet. Default: the user's state folder.",
-        "FOLDER",
-        short=False,
-    ),
-    Option("json", "files", "Write every measurement and verdict to this file.", "FILE", short=False),
-    Option(
-        "images",
-        "files",
-        "Write what half precision changes to this folder: a strip of steps with their differences, and a GIF.",
-        "FOLDER",
-        short=False,
-    ),
-    Option(
-        "explain",
-        "files",
-        "Write where each operator of a build was expected, and for each place without it why, to this file.",
-        "FILE",
-        short=False,
-    ),
-    Option(
-        "locate",
-        "how",
-        "Whether a case that disagrees with its reference is searched for the first place that does: on or off. "
-        "Default: on.",
-        "KIND",
-    ),
-    Option(
-        "repro",
-        "files",
-        "Folder of files that show by themselves where a case disagrees with its reference. Default: reproductions in "
-        "the state folder.",
-        "FOLDER",
-    ),
-    Option(
-        "repro-weights",
-        "files",
-        "Weights in these files: random, where such show the fault, or real, those of the case. Default: random.",
-        "KIND",
-    ),
-)
+}  # fmt: skip
+OPTIONS: Sequence[Option] = tuple(option for options in GROUPS.values() for option in options)
 BY_NAME: Mapping[str, Option] = {option.name: option for option in OPTIONS}

@@ -43,10 +43,7 @@ class Marks:
 
 
 def read_marks(markers: Iterable[pytest.Mark]) -> Marks:
-    """Merge the markers of one test.
-
-    Args:
-        markers: Closest first, as `iter_markers("sdperf")` gives them; the closest that names a key wins.
+    """Merge the markers of one test, closest first, as `iter_markers("sdperf")` gives them; the closest wins.
 
     Raises:
         OptionError: Positional arguments, a value of the wrong type, or `tolerances` without `reason`.
@@ -75,12 +72,8 @@ def argument_names() -> tuple[str, ...]:
 
 
 def _checked(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    checked: dict[str, Any] = {}
-    for key, value in arguments.items():
-        if key not in argument_names():
-            raise UnknownNameError(f"argument of the marker {MARKER}:", key, argument_names())
-        checked[key] = _value(key, value)
-    return checked
+    UnknownNameError.check(f"argument of the marker {MARKER}:", arguments, argument_names())
+    return {key: _value(key, value) for key, value in arguments.items()}
 
 
 def _value(key: str, value: Any) -> Any:
@@ -101,9 +94,8 @@ def _value(key: str, value: Any) -> Any:
 def _tolerances(key: str, value: Any) -> dict[str, float]:
     if not isinstance(value, Mapping) or not value:
         raise _wrong(key, value, "fractions by name, such as {'latency': 0.05}")
+    UnknownNameError.check("tolerance", map(str, value), NAMES)
     for name, effect in value.items():
-        if name not in NAMES:
-            raise UnknownNameError("tolerance", str(name), NAMES)
         if not (isinstance(effect, float) and 0 < effect < MOST):
             raise _wrong(f"{key} {name}", effect, f"a fraction above 0 and below {MOST:.0f}, such as 0.05")
     return dict(value)

@@ -1,12 +1,18 @@
-"""From the text of an answer to a value, or to a message that says what is allowed."""
+"""From the text of an answer to a value, or to a message that says what is allowed.
+
+Each of these raises an `OptionError` for what it cannot read, and an `UnknownNameError`, with the nearest name and the
+list, for a name that there is not.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
+from pytest_sdperf.core.scenes import PROMPT_COUNT
+from pytest_sdperf.core.settings import FAIL_ON
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _BYTES = {"": 1, "MB": 10**6, "GB": 10**9, "TB": 10**12, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
@@ -14,12 +20,14 @@ _MIN_OPSET, _MAX_OPSET = 17, 23
 _LATENT_FACTOR = 8
 
 
-def text(answer: OptionValue) -> str:
-    """Read any text.
+def refusal(answer: OptionValue, why: str, allowed: str, *examples: str) -> OptionError:
+    """Return the error that quotes an answer, says what is wrong with it, what is allowed, and what to type."""
+    typed = " or ".join(f"{answer.spelling}={example}" for example in examples)
+    return OptionError(f"{answer}{why}. Allowed: {allowed}; type for example {typed}.")
 
-    Raises:
-        OptionError: Nothing but spaces.
-    """
+
+def text(answer: OptionValue) -> str:
+    """Read any text but spaces alone."""
     found = answer.text.strip()
     if not found:
         raise OptionError(f"{answer} is empty. Give it a value, or leave it out.")
@@ -27,11 +35,7 @@ def text(answer: OptionValue) -> str:
 
 
 def names(answer: OptionValue) -> tuple[str, ...]:
-    """Split at commas, each name once.
-
-    Raises:
-        OptionError: An empty name.
-    """
+    """Split at commas, each name once."""
     pieces = [piece.strip() for piece in answer.text.split(",")]
     if not all(pieces):
         raise OptionError(f"{answer} holds an empty name. Separate names by single commas.")
@@ -39,60 +43,42 @@ def names(answer: OptionValue) -> tuple[str, ...]:
 
 
 def among(answer: OptionValue, kind: str, allowed: Iterable[str]) -> tuple[str, ...]:
-    """Split at commas and check every name.
-
-    Raises:
-        OptionError: An empty name.
-        UnknownNameError: With the nearest name and the list.
-    """
-    known = tuple(allowed)
+    """Split at commas and check every name."""
     found = names(answer)
-    for name in found:
-        if name not in known:
-            raise UnknownNameError(kind, name, known)
+    UnknownNameError.check(kind, found, allowed)
     return found
 
 
 def operators(answer: OptionValue, components: Iterable[str]) -> tuple[str, ...]:
-    """Read pieces such as `unet:MultiHeadAttention`, sorted, each once.
-
-    Raises:
-        OptionError: A piece that is not a component and an operator.
-        UnknownNameError: No model has such a component.
-    """
+    """Read pieces such as `unet:MultiHeadAttention`, sorted, each once."""
     known = tuple(components)
     for piece in names(answer):
         component, _, operator = piece.partition(":")
         if not re.fullmatch(r"[A-Z]\w*", operator):
-            raise OptionError(
-                f"{answer}: {piece!r} is not a component and an operator. Allowed: COMPONENT:OPERATOR, separated by "
-                f"commas; type for example {answer.spelling}=unet:MultiHeadAttention."
-            )
-        if component not in known:
-            raise UnknownNameError("component", component, known)
+            why, allowed = f": {piece!r} is not a component and an operator", "COMPONENT:OPERATOR, separated by commas"
+            raise refusal(answer, why, allowed, "unet:MultiHeadAttention")
+        UnknownNameError.check("component", [component], known)
     return tuple(sorted(names(answer)))
 
 
 def one_of(answer: OptionValue, kind: str, allowed: Iterable[str]) -> str:
-    """Check a single name.
-
-    Raises:
-        OptionError: Several names.
-        UnknownNameError: With the nearest name and the list.
-    """
+    """Check a single name."""
     found = among(answer, kind, allowed)
     if len(found) > 1:
         raise OptionError(f"{answer} names {len(found)} values. Allowed: one; type {answer.spelling}={found[0]}.")
     return found[0]
 
 
+def verdicts(answer: OptionValue) -> frozenset[str]:
+    """Read what fails too; `none` is nothing, where a file says more."""
+    return frozenset(among(answer, "verdict of fail-on", (*FAIL_ON, "none"))) - {"none"}
+
+
 def count(answer: OptionValue, noun: str, *, piece: str = "") -> int:
     """Read a whole number of at least 1: `piece`, or the whole answer."""
     piece = piece or answer.text.strip()
     if not re.fullmatch(r"[0-9]+", piece) or int(piece) < 1:
-        raise OptionError(
-            f"{answer}: {piece!r} is not {noun}. Allowed: whole numbers from 1; type for example {answer.spelling}=1."
-        )
+        raise refusal(answer, f": {piece!r} is not {noun}", "whole numbers from 1", "1")
     return int(piece)
 
 
@@ -105,10 +91,7 @@ def opset(answer: OptionValue) -> int:
     """Read an ONNX opset."""
     number = count(answer, "an opset")
     if not _MIN_OPSET <= number <= _MAX_OPSET:
-        raise OptionError(
-            f"{answer}: opset {number} is not supported. Allowed: {_MIN_OPSET} to {_MAX_OPSET}; "
-            f"type for example {answer.spelling}=18."
-        )
+        raise refusal(answer, f": opset {number} is not supported", f"{_MIN_OPSET} to {_MAX_OPSET}", "18")
     return number
 
 
@@ -116,23 +99,18 @@ def resolution(answer: OptionValue) -> tuple[int, int]:
     """Read `WIDTHxHEIGHT` or one number for both; return (height, width) in pixels."""
     match = re.fullmatch(r"([0-9]+)(?:x([0-9]+))?", answer.text.strip())
     if match is None:
-        raise OptionError(
-            f"{answer} is not a resolution. Allowed: WIDTHxHEIGHT or one number for both, in pixels; "
-            f"type for example {answer.spelling}=512 or {answer.spelling}=768x512."
-        )
-    width = int(match[1])
-    height = int(match[2] or match[1])
+        allowed = "WIDTHxHEIGHT or one number for both, in pixels"
+        raise refusal(answer, " is not a resolution", allowed, "512", "768x512")
+    width, height = int(match[1]), int(match[2] or match[1])
+    allowed = f"multiples of {_LATENT_FACTOR}, because a latent is an eighth of the image"
     for side in (width, height):
         if side < _LATENT_FACTOR:
-            raise OptionError(
-                f"{answer}: {side} is too small. Allowed: multiples of {_LATENT_FACTOR}, because a latent is an eighth "
-                f"of the image; type for example {answer.spelling}=512."
-            )
+            raise refusal(answer, f": {side} is too small", allowed, "512")
         if side % _LATENT_FACTOR:
             below = side // _LATENT_FACTOR * _LATENT_FACTOR
             raise OptionError(
-                f"{answer}: {side} is not divisible by {_LATENT_FACTOR}. Allowed: multiples of {_LATENT_FACTOR}, "
-                f"because a latent is an eighth of the image; the nearest are {below} and {below + _LATENT_FACTOR}."
+                f"{answer}: {side} is not divisible by {_LATENT_FACTOR}. Allowed: {allowed}; the nearest are {below} "
+                f"and {below + _LATENT_FACTOR}."
             )
     return height, width
 
@@ -141,10 +119,8 @@ def resolutions(answer: OptionValue) -> tuple[tuple[int, int], ...]:
     """Read resolutions separated by commas, two or more; return (width, height) of each in pixels."""
     found = dict.fromkeys(resolution(OptionValue(piece, answer.spelling))[::-1] for piece in names(answer))
     if len(found) < 2:
-        raise OptionError(
-            f"{answer} names one resolution, and several take turns. Allowed: two or more, separated by commas; type "
-            f"for example {answer.spelling}=512,640x448,768."
-        )
+        why, allowed = " names one resolution, and several take turns", "two or more, separated by commas"
+        raise refusal(answer, why, allowed, "512,640x448,768")
     return tuple(found)
 
 
@@ -152,10 +128,15 @@ def repeats(answer: OptionValue) -> int:
     """Read a number of equal calls: one has nothing to be compared with."""
     number = count(answer, "a number of equal calls")
     if number < 2:
-        raise OptionError(
-            f"{answer}: one call has no other to be compared with. Allowed: 2 or more; type for example "
-            f"{answer.spelling}=5."
-        )
+        raise refusal(answer, ": one call has no other to be compared with", "2 or more", "5")
+    return number
+
+
+def prompts(answer: OptionValue) -> int:
+    """Read how many of the fixed prompts are drawn."""
+    number, most = count(answer, "a number of prompts"), str(PROMPT_COUNT)
+    if number > PROMPT_COUNT:
+        raise refusal(answer, f": the fixed list has {most} prompts", f"whole numbers from 1 to {most}", most)
     return number
 
 
@@ -164,10 +145,7 @@ def seconds(answer: OptionValue) -> float:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", answer.text.strip())
     value = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if value <= 0:
-        raise OptionError(
-            f"{answer} is not a time. Allowed: a number above 0 with s, m or h, seconds without; "
-            f"type for example {answer.spelling}=15m."
-        )
+        raise refusal(answer, " is not a time", "a number above 0 with s, m or h, seconds without", "15m")
     return value
 
 
@@ -176,10 +154,7 @@ def size_bytes(answer: OptionValue) -> int:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)", answer.text.strip())
     unit = _BYTES.get(match[2].upper()) if match else None
     if match is None or unit is None:
-        raise OptionError(
-            f"{answer} is not a size. Allowed: a number with MB, GB, TB, MiB, GiB or TiB, bytes without; "
-            f"type for example {answer.spelling}=100GB."
-        )
+        raise refusal(answer, " is not a size", "a number with MB, GB, TB, MiB, GiB or TiB, bytes without", "100GB")
     return int(float(match[1]) * unit)
 
 
@@ -188,10 +163,8 @@ def fraction(answer: OptionValue, *, most: float = 1.0) -> float:
     match = re.fullmatch(r"([0-9]*\.?[0-9]+)(%?)", answer.text.strip())
     value = float(match[1]) / (100 if match[2] else 1) if match else 0.0
     if not 0 < value < most:
-        raise OptionError(
-            f"{answer} is not a relative change. Allowed: above 0 and below {most * 100:.0f}%; "
-            f"type for example {answer.spelling}=2% or {answer.spelling}=0.02."
-        )
+        allowed = f"above 0 and below {most * 100:.0f}%"
+        raise refusal(answer, " is not a relative change", allowed, "2%", "0.02")
     return value
 
 
@@ -209,8 +182,5 @@ def word(answer: OptionValue, noun: str) -> str:
     """Read a label without spaces."""
     said = answer.text.strip()
     if not re.fullmatch(r"[A-Za-z0-9._-]+", said):
-        raise OptionError(
-            f"{answer}: {said!r} is not {noun}. Allowed: letters, digits, dots, hyphens and underscores; "
-            f"type for example {answer.spelling}=default."
-        )
+        raise refusal(answer, f": {said!r} is not {noun}", "letters, digits, dots, hyphens and underscores", "default")
     return said

@@ -1,4 +1,4 @@
-"""`--pipeline`: the function that makes the user's own pipeline, and what cannot be said beside it."""
+"""`--pipeline`: the function that makes the user's own pipeline."""
 
 from __future__ import annotations
 
@@ -6,74 +6,25 @@ import difflib
 import importlib.util
 import re
 import sysconfig
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.errors import OptionError
 from pytest_sdperf.core.ladder import AS_IS
-from pytest_sdperf.core.settings import EngineRequest, PipelineFactory, Selection
+from pytest_sdperf.core.settings import EngineRequest, PipelineFactory
+
+if TYPE_CHECKING:
+    from pytest_sdperf.cases.options.reading import SettingsParser
 
 ENGINE = "diffusers"
 """Label of the engine of every case of such a pipeline."""
 _NAMES = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
-_BESIDE: Mapping[str, str] = {
-    "model": "is a model of its own",
-    "engine": "is its own engine",
-    "optimization": "is optimized already, or not",
-    "fuser": "is not exported, so nothing is fused",
-    "exporter": "is not exported",
-    "opset": "is not exported",
-    "shapes": "is not exported",
-    "weights": "has its weights",
-    "onnx-dir": "holds no graphs",
-    "onnx-reference": "holds no graphs",
-    "scheduler": "has its scheduler",
-    "force-fp32-ops": "is not built",
-    "plan": "is known only once it is made",
-    "resume": "may have changed its code since",
-    "ab-engine": "is its own engine",
-    "ab-optimization": "is optimized already, or not",
-    "ab-build": "is not built",
-}
 
 
-def alone(answers: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
-    """Return the answers without those that a pipeline of the user's own makes void.
-
-    What a configuration file says about models gives way to a pipeline that was named on the command line.
-
-    Raises:
-        OptionError: Both were said in the same place, or the pipeline in a file and the other on the command line.
-    """
-    pipeline, kept = answers.get("pipeline"), dict(answers)
-    if pipeline is None:
-        return kept
-    for name, why in _BESIDE.items():
-        other = kept.pop(name, None)
-        if other is not None and (_typed(other) or not _typed(pipeline)):
-            raise OptionError(
-                f"{other} and {pipeline} do not go together: a pipeline of your own is tested as it is, and {why}. "
-                f"Leave {other.spelling} or {pipeline.spelling} out."
-            )
-    component = kept.get("component")
-    if component is not None and component.text.strip() != PIPELINE:
-        raise OptionError(
-            f"{component} and {pipeline} do not go together: a pipeline of your own is tested as a whole request. "
-            f"Leave {component.spelling} out, or type {component.spelling}={PIPELINE}."
-        )
-    return kept
-
-
-def parse_factory(answer: OptionValue, *, started_in: Path, root: Path) -> PipelineFactory:
+def parse_factory(answer: OptionValue, reader: SettingsParser) -> PipelineFactory:
     """Return the function that `module:function` names; its module is looked for, and not imported.
-
-    Args:
-        answer: What was said.
-        started_in: Where pytest was started.
-        root: The project's folder.
 
     Raises:
         OptionError: No such text, or no such module.
@@ -89,7 +40,7 @@ def parse_factory(answer: OptionValue, *, started_in: Path, root: Path) -> Pipel
     known = _found(top)
     if known is not None:
         return PipelineFactory(module, function, known)
-    folders = list(dict.fromkeys((started_in, root)))
+    folders = list(dict.fromkeys((reader.started_in, reader.root)))
     for folder in folders:
         if (folder / f"{top}.py").is_file() or (folder / top).is_dir():
             return PipelineFactory(module, function, str(folder))
@@ -101,20 +52,12 @@ def parse_factory(answer: OptionValue, *, started_in: Path, root: Path) -> Pipel
     )
 
 
-def only(selection: Selection, factory: PipelineFactory) -> Selection:
-    """Return a selection of one pipeline: it is the only model, under its own engine, as it is."""
-    return replace(
-        selection,
-        models=(factory.label,),
-        components=(PIPELINE,),
-        engines=(EngineRequest(ENGINE, ENGINE),),
-        optimizations=(AS_IS,),
-        pipeline=factory,
-    )
-
-
-def _typed(answer: OptionValue) -> bool:
-    return answer.spelling.startswith("--")
+def own_pipeline(
+    answer: OptionValue, reader: SettingsParser
+) -> tuple[PipelineFactory, tuple[str], tuple[str], tuple[EngineRequest], tuple[str]]:
+    """Return a pipeline with its own model, component, engine and optimization, the only ones that run."""
+    factory = parse_factory(answer, reader)
+    return factory, (factory.label,), (PIPELINE,), (EngineRequest(ENGINE, ENGINE),), (AS_IS,)
 
 
 def _found(module: str) -> str | None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_sdperf.cases.options.engine_requests import Profile
 from pytest_sdperf.cases.options.flags import BY_NAME
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.core.files import strict_json
@@ -29,25 +30,6 @@ ENGINES = "engines"
 TOLERANCES = "tool.sdperf.tolerances"
 _TOLERANCES = TOLERANCES.rpartition(".")[2]
 _PROFILE_KEYS = ("engine", "options", "python", "env")
-
-
-@dataclass(frozen=True)
-class Profile:
-    """One named way to run an engine.
-
-    Attributes:
-        name: What `--engine` calls it.
-        engine: Catalog name of the engine.
-        options: Options of the engine, as text.
-        python: Interpreter of the worker; None is the suite's own.
-        env: Environment variables of the worker.
-    """
-
-    name: str
-    engine: str
-    options: Mapping[str, str] = field(default_factory=dict)
-    python: Path | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -110,9 +92,7 @@ def _tolerances(value: Any) -> tuple[Mapping[str, str], ...]:
 def _profile(name: str, value: Any, root: Path) -> Profile:
     where = f"[tool.sdperf.{ENGINES}.{name}]"
     table = _table(value, where)
-    for key in table:
-        if key not in _PROFILE_KEYS:
-            raise UnknownNameError(f"key in {where}", key, _PROFILE_KEYS)
+    UnknownNameError.check(f"key in {where}", table, _PROFILE_KEYS)
     if "engine" not in table:
         raise OptionError(f'{where} names no engine. Add a line such as: engine = "ort-cpu".')
     python = table.get("python")
@@ -129,9 +109,8 @@ def _python(said: str, where: str) -> Path:
     try:
         return Path(said).expanduser()
     except RuntimeError:
-        raise OptionError(
-            f"{where} python is {said!r}, and that user has no home here. Write the whole path."
-        ) from None
+        told = f"{where} python is {said!r}, and that user has no home here. Write the whole path."
+        raise OptionError(told) from None
 
 
 def _environment(value: Any, where: str) -> dict[str, str]:

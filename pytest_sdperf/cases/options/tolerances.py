@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pytest_sdperf.cases.options import lookups
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.engine_requests import engines
+from pytest_sdperf.cases.options.option import OptionValue, Parse, plain
 from pytest_sdperf.cases.options.profiles import TOLERANCES
 from pytest_sdperf.core.errors import OptionError, UnknownNameError
 from pytest_sdperf.core.labels import engine_label
@@ -24,16 +26,19 @@ from pytest_sdperf.core.tolerances import MOST, NAMES, ToleranceRule
 if TYPE_CHECKING:
     from pytest_sdperf.cases.options.reading import SettingsParser
 
-AXES = ("models", "components", "engines", "optimizations", "batch-sizes")
+# The axis of a rule -> what reads its values, in which every registered name is allowed.
+AXES: Mapping[str, Parse] = {
+    "models": lookups.models,
+    "components": lambda said, reader: read.among(said, "component", lookups.components_of(reader.catalog)),
+    "engines": lambda said, reader: tuple(engine_label(one.label, one.options) for one in engines(said, reader)),
+    "optimizations": lambda said, reader: lookups.optimizations(said, reader)[0],
+    "batch-sizes": plain(read.counts, "a batch size"),
+}
 REASON = "reason"
 
 
 def read_rules(tables: Sequence[Mapping[str, str]], reader: SettingsParser) -> tuple[ToleranceRule, ...]:
-    """Check the tables of a project, also those that this run does not use.
-
-    Args:
-        tables: Key -> text, in the order of the file.
-        reader: Knows what is registered.
+    """Check the tables (key -> text) of a project in the order of the file, also those that this run does not use.
 
     Raises:
         OptionError: A value that cannot be understood, no tolerance, or no reason.
@@ -43,9 +48,7 @@ def read_rules(tables: Sequence[Mapping[str, str]], reader: SettingsParser) -> t
 
 
 def _rule(where: str, table: Mapping[str, str], reader: SettingsParser) -> ToleranceRule:
-    for key in table:
-        if key not in (*AXES, *NAMES, REASON):
-            raise UnknownNameError(f"key in {where}", key, (*AXES, *NAMES, REASON))
+    UnknownNameError.check(f"key in {where}", table, (*AXES, *NAMES, REASON))
     said = {key: OptionValue(text, f"{where} {key}") for key, text in table.items()}
     effects = {name: read.fraction(said[name], most=MOST) for name in NAMES if name in said}
     if not effects:
@@ -58,14 +61,5 @@ def _rule(where: str, table: Mapping[str, str], reader: SettingsParser) -> Toler
             f"{where} sets {listed} without a reason. Say why these cases differ from all others: add a line such as: "
             f'{REASON} = "the driver picks between two algorithms".'
         )
-    engines = reader.engines(said["engines"]) if "engines" in said else ()
-    return ToleranceRule(
-        where,
-        effects,
-        table[REASON].strip(),
-        models=reader.models(said["models"]) if "models" in said else (),
-        components=reader.components(said["components"]) if "components" in said else (),
-        engines=tuple(engine_label(engine.label, engine.options) for engine in engines),
-        optimizations=reader.optimizations(said["optimizations"]) if "optimizations" in said else (),
-        batch_sizes=read.counts(said["batch-sizes"], noun="a batch size") if "batch-sizes" in said else (),
-    )
+    axes = {key.replace("-", "_"): parse(said[key], reader) for key, parse in AXES.items() if key in said}
+    return ToleranceRule(where, effects, table[REASON].strip(), **axes)

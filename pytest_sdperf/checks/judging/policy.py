@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from pytest_sdperf.core.settings import FAIL_ON, Settings
 from pytest_sdperf.core.stats.interim import InterimAnalyses
@@ -29,7 +28,7 @@ OF_TOLERANCE: Mapping[str, tuple[str, ...]] = {
 
 
 def fail_on_field(name: str) -> str:
-    """Return the field of a policy that says whether a verdict of `FAIL_ON` fails."""
+    """Return the field of a policy that says whether one of `FAIL_ON` fails."""
     return f"fail_on_{name.replace('-', '_')}"
 
 
@@ -69,10 +68,10 @@ class Policy:
         size_effect: Smallest relative change of the size of model files that counts.
         compiled_effect: The same for what an engine compiled: it may pick other kernels of the same speed.
         size_floor_bytes: Changes of a size up to this never count.
-        unused_baselines: Whether stored cases that nothing measures any more fail the run.
-        missing_baseline: Whether NEW passes or fails.
         fail_on_inconclusive: Whether INCONCLUSIVE fails instead of skipping.
-        fail_on_not_measured: Whether NOT MEASURED does.
+        fail_on_new: Whether NEW fails.
+        fail_on_not_measured: Whether NOT MEASURED fails instead of skipping.
+        fail_on_unused: Whether stored cases that nothing measures any more fail the run.
     """
 
     on_cpu: bool = False
@@ -102,10 +101,10 @@ class Policy:
     size_effect: float = 0.01
     compiled_effect: float = 0.10
     size_floor_bytes: int = 64 * 2**10
-    unused_baselines: Literal["warn", "fail"] = "warn"
-    missing_baseline: Literal["pass", "fail"] = "pass"
     fail_on_inconclusive: bool = False
+    fail_on_new: bool = False
     fail_on_not_measured: bool = False
+    fail_on_unused: bool = False
 
     def __post_init__(self) -> None:
         """Refuse limits that nothing can be judged by: files hold them, too."""
@@ -187,8 +186,6 @@ class Policy:
             max_pairs=most,
             cases=cases,
             min_effect=settings.min_effect,
-            unused_baselines=settings.unused_baselines,
-            missing_baseline=settings.missing_baseline,
         )
         fails = {fail_on_field(name): name in settings.fail_on for name in FAIL_ON}
         own = {field: override.effect for override in overrides for field in OF_TOLERANCE[override.name]}

@@ -29,4 +29,4 @@ def run_status(
         return status
     if nothing_judged:
         return NOTHING_JUDGED
-    return UNUSED if unused and policy.unused_baselines == "fail" else 0
+    return UNUSED if unused and policy.fail_on_unused else 0

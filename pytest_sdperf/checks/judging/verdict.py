@@ -75,7 +75,7 @@ def delivery(verdicts: Iterable[Verdict], *, policy: Policy) -> Delivery:
     """Return what becomes of the test that these verdicts belong to."""
     outcomes = {verdict.outcome for verdict in verdicts}
     failing = {Outcome.FAILED, Outcome.REGRESSED, Outcome.INVALID}
-    if policy.missing_baseline == "fail":
+    if policy.fail_on_new:
         failing.add(Outcome.NEW)
     if policy.fail_on_inconclusive:
         failing.add(Outcome.INCONCLUSIVE)
@@ -107,4 +107,4 @@ def exit_status(outcomes: Iterable[Outcome], *, policy: Policy, other_failures: 
         return 11
     if Outcome.NOT_MEASURED in seen and policy.fail_on_not_measured:
         return 11
-    return 12 if Outcome.NEW in seen and policy.missing_baseline == "fail" else 0
+    return 12 if Outcome.NEW in seen and policy.fail_on_new else 0

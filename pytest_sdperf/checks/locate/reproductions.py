@@ -25,7 +25,7 @@ SHOWN, GONE = 1, 0
 _TIMEOUT_S = 300
 _REAL = (
     "Files with the weights of the case show this fault, and these are not given away unasked: type "
-    "--sdperf-repro-weights=real."
+    "-o sdperf_repro_weights=real."
 )
 _ELSEWHERE = {
     "onnx": "No files were kept: cut out of its graph, in a session of its own, the node gives the right thing. "

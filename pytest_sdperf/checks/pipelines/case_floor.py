@@ -9,14 +9,14 @@ from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.pipelines.peaks import device_floor
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.values import Measurement
-from pytest_sdperf.core.values.floor import UNKNOWN, Floor, Part
+from pytest_sdperf.core.values.floor import Floor, Part
 
 # The prompt and the negative prompt of guidance are encoded one after the other.
 ENCODER_CALLS = 2
 
 
 def with_floor(measurement: Measurement, runner: CaseRunner) -> Measurement:
-    """Return a measurement with the floor of its case, or with a remark that says why none is known.
+    """Return a measurement with the floor of its case, or with the reason why none is known.
 
     A CPU has none: its rates depend on too much.
 
@@ -41,7 +41,7 @@ def with_floor(measurement: Measurement, runner: CaseRunner) -> Measurement:
 
 
 def _unknown(measurement: Measurement, why: str) -> Measurement:
-    return dataclasses.replace(measurement, remarks=(*measurement.remarks, f"{UNKNOWN}: {why}."))
+    return dataclasses.replace(measurement, floor_not_known=why)
 
 
 def _floor(measurement: Measurement, runner: CaseRunner) -> Floor | None:

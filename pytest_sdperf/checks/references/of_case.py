@@ -93,11 +93,6 @@ def references(runner: CaseRunner, dtypes: Sequence[str]) -> dict[str, Arrays]:
     return _outputs(runner, dtypes).read()
 
 
-def missing_references(runner: CaseRunner, dtypes: Sequence[str]) -> tuple[str, ...]:
-    """Return the dtypes in which torch has yet to compute a reference; none where it computes none."""
-    return _outputs(runner, dtypes).missing() if by_torch(runner) else ()
-
-
 def _outputs(runner: CaseRunner, dtypes: Sequence[str]) -> Stored:
     if isinstance(runner, ExternalPipelineRunner):
         return plain_pipeline.outputs(runner, dtypes)

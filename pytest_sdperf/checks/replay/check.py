@@ -14,7 +14,6 @@ from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.core.values.check import Calls
 from pytest_sdperf.core.values.outcomes import Verdict
 from pytest_sdperf.core.values.replays import Replay
 
@@ -56,11 +55,6 @@ class Repeats(_Replays):
         _check(why_not(subject))
         context = subject.context
         return repeats.repeat(subject, repeats=_repeats(context.settings, context.device.kind))
-
-    def calls(self, case: Case, settings: Settings, device_kind: str) -> tuple[Calls, ...]:
-        """Return the calls in one process, and one in each of the others; the other two checks make fewer."""
-        count = _repeats(settings, device_kind)
-        return (Calls(count + 2), *[Calls()] * (count - 1))
 
 
 class Batch(_Replays):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions
 from pytest_sdperf.checks.judging.policy import Policy
-from pytest_sdperf.checks.references.plain_torch import PICTURE_BATCH, pictures
+from pytest_sdperf.checks.references.plain_torch import pictures
 from pytest_sdperf.checks.references.which import check_by_torch
 from pytest_sdperf.checks.semantics.expected import Expected, Request, expected_of
 from pytest_sdperf.checks.semantics.finding import ReferenceScores, Semantics, Window
@@ -24,7 +23,7 @@ from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.scenes import IMAGE_SIZE, Scene, prompt_scenes
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.core.values.check import Advice, Calls
+from pytest_sdperf.core.values.check import Advice
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.tasks._execution import Ran
 from pytest_sdperf.tasks.pipeline import DrawPrompts
@@ -80,15 +79,6 @@ class Pictures(Check):
         if verdict.outcome is not Outcome.INCONCLUSIVE:
             return None
         return Advice("draw every prompt of the list", f"--sdperf-prompts={MOST_PROMPTS}")
-
-    def calls(self, case: Case, settings: Settings, device_kind: str) -> tuple[Calls, ...]:
-        """Return the calls that draw every prompt, those of plain torch once for every engine."""
-        prompts = _prompts(settings, device_kind)
-        batch = min(prompts, PICTURE_BATCH)
-        return (
-            Calls(math.ceil(prompts / case.batch_size)),
-            Calls(math.ceil(prompts / batch), batch_size=batch, by_torch=True),
-        )
 
 
 def _prompts(settings: Settings, device_kind: str) -> int:

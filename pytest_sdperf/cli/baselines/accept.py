@@ -180,7 +180,7 @@ def check_whole(saved: SavedResults, path: Path) -> None:
         )
     if saved.run.in_process:
         raise ResultsError(
-            f"results {path} were measured inside pytest's own process (--sdperf-inprocess), which is no way to "
+            f"results {path} were measured inside pytest's own process (sdperf_inprocess), which is no way to "
             f"measure. Run it without that option, and accept those."
         )
 

@@ -1,4 +1,4 @@
-"""Files of the cache, seen from both sides: hashing, and full or read-only disks told to the user.
+"""Files of the cache, seen from both sides: hashing, and what is wrong with a folder or a disk, told to the user.
 
 Standard library only: tasks use it in workers, where the cache itself is not imported.
 """
@@ -6,10 +6,12 @@ Standard library only: tasks use it in workers, where the cache itself is not im
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,20 @@ _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _BLOCK_BYTES = 2**20
 _RUST_ERROR = re.compile(r"\(os error (\d+)\)")
+
+
+def meant_folder(path: Path) -> str:
+    """Ask which folder is meant by a path that leads to none, as ` Did you mean X?`; empty where nothing is like it."""
+    wrong = path
+    while wrong != wrong.parent and not wrong.parent.is_dir():
+        wrong = wrong.parent
+    with contextlib.suppress(OSError):  # whose folders may not be listed
+        names = sorted(one.name for one in wrong.parent.iterdir() if one.is_dir())
+        for name in difflib.get_close_matches(wrong.name, names):
+            found = wrong.parent / name / path.relative_to(wrong)
+            if found.is_dir():
+                return f" Did you mean {found}?"
+    return ""
 
 
 def sha256_file(path: Path) -> str:
@@ -38,6 +54,11 @@ def folder_bytes(folder: Path) -> int:
             with contextlib.suppress(OSError):
                 total += (Path(base) / name).lstat().st_size
     return total
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the room on the disk of a folder that need not exist yet."""
+    return shutil.disk_usage(next(place for place in (folder, *folder.parents) if place.exists())).free
 
 
 @contextlib.contextmanager

@@ -7,10 +7,13 @@ from typing import Any
 
 from pytest_sdperf.core.device import Device, Health
 from pytest_sdperf.core.values import to_json
+from pytest_sdperf.core.values.remark import Remark
 
 _GIB = 2**30
 # Counters of less than a millisecond, or of no whole firmware sample, are noise of reading them.
 _LEAST_GROWTH = 0.001
+# What holds the clocks for less than this moves no median.
+_SHORTEST_S = 0.5
 # Drivers reserve a few MiB more or less, and a kernel a few KiB, without making another machine of it.
 _MEMORY_SLACK = 0.02
 _POWER_SLACK_W = 1.0
@@ -49,17 +52,18 @@ def unfit(before: Health, after: Health, device: Device, *, during: Health | Non
                 sentences.append(f"{_processes(health.other_processes)} used the GPU {moment} the measurement.")
     for name, growth in _growth(before.throttled, after.throttled):
         sentences.append(f"The GPU was slowed down while measuring: {name}, {growth:.3g} {after.counter_unit}.")
-    return _once(sentences)
+    return tuple(dict.fromkeys(sentences))
 
 
-def remarks(before: Health, after: Health, device: Device, *, during: Health | None = None) -> tuple[str, ...]:
+def remarks(before: Health, after: Health, device: Device, *, during: Health | None = None) -> tuple[Remark, ...]:
     """Say what is worth recording about a measurement without making it invalid. Arguments as in `unfit`."""
-    sentences = [*before.remarks, *(during.remarks if during else ()), *after.remarks]
+    found = [*before.remarks, *(during.remarks if during else ()), *after.remarks]
     for name, growth in _growth(before.capped, after.capped):
-        sentences.append(f"While measuring: {name}, {growth:.3g} {after.counter_unit}.")
+        text, short = f"While measuring: {name}, {growth:.3g} {after.counter_unit}.", growth < _SHORTEST_S
+        found.append(Remark(text, name, growth, usual=short and after.counter_unit == "s"))
     if device.kind != "cpu" and before.other_processes is None:
-        sentences.append("This machine cannot tell whether other processes use the GPU.")
-    return _once(sentences)
+        found.append(Remark("This machine cannot tell whether other processes use the GPU."))
+    return tuple(dict.fromkeys(found))
 
 
 def readings(**moments: Health | None) -> dict[str, dict[str, Any]]:
@@ -140,7 +144,3 @@ def _told(key: str, value: Any) -> str:
 
 def _processes(count: int) -> str:
     return "1 other process" if count == 1 else f"{count} other processes"
-
-
-def _once(sentences: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(sentences))

@@ -22,21 +22,6 @@ class Advice:
 
 
 @dataclass(frozen=True)
-class Calls:
-    """What a check calls, for a plan.
-
-    Attributes:
-        count: How often a process calls the case.
-        batch_size: Of each call; 0 stands for that of the case.
-        by_torch: Whether plain torch in float32 computes it, once for every engine.
-    """
-
-    count: int = 1
-    batch_size: int = 0
-    by_torch: bool = False
-
-
-@dataclass(frozen=True)
 class CheckRow:
     """A row of a check's table.
 

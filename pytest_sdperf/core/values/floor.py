@@ -16,8 +16,6 @@ LARGEST_CACHE_BYTES = 256 * 2**20
 # What the rates of a floor are.
 MEASURED = "measured"
 SHEET = "data sheet"
-# How the remark on a case without a floor begins.
-UNKNOWN = "The physical floor is not known"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from pytest_sdperf.core.values.facts import Facts, StoredFacts
 from pytest_sdperf.core.values.floor import Floor
 from pytest_sdperf.core.values.lock_wait import LockWait
 from pytest_sdperf.core.values.metric import MetricInfo, Number
+from pytest_sdperf.core.values.remark import Remark
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Measurement:
         readings: State of the device `before`, `during` (while a first run kept it busy) and `after`: clocks,
             temperature, power, ...
         floor: How fast the device could do it at most; None where that is not known.
+        floor_not_known: Why, as half a sentence; empty where it is known, and on a CPU, which has none.
         calibration: What the device itself did in the same session; None if nobody measured it.
         turn: When it had its device to itself.
         resumed: When an interrupted run measured it, in UTC to the minute; empty if this run did.
@@ -104,9 +106,10 @@ class Measurement:
     counts: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
     artifacts: Mapping[str, Artifact] = dataclasses.field(default_factory=dict)
     health: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
     readings: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     floor: Floor | None = None
+    floor_not_known: str = ""
     calibration: Calibration | None = None
     turn: LockWait | None = None
     resumed: str = ""

@@ -12,7 +12,6 @@ from pytest_sdperf.faults.loaded import Passing, answering
 from pytest_sdperf.faults.wanted import (
     DECODER,
     MEASURED,
-    MORE_PICTURES,
     PICTURES,
     REQUEST,
     TEXT_ENCODER,
@@ -161,9 +160,8 @@ _WORSE = failed(
 )
 _MOVED = failed(
     "pictures-moved",
-    "# of 8 pictures show what their prompts say, of the reference # (window # to #); clearness # against # (window "
-    "# to "
-    "#); things # pixels from where the reference has them (at most #: OUTSIDE).",
+    "# of 4 pictures show what their prompts say, of the reference # (window # to #); clearness # against # (window "
+    "# to #); things # pixels from where the reference has them (at most #: OUTSIDE).",
     by="semantics",
 )
 FAULTS = (
@@ -221,7 +219,7 @@ FAULTS = (
         "runtime-guidance-lost",
         "Both halves of the UNet's batch hold the guided half: guidance does nothing.",
         FaultStage.RUNNER, answering(after=without_guidance),
-        _MOVED, UNET, MORE_PICTURES,
+        _MOVED, UNET, PICTURES,
     ),
     Fault(
         "runtime-guidance-reversed",

@@ -19,7 +19,6 @@ class BiasAdd(Optimization):
 
     name = "bias-add"
     position = 80
-    title = "FP16 baseline + FMHA + NhwcConv + GroupNorm + BiasSplitGelu + Packed QKV + BiasAdd"
     ort_options = ("enable_bias_add",)
 
     def fusions(self) -> tuple[Fusion, ...]:

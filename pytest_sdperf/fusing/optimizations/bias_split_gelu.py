@@ -19,7 +19,6 @@ class BiasSplitGelu(Optimization):
 
     name = "bias-split-gelu"
     position = 60
-    title = "FP16 baseline + FMHA + NhwcConv + GroupNorm + BiasSplitGelu"
     ort_options = ("enable_bias_splitgelu",)
     takes_in = {"com.microsoft::BiasSplitGelu": "com.microsoft::Gelu"}
 

@@ -19,7 +19,6 @@ class Fmha(Optimization):
 
     name = "fmha"
     position = 30
-    title = "FP16 baseline + FMHA"
     ort_options = ("enable_attention",)
 
     def fusions(self) -> tuple[Fusion, ...]:

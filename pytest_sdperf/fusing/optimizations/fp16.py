@@ -19,7 +19,6 @@ class Fp16(Optimization):
 
     name = "fp16"
     position = 20
-    title = "FP16 baseline"
     ort_options = (
         "enable_layer_norm",
         "enable_skip_layer_norm",

@@ -10,4 +10,3 @@ class Fp32(Optimization):
 
     name = "fp32"
     position = 10
-    title = "Raw FP32 models"

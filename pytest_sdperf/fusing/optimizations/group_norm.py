@@ -23,7 +23,6 @@ class GroupNorm(Optimization):
 
     name = "group-norm"
     position = 50
-    title = "FP16 baseline + FMHA + NhwcConv + GroupNorm"
     ort_options = ("enable_group_norm", "enable_skip_group_norm")
     forms = {NORM: (f"{NORM}{SILU}",), SKIP: (f"{SKIP}{SILU}",)}
 

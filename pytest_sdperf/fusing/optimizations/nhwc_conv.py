@@ -19,7 +19,6 @@ class NhwcConv(Optimization):
 
     name = "nhwc-conv"
     position = 40
-    title = "FP16 baseline + FMHA + NhwcConv"
     ort_options = ("enable_nhwc_conv",)
     replaces = ("::Conv",)
 

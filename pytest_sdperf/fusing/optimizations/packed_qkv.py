@@ -21,7 +21,6 @@ class PackedQkv(Optimization):
 
     name = "packed-qkv"
     position = 70
-    title = "FP16 baseline + FMHA + NhwcConv + GroupNorm + BiasSplitGelu + Packed QKV"
     ort_options = ("enable_packed_qkv", "enable_packed_kv")
     takes_in = {f"{ATTENTION}[packed-qkv]": ATTENTION, f"{ATTENTION}[packed-kv]": ATTENTION}
 

@@ -1,1 +1,1 @@
-"""What a run will cost, before it runs, and what of it comes first where time is short."""
+"""What a run has to make and what of it was ever timed, before it runs, and what comes first where time is short."""

@@ -1,10 +1,10 @@
-"""The steps that build what a case loads: which of them the cache holds, and what the others will cost."""
+"""The steps that build what a case loads: which of them the cache holds, and what the others will take of the disk."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_sdperf.builds.builder import Builder
@@ -17,12 +17,11 @@ from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.components import component_dtype, parts_of
 from pytest_sdperf.core.contracts import Engine
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.plugin.plan.estimate import Estimate, estimate
-from pytest_sdperf.plugin.plan.estimates import step_bytes, step_seconds
 from pytest_sdperf.plugin.session import Session
 
-RECORDED = "measured here"
 Place = tuple[object, ...]
+_BYTES = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+_SHRINKING = frozenset({"fuse-native", "fuse-ort", "lower"})  # the others hold float32
 
 
 @dataclass(frozen=True)
@@ -30,17 +29,18 @@ class PlannedStep:
     """One step of a build.
 
     Attributes:
-        kind: `weights`, `export`, `import_graph`, `fuse-native`, `fuse-ort`, `lower` or `expect`.
+        kind: `weights`, `export`, `import`, `fuse-native`, `fuse-ort`, `lower`, `compile` or `expect`.
         place: Equal for equal steps: several cases share one.
         entry: What the cache holds; None where it has to be made.
-        seconds, size: What making it costs; None where nobody can tell.
+        size_bytes: What it takes of the disk; None where nobody can tell.
+        component: What it is a step of; empty for `expect`.
     """
 
     kind: str
     place: Place
-    entry: Entry | None
-    seconds: Estimate | None
-    size: Estimate | None
+    entry: Entry | None = None
+    size_bytes: float | None = None
+    component: str = ""
 
 
 def builds_of_run(session: Session) -> Builds:
@@ -58,7 +58,7 @@ class Builds:
     """Finds the steps of cases.
 
     Attributes:
-        builder: InterimAnalyses, and builds nothing: its cache is `inventory`.
+        builder: Looks, and builds nothing: its cache is `inventory`.
         inventory: What the cache holds.
         catalog: What is registered.
         blind: Whether nothing is looked up: weights of a hub would be fetched to know what belongs to them.
@@ -68,7 +68,6 @@ class Builds:
     inventory: Inventory
     catalog: Catalog
     blind: bool = False
-    _took_s: dict[Place, float] = field(default_factory=dict)
 
     def of(self, case: Case, engine: Engine | None) -> tuple[PlannedStep, ...]:
         """Return every step of a case, in the order in which they are made.
@@ -92,7 +91,7 @@ class Builds:
             self._look()
             self.builder.expected_counts(case.model, case.component, case.optimization)
             found = self.inventory.seen.values()
-        return self._step("expect", ("expect", case.model), next(iter(found), None))
+        return PlannedStep("expect", ("expect", case.model), next(iter(found), None), size_bytes=0.0)
 
     def _component(self, case: Case, name: str, engine: Engine | None) -> list[PlannedStep]:
         optimizations = optimizations_of(self.builder, case, self.catalog)
@@ -126,22 +125,13 @@ class Builds:
             place = (*place, case.exporter, case.opset, case.shapes, *fixed)
         if kind.startswith(("fuse-", "lower")):
             place = (*place, case.optimization, case.fuser)
-        model = self.catalog.models.get(case.model)
-        asked = ladder.dtype_of(case.optimization, self.catalog.ladder)
-        dtype = component_dtype(model, name, asked)
-        parameters = 0 if case.weights == NONE else model.parameters(name)
-        return self._step(kind, place, self.inventory.seen.get(kind), parameters, dtype)
+        entry = self.inventory.seen.get(kind)
+        size_bytes = entry.size_bytes if entry is not None else self._bytes(kind, case, name)
+        return PlannedStep(kind, place, entry, size_bytes, name)
 
-    def _step(
-        self, kind: str, place: Place, entry: Entry | None, parameters: int | None = 0, dtype: str = "float32"
-    ) -> PlannedStep:
-        like = (kind, *place[1:3])
-        if entry is not None:
-            self._took_s[like] = entry.metadata.get("seconds", 0.0)
-            return PlannedStep(kind, place, entry, Estimate(), Estimate(entry.size_bytes, (RECORDED,)))
-        if parameters is None:
-            return PlannedStep(kind, place, None, None, None)
-        seconds = estimate(step_seconds(kind, parameters))
-        if like in self._took_s:  # the same step of another optimization or shape
-            seconds = Estimate(self._took_s[like], (RECORDED,))
-        return PlannedStep(kind, place, None, seconds, estimate(step_bytes(kind, parameters, dtype)))
+    def _bytes(self, kind: str, case: Case, name: str) -> float | None:
+        """Return what a step of a component will leave on the disk, by the number of its parameters."""
+        model, asked = self.catalog.models.get(case.model), ladder.dtype_of(case.optimization, self.catalog.ladder)
+        parameters = 0 if case.weights == NONE else model.parameters(name)
+        dtype = component_dtype(model, name, asked) if kind in _SHRINKING else "float32"
+        return None if parameters is None else float(parameters * _BYTES[dtype])

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_sdperf.core.files.disk import folder_bytes
+from pytest_sdperf.core.files.disk import folder_bytes, free_bytes
 from pytest_sdperf.core.units import disk_size, plural
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.plugin.plan.builds import Builds, Place, PlannedStep
 from pytest_sdperf.plugin.run import Run
 
-# What is estimated may take more; what is written meanwhile is not in the estimate.
+# What is counted by parameters may take more, and something is written meanwhile.
 _SAFETY = 1.25
 # Of the room on a disk: others write to it, too.
 _DISK = 0.95
@@ -59,8 +58,7 @@ class Space:
 
 def room_bytes(folder: Path, size_bytes: int) -> float:
     """Return what a cache folder may come to hold: its limit, or what the disk has left beside what it holds."""
-    place = next(place for place in (folder, *folder.parents) if place.exists())
-    return min(size_bytes, folder_bytes(folder) + _DISK * shutil.disk_usage(place).free)
+    return min(size_bytes, folder_bytes(folder) + _DISK * free_bytes(folder))
 
 
 def space_of(cases: Iterable[Case], builds: Builds, run: Run) -> Space:
@@ -108,8 +106,8 @@ def _steps(case: Case, builds: Builds, run: Run) -> tuple[PlannedStep, ...]:
 def _bytes(steps: Iterable[PlannedStep]) -> float:
     """Return what steps leave on the disk; one that several cases share counts once, and what nobody can tell not."""
     sizes: dict[Place, float] = {
-        step.place: step.size.value * (1.0 if step.entry is not None else _SAFETY)
+        step.place: step.size_bytes * (1.0 if step.entry is not None else _SAFETY)
         for step in steps
-        if step.size is not None
+        if step.size_bytes is not None
     }
     return sum(sizes.values())

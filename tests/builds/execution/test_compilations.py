@@ -248,7 +248,7 @@ def test_it_says_how_long_it_took_last_time_where_that_is_known(here, tmp_path):
     here.engine.version = "2"
     compile_anew()  # other versions, and about as much work
     compile_anew(key="other", dtype="float16")  # other work
-    unknown = "how long it takes is not known yet, and at most 20.6 min (--sdperf-build-timeout)"
+    unknown = "how long it takes is not known yet, and at most 20.6 min (sdperf_build_timeout)"
     assert lines == [
         f"compiling probe unet: {unknown}",
         "compiling probe unet: it took 8.2 min last time",
@@ -261,7 +261,7 @@ def test_a_timeout_names_the_option_that_allows_more(here, tmp_path):
     with pytest.raises(WorkerError) as caught:
         find(session(tmp_path), here, tmp_path)
     assert str(caught.value) == (
-        "the worker did not answer within 20 min while compiling. Allow more with --sdperf-build-timeout=TIME."
+        "the worker did not answer within 20 min while compiling. Allow more with -o sdperf_build_timeout=TIME."
     )
     assert (caught.value.reason, caught.value.tail) == ("timeout", "building")
 

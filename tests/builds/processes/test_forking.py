@@ -90,6 +90,17 @@ def test_libraries_that_were_loaded_under_other_variables_are_loaded_again(tmp_p
     assert forked_with(tmp_path, **{name: "other"}) is None
 
 
+def test_what_the_runs_of_these_tests_start_is_forked_too(tmp_path, monkeypatch, pytester):
+    """Of the server that all tests share: `pytester`, tox and torch's compiler set variables of their own."""
+    shared = os.environ.get(forking.VARIABLE)
+    if shared is None:
+        pytest.skip("nothing is forked where a GPU is")
+    monkeypatch.setattr(forking, "_server", lambda: shared)
+    process = forked_with(tmp_path, "json", TOX_ENV_NAME="full", TORCHINDUCTOR_CACHE_DIR="elsewhere")
+    assert process is not None
+    ended(process)
+
+
 def test_a_folder_of_ones_own_that_has_a_module_of_the_same_name_comes_first_as_ever(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "helper.py").touch()

@@ -8,7 +8,7 @@ from pytest_sdperf.builds.processes import signs_of_life as module
 from pytest_sdperf.builds.processes.signs_of_life import signs_of_life
 from pytest_sdperf.core import clock
 
-END = "; after 60.0 min it is ended and its case is INVALID (--sdperf-build-timeout)"
+END = "; after 60.0 min it is ended and its case is INVALID (sdperf_build_timeout)"
 
 
 class Heard:

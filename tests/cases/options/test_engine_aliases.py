@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 from door_toys import ToyEngine
 
 from pytest_sdperf import builtins
+from pytest_sdperf.cases.axes import Axes
 from pytest_sdperf.cases.case_ids import case_id
-from pytest_sdperf.cases.options.engine_requests import check_profiles, parse_engines
-from pytest_sdperf.cases.options.profiles import Profile
+from pytest_sdperf.cases.options.engine_requests import Profile, check_profiles, parse_engines
+from pytest_sdperf.cases.options.marks import Marks
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.errors import DuplicateNameError, OptionError, UnknownNameError
 from pytest_sdperf.core.settings import EngineRequest, Settings
@@ -58,9 +60,9 @@ def test_a_profile_may_name_an_alias(parse, catalog):
     options = (("attention", "xformers"), ("tf32", "on"))
     assert request == EngineRequest("mine", "torch", options=options, env={"A": "1"})
     check_profiles(catalog, {MINE.name: MINE})
-    case = Case("sd15", "unet", "mine", "fp16", engine_options=options)
-    found = Run(Settings(), catalog, {MINE.name: MINE}, "cuda").request_of(case)
-    assert (found.label, found.engine, found.options) == ("mine", "torch", options)
+    run = Run(Settings(), catalog, {MINE.name: MINE}, "cuda")
+    (choice,) = run.choose(Axes.ENGINE, Marks(engines=("mine",), components=("unet",)))
+    assert run.request_of(choice.case) == dataclasses.replace(request, by_name=False)
 
 
 def test_id_and_key_say_what_it_is():

@@ -9,8 +9,7 @@ from door_toys import ToyEngine, toy_catalog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_sdperf.cases.options.engine_requests import check_profiles, parse_engines
-from pytest_sdperf.cases.options.profiles import Profile
+from pytest_sdperf.cases.options.engine_requests import Profile, check_profiles, parse_engines
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.contracts import EngineOption
 from pytest_sdperf.core.errors import SdperfError

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_sdperf.cases.options import parsing as read
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.core.errors import SdperfError
 
 

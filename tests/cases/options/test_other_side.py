@@ -9,9 +9,9 @@ import pytest
 from door_toys import ToyEngine, toy_catalog
 
 from pytest_sdperf.cases.axes import Axes
+from pytest_sdperf.cases.options.engine_requests import Profile
 from pytest_sdperf.cases.options.marks import Marks
-from pytest_sdperf.cases.options.option_value import OptionValue
-from pytest_sdperf.cases.options.profiles import Profile
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.cases.options.reading import SettingsParser
 from pytest_sdperf.cases.other_case import differing, other_case
 from pytest_sdperf.cases.selector import Selector
@@ -19,7 +19,6 @@ from pytest_sdperf.core.errors import OptionError, SdperfError
 from pytest_sdperf.core.settings import EngineRequest, OtherSide
 
 TWIN = {"twin": Profile("twin", "ort-cpu")}
-NAME_ONE = "Name it with --sdperf-ab=PYTHON, --sdperf-ab-engine=NAME or --sdperf-ab-optimization=NAME, or leave it out."
 
 
 def read(tmp_path, **answers):
@@ -50,11 +49,11 @@ def test_a_link_to_our_interpreter_in_another_place_is_another_environment(tmp_p
     assert read(tmp_path, ab="python").other == OtherSide(link)
 
 
-def test_engine_optimization_and_build_are_a_side(tmp_path):
-    assert read(tmp_path, ab_engine="ort-cpu:threads=2", ab_build="shared").other == OtherSide(
-        engine=EngineRequest("ort-cpu", "ort-cpu", (("threads", "2"),)), build="shared"
+def test_engine_and_optimization_are_a_side(tmp_path):
+    assert read(tmp_path, ab_engine="ort-cpu:threads=2").other == OtherSide(
+        engine=EngineRequest("ort-cpu", "ort-cpu", (("threads", "2"),))
     )
-    assert read(tmp_path, ab_optimization="fp16", ab_build="own").other == OtherSide(optimization="fp16", build="own")
+    assert read(tmp_path, ab_optimization="fp16").other == OtherSide(optimization="fp16")
     assert read(tmp_path, ab=sys.executable, ab_engine="twin").other.engine.label == "twin"
 
 
@@ -93,29 +92,6 @@ def test_engine_optimization_and_build_are_a_side(tmp_path):
             (
                 "--ab-optimization=ladder names 4 builds, and the second side of an A/B has one; type for example "
                 "--ab-optimization=group-norm."
-            ),
-        ),
-        (
-            {"ab_build": "own"},
-            f"--ab-build=own is about the second side of an A/B, and there is none. {NAME_ONE}",
-        ),
-        (
-            {"ab_engine": "torch", "ab_build": "both"},
-            "unknown value of ab-build 'both'. Known: own, shared.",
-        ),
-        (
-            {"ab_optimization": "fp16", "ab_build": "shared"},
-            (
-                "--ab-build=shared and --ab-optimization=fp16 do not go together: another optimization is another "
-                "build. Leave one of them out."
-            ),
-        ),
-        (
-            {"ab": "venv/bin/python", "ab_build": "own"},
-            (
-                "--ab-build=own: the models of both sides are built by the interpreter that runs this suite, and "
-                "nothing that they are built from differs, so side B has no build of its own. Leave it out, or name "
-                "another build with --sdperf-ab-engine=NAME or --sdperf-ab-optimization=NAME."
             ),
         ),
         (
@@ -194,8 +170,6 @@ def test_other_options_share_the_build(of):
     ((_, other),) = of(engine="ort-cpu", optimization="fp16", ab_engine="ort-cpu:threads=2")
     assert (other.case.engine_options, other.case.optimization) == ((("threads", "2"),), "fp16")
     assert (other.shared, other.same) == (True, False)
-    ((_, other),) = of(engine="ort-cpu", optimization="fp16", ab_engine="ort-cpu:threads=2", ab_build="own")
-    assert not other.shared
 
 
 def test_an_engine_that_fuses_for_itself_has_a_graph_of_its_own(of, monkeypatch):
@@ -209,8 +183,6 @@ def test_an_engine_that_fuses_for_itself_has_a_graph_of_its_own(of, monkeypatch)
     monkeypatch.setitem(globals(), "toy_catalog", with_a_compiler)
     ((_, other),) = of(engine="ort-cpu", optimization="fp16", ab_engine="compiler")
     assert not other.shared
-    ((_, other),) = of(engine="ort-cpu", optimization="fp16", ab_engine="compiler", ab_build="shared")
-    assert other.skip.endswith("load different things, which --sdperf-ab-build=shared rules out")
 
 
 def test_another_optimization_is_another_build(of):
@@ -236,10 +208,6 @@ def test_an_engine_that_loads_modules_has_no_graph_and_the_other_way_round(of):
         (
             {"engine": "ort-cpu", "optimization": "fmha", "ab_engine": "torch"},
             "not applicable: torch runs the torch module",
-        ),
-        (
-            {"engine": "ort-cpu", "optimization": "fp16", "ab_engine": "torch", "ab_build": "shared"},
-            "not applicable: the sides of the A/B load different things, which --sdperf-ab-build=shared rules out",
         ),
     ],
 )

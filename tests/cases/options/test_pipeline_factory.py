@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.cases.options.pipeline_factory import parse_factory
+from pytest_sdperf.cases.options.reading import SettingsParser
+from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.settings import PipelineFactory
 
 
 def parse(text, *, started_in, root):
-    return parse_factory(OptionValue(text, "--pipeline"), started_in=started_in, root=root)
+    reader = SettingsParser({}, Catalog(), {}, "cpu", started_in=started_in, root=root)
+    return parse_factory(OptionValue(text, "--pipeline"), reader)
 
 
 @pytest.fixture

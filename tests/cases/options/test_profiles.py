@@ -100,12 +100,12 @@ def test_an_unknown_key_names_the_nearest_and_every_other(tmp_path):
     with pytest.raises(SdperfError) as caught:
         project(tmp_path, "[tool.sdperf]\nengin = 'torch'\n")
     assert str(caught.value) == (
-        "unknown key in [tool.sdperf] 'engin'. Did you mean 'engine'? Known: ab, ab-build, ab-engine, "
+        "unknown key in [tool.sdperf] 'engin'. Did you mean 'engine'? Known: ab, ab-engine, "
         "ab-optimization, baselines, batch-size, build-timeout, cache-dir, cache-size, component, engine, "
         "engines, explain, exporter, fail-on, force-fp32-ops, fuser, gpu, images, inprocess, json, locate, "
-        "max-processes, min-effect, missing-baseline, model, onnx-dir, onnx-reference, opset, optimization, pipeline, "
+        "max-processes, min-effect, model, onnx-dir, onnx-reference, opset, optimization, pipeline, "
         "plan, plant, pool, processes, prompts, reason, repeats, repro, repro-weights, resolution, resolutions, "
-        "resume, scheduler, selftest, shapes, state-dir, steps, time-budget, tolerances, unused-baselines, "
+        "resume, scheduler, selftest, shapes, state-dir, steps, time-budget, tolerances, "
         "update-baselines, weights, worker-timeout."
     )
 

@@ -6,7 +6,7 @@ import platformdirs
 import pytest
 from door_toys import toy_catalog
 
-from pytest_sdperf.cases.options.option_value import OptionValue
+from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.cases.options.reading import SettingsParser
 from pytest_sdperf.core.errors import SdperfError
 from pytest_sdperf.core.settings import EngineRequest, Selection, Settings
@@ -50,9 +50,7 @@ def test_everything_said_is_in_the_settings(tmp_path):
         "worker-timeout": "2m",
         "build-timeout": "2h",
         "inprocess": "true",
-        "missing-baseline": "fail",
-        "unused-baselines": "fail",
-        "fail-on": "inconclusive",
+        "fail-on": "inconclusive,new",
         "min-effect": "5%",
         "update-baselines": "true",
         "reason": "a new compiler",
@@ -97,9 +95,7 @@ def test_everything_said_is_in_the_settings(tmp_path):
         build_timeout_s=7200.0,
         update_baselines=True,
         reason="a new compiler",
-        missing_baseline="fail",
-        unused_baselines="fail",
-        fail_on=frozenset({"inconclusive"}),
+        fail_on=frozenset({"inconclusive", "new"}),
         min_effect=0.05,
         pool="rack-3",
         in_process=True,
@@ -141,8 +137,7 @@ def test_a_hub_id_stays_what_it_is():
         ("exporter", "onnx", "unknown exporter 'onnx'. Known: dynamo, torchscript."),
         ("shapes", "fixed", "unknown kind of shapes 'fixed'. Known: dynamic, static."),
         ("scheduler", "ddmi", "unknown scheduler 'ddmi'. Did you mean 'ddim'? Known: ddim, euler, pndm, unipc."),
-        ("missing-baseline", "skip", "unknown value of missing-baseline 'skip'. Known: fail, pass."),
-        ("fail-on", "held", "unknown verdict of fail-on 'held'. Known: inconclusive, not-measured."),
+        ("fail-on", "held", "unknown verdict of fail-on 'held'. Known: inconclusive, new, none, not-measured, unused."),
         (
             "batch-size",
             "0",

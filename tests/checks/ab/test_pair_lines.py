@@ -122,7 +122,7 @@ def test_a_report_with_pairs_survives_json():
     assert [convert(to_json(one), CaseReport) for one in REPORTS] == REPORTS
 
 
-@pytest.mark.parametrize("name", [*SIDES, "ab-build"])
+@pytest.mark.parametrize("name", SIDES)
 @pytest.mark.parametrize("start", ["--sdperf-", "--"])
 @pytest.mark.parametrize("between", ["=", " "])
 @pytest.mark.parametrize("code", ["side-a-defect", "side-a-disagrees"])

@@ -48,7 +48,7 @@ def test_a_promise_of_equal_bits_that_is_not_kept_fails(found, several):
     assert verdict is not None
     assert (verdict.outcome, verdict.code, verdict.metric) == (Outcome.FAILED, "bits-differ", METRIC)
     assert verdict.sentence == f"UNet: {several}{BROKEN}"
-    assert remark_of(found) == ""
+    assert remark_of(found) is None
     # The gate, which has nothing but the file, says the same.
     read = convert(to_json(found), Measurement)
     assert verdict in judge(read, None, policy=Policy(processes=1))
@@ -65,7 +65,7 @@ def test_equal_answers_and_those_that_nobody_knows_say_nothing(found, promised):
         for one in found.samples
     )
     found = dataclasses.replace(found, samples=samples)
-    assert (judge_answers(found), remark_of(found)) == (None, "")
+    assert (judge_answers(found), remark_of(found)) == (None, None)
 
 
 def test_where_nothing_was_promised_a_remark_says_how_many_answers_there_were():

@@ -56,7 +56,7 @@ SKIPPED = """
 """
 KEY = "model=sd15-thin component={} engine=torch optimization=fp32 weights=random-0 batch_size=1 height=128 width=128"
 NOTHING = "INVALID nothing was measured: none of 1 selected tests came to it"
-FAIL = "--sdperf-unused-baselines=fail"
+FAIL = "--sdperf-fail-on=unused"
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ GONE = (
 )
 
 
-@pytest.mark.parametrize(("arguments", "status"), [([], 0), ([FAIL], 12), (["-o", "sdperf_unused_baselines=fail"], 12)])
+@pytest.mark.parametrize(("arguments", "status"), [([], 0), ([FAIL], 12), (["-o", "sdperf_fail_on=unused"], 12)])
 def test_a_test_that_vanished_is_named_and_fails_where_that_is_asked(project, arguments, status):
     result = project(ONE, *arguments)
     assert unused_of(result) == [GONE]

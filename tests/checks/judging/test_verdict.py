@@ -23,7 +23,7 @@ from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 GPU = Policy()
 CPU = Policy(on_cpu=True)
-FAIL_NEW = Policy(missing_baseline="fail")
+FAIL_NEW = Policy(fail_on_new=True)
 STRICT = Policy(fail_on_inconclusive=True)
 COMPLETE = Policy(fail_on_not_measured=True)
 
@@ -363,7 +363,7 @@ SENTENCES = [
      "precision than named, or times taken before the device had finished.")),
     (measurement(), None, GPU, "UNet latency 10.0 ms has no baseline yet."),
     (measurement(), None, FAIL_NEW,
-     "UNet latency 10.0 ms has no baseline, and --sdperf-missing-baseline=fail asks for one."),
+     "UNet latency 10.0 ms has no baseline, and --sdperf-fail-on=new asks for one."),
     (OOM, None, GPU, "UNet latency is OOM (the device ran out of memory) and has no baseline yet."),
     (OOM, OOM_BEFORE, GPU, "UNet latency is OOM, as in its baseline."),
     (OOM, stored(), GPU, "UNet latency is OOM: the device ran out of memory where its baseline took 10.0 ms."),
@@ -596,7 +596,7 @@ def test_what_becomes_of_the_test(outcomes, policy, expected):
         ((), GPU, False, 0), ((HELD, NEW, GAP, IMPROVED, INCONCLUSIVE), GPU, False, 0),
         ((PASSED,), FAIL_NEW, False, 0), ((FAILED, INVALID), STRICT, False, 1),
         ((REGRESSED, INVALID), GPU, False, 1), ((HELD,), GPU, True, 1), ((INVALID, INCONCLUSIVE), STRICT, False, 10),
-        ((INCONCLUSIVE, NEW), dataclasses.replace(STRICT, missing_baseline="fail"), False, 11),
+        ((INCONCLUSIVE, NEW), dataclasses.replace(STRICT, fail_on_new=True), False, 11),
         ((NOT_MEASURED, NEW), GPU, False, 0), ((NOT_MEASURED,), COMPLETE, False, 11),
         ((NEW,), FAIL_NEW, False, 12), ((INVALID, NEW), FAIL_NEW, True, 1),
     ],
@@ -615,14 +615,14 @@ def test_a_tolerance_of_a_case_takes_the_place_of_the_usual_one(name):
 
 
 def test_policy_of_the_command_line():
-    settings = Settings(processes=5, min_effect=0.03, missing_baseline="fail", fail_on=frozenset({"inconclusive"}))
+    settings = Settings(processes=5, min_effect=0.03, fail_on=frozenset({"inconclusive", "new"}))
     assert Policy.of(settings, device_kind="cpu") == Policy(
         on_cpu=True,
         processes=5,
         max_processes=5,
         max_pairs=20,
         min_effect=0.03,
-        missing_baseline="fail",
+        fail_on_new=True,
         fail_on_inconclusive=True,
     )
     assert Policy.of(settings, device_kind="cuda").max_processes == 20

@@ -1,7 +1,7 @@
-"""Plug-ins of `test_locating_runs.py`: an engine that computes GELU inexactly, where ONNX Runtime has fused it itself.
+"""Plug-ins of `test_locating_runs.py`: a model of few layers, and an engine that computes GELU inexactly.
 
-The fusion is what ONNX Runtime makes of five nodes when it loads a graph. It cannot where somebody reads a value
-between them, and then GELU is exact.
+It does where ONNX Runtime has fused it itself. The fusion is what ONNX Runtime makes of five nodes when it loads a
+graph. It cannot where somebody reads a value between them, and then GELU is exact.
 """
 
 from __future__ import annotations
@@ -19,6 +19,14 @@ from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.contracts import LoadRequest, Runner
 from pytest_sdperf.engines import _ort, _ort_memory
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
+from pytest_sdperf.models.shapes import SHAPES
+
+# Whole requests go wrong with one layer of each kind as well.
+FEW_LAYERS = {
+    "text_encoder": {"num_hidden_layers": 2},
+    "unet": {"layers_per_block": 1},
+    "vae": {"layers_per_block": 1},
+}
 
 
 class ApproximateEngine(OrtCpuEngine):
@@ -69,6 +77,7 @@ class TinyGelu(TinyModel):
 
 def pytest_sdperf_register(catalog: Catalog) -> None:
     catalog.add_engine(ApproximateEngine())
+    catalog.add_model(SHAPES.variant("few-layers", config=FEW_LAYERS))
     catalog.add_model(TinyGelu("gelu-between", sums=0))
     catalog.add_model(TinyGelu("gelu-hit", sums=1))
 

@@ -83,7 +83,7 @@ def test_weights_are_not_given_away_unasked(kept, random):
     assert not where.exists()
     assert located.told == (
         "Files with the weights of the case show this fault, and these are not given away unasked: type "
-        "--sdperf-repro-weights=real."
+        "-o sdperf_repro_weights=real."
     )
 
 

@@ -99,6 +99,4 @@ NO_TORCH = WorkerError("ModuleNotFoundError: No module named 'torch'", reason="e
     ],
 )
 def test_what_is_not_known_is_said(unknown, why):
-    remark = f"The physical floor is not known: {why}."
-    measured = with_floor(measurement(remarks=("It is warm.",)), unknown)
-    assert measured == dataclasses.replace(measurement(), remarks=("It is warm.", remark))
+    assert with_floor(measurement(), unknown) == dataclasses.replace(measurement(), floor_not_known=why)

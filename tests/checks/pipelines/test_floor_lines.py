@@ -59,9 +59,8 @@ def test_without_a_calibration_the_data_sheet_is_named():
 
 
 def test_why_a_floor_is_not_known_is_said_once():
-    remark = "The physical floor is not known: nobody counted."
-    both = [report(7.03, case(**GPU, batch_size=size), remarks=("It is warm.", remark)) for size in (1, 8)]
-    assert lines(*both) == [(remark, ())]
+    both = [report(7.03, case(**GPU, batch_size=size), floor_not_known="nobody counted") for size in (1, 8)]
+    assert lines(*both) == [("The physical floor is not known: nobody counted.", ())]
 
 
 def test_a_processor_has_no_table():

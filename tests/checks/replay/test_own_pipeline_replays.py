@@ -40,7 +40,7 @@ def code_of(case_on, folder, monkeypatch):
         factory = PipelineFactory("own_factories", function)
         bench.catalog.add_model(external_model(factory.label, on_cpu=True))
         given = ExternalPipeline(factory, bench)
-        case = Case(factory.label, "pipeline", "diffusers", "as-is", height=64, width=64, steps=2)
+        case = Case(factory.label, "pipeline", "diffusers", "as-is", height=64, width=64, steps=1)
         runner = given.runner(given.completed(case), EngineRequest("diffusers", "diffusers"))
         return judge_replay(CHECKS[check](runner), runner.case, policy=Policy(on_cpu=True)).code
 

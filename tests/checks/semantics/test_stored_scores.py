@@ -42,12 +42,12 @@ def test_the_stored_scores_are_inside_their_own_windows():
 
 @pytest.mark.slow
 def test_diffusers_draws_today_what_is_stored(monkeypatch):
-    """All hundred take three minutes; the first eight tell the scheduler, the models and the reader of images."""
+    """All hundred take three minutes; the first four tell the scheduler, the models and the reader of images."""
     monkeypatch.syspath_prepend(str(TRAINING))
     from expecting import draw
 
     assert SHAPES.trained is not None
-    scores = [score(scene, image) for scene, image in zip(prompt_scenes(8), draw(SHAPES.trained, count=8), strict=True)]
+    scores = [score(scene, image) for scene, image in zip(prompt_scenes(4), draw(SHAPES.trained, count=4), strict=True)]
     reference = compare_reference(scores, expected())
     assert all(window.inside for window in reference.windows), reference
     assert reference.shift.obtained < 0.1

@@ -7,6 +7,7 @@ import sys
 import psutil
 import pytest
 
+from pytest_sdperf.core.values.remark import Remark
 from pytest_sdperf.devices._sharing import foreign_memory, holds_open, other_processes, own_pids
 
 GIB = 2**30
@@ -99,4 +100,7 @@ def test_where_the_device_has_no_file_nobody_can_tell_who_uses_it():
         "9.0 of 80.0 GiB of device memory are in use, and this machine cannot tell by whom: it has no "
         "/dev/no-such-device."
     )
-    assert foreign_memory(9 * GIB, 80 * GIB, "/dev/no-such-device") == ((), (told,))
+    assert foreign_memory(9 * GIB, 80 * GIB, "/dev/no-such-device") == (
+        (),
+        (Remark(told, "device memory in use", 9.0),),
+    )

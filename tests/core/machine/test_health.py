@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_sdperf.core.device import Device, Health
 from pytest_sdperf.core.machine.health import differing_keys, machine_differences, readings, remarks, unfit
+from pytest_sdperf.core.values.remark import Remark
 
 GPU = Device("cuda", "NVIDIA H100 80GB HBM3", "h100-sxm5-80gb")
 CPU = Device("cpu", "AMD EPYC", "cpu-amd-epyc-2c")
@@ -49,7 +50,7 @@ def test_a_shared_gpu_is_unfit(before, after, sentences):
 def test_what_is_seen_while_the_device_is_busy_counts_too():
     busy = Health(
         reasons=("The GPU is slowed down: hardware slowdown (clocks event reason 0x8).",),
-        remarks=("The clocks are held by: software power cap (clocks event reason 0x4).",),
+        remarks=(Remark("The clocks are held by: software power cap (clocks event reason 0x4)."),),
         other_processes=1,
     )
     assert unfit(FINE, FINE, GPU, during=busy) == (
@@ -93,20 +94,29 @@ def test_counters_that_did_not_grow(after):
 
 def test_the_power_cap_is_a_remark():
     before = replace(FINE, capped={"software power cap": 1.0})
-    after = replace(FINE, capped={"software power cap": 13.3}, remarks=("The clocks are held by: software power cap.",))
+    held = Remark("The clocks are held by: software power cap.")
+    after = replace(FINE, capped={"software power cap": 13.3}, remarks=(held,))
     assert unfit(before, after, GPU) == ()
-    assert remarks(before, after, GPU) == (
-        "The clocks are held by: software power cap.",
-        "While measuring: software power cap, 12.3 s.",
-    )
+    grown = Remark("While measuring: software power cap, 12.3 s.", "software power cap", pytest.approx(12.3))
+    assert remarks(before, after, GPU) == (held, grown)
+
+
+@pytest.mark.parametrize(
+    ("unit", "growth", "usual"), [("s", 0.25, True), ("s", 0.5, False), ("firmware samples", 0.25, False)]
+)
+def test_a_cap_of_less_than_half_a_second_is_for_json_alone(unit, growth, usual):
+    before, after = (Health(other_processes=0, capped={"cap": at}, counter_unit=unit) for at in (1.0, 1.0 + growth))
+    assert remarks(before, after, GPU) == (Remark(f"While measuring: cap, {growth} {unit}.", "cap", growth, usual),)
 
 
 def test_what_a_machine_cannot_tell_is_remarked_on():
-    assert remarks(Health(), Health(), GPU) == ("This machine cannot tell whether other processes use the GPU.",)
+    assert remarks(Health(), Health(), GPU) == (
+        Remark("This machine cannot tell whether other processes use the GPU."),
+    )
 
 
 def test_a_cpu_is_never_unfit_for_what_else_runs_there():
-    busy = Health(remarks=("Load average of the last minute: 7.9 on 2 cores.",), other_processes=300)
+    busy = Health(remarks=(Remark("Load average of the last minute: 7.9 on 2 cores."),), other_processes=300)
     assert unfit(busy, busy, CPU) == ()
     assert remarks(busy, busy, CPU) == busy.remarks
     assert remarks(Health(), Health(), CPU) == ()

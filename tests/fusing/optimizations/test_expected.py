@@ -169,7 +169,7 @@ def test_projections_with_a_bias_stay_apart(modules):
 class Older(Optimization):
     """An optimization that somebody wrote before there were sites."""
 
-    name, position, title = "older", 1, "Older"
+    name, position = "older", 1
 
     def expected(self, module):
         return {"acme::Op": 3}

@@ -1,4 +1,4 @@
-"""Which steps of a build the cache holds, and what the others cost."""
+"""Which steps of a build the cache holds, and what the others take of the disk."""
 
 from __future__ import annotations
 
@@ -67,19 +67,17 @@ def test_what_is_there_is_found_up_to_the_first_step_that_is_not(builds, fill):
     assert told(steps_of(builds, "fmha")) == [("weights", True), ("export", True), ("fuse-native", False)]
 
 
-def test_what_is_there_costs_nothing_and_its_size_is_measured(builds, fill):
+def test_what_is_there_has_its_size_and_what_is_not_that_of_its_parameters(builds, fill):
     fill("weights-unet")
-    weights, export, _ = steps_of(builds, "fp16")
-    assert (weights.seconds.value, weights.size.value, weights.size.sources) == (0.0, 8, ("measured here",))
-    assert (export.seconds.sources, export.size.sources) == (("estimated",), ("estimated",))
+    parameters = toy_catalog().models.get("sd15-thin").parameters("unet")
+    assert [step.size_bytes for step in steps_of(builds, "fp16")] == [8, 4 * parameters, 2 * parameters]
+    assert [step.size_bytes for step in steps_of(builds, "fp32")] == [8, 4 * parameters]
 
 
-def test_the_same_step_of_another_optimization_tells_how_long_it_takes(builds, fill):
-    fill("weights-unet", "export-unet", "fuse-native-fp16")
-    steps_of(builds, "fp16")
-    missing = steps_of(builds, "fmha")[-1]
-    assert (missing.entry, missing.seconds.value, missing.seconds.sources) == (None, 33.0, ("measured here",))
-    assert missing.size.estimated
+def test_where_nobody_counted_parameters_no_size_is_known(builds, fill, monkeypatch):
+    fill("weights-unet")
+    monkeypatch.setattr(type(builds.catalog.models.get("sd15-thin")), "parameters", lambda model, component: None)
+    assert [step.size_bytes for step in steps_of(builds, "fp16")] == [8, None, None]
 
 
 def test_an_engine_of_modules_needs_weights_alone(builds):
@@ -104,7 +102,7 @@ def test_cases_share_steps_where_nothing_about_them_differs(builds):
 def test_without_weights_a_graph_has_no_size_and_no_step_that_draws_them(builds):
     steps = builds.of(case(**TOY, engine="", optimization="fp16", weights="none"), None)
     assert [step.kind for step in steps] == ["export", "fuse-native"]
-    assert [step.size.value for step in steps] == [0, 0]
+    assert [step.size_bytes for step in steps] == [0, 0]
 
 
 def test_nothing_is_looked_up_where_that_would_fetch_something(builds, fill):

@@ -13,19 +13,19 @@ from sample_values import case
 
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.core.errors import BuildError
+from pytest_sdperf.core.files import disk
 from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.plugin.plan import space
 from pytest_sdperf.plugin.plan.builds import PlannedStep
-from pytest_sdperf.plugin.plan.estimate import estimate
 from pytest_sdperf.plugin.plan.space import Space, room_bytes, space_of
 
 GB = 10**9
-WEIGHTS, EXPORT = (PlannedStep(kind, (kind,), None, None, estimate(4 * GB)) for kind in ("weights", "export"))
+WEIGHTS, EXPORT = (PlannedStep(kind, (kind,), size_bytes=4 * GB) for kind in ("weights", "export"))
 OPTIMIZATIONS = ("fp16", "fmha", "group-norm")
 
 
 def fused(optimization, size=2 * GB):
-    return PlannedStep("fuse-native", ("fuse", optimization), None, None, estimate(size))
+    return PlannedStep("fuse-native", ("fuse", optimization), size_bytes=size)
 
 
 class Builds:
@@ -48,8 +48,7 @@ def cases(optimizations=OPTIMIZATIONS):
 @pytest.fixture
 def found(tmp_path, monkeypatch):
     def look(limit_gb, steps=None, optimizations=OPTIMIZATIONS, *, free_gb=1000):
-        usage = SimpleNamespace(free=free_gb * GB)
-        monkeypatch.setattr(space.shutil, "disk_usage", lambda path: usage)
+        monkeypatch.setattr(space, "free_bytes", lambda folder: free_gb * GB)
         settings = Settings(cache_dir=tmp_path / "cache", cache_size_bytes=int(limit_gb * GB))
         catalog = toy_catalog()
         run = SimpleNamespace(settings=settings, catalog=catalog, request_of=lambda case: case)
@@ -91,7 +90,7 @@ def test_a_full_disk_is_a_limit_too(found):
 def test_what_the_cache_holds_takes_what_it_takes_and_is_kept(found, tmp_path):
     cache = Cache(tmp_path / "cache", size_bytes=GB)
     entry = cache.get_or_make("weights-a", lambda folder: {"wrote": (folder / "data").write_bytes(bytes(1000))})
-    held = PlannedStep("weights", ("weights",), entry, None, estimate(4 * GB))
+    held = PlannedStep("weights", ("weights",), entry, 4 * GB)
     whole = found(18, {optimization: (held, EXPORT, fused(optimization)) for optimization in OPTIMIZATIONS})
     assert whole.whole_bytes == 16.5 * GB
     assert whole.needed == {"weights-a"}
@@ -99,7 +98,7 @@ def test_what_the_cache_holds_takes_what_it_takes_and_is_kept(found, tmp_path):
 
 
 def test_a_case_that_cannot_be_built_or_told_takes_no_room(found):
-    unknown = PlannedStep("weights", ("weights",), None, None, None)
+    unknown = PlannedStep("weights", ("weights",))
     whole = found(1, {"fp16": BuildError("no"), "fmha": (unknown,), "group-norm": ()})
     assert (whole.is_tight, whole.whole_bytes, len(whole.ahead)) == (False, 0, 3)
 
@@ -107,7 +106,7 @@ def test_a_case_that_cannot_be_built_or_told_takes_no_room(found):
 def test_the_room_of_a_folder_that_holds_something(tmp_path, monkeypatch):
     (tmp_path / "file").write_bytes(bytes(500))
     usage = SimpleNamespace(free=1000)
-    monkeypatch.setattr(space.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda path: usage)
     assert room_bytes(tmp_path, 10**9) == 500 + 950
     assert room_bytes(tmp_path / "not" / "there", 10**9) == 950
     assert room_bytes(tmp_path, 700) == 700

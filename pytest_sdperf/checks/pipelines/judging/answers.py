@@ -9,6 +9,7 @@ from pytest_sdperf.checks.judging.messages import opening
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
+from pytest_sdperf.core.values.remark import Remark
 
 METRIC = "answers"
 
@@ -28,12 +29,12 @@ def judge_answers(measurement: Measurement) -> Verdict | None:
     return Verdict(Outcome.FAILED, "bits-differ", sentence, METRIC)
 
 
-def remark_of(measurement: Measurement) -> str:
-    """Say that processes gave different answers where their engine promises nothing; empty elsewhere."""
+def remark_of(measurement: Measurement) -> Remark | None:
+    """Say that processes gave different answers where their engine promises nothing; None elsewhere."""
     several = _several(measurement)
     if not several or _promised(measurement):
-        return ""
-    return f"{several} to the same inputs; the engine does not promise equal bits."
+        return None
+    return Remark(f"{several} to the same inputs; the engine does not promise equal bits.", "answers")
 
 
 def _several(measurement: Measurement) -> str:

@@ -72,7 +72,7 @@ def may_still_move(measurement: Measurement, stored: StoredCase) -> float:
 
 
 def _new(measurement: Measurement, what: str, *, policy: Policy) -> Verdict:
-    tail = ", and --sdperf-missing-baseline=fail asks for one" if policy.missing_baseline == "fail" else " yet"
+    tail = ", and --sdperf-fail-on=new asks for one" if policy.fail_on_new else " yet"
     if measurement.out_of_memory:
         sentence = f"{what} is OOM (the device ran out of memory) and has no baseline{tail}."
         return Verdict(Outcome.NEW, "no-baseline", sentence, METRIC)

@@ -9,7 +9,7 @@ from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_dif
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.units import digits, seconds, share
 from pytest_sdperf.core.values import Measurement
-from pytest_sdperf.core.values.floor import MEASURED, UNKNOWN
+from pytest_sdperf.core.values.floor import MEASURED
 
 _COLUMNS = ("TFLOP", "floor", "latency", "reached")
 
@@ -23,9 +23,8 @@ def floor_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
     if rows:
         yield from column_lines("floor", _COLUMNS, rows, width=width)
         yield from wrapped(_legend(measured), width=width, first=INDENT, rest=INDENT)
-    remarks = (remark for measurement in measured for remark in measurement.remarks)
-    for text in dict.fromkeys(remark for remark in remarks if remark.startswith(UNKNOWN)):
-        yield from wrapped(text, width=width, rest=INDENT)
+    for why in dict.fromkeys(filter(None, (measurement.floor_not_known for measurement in measured))):
+        yield from wrapped(f"The physical floor is not known: {why}.", width=width, rest=INDENT)
 
 
 def reached(measurement: Measurement) -> float | None:

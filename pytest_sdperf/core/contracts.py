@@ -134,7 +134,7 @@ class Runner(ABC):
         return {name: torch.from_numpy(array).to(device) for name, array in self.fetch().items()}
 
     def enter(self, phase: str) -> None:  # noqa: B027 - most have nothing to count
-        """Hear that a phase of the measurement begins (`first_run`, `second_run`, `warmup`, `timed`)."""
+        """Hear that a phase of the measurement begins (`first_run`, `second_run`, `warmup`, `timed`, `energy`)."""
 
     def leave(self, phase: str) -> None:  # noqa: B027 - as above
         """Hear that it has ended."""

@@ -116,6 +116,14 @@ class DeviceProbe(ABC):
         """
         return self.health(device).memory_used_bytes
 
+    def energy_j(self, device: Device) -> float | None:
+        """Return the joules that the device has taken since its driver started; None where nothing tells.
+
+        Of a part of a card it is None as well: a counter is that of the whole card. Called every few milliseconds
+        while calls are repeated that nobody times, so it must be cheap.
+        """
+        return None
+
     def clock_commands(self, device: Device) -> ClockCommands | None:
         """Return what locks the device's clocks and lets them go; None where there is no such command."""
         return None

@@ -11,17 +11,17 @@ from pytest_sdperf.core.values.metric import MetricInfo, Number
 class Metric(ABC):
     """A number that rides on a measurement.
 
-    Example, in a root `conftest.py`, of an engine whose `facts()` tell `{"own": {"energy_j": 12.3}}`::
+    Example, in a root `conftest.py`, of an engine whose `facts()` tell `{"own": {"workspace_mb": 96}}`::
 
-        class Energy(Metric):
-            name = "energy"
-            info = MetricInfo("energy of a call", unit="J", smallest_change=0.03)
+        class Workspace(Metric):
+            name = "workspace"
+            info = MetricInfo("workspace of a call", unit="MB", smallest_change=0.03)
 
             def extract(self, sample):
-                return sample.facts.get("own", {}).get("energy_j")
+                return sample.facts.get("own", {}).get("workspace_mb")
 
         def pytest_sdperf_register(catalog):
-            catalog.add_metric(Energy())
+            catalog.add_metric(Workspace())
 
     Attributes:
         name: Lower case words joined by hyphens; the `metric` of its verdicts.

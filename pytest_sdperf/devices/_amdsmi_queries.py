@@ -16,6 +16,7 @@ COMPUTE_FILE = "/dev/kfd"  # opened by every process that computes through ROCm
 _SENTINELS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 _SENTINEL_16 = 0xFFFF  # of power, clocks and temperatures; a legal number of bytes
 _MOST_WATTS = 10_000  # amdsmi gives power limits in microwatts on bare metal and in watts on hosts of virtual machines
+_RESOLUTION, _MOST_UJ = "counter_resolution", 1e6  # a step of the energy counter: 15.3 microjoules on MI200 and MI300
 _THROTTLED = {
     "acc_prochot_thrm": "processor hot",
     "acc_socket_thrm": "socket thermal limit",
@@ -123,6 +124,14 @@ class AmdsmiQueries:
         power = self._table("amdsmi_get_power_info", handle)
         watts = power.positive("current_socket_power", "average_socket_power", "socket_power")
         return None if watts is None else float(watts)
+
+    def energy_j(self, handle: Any) -> float | None:
+        """Return the joules since the driver started: steps of a counter, each of so many microjoules."""
+        counter = self._table("amdsmi_get_energy_count", handle)
+        # `power` in ROCm 6.0 and before.
+        steps, step_uj = counter.number("energy_accumulator") or counter.number("power"), counter.get(_RESOLUTION)
+        known = isinstance(step_uj, (int, float)) and not isinstance(step_uj, bool) and 0 < step_uj < _MOST_UJ
+        return steps * step_uj / 1e6 if steps and known else None
 
     def clock_mhz(self, handle: Any, domain: str) -> int | None:
         """Return the current clock of `GFX` or `MEM` in MHz."""

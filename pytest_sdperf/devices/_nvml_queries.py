@@ -102,6 +102,11 @@ class NvmlQueries:
         milliwatts = self.number(function, card)
         return None if milliwatts is None else milliwatts / 1000
 
+    def energy_j(self, card: Any) -> float | None:
+        """Return the joules since the driver started, which NVML gives in millijoules; no card before Volta does."""
+        millijoules = self.number("nvmlDeviceGetTotalEnergyConsumption", card)
+        return None if millijoules is None else millijoules / 1000
+
     def other_processes(self, handle: Any) -> int | None:
         """Count the computing processes that are not ours; None if the machine cannot tell."""
         # Windows lists every program that draws on the screen as a compute process.

@@ -102,6 +102,12 @@ class AmdsmiProbe(DeviceProbe):
         amdsmi, handle = self._handle(device)
         return None if amdsmi is None or handle is None else amdsmi.memory_used(handle)
 
+    def energy_j(self, device: Device) -> float | None:
+        """Return the joules since the driver started; None for a part of a card."""
+        amdsmi, handle = self._handle(device)
+        whole = _is_whole(device.machine.get("partition"))
+        return None if amdsmi is None or handle is None or not whole else amdsmi.energy_j(handle)
+
     def clock_commands(self, device: Device) -> ClockCommands | None:
         """Return the commands of amd-smi for the mode that AMD calls performance determinism."""
         amdsmi, handle = self._handle(device)
@@ -144,7 +150,7 @@ class AmdsmiProbe(DeviceProbe):
         memory = amdsmi.memory_total(handle)
         partition = amdsmi.partition(handle)
         slug = self._table.slug_of(name, memory, pci_id=amdsmi.pci_id(handle))
-        if partition and not partition.startswith(("SPX", "NPS")):
+        if partition and not _is_whole(partition):
             slug = f"{slug}-{to_slug(partition)}"
         machine = {
             "slug": slug,
@@ -211,6 +217,11 @@ def _without_shared_uuids(devices: Sequence[Device]) -> list[Device]:
     """Drop UUIDs that several partitions share: such a UUID would pin a worker to all of them."""
     uuids = [device.uuid for device in devices]
     return [device if uuids.count(device.uuid) == 1 else replace(device, uuid="") for device in devices]
+
+
+def _is_whole(partition: Any) -> bool:
+    """Whether a partition mode leaves a card in one piece."""
+    return not isinstance(partition, str) or partition.startswith(("SPX", "NPS"))
 
 
 def _key(device: Device) -> str:

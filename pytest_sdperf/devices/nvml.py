@@ -132,6 +132,11 @@ class NvmlProbe(DeviceProbe):
         nvml, handle = self._handle(device)
         return None if nvml is None or handle is None else nvml.memory_used(handle)
 
+    def energy_j(self, device: Device) -> float | None:
+        """Return the joules since the driver started, with a single question to NVML; None for a MIG device."""
+        nvml, handle = self._handle(device)
+        return None if nvml is None or handle is None or device.card else nvml.energy_j(handle)
+
     def clock_commands(self, device: Device) -> ClockCommands | None:
         """Return the commands of nvidia-smi, for a clock that power and heat seldom force a card below."""
         nvml, handle = self._handle(device)

@@ -9,7 +9,15 @@ from typing import Any
 
 from pytest_sdperf.core.device import Health
 from pytest_sdperf.faults.fault import Fault, FaultStage
-from pytest_sdperf.faults.wanted import MEASURED, ON_GPU, STORED_PICTURES, TEXT_ENCODER, invalid
+from pytest_sdperf.faults.wanted import (
+    MEASURED,
+    ON_GPU,
+    STORED_PICTURES,
+    TEXT_ENCODER,
+    TIMED_ON_GPU,
+    invalid,
+    regressed,
+)
 
 Machine = Mapping[str, Any]
 
@@ -29,6 +37,10 @@ def off_the_bus(health: Health, reading: int) -> Health:
 
 def shared(health: Health, reading: int) -> Health:
     return dataclasses.replace(health, other_processes=1)
+
+
+def half_as_much_again(joules: float) -> float:
+    return 1.5 * joules
 
 
 def other_driver(machine: Machine) -> dict[str, Any]:
@@ -113,6 +125,21 @@ FAULTS = (
         "A process of somebody else is on the GPU.",
         shared,
         "1 other process used the GPU before the measurement...",
+        on_gpu=True,
+    ),
+    Fault(
+        "environment-draws-more",
+        "The GPU takes half as much energy again for the same calls, in the same time.",
+        FaultStage.ENERGY,
+        half_as_much_again,
+        regressed(
+            "more-energy",
+            "Text encoder energy: # J per call at # W is # % above its baseline of # J per call at # W (held up to # J "
+            "...)...",
+        ),
+        TEXT_ENCODER,
+        TIMED_ON_GPU,
+        against_baseline=True,
         on_gpu=True,
     ),
     _machine(

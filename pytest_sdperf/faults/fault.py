@@ -27,6 +27,7 @@ class FaultStage(Enum):
     LIBRARY = "the libraries with which a worker process draws, and so into the reference as well"
     ANSWER = "what the worker process answers"
     READINGS = "the readings of the device"
+    ENERGY = "the energy counter of the device"
     MACHINE = "what the machine says of itself"
     BASELINE = "the stored baseline, as it is read"
     CASES = "the cases of the tests, as they are collected"

@@ -69,8 +69,8 @@ class PlantedFault(Alteration):
 
     def probe(self, probe: DeviceProbe) -> DeviceProbe:
         """Return a probe whose readings have the fault."""
-        change = self._change(FaultStage.READINGS)
-        return probe if change is None else PlantedProbe(probe, change)
+        health, energy = self._change(FaultStage.READINGS), self._change(FaultStage.ENERGY)
+        return PlantedProbe(probe, health=health, energy=energy) if health or energy else probe
 
     def read_baseline(self, path: Path, read: Callable[[Path], T]) -> T:
         """Read a copy with the fault in it."""
@@ -119,24 +119,42 @@ class PlantedFault(Alteration):
 
 
 class PlantedProbe(DeviceProbe):
-    """Reads a device as another probe does, with a fault in what it reads."""
+    """Reads a device as another probe does, with a fault in what it reads.
 
-    def __init__(self, inner: DeviceProbe, change: Callable[[Health, int], Health]) -> None:
+    Args:
+        inner: The other probe.
+        health: Changes a reading of its state; they are counted, from 1 on.
+        energy: Changes the joules of its counter.
+    """
+
+    def __init__(
+        self,
+        inner: DeviceProbe,
+        *,
+        health: Callable[[Health, int], Health] | None = None,
+        energy: Callable[[float], float] | None = None,
+    ) -> None:
         self.name, self.kind = inner.name, inner.kind
-        self._inner, self._change, self._readings = inner, change, 0
+        self._inner, self._health, self._energy, self._readings = inner, health, energy, 0
 
     def find(self) -> tuple[Device, ...]:
         """Pass on."""
         return self._inner.find()
 
     def health(self, device: Device) -> Health:
-        """Return the reading with the fault; they are counted, from 1 on."""
+        """Return the reading with the fault."""
         self._readings += 1
-        return self._change(self._inner.health(device), self._readings)
+        health = self._inner.health(device)
+        return self._health(health, self._readings) if self._health else health
 
     def memory_used_bytes(self, device: Device) -> int | None:
         """Pass on."""
         return self._inner.memory_used_bytes(device)
+
+    def energy_j(self, device: Device) -> float | None:
+        """Return the counter with the fault."""
+        joules = self._inner.energy_j(device)
+        return self._energy(joules) if self._energy and joules is not None else joules
 
     def clock_commands(self, device: Device) -> ClockCommands | None:
         """Pass on."""

@@ -28,8 +28,9 @@ PICTURES = f"{STORED_PICTURES} --steps=10"
 MEASURED = f"{TEXT_RAW} --processes=1 --max-processes=1"
 TWICE = f"{TEXT_RAW} --processes=2 --max-processes=2"  # for what only processes beside each other show
 ON_GPU = MEASURED.replace("ort-cpu", "ort-cuda").replace("fp32", "fp16") + " --gpu=auto"
-# A case of its own: where its baseline has three processes, noise may regress what others measure with one.
+# Cases of their own: where a baseline has three processes, noise may regress what others measure with one.
 TIMED = f"{TEXT_RAW.replace('ort-cpu', 'ort-cpu:threads=1')} --processes=3 --max-processes=3"
+TIMED_ON_GPU = MEASURED.replace("ort-cpu", "ort-cuda").replace("processes=1", "processes=3") + " --gpu=auto"
 
 UNET, TEXT_ENCODER, DECODER = "unet", "text_encoder", "vae_decoder"
 _OUTPUTS = {UNET: "out_sample", TEXT_ENCODER: "last_hidden_state", DECODER: "sample"}

@@ -10,6 +10,7 @@ from pytest_sdperf.checks.ab.table import pair_lines
 from pytest_sdperf.checks.fusions.external import standing_lines
 from pytest_sdperf.checks.fusions.table import fused_lines
 from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_lines
+from pytest_sdperf.checks.pipelines.tables.energy import energy_lines
 from pytest_sdperf.checks.pipelines.tables.fairness import fairness_lines
 from pytest_sdperf.checks.pipelines.tables.floors import floor_lines
 from pytest_sdperf.checks.pipelines.tables.memory import memory_lines
@@ -76,6 +77,7 @@ def report_lines(
     yield from _section(artifact_lines(reports, width=width, every=verbose))
     yield from _section(floor_lines(reports, width=width))
     yield from _section(memory_lines(reports, width=width))
+    yield from _section(energy_lines(reports, width=width, every=verbose))
     yield from _section(check_lines(reports, width=width))
     yield from _section(fused_lines(reports, width=width, every=verbose))
     yield from _section(_standing(reports, width=width))

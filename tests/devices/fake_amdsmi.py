@@ -76,6 +76,9 @@ class Card:
     current_power: Any = 142
     average_power: Any = "N/A"
     socket_power: Any = 142
+    energy: dict[str, Any] = field(
+        default_factory=lambda: {"energy_accumulator": 2_000_000, "counter_resolution": 15.25, "timestamp": 7}
+    )
     gfx_clock: dict[str, Any] = field(default_factory=lambda: {"clk": 132, "max_clk": 2100, "clk_locked": False})
     mem_clock: dict[str, Any] = field(default_factory=lambda: {"clk": 900, "max_clk": 1300, "clk_locked": False})
     temperatures: dict[int, int] = field(default_factory=lambda: {1: 41})
@@ -171,6 +174,9 @@ class FakeAmdsmi(types.ModuleType):
             "average_socket_power": card.average_power,
             "power_limit": 750,
         }
+
+    def get_energy_count(self, card: Card) -> dict[str, Any]:
+        return card.energy
 
     def get_clock_info(self, card: Card, kind: Any) -> dict[str, Any]:
         return card.gfx_clock if kind is AmdSmiClkType.GFX else card.mem_clock

@@ -33,6 +33,7 @@ class Card:
     bus_id: str = "00000000:01:00.0"
     power_limit_mw: int = 400_000
     power_mw: int = 68_500
+    energy_mj: int = 1_250_500
     used_mib: int = 4
     clocks: dict[int, int] = field(default_factory=lambda: {pynvml.NVML_CLOCK_SM: 1410, pynvml.NVML_CLOCK_MEM: 1215})
     max_clocks: dict[int, int] = field(default_factory=lambda: {1: 1410, 2: 1215})
@@ -131,6 +132,9 @@ class FakeNvml(types.ModuleType):
 
     def do_nvmlDeviceGetPowerUsage(self, card: Card) -> int:
         return _card_only(card).power_mw
+
+    def do_nvmlDeviceGetTotalEnergyConsumption(self, card: Card) -> int:
+        return _card_only(card).energy_mj
 
     def do_nvmlDeviceGetCudaComputeCapability(self, card: Card) -> tuple[int, int]:
         return card.capability

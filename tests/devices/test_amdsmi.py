@@ -188,6 +188,30 @@ def test_mi200_reports_average_power_and_older_releases_another_clock_key(amdsmi
     assert device.machine["locked_clocks"] is None
 
 
+@pytest.mark.parametrize(
+    ("energy", "joules"),
+    [
+        ({"energy_accumulator": 2_000_000, "counter_resolution": 15.25}, 30.5),
+        ({"power": 2_000_000, "counter_resolution": 15.25}, 30.5),  # as ROCm 6.0 calls it
+        ({"energy_accumulator": 0, "counter_resolution": 15.25}, None),
+        ({"energy_accumulator": MAX_UINT64, "counter_resolution": 15.25}, None),
+        ({"energy_accumulator": 2_000_000, "counter_resolution": "N/A"}, None),
+        ({"energy_accumulator": 2_000_000, "counter_resolution": 0.0}, None),
+        ({"energy_accumulator": 2_000_000}, None),
+    ],
+)
+def test_energy_is_a_number_of_steps(amdsmi, energy, joules):
+    probe = amdsmi(mi300x(energy=energy))
+    assert probe.energy_j(probe.find()[0]) == joules
+
+
+def test_guests_and_parts_of_a_card_tell_no_energy(amdsmi):
+    guest = amdsmi(mi300x(unsupported=frozenset({"amdsmi_get_energy_count"})))
+    assert guest.energy_j(guest.find()[0]) is None
+    part = amdsmi(mi300x(compute_partition="CPX"))
+    assert part.energy_j(part.find()[0]) is None
+
+
 def test_memory_falls_back_to_megabytes(amdsmi):
     unsupported = frozenset({"amdsmi_get_gpu_memory_total", "amdsmi_get_gpu_memory_usage"})
     probe = amdsmi(mi300x(unsupported=unsupported, used_mib=0))

@@ -32,6 +32,7 @@ NVML = sorted(name for name in vars(FakeNvml(*NVML_CARDS)) if name.startswith(("
 AMD = sorted(name for name in vars(FakeAmdsmi(*AMD_CARDS)) if name.startswith("amdsmi_"))
 FIELDS = ("pid", "total", "used", "busId", "violationTime", "nvmlReturn", "fieldId", "valueType", "value")
 KEYS = ("pid", "hip_id", "market_name", "power_cap", "clk", "max_clk", "clk_locked", "mode", "acc_ppt_pwr", "vram_used")
+KEYS += ("energy_accumulator", "counter_resolution")
 PLAIN = st.sampled_from(
     [None, True, -1, 0, 1, 2**31, 2**32 - 1, 2**64 - 1, 10**400, 1.5, math.nan, "", "N/A", "a b", b"\xff", b"A100"]
 )
@@ -90,6 +91,8 @@ def look(probe: NvmlProbe | AmdsmiProbe) -> None:
         assert all(isinstance(one.text, str) for one in remarks(health, health, device))
         used = probe.memory_used_bytes(device)
         assert used is None or used >= 0
+        joules = probe.energy_j(device)
+        assert joules is None or 0 <= joules < math.inf
         probe.clock_commands(device)
 
 

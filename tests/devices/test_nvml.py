@@ -121,6 +121,15 @@ def test_health_reads_the_card(nvml):
     )
 
 
+def test_energy_is_what_the_card_has_taken_since_its_driver_started(nvml):
+    new = nvml(a100())
+    assert new.energy_j(new.find()[0]) == 1250.5
+    old = nvml(a100(unsupported=frozenset({"nvmlDeviceGetTotalEnergyConsumption"})))
+    assert old.energy_j(old.find()[0]) is None
+    lost = nvml(a100(lost=True))
+    assert lost.energy_j(new.find()[0]) is None
+
+
 def test_memory_is_read_without_the_drivers_reservation_where_the_driver_tells_it(nvml):
     new = nvml(a100(used_mib=100))
     assert new.memory_used_bytes(new.find()[0]) == 100 * MIB
@@ -370,6 +379,7 @@ def test_a_mig_device_has_the_clocks_of_its_card_and_the_memory_of_its_own(nvml)
     health = probe.health(probe.find()[0])
     assert (health.sm_clock_mhz, health.temperature_c, health.power_w) == (1410, 34, 68.5)
     assert health.memory_used_bytes == 12 * MIB
+    assert probe.energy_j(probe.find()[0]) is None  # the counter is that of the card, which others use too
     assert health.reasons == ("The GPU is slowed down: hardware thermal slowdown (clocks event reason 0x40).",)
 
 

@@ -72,3 +72,14 @@ def test_reading_memory_is_cheap_enough_to_be_done_every_few_milliseconds(probe)
     readings = [probe.memory_used_bytes(device) for _ in range(100)]
     assert time.perf_counter() - start_s < 0.5  # 5 ms each, on a busy machine
     assert None not in readings
+
+
+def test_energy_grows_by_the_power_that_the_card_tells(probe):
+    for device in probe.find():
+        before, begin_s = probe.energy_j(device), time.monotonic()
+        if before is None:
+            continue
+        time.sleep(2.0)
+        after, power_w = probe.energy_j(device), probe.health(device).power_w
+        watts = (after - before) / (time.monotonic() - begin_s)
+        assert power_w is None or 1 / 3 < watts / power_w < 3

@@ -9,12 +9,16 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.contracts import LoadRequest, Runner
 from pytest_sdperf.core.device import Device, DeviceProbe, Health
 from pytest_sdperf.engines.ort_cpu import OrtCpuEngine
 
+# A byte for each call: the workers write it in the folder of their run, where the card's counter of energy reads it.
+CALLS = Path("calls-of-the-card")
+JOULES = 10.0  # that a call takes, however long it lasts: its processors are shared with everything else
 CARD = Device("cuda", "NVIDIA H200", "h200", uuid="GPU-1", machine={"slug": "h200", "driver": "580.1"})
 
 
@@ -31,6 +35,9 @@ class FakeProbe(DeviceProbe):
     def health(self, device: Device) -> Health:
         return Health(other_processes=0, memory_used_bytes=next(self._readings) * 2**20)
 
+    def energy_j(self, device: Device) -> float:
+        return JOULES * CALLS.stat().st_size if CALLS.exists() else 0.0
+
 
 class StandIn(OrtCpuEngine):
     name = "stand-in"
@@ -39,6 +46,14 @@ class StandIn(OrtCpuEngine):
     @contextmanager
     def load(self, request: LoadRequest) -> Iterator[Runner]:
         with super().load(dataclasses.replace(request, device_kind="cpu")) as runner:
+            run = runner.run
+
+            def counted() -> None:
+                run()
+                with CALLS.open("ab") as file:
+                    file.write(b"1")
+
+            runner.run = counted
             yield runner
 
 

@@ -56,6 +56,9 @@ class Calm(DeviceProbe):
     def health(self, device):
         return Health(other_processes=0, memory_used_bytes=7)
 
+    def energy_j(self, device):
+        return 100.0
+
 
 def planted(name: str) -> Alteration:
     return CATALOG.alteration(name)
@@ -76,6 +79,7 @@ HOOKS = {
     FaultStage.CASES: lambda one, path: one.cases((1, 2)),
     FaultStage.MACHINE: lambda one, path: one.device(CARD),
     FaultStage.READINGS: lambda one, path: one.probe(Calm()).health(CARD),
+    FaultStage.ENERGY: lambda one, path: one.probe(Calm()).energy_j(CARD),
     FaultStage.BASELINE: lambda one, path: one.read_baseline(path, Path.read_text),
     FaultStage.LIBRARY: lambda one, path: one.libraries(),
     FaultStage.RUNNER: lambda one, path: one.loaded("text_encoder", Doubling()),
@@ -186,6 +190,15 @@ def test_readings_have_the_fault_and_everything_else_of_the_probe_is_passed_on()
     assert shared.health(CARD) == Health(other_processes=1, memory_used_bytes=7)
     assert (shared.name, shared.kind, shared.find()) == ("calm", "cuda", (CARD,))
     assert (shared.memory_used_bytes(CARD), shared.clock_commands(CARD)) == (7, None)
+
+
+def test_energy_has_the_fault_where_the_device_tells_it(monkeypatch):
+    card = Calm()
+    hungry, shared = (planted(f"environment-{name}").probe(card) for name in ("draws-more", "shared-with-others"))
+    assert (hungry.energy_j(CARD), shared.energy_j(CARD)) == (150.0, 100.0)
+    assert hungry.health(CARD) == card.health(CARD)
+    monkeypatch.setattr(card, "energy_j", lambda device: None)
+    assert hungry.energy_j(CARD) is None
 
 
 def test_counters_grow_from_reading_to_reading():

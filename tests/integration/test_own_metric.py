@@ -13,8 +13,8 @@ CONFTEST = """
     from pytest_sdperf.core.metric import Metric
     from pytest_sdperf.core.values.metric import MetricInfo
 
-    class Energy(Metric):
-        name = "energy"
+    class Board(Metric):
+        name = "board-energy"
         info = MetricInfo("energy of a call", unit="J", rule="exact")
 
         def extract(self, sample):
@@ -23,7 +23,7 @@ CONFTEST = """
     def pytest_sdperf_register(catalog):
         dense_model.pytest_sdperf_register(catalog)
         acme_engines.pytest_sdperf_register(catalog)
-        catalog.add_metric(Energy())
+        catalog.add_metric(Board())
 """
 
 
@@ -33,16 +33,16 @@ def test_it_is_stored_held_and_goes_red(user):
     (user.path / "energy.txt").write_text("12.5")
     user.run(*RECORD)
     (session,) = user.stored_case()["sessions"]
-    assert [sample["metrics"] for sample in session["samples"]] == [{"energy": 12.5}] * 2
-    assert session["metrics"]["energy"]["unit"] == "J"
+    assert [sample["metrics"] for sample in session["samples"]] == [{"board-energy": 12.5}] * 2
+    assert session["metrics"]["board-energy"]["unit"] == "J"
 
     user.run()
-    assert user.outcomes("energy") == ["HELD"]
+    assert user.outcomes("board-energy") == ["HELD"]
 
     (user.path / "energy.txt").write_text("20")
     result = user.run()
     result.assert_outcomes(failed=1)
     assert result.ret == 1
-    (verdict,) = user.verdicts("energy")
+    (verdict,) = user.verdicts("board-energy")
     assert (verdict["outcome"], verdict["code"]) == ("REGRESSED", "metric-worse")
     assert verdict["sentence"] in joined(report_of(result))

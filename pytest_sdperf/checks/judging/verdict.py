@@ -40,10 +40,10 @@ def judge(
         differences: Machine keys in which the stored machine differs from this one (`health.differing_keys`).
 
     Returns: One verdict per metric (`latency`, `first-run-memory`, `second-run-memory`, `allocator-memory`, `counts`
-        per graph, `kernels`, `partitions`, `host-waits`, `build-time`, `warm-start`, `artifact-size`, those of
-        `runtime_report`, and each of a plug-in); a metric that the case cannot have (no graph, no memory reading on
-        this CPU, nothing built in this run) has none. One INVALID verdict with the metric `measurement` when nothing
-        about it can be judged. Never empty.
+        per graph, `kernels`, `partitions`, `host-waits`, `energy`, `build-time`, `warm-start`, `artifact-size`, those
+        of `runtime_report`, and each of a plug-in); a metric that the case cannot have (no graph, no memory reading on
+        this CPU, nothing built in this run) has none, nor has energy against a baseline that is older than it. One
+        INVALID verdict with the metric `measurement` when nothing about it can be judged. Never empty.
     """
     problem = unfit(measurement, stored, policy=policy, differences=differences)
     if problem is not None:
@@ -58,7 +58,7 @@ def judge(
                 gate(measurement, stored, policy=policy) for gate in (judge_build_time, judge_warm_start, judge_size)
             ]
             verdicts += [judge_kernels(measurement, stored, policy=policy), judge_partitions(measurement, stored)]
-            verdicts += judge_metrics(measurement, stored)
+            verdicts += judge_metrics(measurement, stored, policy=policy)
     if not measurement.out_of_memory or measurement.counts:
         verdicts += judge_graphs(measurement, stored, policy=policy)
     given = tuple(verdict for verdict in verdicts if verdict is not None)

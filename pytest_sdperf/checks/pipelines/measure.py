@@ -14,7 +14,7 @@ from pytest_sdperf.builds.execution.runner import CaseRunner, Run
 from pytest_sdperf.builds.processes.process import Event
 from pytest_sdperf.checks.pipelines.judging.metrics import with_metrics
 from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
-from pytest_sdperf.checks.pipelines.watches import MemoryWatch, StateWatch, state_of
+from pytest_sdperf.checks.pipelines.watches import EnergyWatch, MemoryWatch, PhaseWatch, StateWatch, state_of
 from pytest_sdperf.core.device import Health
 from pytest_sdperf.core.errors import OutOfMemoryError, SdperfError, WorkerError
 from pytest_sdperf.core.files.strict_json import convert
@@ -33,6 +33,8 @@ MOST_REPLACED = 2
 # A request of many UNet calls averages over them; a component needs more calls for a stable median.
 COMPONENT_PLAN = TimingPlan()
 PIPELINE_PLAN = TimingPlan(min_iterations=2, max_iterations=10, timed_s=1.0, warmup_s=0.001)
+# Behind the timed calls of a device that counts its energy; its counter moves every 20 to 100 ms.
+ENERGY_S = 1.0
 # On a CPU nothing is left to warm up after two whole requests.
 CPU_PIPELINE_PLAN = dataclasses.replace(PIPELINE_PLAN, warmup_s=0.0)
 
@@ -75,13 +77,13 @@ class Watched(ABC):
         """Read the state of the device while none of the processes uses it."""
         self._before = state_of(self._probe, self._device)
 
-    def ask(self, worker: Run, *watches: MemoryWatch) -> dict[str, Any]:
+    def ask(self, worker: Run, *watches: PhaseWatch) -> dict[str, Any]:
         """Let one process work and return its answer; nothing is read any more when it is there.
 
         Raises:
             SdperfError: It gave none.
         """
-        beside: tuple[MemoryWatch | StateWatch, ...] = (*watches, self._state)
+        beside: tuple[PhaseWatch | StateWatch, ...] = (*watches, self._state)
 
         def on_event(event: Event) -> None:
             for watch in beside:
@@ -140,7 +142,9 @@ class Recording(Watched):
         self._builds = self.runner.builds() if self._builds is None else self._builds
         case = self.runner.execution(builds=self._builds)
         self._artifacts = _artifacts(self._builds, case)
-        return MeasureCase(case, plan_of(self.runner))
+        told = self._probe.energy_j(self._device) is not None
+        plan = dataclasses.replace(plan_of(self.runner), energy_s=ENERGY_S if told else 0.0)
+        return MeasureCase(case, plan)
 
     def take(self, worker: Run) -> None:
         """Let one process measure.
@@ -148,8 +152,8 @@ class Recording(Watched):
         Raises:
             SdperfError: It gave no sample, or timed fewer calls than it was asked for.
         """
-        memory = MemoryWatch(self._probe, self._device)
-        sample = convert(self.ask(worker, memory), Measured).sample
+        memory, energy = MemoryWatch(self._probe, self._device), EnergyWatch(self._probe, self._device)
+        sample = convert(self.ask(worker, memory, energy), Measured).sample
         asked, timed = plan_of(self.runner).min_iterations, len(sample.iterations_s)
         if timed < asked:
             raise WorkerError(
@@ -160,7 +164,9 @@ class Recording(Watched):
             check_facts([sample], "$")
         except ValueError as error:
             raise WorkerError(f"the engine tells a fact of another type: {error}.", reason="protocol") from error
-        self.samples.append(with_metrics(memory.add_to(sample), self.runner.context.catalog))
+        images = self.runner.case.batch_size if self.runner.is_pipeline else 0
+        sample = energy.add_to(memory.add_to(sample), images=images)
+        self.samples.append(with_metrics(sample, self.runner.context.catalog))
 
     def missing(self, total: int) -> int:
         """Return how many processes are to be started: for those that are not there, and for those that waited."""

@@ -1,4 +1,4 @@
-"""What the suite sees of a device while a worker runs: its memory and its state.
+"""What the suite sees of a device while a worker runs: its memory, its state and the energy that it takes.
 
 The suite polls from its own process, so that a worker needs no vendor library, and never while something is timed: a
 worker waits before its warm-up until nothing is read any more.
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from abc import ABC, abstractmethod
+from collections.abc import Collection
 
 from pytest_sdperf.builds.processes.process import Event
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.device import Device, DeviceProbe, Health
-from pytest_sdperf.core.values import Sample
+from pytest_sdperf.core.units import plural
+from pytest_sdperf.core.values import Facts, Sample
+from pytest_sdperf.tasks.sampling.timing import ENERGY
 from pytest_sdperf.tasks.worker import QUIET
 
 WATCHED_PHASES = ("first_run", "second_run")
@@ -22,19 +26,31 @@ STATE_INTERVAL_S = 0.25
 ANSWER_S = 10.0
 
 
-class MemoryWatch:
-    """Follows a worker's events and records the device's peak memory during the first and the second run."""
+class PhaseWatch(ABC):
+    """Follows a worker's events and reads something of its device every few milliseconds during some phases.
 
-    def __init__(self, probe: DeviceProbe, device: Device) -> None:
-        self._probe, self._device = probe, device
-        self._before = self._read() if device.kind != "cpu" else None
+    Args:
+        probe: Reads the device.
+        device: The device.
+        phases: Names of the phases; empty where there is nothing to read.
+    """
+
+    def __init__(self, probe: DeviceProbe, device: Device, phases: Collection[str]) -> None:
+        self._probe, self._device, self._phases = probe, device, phases
         self._stop: threading.Event | None = None
         self._thread: threading.Thread | None = None
-        self.peaks_bytes: dict[str, int] = {}
+
+    @abstractmethod
+    def look(self, phase: str) -> None:
+        """Read once, in a thread beside the worker."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Hear that the driver did not answer: what was read until then is not all of it."""
 
     def on_event(self, event: Event) -> None:
         """Start or stop watching at the border of a phase."""
-        if self._before is None or event.text not in WATCHED_PHASES:
+        if event.text not in self._phases:
             return
         if event.name == "begin":
             self._stop = threading.Event()
@@ -49,23 +65,36 @@ class MemoryWatch:
             self._stop.set()
             self._thread.join(ANSWER_S)
             if self._thread.is_alive():
-                self.peaks_bytes.clear()  # what was read last may not be the peak
+                self.forget()
             self._stop = self._thread = None
 
-    def _read(self) -> int | None:
-        return self._probe.memory_used_bytes(self._device)
-
     def _watch(self, phase: str, stop: threading.Event) -> None:
-        assert self._before is not None
         while True:
-            # Read once more after the end: an arena keeps what the run allocated.
+            # Look once more after the end: an arena keeps what the run allocated.
             last = stop.is_set()
-            used = self._read()
-            if used is not None:
-                self.peaks_bytes[phase] = max(self.peaks_bytes.get(phase, 0), used - self._before)
+            self.look(phase)
             if last:
                 return
             clock.sleep_s(WATCH_INTERVAL_S)
+
+
+class MemoryWatch(PhaseWatch):
+    """Records the device's peak memory during the first and the second run of a worker."""
+
+    def __init__(self, probe: DeviceProbe, device: Device) -> None:
+        self._before = probe.memory_used_bytes(device) if device.kind != "cpu" else None
+        super().__init__(probe, device, () if self._before is None else WATCHED_PHASES)
+        self.peaks_bytes: dict[str, int] = {}
+
+    def look(self, phase: str) -> None:
+        """Keep the largest."""
+        used = self._probe.memory_used_bytes(self._device)
+        if used is not None and self._before is not None:
+            self.peaks_bytes[phase] = max(self.peaks_bytes.get(phase, 0), used - self._before)
+
+    def forget(self) -> None:
+        """Forget all: what was read last may not be the peak."""
+        self.peaks_bytes.clear()
 
     def add_to(self, sample: Sample) -> Sample:
         """Return the sample with the peaks that were seen."""
@@ -78,6 +107,67 @@ class MemoryWatch:
             memory_source="device",
             peaks_bytes={**sample.peaks_bytes, "device": dict(self.peaks_bytes)},
         )
+
+
+class EnergyWatch(PhaseWatch):
+    """Records what the device takes while a worker repeats its call behind the timed ones.
+
+    A counter of energy moves some ten times a second, so power is what it grew between its first and its last change in
+    that time, over the time between these two; what it shows at the borders of the phase is older than they are.
+    """
+
+    def __init__(self, probe: DeviceProbe, device: Device) -> None:
+        super().__init__(probe, device, (ENERGY,))
+        self._last: float | None = None
+        self._changes: list[tuple[float, float]] = []  # when, and to how many joules
+        self._silent = False
+
+    def look(self, phase: str) -> None:
+        """Keep each change."""
+        joules = self._probe.energy_j(self._device)
+        if joules is None:
+            return
+        if self._last is not None and joules != self._last:
+            self._changes.append((clock.monotonic_s(), joules))
+        self._last = joules
+
+    def forget(self) -> None:
+        """Remember that the driver did not answer."""
+        self._silent = True
+
+    def add_to(self, sample: Sample, *, images: int) -> Sample:
+        """Return the sample with what its calls took, or with the reason why nobody knows.
+
+        Args:
+            sample: Of a worker that repeated its call, or was not asked to because its device does not tell.
+            images: How many images a call makes; 0 for a component alone.
+        """
+        if self._device.kind == "cpu":
+            return sample
+        facts: Facts = {**sample.facts}
+        repeated = facts.pop("energy", None)
+        why = self._unknown() if repeated is not None else f"the driver tells no energy counter of {self._device.name}"
+        if repeated is None or why:
+            facts["energy_not_available"] = why
+        else:
+            (first_s, first), (last_s, last) = self._changes[0], self._changes[-1]
+            watts = (last - first) / (last_s - first_s)
+            joules = watts * repeated["seconds"] / repeated["calls"]
+            facts["energy"] = {**repeated, "watts": watts, "joules_per_call": joules}
+            if images:
+                facts["energy"]["images"] = images
+        return dataclasses.replace(sample, facts=facts)
+
+    def _unknown(self) -> str:
+        """Say why the counter tells no power; empty where it does."""
+        changes, of = self._changes, f"of {self._device.name}"
+        if self._silent:
+            return f"the driver {of} did not answer within {ANSWER_S:g} s"
+        if len(changes) < 2:
+            return f"the energy counter {of} changed {plural(len(changes), 'time')} while calls were repeated"
+        (first_s, first), (last_s, last) = changes[0], changes[-1]
+        grew = last > first and last_s > first_s
+        return "" if grew else f"the energy counter {of} did not grow while calls were repeated"
 
 
 class StateWatch:

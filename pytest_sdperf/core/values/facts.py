@@ -117,6 +117,25 @@ class HostWaits(_Waits, total=False):
     unet_calls: int
 
 
+class _Repeated(TypedDict):
+    calls: int
+    seconds: float
+
+
+class Energy(_Repeated, total=False):
+    """What the device took in calls behind the timed ones, of which there were so many in so many seconds.
+
+    Attributes:
+        watts: Mean power, from the device's counter of energy between its first and its last change meanwhile.
+        joules_per_call: The same times the seconds of a call.
+        images: Of a whole request, how many one call makes.
+    """
+
+    watts: float
+    joules_per_call: float
+    images: int
+
+
 class Launches(TypedDict):
     """Of kernels of one kind, or of one name, in one call."""
 
@@ -140,6 +159,8 @@ class Facts(ComponentFacts, total=False):
         settings: What the user's own code chose.
         answer: Which answer the inputs of the case had.
         host_waits: How often the host waited for its GPU.
+        energy: What the device took.
+        energy_not_available: Why that is not known, on a GPU.
         kernels: Kind -> its launches in one call, longest first.
         kernels_not_available: Why that is not known.
         kernels_other: Names of the longest kernels of no known kind.
@@ -159,6 +180,8 @@ class Facts(ComponentFacts, total=False):
     settings: dict[str, str]
     answer: Answer
     host_waits: HostWaits | None
+    energy: Energy
+    energy_not_available: str
     kernels: dict[str, Launches]
     kernels_not_available: str
     kernels_other: list[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Rule = Literal["exact", "beyond-all"]
+Rule = Literal["exact", "beyond-all", "interval"]
 
 
 @dataclass(frozen=True)
@@ -13,12 +13,13 @@ class MetricInfo:
     """How the numbers of a metric are called and judged.
 
     Attributes:
-        title: What a sentence says before the number, or before the words: `energy of a call`.
-        unit: Such as `J`; empty for a count.
+        title: What a sentence says before the number, or before the words: `workspace of a call`.
+        unit: Such as `MB`; empty for a count.
         rule: `exact` for what does not vary from process to process: the worst process is compared with the worst that
             is stored, and any difference counts. `beyond-all` for what does: every process has to lie beyond every
-            stored one, and their medians by more than the smallest change.
-        smallest_change: Smallest relative change that counts under `beyond-all`; 0 where any does.
+            stored one, and their medians by more than the smallest change. `interval` for numbers above 0 whose noise
+            is worth measuring: as a latency is, by what stored sessions predict, and never by less than that change.
+        smallest_change: Smallest relative change that counts, but under `exact`; 0 where any does.
         less_is_better: Whether a smaller number is an improvement.
     """
 

@@ -17,7 +17,7 @@ class PhaseListener(ABC):
 
     @abstractmethod
     def phase(self, name: str) -> AbstractContextManager[None]:
-        """Enter one phase: `first_run`, `second_run`, `warmup`, `timed`."""
+        """Enter one phase: `first_run`, `second_run`, `warmup`, `timed`, `energy`."""
 
 
 class Silent(PhaseListener):

@@ -19,6 +19,10 @@ from pytest_sdperf.core.values import Facts, Sample
 from pytest_sdperf.tasks.sampling.instruments import instruments_of_worker
 from pytest_sdperf.tasks.sampling.phases import PhaseListener
 
+ENERGY = "energy"  # the phase in which the suite reads what the device takes
+# What is read begins and ends somewhere inside a call: of two calls less of it matters.
+_FOR_ENERGY = 2
+
 
 class AllocatorPeak(Protocol):
     """Tells the peak of an allocator in bytes, as `contracts.Runner.allocator_peak_bytes` does."""
@@ -37,6 +41,8 @@ class TimingPlan:
         warmup_s: Warm-up stops after this many seconds even if times still move; 0 makes no warm-up at all, because
             the first and the second run were one.
         steady: Warm-up ends when the last three calls lie within this relative spread.
+        energy_s: After the timed ones so many seconds of calls, and at least two, in which nobody is timed and the
+            suite reads what the device takes; 0 makes none.
     """
 
     min_iterations: int = 5
@@ -44,6 +50,7 @@ class TimingPlan:
     timed_s: float = 1.0
     warmup_s: float = 2.0
     steady: float = 0.05
+    energy_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,8 @@ def take_sample(
     Returns:
         A sample whose `load_s` and further `facts` are left to the caller. Its facts hold `waited`, the share of their
         time that the threads of this process waited for a processor, where the kernel tells, and of a worker whose
-        code is watched `instrumented`, what watches.
+        code is watched `instrumented`, what watches. Of `energy` they hold the calls and their seconds; what the device
+        took meanwhile the suite knows.
     """
     peaks = _Peaks(allocator_peak)
     first_s = _watched_run(call, "first_run", listener, peaks, now_s=now_s)
@@ -129,6 +137,9 @@ def take_sample(
     with listener.phase("timed"):
         block = timing(call, plan, now_s)
     watched = instruments_of_worker()
+    facts: Facts = {**block.facts, **_for_energy(call, plan, listener, now_s=now_s)}
+    if watched:
+        facts["instrumented"] = watched
     return Sample(
         iterations_s=block.iterations_s,
         first_run_s=first_s,
@@ -138,7 +149,7 @@ def take_sample(
         memory_source="host" if on_cpu and peaks.host else "",
         peaks_bytes={way: runs for way, runs in (("allocator", peaks.allocator), ("host", peaks.host)) if runs},
         warmup_runs=warmup_runs,
-        facts={**block.facts, **({"instrumented": watched} if watched else {})},
+        facts=facts,
     )
 
 
@@ -171,6 +182,20 @@ def _watched_run(
         start_s = now_s()
         call()
         return now_s() - start_s
+
+
+def _for_energy(call: Callable[[], None], plan: TimingPlan, listener: PhaseListener, *, now_s: Clock) -> Facts:
+    """Repeat the call while the suite reads a counter that moves some ten times a second."""
+    if not plan.energy_s:
+        return {}
+    calls = 0
+    with listener.phase(ENERGY), without_collections():
+        begin_s = now_s()
+        while calls < _FOR_ENERGY or now_s() - begin_s < plan.energy_s:
+            call()
+            calls += 1
+        took_s = now_s() - begin_s
+    return {"energy": {"calls": calls, "seconds": took_s}}
 
 
 def _warm_up(call: Callable[[], None], plan: TimingPlan, now_s: Clock) -> int:

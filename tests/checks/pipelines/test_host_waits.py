@@ -34,7 +34,7 @@ def before(*waits, date="2026-11-20T10:00Z", changed=(), **fields):
 
 
 def told(measured, *sessions):
-    found = judge_metrics(measured, stored(*sessions, of=PIPELINE) if sessions else None)
+    found = judge_metrics(measured, stored(*sessions, of=PIPELINE) if sessions else None, policy=Policy())
     verdict = next((one for one in found if one.metric == "host-waits"), None)
     return verdict and (verdict.outcome, verdict.code, verdict.sentence, verdict.obtained, verdict.expected)
 

@@ -15,7 +15,7 @@ from sample_values import case, execution, sample
 
 from pytest_sdperf.builds.processes.process import Event
 from pytest_sdperf.checks.pipelines.judging.waiting import disturbed_share
-from pytest_sdperf.checks.pipelines.measure import MOST_REPLACED, measure, plan_of
+from pytest_sdperf.checks.pipelines.measure import COMPONENT_PLAN, MOST_REPLACED, Recording, measure, plan_of
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device, Health
 from pytest_sdperf.core.errors import BuildError, OutOfMemoryError, WorkerError
@@ -235,3 +235,19 @@ def test_what_cannot_be_compiled_is_tried_once():
     runner.execution = lambda *, builds: runner.log.append("compiling") or (_ for _ in ()).throw(BuildError("no"))
     assert runner.measured().failure == Failure("refused", "no")
     assert runner.log == ["compiling"]
+
+
+@pytest.mark.parametrize(("joules", "asked_s"), [(1250.5, 1.0), (0.0, 1.0), (None, 0.0)])
+def test_calls_are_repeated_for_energy_where_the_device_tells_it(monkeypatch, joules, asked_s):
+    runner = Case(10.0)
+    probe = ToyProbe(CARD)
+    monkeypatch.setattr(probe, "energy_j", lambda device: joules)
+    runner.context = SimpleNamespace(device=CARD, probe=probe, catalog=Catalog())
+    assert Recording(runner).request.plan == dataclasses.replace(COMPONENT_PLAN, energy_s=asked_s)
+
+
+def test_a_sample_of_a_device_that_tells_no_energy_says_so():
+    runner = Case(10.0)
+    runner.context = SimpleNamespace(device=CARD, probe=ToyProbe(CARD), catalog=Catalog())
+    (taken,) = runner.measured(1).samples
+    assert taken.facts == {"energy_not_available": "the driver tells no energy counter of NVIDIA T4"}

@@ -45,7 +45,7 @@ def judged(now, *before, info=ENERGY):
     measured = dataclasses.replace(measurement(), **having(*now), metrics={"m": info})
     sessions = [dataclasses.replace(measurement(), **having(*values)) for values in before]
     known = stored(*(session_with(one.samples) for one in sessions)) if before else None
-    return [(one.outcome, one.code, one.sentence) for one in judge_metrics(measured, known)]
+    return [(one.outcome, one.code, one.sentence) for one in judge_metrics(measured, known, policy=Policy())]
 
 
 def session_with(samples):
@@ -109,6 +109,111 @@ def test_verdicts(now, before, info, verdict):
     assert judged(now, *before, info=info) == [verdict]
 
 
+INTERVAL = MetricInfo("energy of a call", unit="J", rule="interval")
+THROUGHPUT = MetricInfo("pictures", unit="a minute", rule="interval", less_is_better=False)
+NIGHTS = ((11.9, 12.0, 12.1), (12.0, 12.1, 12.2), (11.8, 11.9, 12.0))
+HIDDEN = "at most 10 % is allowed"
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "info", "verdict"),
+    [
+        (
+            (12.3, 12.4, 12.5), (), INTERVAL,
+            (Outcome.NEW, "no-baseline", "UNet energy of a call 12.4 J has no baseline yet."),
+        ),
+        (
+            (12.3, 12.4, 12.5), NIGHTS, INTERVAL,
+            (
+                Outcome.HELD, "metric-as-before",
+                (
+                    "UNet energy of a call 12.4 J is 3.3 % above its baseline of 12.0 J (held up to 12.8 J by 3 stored "
+                    "sessions)."
+                ),
+            ),
+        ),
+        (
+            (14.3, 14.4, 14.5), NIGHTS, INTERVAL,
+            (
+                Outcome.REGRESSED, "metric-worse",
+                (
+                    "UNet energy of a call 14.4 J is 20 % above its baseline of 12.0 J (held up to 12.8 J by 3 stored "
+                    "sessions)."
+                ),
+            ),
+        ),
+        (
+            (9.8, 9.9, 10.0), ((11.9, 12.0, 12.1),), INTERVAL,
+            (
+                Outcome.IMPROVED, "metric-better",
+                (
+                    "UNet energy of a call 9.90 J is 17 % below its baseline of 12.0 J (held down to 11.0 J by the "
+                    "spread of 6 processes; 1 stored session cannot show how days differ)."
+                ),
+            ),
+        ),
+        (
+            (9.8, 9.9, 10.0), ((11.9, 12.0, 12.1),), THROUGHPUT,
+            (
+                Outcome.REGRESSED, "metric-worse",
+                (
+                    "UNet pictures 9.90 a minute is 17 % below its baseline of 12.0 a minute (held down to 11.0 a "
+                    "minute by the spread of 6 processes; 1 stored session cannot show how days differ)."
+                ),
+            ),
+        ),
+        (
+            (10.0, 12.0, 14.0), ((10.5, 12.0, 14.5),), INTERVAL,
+            (
+                Outcome.INCONCLUSIVE, "metric-too-noisy",
+                (
+                    f"UNet energy of a call 12.0 J is equal to its baseline of 12.0 J, but noise would hide a change "
+                    f"of +98 %, and {HIDDEN}."
+                ),
+            ),
+        ),
+        (
+            (15.0,), ((12.0,),), INTERVAL,
+            (
+                Outcome.INCONCLUSIVE, "metric-no-replicates",
+                (
+                    "UNet energy of a call 15.0 J is 25 % above its baseline of 12.0 J, but no process was repeated, "
+                    "neither now nor in the baseline, so chance cannot be told from change."
+                ),
+            ),
+        ),
+        (
+            (12.0, 0.0), ((12.0,),), INTERVAL,
+            (
+                Outcome.INVALID, "metric-not-positive",
+                "UNet energy of a call 0 cannot be judged by an interval, which is for numbers above 0.",
+            ),
+        ),
+        (
+            (12.0, 12.0), ((12.0, -3.0),), INTERVAL,
+            (
+                Outcome.INVALID, "metric-not-positive",
+                "UNet energy of a call -3 cannot be judged by an interval, which is for numbers above 0.",
+            ),
+        ),
+        (
+            (12.3, None), (), INTERVAL,
+            (Outcome.INVALID, "metric-missing", f"{LACKS}; other processes have it."),
+        ),
+    ],
+)  # fmt: skip
+def test_verdicts_by_an_interval(now, before, info, verdict):
+    assert judged(now, *before, info=info) == [verdict]
+
+
+@pytest.mark.parametrize(("change", "outcome"), [(0.2, Outcome.HELD), (0.05, Outcome.INCONCLUSIVE)])
+def test_a_metric_whose_changes_count_from_a_large_one_on_may_be_as_noisy(change, outcome):
+    values = (11.5, 12.0, 12.3)
+    info = MetricInfo("energy of a call", rule="interval", smallest_change=change)
+    ((found, _, _),) = judged(values, values, info=info)
+    assert found is outcome
+
+
 def parts(gpu, memory):
     return Reading(gpu + memory, f"{gpu} J of the GPU and {memory} J of its memory")
 
@@ -159,6 +264,17 @@ def test_words_of_a_process_stand_for_its_number(now, before, info, verdict):
 def test_where_nobody_ever_had_a_number_nothing_is_said():
     assert judged((None, None)) == []
     assert judged((None, None), (None, None)) == []
+
+
+@given(st.floats(0.1, 1e9), st.integers(2, 6), st.floats(1.06, 10), st.sampled_from([INTERVAL, THROUGHPUT]))
+def test_what_does_not_vary_is_judged_by_the_smallest_change(value, count, times, info):
+    def found(now):
+        return judged((now,) * count, (value,) * count, info=info)[0][0]
+
+    worse, better = Outcome.REGRESSED, Outcome.IMPROVED
+    assert [found(value * one) for one in (1.0, 1.049, 1 / 1.049)] == [Outcome.HELD] * 3
+    up, down = (worse, better) if info.less_is_better else (better, worse)
+    assert [found(value * times), found(value / times)] == [up, down]
 
 
 @given(st.lists(st.floats(0.1, 1e9), min_size=1, max_size=6), st.sampled_from([ENERGY, COUNT, SCORE]))
@@ -228,7 +344,7 @@ def test_a_name_is_given_once():
         catalog.add_metric(Energy(lambda sample: 2.0))
 
 
-@pytest.mark.parametrize("name", ["host-waits", "latency", "placement"])
+@pytest.mark.parametrize("name", ["host-waits", "energy", "latency", "placement"])
 def test_a_name_of_ours_is_taken(name):
     catalog = Catalog()
     catalog.add_metric(type("Named", (Energy,), {"name": name})(lambda sample: 1.0))

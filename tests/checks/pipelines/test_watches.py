@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
@@ -9,7 +10,7 @@ from door_toys import ToyProbe
 
 from pytest_sdperf.builds.processes.process import Event
 from pytest_sdperf.checks.pipelines import watches
-from pytest_sdperf.checks.pipelines.watches import MemoryWatch, StateWatch
+from pytest_sdperf.checks.pipelines.watches import EnergyWatch, MemoryWatch, StateWatch
 from pytest_sdperf.core.device import Device, Health
 from pytest_sdperf.core.errors import DeviceMissingError
 from pytest_sdperf.core.values import Sample
@@ -146,4 +147,83 @@ def test_a_memory_reading_that_never_ends_is_no_peak(monkeypatch):
     assert probe.asked.wait(30)
     watch.on_event(Event("end", "second_run"))
     assert watch.peaks_bytes == {}
+    probe.answers.set()
+
+
+class Counting(ToyProbe):
+    """A card whose counter of energy shows these joules one after the other, and the last one for ever."""
+
+    def __init__(self, *joules: float | None) -> None:
+        super().__init__(CARD)
+        self.joules, self.read = list(joules), threading.Event()
+
+    def energy_j(self, device: Device) -> float | None:
+        if len(self.joules) == 1:
+            self.read.set()
+            return self.joules[0]
+        return self.joules.pop(0)
+
+
+@pytest.fixture
+def ticking(monkeypatch):
+    """A clock that is a second later at each look."""
+    seconds = itertools.count(100)
+    monkeypatch.setattr(watches.clock, "monotonic_s", lambda: float(next(seconds)))
+    monkeypatch.setattr(watches, "WATCH_INTERVAL_S", 0.0)
+
+
+REPEATED = Sample((0.01,), facts={"threads": "4", "energy": {"calls": 50, "seconds": 2.0}})
+
+
+def energy_of(probe: Counting, *, repeated: Sample = REPEATED, images: int = 0) -> Sample:
+    watch = EnergyWatch(probe, CARD)
+    for phase in ("first_run", "timed"):
+        watch.on_event(Event("begin", phase))
+        watch.on_event(Event("end", phase))
+    watch.on_event(Event("begin", "energy"))
+    assert probe.read.wait(30)
+    watch.on_event(Event("end", "energy"))
+    return watch.add_to(repeated, images=images)
+
+
+@pytest.mark.parametrize(("images", "made"), [(0, {}), (4, {"images": 4})])
+def test_power_is_what_the_counter_grew_between_its_first_and_its_last_change(ticking, images, made):
+    # It shows 70 J from before the phase; the changes are at 100, 101 and 102 s.
+    seen = energy_of(Counting(70.0, 70.0, 500.0, 500.0, None, 800.0, 1700.0), images=images)
+    assert seen.facts == {
+        "threads": "4",
+        "energy": {"calls": 50, "seconds": 2.0, "watts": 600.0, "joules_per_call": 24.0, **made},
+    }
+
+
+@pytest.mark.parametrize(
+    ("joules", "why"),
+    [
+        ((70.0,), "the energy counter of NVIDIA T4 changed 0 times while calls were repeated"),
+        ((70.0, 500.0), "the energy counter of NVIDIA T4 changed 1 time while calls were repeated"),
+        ((70.0, 500.0, 30.0), "the energy counter of NVIDIA T4 did not grow while calls were repeated"),
+    ],
+)
+def test_a_counter_that_says_too_little_is_no_number(ticking, joules, why):
+    assert energy_of(Counting(*joules)).facts == {"threads": "4", "energy_not_available": why}
+
+
+def test_a_device_that_tells_no_energy_has_a_reason_and_a_processor_has_nothing():
+    asked = Sample((0.01,), facts={"threads": "4"})
+    told = EnergyWatch(ToyProbe(CARD), CARD).add_to(asked, images=0)
+    assert told.facts["energy_not_available"] == "the driver tells no energy counter of NVIDIA T4"
+    assert EnergyWatch(ToyProbe(CPU), CPU).add_to(asked, images=0) == asked
+
+
+def test_a_counter_that_is_never_answered_is_no_number(monkeypatch):
+    monkeypatch.setattr(watches, "ANSWER_S", 0.1)
+    probe = Slow(CARD)
+    monkeypatch.setattr(probe, "energy_j", lambda device: float(probe.memory_used_bytes(device)))
+    watch = EnergyWatch(probe, CARD)
+    watch.on_event(Event("begin", "energy"))
+    assert probe.asked.wait(30)
+    watch.close()
+    assert watch.add_to(REPEATED, images=0).facts["energy_not_available"] == (
+        "the driver of NVIDIA T4 did not answer within 0.1 s"
+    )
     probe.answers.set()

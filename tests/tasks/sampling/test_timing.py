@@ -166,3 +166,19 @@ def measurement_of(taken):
 def test_of_calls_it_tells_nothing_but_their_times():
     # Whether threads waited is told whenever the kernel counted any of their time meanwhile.
     assert sample(FakeDevice([1.0])).facts.keys() <= {"waited"}
+
+
+def test_energy_has_calls_of_its_own_behind_the_timed_ones():
+    device = FakeDevice([0.5])
+    taken = sample(device, min_iterations=1, max_iterations=1, warmup_s=0.0, energy_s=1.25)
+    assert device.log[-8:] == ["+timed", "call", "-timed", "+energy", "call", "call", "call", "-energy"]
+    assert taken.iterations_s == (0.5,)
+    assert taken.facts["energy"] == {"calls": 3, "seconds": 1.5}
+
+
+def test_energy_takes_two_calls_of_any_length_and_none_where_nobody_asks():
+    plan = {"min_iterations": 1, "max_iterations": 1, "warmup_s": 0.0}
+    assert sample(FakeDevice([30.0]), **plan, energy_s=1.0).facts["energy"] == {"calls": 2, "seconds": 60.0}
+    device = FakeDevice([30.0])
+    assert "energy" not in sample(device, **plan).facts
+    assert device.log[-1] == "-timed"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics
 
 from pytest_sdperf.baselines.stored import Session, StoredCase
@@ -11,10 +10,11 @@ from pytest_sdperf.checks.judging.blame import kernel_changes
 from pytest_sdperf.checks.judging.fitness import invalid
 from pytest_sdperf.checks.judging.messages import component, opening, since
 from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.standing import NO_REPLICATES, Standing
 from pytest_sdperf.checks.pipelines.judging.stages import stage_changes
 from pytest_sdperf.checks.pipelines.judging.waiting import most_waited, waiting
 from pytest_sdperf.core.stats.bounds import Interval, predict, reach
-from pytest_sdperf.core.units import above_or_below, percent, plural, seconds, share
+from pytest_sdperf.core.units import percent, plural, seconds, share
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.calibration import Calibration, Slowdown, others, slowdown
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
@@ -108,16 +108,14 @@ def _out_of_memory(measurement: Measurement, stored: StoredCase, what: str) -> V
 def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy: Policy) -> Verdict:
     """Compare with an interval: first whether it allows a verdict, then on which side of it the session lies."""
     strict, interval = expected(measurement, stored, policy=policy)
-    obtained, center = measurement.latency_s, interval.center
-    ratio, needed = obtained / center, 1 + policy.latency_effect
-    change = max(ratio, 1 / ratio)
-    compared = f"{what} {seconds(obtained)} is {above_or_below(ratio)} its baseline of {seconds(center)}"
-    end = f"up to {seconds(interval.high)}" if ratio >= 1 else f"down to {seconds(interval.low)}"
-    held = f"held up to {seconds(interval.high)} {_basis(interval, measurement, stored)}"
-    beyond = f"held {end} {_basis(interval, measurement, stored)}"
-    calibrations = [session.calibration for session in stored.level(METRIC)]
+    obtained, needed, level = measurement.latency_s, 1 + policy.latency_effect, stored.level(METRIC)
+    processes = len(measurement.samples) + sum(len(session.samples) for session in level)
+    standing = Standing(obtained, interval, processes, seconds)
+    ratio, change, held, beyond = standing.ratio, standing.change, standing.held, standing.beyond
+    compared = f"{what} {standing.compared()}"
+    calibrations = [session.calibration for session in level]
     card = slowdown(calibrations, measurement.calibration)
-    busy = waiting(measurement, stored.level(METRIC))
+    busy = waiting(measurement, level)
     changes = "".join(
         (
             since(stored.last, measurement.subject),
@@ -130,12 +128,10 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
     )
 
     def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
-        ends = (None, None) if math.isinf(interval.ratio) else (center / max(interval.ratio, needed), interval.high)
-        return Verdict(outcome, code, sentence, METRIC, obtained, center, *ends)
+        return Verdict(outcome, code, sentence, METRIC, obtained, interval.center, *standing.ends(needed))
 
     if interval.basis == "nothing":
-        why = "no process was repeated, neither now nor in the baseline, so chance cannot be told from change"
-        return verdict(Outcome.INCONCLUSIVE, "latency-no-replicates", f"{compared}, but {why}.")
+        return verdict(Outcome.INCONCLUSIVE, "latency-no-replicates", f"{compared}, but {NO_REPLICATES}.")
     if ratio > interval.ratio and ratio > needed and _explains(card, ratio, interval, policy=policy):
         why = "nothing can be said about the build until the card is as it was"
         return verdict(Outcome.INVALID, "card-slower", f"{compared} ({held}){changes}; {why}.")
@@ -146,7 +142,6 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
         slower = ratio > 1
         outcome, code = (Outcome.REGRESSED, "above") if slower else (Outcome.IMPROVED, "below")
         sentence = f"{compared} ({beyond}){changes}."
-        level = stored.level(METRIC)
         blamed = (*stage_changes(measurement, level), *kernel_changes(measurement, level))
         return dataclasses.replace(verdict(outcome, f"latency-{code}-interval", sentence), details=blamed)
     if change > interval.ratio and change > needed:
@@ -155,21 +150,20 @@ def _against(measurement: Measurement, stored: StoredCase, *, what: str, policy:
     if ratio > interval.ratio:
         why = policy.why_small_passes
         return verdict(Outcome.INCONCLUSIVE, "latency-small-on-cpu", f"{compared} ({held}), but {why}{changes}.")
-    if interval.ratio > 1 + policy.widest:
-        code, why = _noise(interval, stored, policy=policy)
+    if noisy := standing.too_noisy(policy.widest):
+        code, why = _noise(standing, level, noisy)
         return verdict(Outcome.INCONCLUSIVE, code, f"{compared}, but {why}.")
     return verdict(Outcome.HELD, "latency-inside-interval", f"{compared} ({held}){changes}.")
 
 
-def _noise(interval: Interval, stored: StoredCase, *, policy: Policy) -> tuple[str, str]:
+def _noise(standing: Standing, level: tuple[Session, ...], noisy: str) -> tuple[str, str]:
     """Return the code and the words for an interval that is too wide: it may be for a process that was disturbed."""
-    hidden = f"noise would hide a change of {percent(interval.ratio)}"
-    waited = max(most_waited(session.samples) for session in stored.level(METRIC))
+    waited = max(most_waited(session.samples) for session in level)
     if not waited:
-        return "latency-too-noisy", f"{hidden}, and at most {share(policy.widest)} is allowed"
+        return "latency-too-noisy", noisy
     return BASELINE_SHARED, (
-        f"{hidden}, and something else used the processors while the baseline was measured: the threads of a process "
-        f"waited {share(waited)} of the time. Measure the baseline again where nothing else runs"
+        f"{standing.hidden}, and something else used the processors while the baseline was measured: the threads of a "
+        f"process waited {share(waited)} of the time. Measure the baseline again where nothing else runs"
     )
 
 
@@ -207,17 +201,6 @@ def _explains(card: Slowdown | None, ratio: float, interval: Interval, *, policy
     if card is None or policy.on_cpu or card.ratio <= 1 + policy.latency_effect:
         return False
     return ratio / card.ratio <= max(interval.ratio, 1 + policy.latency_effect)
-
-
-def _basis(interval: Interval, measurement: Measurement, stored: StoredCase) -> str:
-    if interval.basis == "sessions":
-        return f"by {plural(interval.sessions, 'stored session')}"
-    level = stored.level(METRIC)
-    processes = len(measurement.samples) + sum(len(session.samples) for session in level)
-    return (
-        f"by the spread of {processes} processes; {plural(interval.sessions, 'stored session')} cannot show how days "
-        f"differ"
-    )
 
 
 def _drift(obtained: float, stored: StoredCase, *, policy: Policy) -> str:

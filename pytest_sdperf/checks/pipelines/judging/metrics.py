@@ -14,21 +14,32 @@ from typing import Any
 from pytest_sdperf.baselines.stored import StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
 from pytest_sdperf.checks.judging.messages import opening, since
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.checks.judging.standing import NO_REPLICATES, Standing
+from pytest_sdperf.checks.pipelines.judging.energy import Energy, why_unknown
 from pytest_sdperf.checks.pipelines.judging.host_waits import HostWaits
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import WorkerError
 from pytest_sdperf.core.metric import Metric
+from pytest_sdperf.core.stats.bounds import predict
 from pytest_sdperf.core.units import digits, share
 from pytest_sdperf.core.values import Measurement, Sample
 from pytest_sdperf.core.values.metric import MetricInfo, Number, Reading
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 # Who judges, stores levels and reports has the names from here, not from a catalog: `sdperf gate` has none.
-OURS: Mapping[str, Metric] = {metric.name: metric for metric in (HostWaits(),)}
+OURS: Mapping[str, Metric] = {metric.name: metric for metric in (HostWaits(), Energy())}
 _OF_PLUG_INS = {Outcome.HELD: "metric-as-before", Outcome.IMPROVED: "metric-better", Outcome.REGRESSED: "metric-worse"}
 _CODES = {
-    HostWaits.name: {Outcome.HELD: "waits-as-before", Outcome.IMPROVED: "fewer-waits", Outcome.REGRESSED: "more-waits"}
+    HostWaits.name: {Outcome.HELD: "waits-as-before", Outcome.IMPROVED: "fewer-waits", Outcome.REGRESSED: "more-waits"},
+    Energy.name: {Outcome.HELD: "energy-as-before", Outcome.IMPROVED: "less-energy", Outcome.REGRESSED: "more-energy"},
 }
+# Baselines of the same case may be older: that they lack it is no news, and makes no case NEW.
+_LATER = (Energy.name,)
+# What this one lacks, the verdict on kernels says.
+_SAID_ELSEWHERE = (HostWaits.name,)
+# A metric whose own changes count from a large one on has noise as wide.
+_WIDEST = 2.0
 
 
 def with_metrics(sample: Sample, catalog: Catalog) -> Sample:
@@ -64,35 +75,90 @@ def titled(number: Number, info: MetricInfo) -> str:
     return f"{info.title}{':' if isinstance(number, Reading) else ''} {_spelled(number, info)}"
 
 
-def judge_metrics(measurement: Measurement, stored: StoredCase | None) -> Iterator[Verdict]:
+def judge_metrics(measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Iterator[Verdict]:
     """Judge every metric, ours or of a plug-in, that a process or the baseline has a number of."""
     ours = {name: metric.info for name, metric in OURS.items()}
     for name, info in {**ours, **measurement.metrics}.items():
         level = [session for session in stored.level(name) if session.samples] if stored is not None else []
-        before = _numbers(name, [sample for session in level for sample in session.samples])
+        before = [numbers for session in level if (numbers := _numbers(name, session.samples))]
         now = _numbers(name, measurement.samples)
         if len(now) < len(measurement.samples):
-            if (now or before) and name not in OURS:  # what ours lack, the verdict on kernels says
-                what = f"{opening(measurement.case)} {info.title} is missing from a process"
-                told = "its baseline has it" if before else "other processes have it"
-                yield invalid("metric-missing", f"{what}; {told}.", metric=name)
-            continue
-        typical = _typical(now, info)
-        what, obtained = f"{opening(measurement.case)} {titled(typical, info)}", _value(typical)
-        if not before:
-            that = "; that" if isinstance(typical, Reading) else ""
-            yield Verdict(Outcome.NEW, "no-baseline", f"{what}{that} has no baseline yet.", name, obtained)
-            continue
-        usual, outcome = _typical(before, info), _direction(now, before, info)
+            if (now or before) and name not in _SAID_ELSEWHERE:
+                yield _missing(measurement, name, info, stored=bool(before))
+        elif not before:
+            if not level or name not in _LATER:
+                typical = _typical(now, info)
+                that = "; that" if isinstance(typical, Reading) else ""
+                sentence = f"{opening(measurement.case)} {titled(typical, info)}{that} has no baseline yet."
+                yield Verdict(Outcome.NEW, "no-baseline", sentence, name, _value(typical))
+        else:
+            one = _Judged(name, info, opening(measurement.case), since(level[-1], measurement.subject))
+            yield one.by_interval(now, before, policy=policy) if info.rule == "interval" else one.by_all(now, before)
+
+
+def _missing(measurement: Measurement, name: str, info: MetricInfo, *, stored: bool) -> Verdict:
+    what = f"{opening(measurement.case)} {info.title} is missing from a process"
+    told = "its baseline has it" if stored else "other processes have it"
+    why = why_unknown(measurement.samples) if name == Energy.name else ""
+    return invalid("metric-missing", f"{what}; {told}{why and f': {why}'}.", metric=name)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Judged:
+    """A metric of a case, and what has changed since its baseline."""
+
+    name: str
+    info: MetricInfo
+    opening: str
+    since: str
+
+    def by_all(self, now: Sequence[Number], sessions: Sequence[Sequence[Number]]) -> Verdict:
+        """Judge by whether every process lies beyond every stored one, or exactly."""
+        info, before = self.info, [number for numbers in sessions for number in numbers]
+        typical, usual, outcome = _typical(now, info), _typical(before, info), _direction(now, before, info)
         counting = f" (beyond {share(info.smallest_change)} counts)" if info.smallest_change else ""
         counting = " (any difference counts)" if info.rule == "exact" else counting
         compared = f"; its baseline: {_spelled(usual, info)}{counting}"
         if outcome is not Outcome.HELD:
-            compared += since(level[-1], measurement.subject)
+            compared += self.since
         elif not counting:
             compared = ", as in its baseline"
-        code = _CODES.get(name, _OF_PLUG_INS)[outcome]
-        yield Verdict(outcome, code, f"{what}{compared}.", name, obtained, _value(usual))
+        sentence = f"{self.opening} {titled(typical, info)}{compared}."
+        return Verdict(outcome, self._code(outcome), sentence, self.name, _value(typical), _value(usual))
+
+    def by_interval(self, now: Sequence[Number], sessions: Sequence[Sequence[Number]], *, policy: Policy) -> Verdict:
+        """Judge by where the stored sessions let the median of the processes be expected, as latency is."""
+        info, what = self.info, f"{self.opening} {self.info.title}"
+        before = [number for numbers in sessions for number in numbers]
+        bad = [value for value in map(_value, (*now, *before)) if not 0 < value < math.inf]
+        if bad:
+            sentence = f"{what} {bad[0]:g} cannot be judged by an interval, which is for numbers above 0."
+            return invalid("metric-not-positive", sentence, metric=self.name)
+        new, stored = [_value(number) for number in now], [[_value(one) for one in numbers] for numbers in sessions]
+        interval = predict(stored, new, min_effect=info.smallest_change, confidence=1 - policy.error_rate)
+        standing = Standing(statistics.median(new), interval, len(now) + len(before), self._measured)
+        words = standing.compared(_words(now, standing.obtained), _words(before, interval.center))
+        compared = f"{what}{':' if isinstance(now[0], Reading) else ''} {words}"
+
+        def verdict(outcome: Outcome, code: str, sentence: str) -> Verdict:
+            ends = standing.ends(1.0)
+            return Verdict(outcome, code, sentence, self.name, standing.obtained, interval.center, *ends)
+
+        if interval.basis == "nothing":
+            return verdict(Outcome.INCONCLUSIVE, "metric-no-replicates", f"{compared}, but {NO_REPLICATES}.")
+        if standing.change > interval.ratio:
+            worse = (standing.ratio > 1) is info.less_is_better
+            outcome = Outcome.REGRESSED if worse else Outcome.IMPROVED
+            return verdict(outcome, self._code(outcome), f"{compared} ({standing.beyond}){self.since}.")
+        if noisy := standing.too_noisy(max(policy.widest, _WIDEST * info.smallest_change)):
+            return verdict(Outcome.INCONCLUSIVE, "metric-too-noisy", f"{compared}, but {noisy}.")
+        return verdict(Outcome.HELD, self._code(Outcome.HELD), f"{compared} ({standing.held}){self.since}.")
+
+    def _measured(self, value: float) -> str:
+        return f"{digits(value)} {self.info.unit}".rstrip()
+
+    def _code(self, outcome: Outcome) -> str:
+        return _CODES.get(self.name, _OF_PLUG_INS)[outcome]
 
 
 def _numbers(name: str, samples: Iterable[Sample]) -> list[Number]:
@@ -109,6 +175,12 @@ def _spelled(number: Number, info: MetricInfo) -> str:
     if isinstance(number, Reading):
         return number.words
     return " ".join(filter(None, [f"{number:,.0f}" if number == int(number) else digits(number), info.unit]))
+
+
+def _words(numbers: Iterable[Number], value: float) -> str:
+    """Return the words of the process that is nearest to a number; empty where processes have none."""
+    nearest = min(numbers, key=lambda number: abs(_value(number) - value))
+    return nearest.words if isinstance(nearest, Reading) else ""
 
 
 def _typical(numbers: Sequence[Number], info: MetricInfo) -> Number:

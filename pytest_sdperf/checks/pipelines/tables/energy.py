@@ -1,0 +1,58 @@
+"""The energy table of a GPU: what a call and an image take, and the power at which they do."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pytest_sdperf.checks.pipelines.judging.energy import why_unknown
+from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
+from pytest_sdperf.checks.reporting.line import Line, wrapped
+from pytest_sdperf.core.units import digits, plural
+from pytest_sdperf.core.values import Measurement
+
+_TITLE = "energy"
+_COLUMNS = ("J/call", "J/image", "mean W")
+_LEGEND = (
+    "medians of the processes, each of at least one second and two calls after the timed ones, from the card's own "
+    "counter: the whole card, with what it draws idle"
+)
+
+
+def energy_lines(reports: Iterable[CaseReport], *, width: int, every: bool) -> Iterator[Line]:
+    """Yield one row per case whose card counts its energy, and why others have none.
+
+    Args:
+        reports: Of the run.
+        width: Columns of the terminal.
+        every: Also say why where no case has a row.
+    """
+    told = [(side, one) for report in reports for side, one in report.measurements.items()]
+    known = [(side, one) for side, one in told if _each(one, "joules_per_call")]
+    several = batches_differ(one.case for _, one in known)
+    rows = [
+        TableRow(case_label(one.case, one.case.component, batch=several, side=side), _cells(one)) for side, one in known
+    ]
+    if rows:
+        yield from column_lines(_TITLE, _COLUMNS, rows, width=width)
+        yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
+    reasons = [why for _, one in told if (why := why_unknown(one.samples))] if rows or every else []
+    if reasons and not rows:
+        yield Line(_TITLE, ("bold",))
+    for why in dict.fromkeys(reasons):
+        text = f"not known of {plural(reasons.count(why), 'case')}: {why}"
+        yield from wrapped(text, width=width, first=INDENT, rest=INDENT * 2)
+
+
+def _cells(measurement: Measurement) -> tuple[str, ...]:
+    joules, watts = (statistics.median(_each(measurement, name)) for name in ("joules_per_call", "watts"))
+    images = _each(measurement, "images")
+    return digits(joules), digits(joules / images[0]) if images else "-", digits(watts)
+
+
+def _each(measurement: Measurement, name: str) -> list[float]:
+    """Return a number of the energy of each process that has it."""
+    found: list[Any] = [sample.facts.get("energy", {}) for sample in measurement.samples]
+    return [one[name] for one in found if name in one]

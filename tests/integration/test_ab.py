@@ -114,7 +114,7 @@ BOTH_TESTS = """
     ("a", "b", "status", "outcomes"),
     [
         ("acme-wrong", "acme-slow", 10, ["INVALID", "INVALID"]),
-        ("acme-slow", "acme-wrong", 1, [None, "IMPROVED"]),
+        ("acme-slow", "acme-wrong", 1, ["FAILED", "IMPROVED"]),
     ],
 )
 def test_a_side_a_that_is_wrong_proves_nothing_of_the_speed_of_side_b(sides, a, b, status, outcomes):
@@ -122,7 +122,8 @@ def test_a_side_a_that_is_wrong_proves_nothing_of_the_speed_of_side_b(sides, a, 
     result = sides.run(f"--sdperf-ab-engine={b}")
     assert result.ret == status
     reports = sides.results()["reports"]
-    assert [report["verdicts"][0]["outcome"] if report["verdicts"] else None for report in reports] == outcomes
+    agreement, speed = ([verdict["outcome"] for verdict in report["verdicts"]] for report in reports)
+    assert [agreement[-1], speed[0]] == outcomes
     text = joined(report_of(result))
     if status == 10:
         assert [report["verdicts"][0]["code"] for report in reports] == ["side-a-disagrees", "side-a-defect"]

@@ -13,8 +13,8 @@ from pytest_sdperf.core.stats.pairs import Pairs
 GPU = {"model": "sd15", "height": 512, "width": 512}
 SILENT = "the driver tells no energy counter of NVIDIA T4"
 LEGEND = [
-    "  medians of the processes, each of at least one second and two calls after the timed ones, from the",
-    "  card's own counter: the whole card, with what it draws idle",
+    "  medians of the processes, each of at least two seconds and two calls after the timed ones, from",
+    "  the card's own counter: the whole card, with what it draws idle",
 ]
 
 

@@ -237,7 +237,7 @@ def test_what_cannot_be_compiled_is_tried_once():
     assert runner.log == ["compiling"]
 
 
-@pytest.mark.parametrize(("joules", "asked_s"), [(1250.5, 1.0), (0.0, 1.0), (None, 0.0)])
+@pytest.mark.parametrize(("joules", "asked_s"), [(1250.5, 2.0), (0.0, 2.0), (None, 0.0)])
 def test_calls_are_repeated_for_energy_where_the_device_tells_it(monkeypatch, joules, asked_s):
     runner = Case(10.0)
     probe = ToyProbe(CARD)

@@ -16,7 +16,7 @@ from pytest_sdperf.core.values import Measurement
 _TITLE = "energy"
 _COLUMNS = ("J/call", "J/image", "mean W")
 _LEGEND = (
-    "medians of the processes, each of at least one second and two calls after the timed ones, from the card's own "
+    "medians of the processes, each of at least two seconds and two calls after the timed ones, from the card's own "
     "counter: the whole card, with what it draws idle"
 )
 

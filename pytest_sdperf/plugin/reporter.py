@@ -213,7 +213,7 @@ class Reporter:
         """Print the report; nothing where no test used our fixtures."""
         if self._is_worker or self._has_nothing:
             return
-        terminalreporter.section("sdperf")
+        terminalreporter.write_sep("=", "sdperf")  # `section` would leave an empty line behind a line of dots
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
         lines = summary_lines(
             self._results,

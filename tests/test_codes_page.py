@@ -36,15 +36,21 @@ def rows() -> list[tuple[str, str]]:
 
 
 def trees() -> list[ast.Module]:
-    """Return the modules that give verdicts."""
+    """Return the modules that give verdicts, or their codes."""
     texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "pytest_sdperf").rglob("*.py"))]
-    found = [ast.parse(text) for text in texts if "Verdict(" in text or "judging.fitness" in text]
+    found = [
+        ast.parse(text)
+        for text in texts
+        if any(word in text for word in ("Verdict(", "judging.fitness", "(OurMetric)"))
+    ]
     return [tree for tree in found if any(_gives(node) for node in ast.walk(tree))]
 
 
 def _gives(node: ast.AST) -> bool:
     if isinstance(node, ast.ImportFrom):
         return node.module == "pytest_sdperf.checks.judging.fitness" and "invalid" in {name.name for name in node.names}
+    if isinstance(node, ast.ClassDef):
+        return "OurMetric" in {ast.unparse(base) for base in node.bases}
     return isinstance(node, ast.Call) and ast.unparse(node.func) == "Verdict"
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_sdperf.cases.options.conflicts import compatible
 from pytest_sdperf.cases.options.engine_requests import Profile
 from pytest_sdperf.cases.options.flags import BY_NAME, OPTIONS
 from pytest_sdperf.cases.options.option import OptionValue
@@ -44,7 +43,7 @@ class SettingsParser:
     """Turns the answers of one run into settings.
 
     Attributes:
-        answers: What was said, by option name.
+        answers: What was said, by option name, as `compatible` leaves it.
         catalog: What is registered.
         profiles: Profiles of the project, by name.
         device_kind: Kind of the device that the run asks for.
@@ -63,20 +62,19 @@ class SettingsParser:
         """Build the settings.
 
         Raises:
-            OptionError: A value that cannot be understood, or options that cannot be combined.
+            OptionError: A value that cannot be understood, or a second side that can show nothing.
             UnknownNameError: A name that is not registered.
         """
-        reader = replace(self, answers=compatible(self.answers))
         parts: dict[str, dict[str, Any]] = {"": {}, "selection": {}, "other": {}}
         for option in OPTIONS:
-            if option.name in reader.answers or option.default is not None:
-                value = reader.value(option.name)
+            if option.name in self.answers or option.default is not None:
+                value = self.value(option.name)
                 values = value if len(option.fields) > 1 else (value,)
                 for (part, field), one in zip(option.fields, values, strict=True):
                     parts[part][field] = one
         other = OtherSide(**parts["other"]) if parts["other"] else None
         settings = Settings(selection=Selection(**parts["selection"]), other=other, **parts[""])
-        check_other_side(settings, reader.answers)
+        check_other_side(settings, self.answers)
         return settings
 
     def value(self, name: str, *, usual: Any = None) -> Any:

@@ -9,6 +9,7 @@ import pytest
 from door_toys import ToyEngine, toy_catalog
 
 from pytest_sdperf.cases.axes import Axes
+from pytest_sdperf.cases.options.conflicts import compatible
 from pytest_sdperf.cases.options.engine_requests import Profile
 from pytest_sdperf.cases.options.marks import Marks
 from pytest_sdperf.cases.options.option import OptionValue
@@ -24,7 +25,10 @@ TWIN = {"twin": Profile("twin", "ort-cpu")}
 def read(tmp_path, **answers):
     said = {name.replace("_", "-"): text for name, text in answers.items()}
     said = {name: OptionValue(text, f"--{name}") for name, text in said.items()}
-    return SettingsParser(said, toy_catalog(), TWIN, device_kind="cpu", started_in=tmp_path, root=tmp_path).settings()
+    reader = SettingsParser(
+        compatible(said), toy_catalog(), TWIN, device_kind="cpu", started_in=tmp_path, root=tmp_path
+    )
+    return reader.settings()
 
 
 @pytest.fixture

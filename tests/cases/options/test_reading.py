@@ -6,6 +6,7 @@ import platformdirs
 import pytest
 from door_toys import toy_catalog
 
+from pytest_sdperf.cases.options.conflicts import compatible
 from pytest_sdperf.cases.options.option import OptionValue
 from pytest_sdperf.cases.options.reading import SettingsParser
 from pytest_sdperf.core.errors import SdperfError
@@ -17,7 +18,9 @@ def read(answers=None, *, started_in=Path("/started"), root=Path("/root")):
         name: answer if isinstance(answer, OptionValue) else OptionValue(answer, f"--{name}")
         for name, answer in (answers or {}).items()
     }
-    return SettingsParser(said, toy_catalog(), {}, device_kind="cpu", started_in=started_in, root=root).settings()
+    return SettingsParser(
+        compatible(said), toy_catalog(), {}, device_kind="cpu", started_in=started_in, root=root
+    ).settings()
 
 
 def test_nothing_said_is_the_default_of_everything():

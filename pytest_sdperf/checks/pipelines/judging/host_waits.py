@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pytest_sdperf.core.metric import Metric
+from pytest_sdperf.checks.pipelines.judging.our_metric import OurMetric
 from pytest_sdperf.core.units import digits, plural
 from pytest_sdperf.core.values import Sample
 from pytest_sdperf.core.values.metric import MetricInfo, Reading
+from pytest_sdperf.core.values.outcomes import Outcome
 
 
-class HostWaits(Metric):
+class HostWaits(OurMetric):
     """Synchronizations and copies to the host in a call, or per UNet call of a request.
 
     Counts of one program hardly vary, so any change counts in which every process lies beyond every stored one.
@@ -16,6 +17,8 @@ class HostWaits(Metric):
 
     name = "host-waits"
     info = MetricInfo("makes the host wait for its GPU", smallest_change=0.0)
+    codes = {Outcome.HELD: "waits-as-before", Outcome.IMPROVED: "fewer-waits", Outcome.REGRESSED: "more-waits"}
+    said_elsewhere = True  # by the verdict on kernels
 
     def extract(self, sample: Sample) -> Reading | None:
         """Return what one process saw: `102 synchronizations and 51 copies to the host in 51 UNet calls, 3.00 ...`."""

@@ -16,11 +16,11 @@ from pytest_sdperf.checks.judging.fitness import invalid
 from pytest_sdperf.checks.judging.messages import opening, since
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.standing import NO_REPLICATES, Standing
-from pytest_sdperf.checks.pipelines.judging.energy import Energy, why_unknown
+from pytest_sdperf.checks.pipelines.judging.energy import Energy
 from pytest_sdperf.checks.pipelines.judging.host_waits import HostWaits
+from pytest_sdperf.checks.pipelines.judging.our_metric import OurMetric
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.errors import WorkerError
-from pytest_sdperf.core.metric import Metric
 from pytest_sdperf.core.stats.bounds import predict
 from pytest_sdperf.core.units import digits, share
 from pytest_sdperf.core.values import Measurement, Sample
@@ -28,16 +28,8 @@ from pytest_sdperf.core.values.metric import MetricInfo, Number, Reading
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 # Who judges, stores levels and reports has the names from here, not from a catalog: `sdperf gate` has none.
-OURS: Mapping[str, Metric] = {metric.name: metric for metric in (HostWaits(), Energy())}
+OURS: Mapping[str, OurMetric] = {metric.name: metric for metric in (HostWaits(), Energy())}
 _OF_PLUG_INS = {Outcome.HELD: "metric-as-before", Outcome.IMPROVED: "metric-better", Outcome.REGRESSED: "metric-worse"}
-_CODES = {
-    HostWaits.name: {Outcome.HELD: "waits-as-before", Outcome.IMPROVED: "fewer-waits", Outcome.REGRESSED: "more-waits"},
-    Energy.name: {Outcome.HELD: "energy-as-before", Outcome.IMPROVED: "less-energy", Outcome.REGRESSED: "more-energy"},
-}
-# Baselines of the same case may be older: that they lack it is no news, and makes no case NEW.
-_LATER = (Energy.name,)
-# What this one lacks, the verdict on kernels says.
-_SAID_ELSEWHERE = (HostWaits.name,)
 # A metric whose own changes count from a large one on has noise as wide.
 _WIDEST = 2.0
 
@@ -79,14 +71,15 @@ def judge_metrics(measurement: Measurement, stored: StoredCase | None, *, policy
     """Judge every metric, ours or of a plug-in, that a process or the baseline has a number of."""
     ours = {name: metric.info for name, metric in OURS.items()}
     for name, info in {**ours, **measurement.metrics}.items():
+        mine = OURS.get(name)
         level = [session for session in stored.level(name) if session.samples] if stored is not None else []
         before = [numbers for session in level if (numbers := _numbers(name, session.samples))]
         now = _numbers(name, measurement.samples)
         if len(now) < len(measurement.samples):
-            if (now or before) and name not in _SAID_ELSEWHERE:
+            if (now or before) and not (mine and mine.said_elsewhere):
                 yield _missing(measurement, name, info, stored=bool(before))
         elif not before:
-            if not level or name not in _LATER:
+            if not (level and mine and mine.later):
                 typical = _typical(now, info)
                 that = "; that" if isinstance(typical, Reading) else ""
                 sentence = f"{opening(measurement.case)} {titled(typical, info)}{that} has no baseline yet."
@@ -99,7 +92,7 @@ def judge_metrics(measurement: Measurement, stored: StoredCase | None, *, policy
 def _missing(measurement: Measurement, name: str, info: MetricInfo, *, stored: bool) -> Verdict:
     what = f"{opening(measurement.case)} {info.title} is missing from a process"
     told = "its baseline has it" if stored else "other processes have it"
-    why = why_unknown(measurement.samples) if name == Energy.name else ""
+    why = OURS[name].why_unknown(measurement.samples) if name in OURS else ""
     return invalid("metric-missing", f"{what}; {told}{why and f': {why}'}.", metric=name)
 
 
@@ -158,7 +151,7 @@ class _Judged:
         return f"{digits(value)} {self.info.unit}".rstrip()
 
     def _code(self, outcome: Outcome) -> str:
-        return _CODES.get(self.name, _OF_PLUG_INS)[outcome]
+        return (OURS[self.name].codes if self.name in OURS else _OF_PLUG_INS)[outcome]
 
 
 def _numbers(name: str, samples: Iterable[Sample]) -> list[Number]:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pytest_sdperf.checks.pipelines.judging.energy import why_unknown
+from pytest_sdperf.checks.pipelines.judging.energy import Energy
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, batches_differ, case_label, column_lines
 from pytest_sdperf.checks.reporting.line import Line, wrapped
@@ -38,7 +38,7 @@ def energy_lines(reports: Iterable[CaseReport], *, width: int, every: bool) -> I
     if rows:
         yield from column_lines(_TITLE, _COLUMNS, rows, width=width)
         yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
-    reasons = [why for _, one in told if (why := why_unknown(one.samples))] if rows or every else []
+    reasons = [why for _, one in told if (why := Energy().why_unknown(one.samples))] if rows or every else []
     if reasons and not rows:
         yield Line(_TITLE, ("bold",))
     for why in dict.fromkeys(reasons):

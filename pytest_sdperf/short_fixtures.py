@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_sdperf.builds.execution.runner import CaseRunner
+    from pytest_sdperf.checks.fusions.target import Operators
     from pytest_sdperf.checks.semantics.finding import Semantics
     from pytest_sdperf.core.contracts import Engine, Model
     from pytest_sdperf.core.device import Device
     from pytest_sdperf.core.values import Build, Case, Measurement
-    from pytest_sdperf.core.values.outcomes import Agreement, Verdict
+    from pytest_sdperf.core.values.outcomes import Agreement
     from pytest_sdperf.core.values.replays import Replay
 
 # A worker under another interpreter, which may have no pytest, loads the conftest.py whose engine it runs.
@@ -99,8 +100,8 @@ def expected_counts(sdperf_expected_counts: Mapping[str, int]) -> Mapping[str, i
 
 @pytest.fixture
 def fused(
-    sdperf_fused: Callable[[Build, Mapping[str, int]], Verdict],
-) -> Callable[[Build, Mapping[str, int]], Verdict]:
+    sdperf_fused: Callable[[Build, Mapping[str, int]], Operators | None],
+) -> Callable[[Build, Mapping[str, int]], Operators | None]:
     """Short for `sdperf_fused`: judge the fused operators of a build."""
     return sdperf_fused
 

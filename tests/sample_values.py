@@ -12,10 +12,13 @@ import msgspec
 from pytest_sdperf.baselines.stored import Session, StoredCase
 from pytest_sdperf.checks.ab.pairs import of_sides
 from pytest_sdperf.checks.agreement.check import Agrees
+from pytest_sdperf.checks.fusions.target import EVERY_PLACE, Operators
 from pytest_sdperf.checks.judging.checks import judged
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.reporting.case_report import CaseReport
-from pytest_sdperf.core.values import Build, Case, Failure, Measurement, Sample
+from pytest_sdperf.core.values import Build, Case, Failure, Measurement, Sample, to_json
+from pytest_sdperf.core.values.check import CheckReport, Counted
+from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.tasks._execution import Execution, Part
 
 CASE = Case(
@@ -44,6 +47,26 @@ def compared_sides(
     told = {side: judged(check, found, of, policy=Policy(), owner="us") for side, found in sides.items()}
     report, its_own = of_sides(told)
     return CaseReport(nodeid, of, verdicts=(*verdicts, *its_own), checks={check.name: report}, **fields)
+
+
+def operators(counts: Mapping[str, int], expected: Mapping[str, int], **fields: Any) -> Operators:
+    """Return what a build holds, of what it can hold."""
+    usual = {"budgets": {}, "allowed": expected, "most": {}, "float32_products": {}, "allowed_by": "torch module"}
+    told = {"external": False, "standing": None, "explanation": Explanation(), "every_place": EVERY_PLACE}
+    return Operators(counts, expected, **{**usual, **told, **fields})
+
+
+def known(counts: Mapping[str, int], older: str = "") -> Counted:
+    """Return what a baseline has of a build."""
+    return Counted("fusions/onnxruntime-1.32.json", "its key", counts, older)
+
+
+def fused(
+    counts: Mapping[str, int], expected: Mapping[str, int], *, explanation: Any = None, counted: Counted | None = None
+) -> dict[str, CheckReport]:
+    """Return what a check of fusions found."""
+    finding = to_json(operators(counts, expected, explanation=None))
+    return {"fusions": CheckReport("fusions", finding, counted=counted, explanation=to_json(explanation))}
 
 
 def execution(*parts: str, component: str = "unet", **fields: Any) -> Execution:

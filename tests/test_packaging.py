@@ -262,12 +262,12 @@ def test_looking_loads_no_heavy_library(installed: Installed, tmp_path: Path, ar
 
 def test_shipped_files_are_found_in_the_installed_package(installed: Installed, tmp_path: Path) -> None:
     program = (
-        "from pytest_sdperf.baselines import fusions, published\n"
+        "from pytest_sdperf.baselines import counts, published\n"
         "from pytest_sdperf.baselines.shipped import shipped_folder\n"
         "print(published.folder())\n"
         "print(shipped_folder('fusions'))\n"
         "print(len(published.load(published.folder())))\n"
-        "print(*sorted(path.name for path in shipped_folder('fusions').iterdir() if fusions.read(path)))\n"
+        "print(*sorted(path.name for path in shipped_folder('fusions').iterdir() if counts.read(path)))\n"
     )
     result = installed.run("python", "-c", program, cwd=tmp_path)
     assert result.returncode == 0, result.stderr

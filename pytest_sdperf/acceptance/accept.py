@@ -22,6 +22,7 @@ from pytest_sdperf.checks.reporting.doubts import doubt
 from pytest_sdperf.checks.reporting.gates import LEVELS
 from pytest_sdperf.core.machine.health import differing_keys
 from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values.outcomes import Outcome
 
 
 @dataclass(frozen=True)
@@ -188,3 +189,18 @@ def _diff_line(key: str, before: StoredCase | None, session: Session) -> str:
     if before is None:
         return f"+ {key}: {told(session)}{measured}"
     return f"~ {key}: {told(before.last)} -> {told(session)}{change(before.last, session)}{measured}"
+
+
+def counts_to_keep(reports: Iterable[CaseReport], *, reason: str) -> Mapping[str, dict[str, Mapping[str, int]]]:
+    """Return file below the folder of baselines -> key -> counts; worse ones than known only with a reason."""
+    found: dict[str, dict[str, Mapping[str, int]]] = {}
+    for report in reports:
+        for counted in (check.counted for check in report.checks.values()):
+            if counted is not None and counted.counts and _acceptable(report, reason=reason):
+                found.setdefault(counted.file, {})[counted.key] = counted.counts
+    return found
+
+
+def _acceptable(report: CaseReport, *, reason: str) -> bool:
+    outcome = report.outcome
+    return outcome is not Outcome.FAILED and (bool(reason) or outcome is not Outcome.REGRESSED)

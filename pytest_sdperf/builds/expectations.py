@@ -6,17 +6,28 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytest_sdperf.core.values import Build
+from pytest_sdperf.core.values import Build, Case
 from pytest_sdperf.fusing import record
 from pytest_sdperf.fusing.explain import Explanation, assign, explain
 from pytest_sdperf.fusing.places import places_left
 from pytest_sdperf.fusing.record import Site
 
+if TYPE_CHECKING:
+    from pytest_sdperf.builds.builder import Builder
+
 Counts = Mapping[str, int]
 Paths = Mapping[str, Sequence[str]]
 TakesIn = Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CaseBuild(Build):
+    """The build of a case that a check looks at, with what built it and knows what it should hold."""
+
+    case: Case
+    builder: Builder
 
 
 def total_counts(optimizations: Iterable[tuple[Counts, TakesIn]]) -> dict[str, int]:

@@ -82,7 +82,6 @@ PURPOSES: Mapping[str, Purpose] = MappingProxyType(
         "sdperf_device": Purpose(needs_device=True),
         "sdperf_engine": Purpose(Axes.ENGINE, needs_device=True),
         "sdperf_expected_counts": Purpose(checks=frozenset({COUNTS})),
-        "sdperf_fused": Purpose(),
         "sdperf_model": Purpose(Axes.MODEL),
         "sdperf_runner": _runs(),
         "sdperf_session": Purpose(),
@@ -101,9 +100,12 @@ def of_fixtures(names: Collection[str]) -> Purpose:
 def purpose_of(item: pytest.Item) -> Purpose:
     """Return what a test is for, by its fixtures, indirect ones and those of registered checks included.
 
-    A check runs what it looks at, unless the test hands it a build alone.
+    A check runs what it looks at, unless the test hands it a build alone. One that is handed expected counts looks at
+    these.
     """
     found = of_fixtures(fixtures_of(item))
+    if found.checks == {COUNTS} and not found.executes:
+        return found
     for check in checks_of(item):
         found |= Purpose(checks=frozenset({check})) if found.builds else _runs(check)
     return found

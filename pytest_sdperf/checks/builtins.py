@@ -6,6 +6,7 @@ PYTEST_DONT_REWRITE: it asserts nothing that a user should see, and may be impor
 from __future__ import annotations
 
 from pytest_sdperf.checks.agreement.check import Agrees
+from pytest_sdperf.checks.fusions.check import Fused
 from pytest_sdperf.checks.precision.check import HALVES, Drifts, TorchDrifts
 from pytest_sdperf.checks.replay.check import Batch, Repeats, Resolutions
 from pytest_sdperf.checks.semantics.check import Pictures
@@ -15,5 +16,5 @@ from pytest_sdperf.core.catalog import Catalog
 def pytest_sdperf_register(catalog: Catalog) -> None:
     """Register the checks of this project."""
     drifts = (Drifts(), *map(TorchDrifts, HALVES))
-    for check in (Agrees(), *drifts, Pictures(), Repeats(), Batch(), Resolutions()):
+    for check in (Fused(), Agrees(), *drifts, Pictures(), Repeats(), Batch(), Resolutions()):
         catalog.add_check(check)

@@ -1,9 +1,9 @@
-"""The contract of a check: one question about a case that needs nothing stored, and what its answer means."""
+"""The contract of a check: one question about a case, and what its answer means."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_sdperf.core.values import Case
@@ -52,6 +52,8 @@ class Check(ABC):
             INVALID where A alone is not; `A` where what it looks at is the same on both.
         reads_outputs: Whether `run` asks a runner for `outputs()`, which all tests of a case share: on a CPU the case
             is then executed before the first test, several side by side.
+        library: The library whose releases are held to what is stored of them, as an optimizer to what it is known to
+            fuse: each has a file `baselines/NAME/LIBRARY-1.32.json`. Empty for a check that needs nothing stored.
         columns: Headings of its table; empty for no table.
         legend: Text below the table, for what the headings do not say.
     """
@@ -63,6 +65,7 @@ class Check(ABC):
     compares: bool = False
     sides: Literal["A", "B", "AB"] = "B"
     reads_outputs: bool = False
+    library: str = ""
     columns: tuple[str, ...] = ()
     legend: str = ""
 
@@ -88,12 +91,15 @@ class Check(ABC):
         return ()
 
     @abstractmethod
-    def run(self, subject: Any) -> Any:
+    def run(self, subject: Any, *handed: Any, **_: Any) -> Any:
         """Look at a case, and return what was found: plain JSON data, or frozen dataclasses of it.
+
+        An `explanation` in it is for `--sdperf-explain` alone: it is longer than everything else.
 
         Args:
             subject: What the test hands to the fixture: its `sdperf_runner`, which executes the case (of an A/B that of
-                side B), or its `sdperf_build`.
+                side B), or its `sdperf_build`, as a `CaseBuild`, which knows its case and what built it.
+            handed: What the test hands over beside it.
 
         Raises:
             NoReferenceError: There is nothing to compare with; the test is skipped.
@@ -103,11 +109,22 @@ class Check(ABC):
     def judge(self, finding: Any, case: Case, *, policy: Any) -> Verdict:
         """Return what a finding means: PASSED, FAILED, INCONCLUSIVE or INVALID, with the check's name as `metric`.
 
+        A check with a `library` has one more argument, `stored`: what a baseline has `Counted` of the case, or None. It
+        may return whatever compares with that.
+
         Args:
             finding: What `run` returned.
             case: What was looked at, of an A/B side B.
             policy: How strictly: the `Policy` of `pytest_sdperf.checks.judging`.
         """
+
+    def key(self, case: Case) -> str:
+        """Return the name under which a case is stored, where there is a `library`; empty where it never is."""
+        return case.key
+
+    def counts(self, finding: Any) -> Mapping[str, int]:
+        """Return what a baseline may keep of a finding, where there is a `library`: what is counted -> how many."""
+        return {}
 
     def row(self, finding: Any) -> tuple[str, ...]:
         """Return the cells of the case in the table, one per column."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from pytest_sdperf.acceptance.accept import accept
+from pytest_sdperf.acceptance.accept import accept, counts_to_keep
 from pytest_sdperf.acceptance.candidates import State, keep_candidates, withdraw
-from pytest_sdperf.acceptance.counts import counts_to_keep
 from pytest_sdperf.acceptance.options import AcceptOptions
 from pytest_sdperf.acceptance.sessions import Provenance
-from pytest_sdperf.baselines import fusions, published
+from pytest_sdperf.baselines import counts, published
 from pytest_sdperf.baselines.shipped import measured
 from pytest_sdperf.baselines.tracked import is_tracked
 from pytest_sdperf.checks.judging.policy import Policy
@@ -20,6 +19,7 @@ from pytest_sdperf.checks.reporting.line import Line
 from pytest_sdperf.core import clock
 from pytest_sdperf.core.errors import BaselineError
 from pytest_sdperf.core.machine.gpu_facts import load_gpus
+from pytest_sdperf.core.settings import Settings
 from pytest_sdperf.core.tolerances import idle
 from pytest_sdperf.plugin.run_results import Results
 from pytest_sdperf.plugin.session import Session
@@ -63,7 +63,7 @@ def conclude(results: Results, session: Session, *, status: int, failed: int, st
         return status
     unused = _unused(results, session)
     measured = any(report.measurement is not None for report in results.reports)
-    accepted = (*_keep_counts(results, session), *_keep(results, session, date=date, command=command))
+    accepted = (*_keep_counts(results, settings), *_keep(results, session, date=date, command=command))
     results.written = (*results.written, *accepted)
     if results.finished and measured and not (settings.in_process or settings.altered):
         session.unfinished.drop(report.case for report in results.reports)
@@ -123,13 +123,11 @@ def _keep(results: Results, session: Session, *, date: str, command: str) -> tup
     return accepted.lines
 
 
-def _keep_counts(results: Results, session: Session) -> tuple[str, ...]:
-    """Accept operator counts of a foreign optimizer, where that was asked for."""
-    settings = session.run.settings
-    if not settings.update_baselines:
-        return ()
-    found = counts_to_keep(results.reports, reason=settings.reason)
-    return fusions.record(session.fusions_file, found, lock_dir=settings.state_dir / "locks") if found else ()
+def _keep_counts(results: Results, settings: Settings) -> Iterator[str]:
+    """Accept what checks counted, where that was asked for; yield what became of it."""
+    kept = counts_to_keep(results.reports, reason=settings.reason) if settings.update_baselines else {}
+    for file, found in kept.items():
+        yield from counts.record(settings.baselines / file, found, lock_dir=settings.state_dir / "locks")
 
 
 def summary_lines(
@@ -164,44 +162,38 @@ def summary_lines(
 def run_info(results: Results, session: Session, *, command: str) -> RunInfo:
     """Describe the run as a whole."""
     settings = session.run.settings
-    engines = _engines(results.reports)
+    files = [one.counted.file for report in results.reports for one in report.checks.values() if one.counted]
+    stored = settings.baselines.joinpath(*files[:1])
+    info = RunInfo(
+        device="",
+        slug="",
+        baselines=str(stored),
+        command=command,
+        remembers_failures=results.remembers_failures,
+        updating=settings.update_baselines,
+        interrupted=results.interrupted,
+        to_measure=_to_measure(results),
+        left=results.left,
+        tracked=settings.update_baselines and is_tracked(stored),
+        altered=session.run.alteration.told,
+    )
     if not any(report.case.engine for report in results.reports):
-        return RunInfo(
-            device="",
-            slug="",
-            baselines=str(settings.baselines / "fusions"),
-            command=command,
-            remembers_failures=results.remembers_failures,
-            updating=settings.update_baselines,
-            interrupted=results.interrupted,
-            to_measure=_to_measure(results),
-            left=results.left,
-            fusions=session.fusions_file.name,
-            tracked=settings.update_baselines and is_tracked(session.fusions_file),
-            altered=session.run.alteration.told,
-        )
+        return info
     device = session.run.device()
     cards = {card.slug: card.family for card in load_gpus().gpus}
-    info = RunInfo(
+    info = dataclasses.replace(
+        info,
         device=device.name,
         slug=device.slug,
         family=cards.get(device.slug, ""),
         machine=session.machine,
         devices=max(_devices(results), 1),
-        engines=engines,
+        engines=_engines(results.reports),
         tracked=settings.update_baselines and is_tracked(session.sources.own),
-        command=command,
-        remembers_failures=results.remembers_failures,
-        updating=settings.update_baselines,
         in_process=settings.in_process,
-        interrupted=results.interrupted,
-        to_measure=_to_measure(results),
-        left=results.left,
         resumable=0 if results.finished else _resumable(results, session),
-        fusions=session.fusions_file.name,
         pairs=settings.other is not None,
         idle=idle(session.run.rules, results.collected),
-        altered=session.run.alteration.told,
     )
     return info.against(session.sources, results.reports)
 

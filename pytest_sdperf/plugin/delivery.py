@@ -31,7 +31,6 @@ from pytest_sdperf.core.tolerances import Override
 from pytest_sdperf.core.values import Case, Failure, Measurement
 from pytest_sdperf.core.values.check import CheckReport
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
-from pytest_sdperf.fusing.explain import Explanation
 from pytest_sdperf.plugin.recorded import Recorded
 
 TWICE = "this test measured twice; give each measurement a test of its own"
@@ -89,18 +88,6 @@ class Recorder:
     def tolerances(self, overrides: tuple[Override, ...]) -> None:
         """Record what the case is judged by that differs from all others, before it is measured."""
         self._note(overrides=overrides)
-
-    def counts(
-        self,
-        counts: Mapping[str, int],
-        verdict: Verdict,
-        *,
-        targets: Mapping[str, int],
-        explanation: Explanation | None = None,
-    ) -> None:
-        """Record how many of the expected operators a graph has, what that means, and why some are missing."""
-        self._note(counts=dict(counts), targets=dict(targets), explanation=explanation)
-        self.verdicts([verdict])
 
     def optimizations(self, optimizations: Mapping[str, Mapping[str, str]]) -> None:
         """Record component -> optimization -> how it stands in the external graph of the case."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_sdperf.baselines import fusions, published
+from pytest_sdperf.baselines import counts, published
 from pytest_sdperf.baselines import stored as baselines
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.baselines.sources import BaselineFiles
@@ -27,17 +27,20 @@ from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.builds.processes.process import environment
 from pytest_sdperf.builds.reference_counts import ReferenceCounts
 from pytest_sdperf.cases.other_case import OtherCase
+from pytest_sdperf.checks.judging.checks import judged
 from pytest_sdperf.checks.judging.escalation import more_processes
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.calibrator import calibrate
 from pytest_sdperf.checks.pipelines.measure import timing_plan
 from pytest_sdperf.core import ladder
+from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.settings import EngineRequest
 from pytest_sdperf.core.tolerances import Override
 from pytest_sdperf.core.values import Build, Case, Measurement
 from pytest_sdperf.core.values.calibration import Calibration
+from pytest_sdperf.core.values.check import CheckReport, Counted
 from pytest_sdperf.core.values.outcomes import Verdict
 from pytest_sdperf.plugin.run import Run
 from pytest_sdperf.plugin.selftest.records import Archive, SelfTests
@@ -190,26 +193,28 @@ class Session:
             return {}
         return self.builder.external.standing(self.run.catalog.models.get(case.model), case.component)
 
-    def known_counts(self, case: Case) -> fusions.KnownCounts | None:
-        """Return what is known of a build by a foreign optimizer, or of a graph of somebody else; None of other ones.
+    def known_counts(self, check: Check, case: Case) -> Counted | None:
+        """Return what a baseline has of what a check counts of a case; None where it never has anything.
 
         Of one release the project's own file counts before what is shipped with the suite.
 
         Raises:
             BaselineError: A file is there but not valid.
         """
-        if not fusions.is_stored(case):
+        key = check.key(case) if check.library else ""
+        if not key:
             return None
-        return fusions.known((self.fusions_file.parent, shipped_folder("fusions")), self._onnxruntime, case)
+        folders = (self.run.settings.baselines / check.name, shipped_folder(check.name))
+        return counts.known(folders, self._counts_file(check), key)
 
-    @property
-    def fusions_file(self) -> Path:
-        """The project's file of known operator counts for the installed onnxruntime."""
-        return fusions.file_of(self.run.settings.baselines / "fusions", self._onnxruntime)
+    def judged(self, check: Check, finding: Any, case: Case, *, policy: Policy) -> tuple[CheckReport, Verdict]:
+        """Judge what a check found. Raises as `checks.judging.checks.judged` does."""
+        owner, stored = self.run.catalog.checks.owner(check.name).module, self.known_counts(check, case)
+        return judged(check, finding, case, policy=policy, owner=owner, stored=stored)
 
-    @functools.cached_property
-    def _onnxruntime(self) -> str:
-        return library_versions("onnxruntime")["onnxruntime"]
+    def _counts_file(self, check: Check) -> Path:
+        version = library_versions(check.library)[check.library]
+        return Path(check.name, counts.file_of(check.library, version))
 
     def check_files(self) -> None:
         """Read what this run will be judged by or shown beside: a damaged file ends it before its first test.
@@ -219,8 +224,9 @@ class Session:
         """
         _ = self.sources
         _ = self._self_tested
-        for path in fusions.files_for(self.fusions_file.parent, self._onnxruntime).values():
-            fusions.read(path)
+        for check in filter(lambda check: check.library, self.run.catalog.checks.items().values()):
+            for path in counts.files_for(self.run.settings.baselines / self._counts_file(check)).values():
+                counts.read(path)
         published.beside_baselines(self.run.settings.baselines)
 
     @functools.cached_property

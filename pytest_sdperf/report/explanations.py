@@ -11,8 +11,11 @@ from pytest_sdperf.baselines import privacy
 from pytest_sdperf.baselines.files import write_atomically
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.errors import OptionError
+from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.core.values import to_json
+from pytest_sdperf.core.values.check import CheckReport
+from pytest_sdperf.fusing.explain import Explanation
 
 SCHEMA = 1
 OPTION = "--sdperf-explain"
@@ -20,21 +23,25 @@ OPTION = "--sdperf-explain"
 
 def explanations_data(reports: Sequence[CaseReport], *, command: str, date: str) -> dict[str, Any]:
     """Return the content of the file: plain JSON data without private text."""
-    cases = [_case(report) for report in reports if report.explanation is not None]
+    cases = [_case(report, check) for report, check in _explained(reports)]
     data = {"schema": SCHEMA, "date": date, "command": command, "cases": cases}
     clean: dict[str, Any] = privacy.redact(data, privacy.identity())
     return clean
 
 
-def _case(report: CaseReport) -> dict[str, Any]:
-    explanation = report.explanation
-    assert explanation is not None
+def _explained(reports: Sequence[CaseReport]) -> list[tuple[CaseReport, CheckReport]]:
+    """Return each check that explains what it found, with its report."""
+    return [(report, one) for report in reports for one in report.checks.values() if one.explanation is not None]
+
+
+def _case(report: CaseReport, check: CheckReport) -> dict[str, Any]:
+    explanation = convert(check.explanation, Explanation)
     verdicts = [{"outcome": one.outcome.value, "code": one.code, "sentence": one.sentence} for one in report.verdicts]
     return {
         "test": report.nodeid,
         "case": to_json(report.case),
         "verdicts": verdicts,
-        "counts": dict(report.counts),
+        "counts": check.finding["counts"],
         **to_json(explanation),
         "fused": explanation.fused,
     }
@@ -54,6 +61,6 @@ def write_explanations(path: Path, reports: Sequence[CaseReport], *, command: st
             f"cannot write the explanation to {path}: {error.strerror}. Name a file in a writable folder with "
             f"{OPTION}=FILE."
         ) from error
-    found = [report.explanation for report in reports if report.explanation is not None]
-    missing = sum(len(explanation.unfused) for explanation in found)
+    found = _explained(reports)
+    missing = sum(len(check.explanation["unfused"]) for _, check in found)
     return f"{path} explains {plural(len(found), 'build')}: {plural(missing, 'operator')} not fused where expected."

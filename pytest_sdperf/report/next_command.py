@@ -203,7 +203,7 @@ def _look(run: RunInfo) -> tuple[str, str]:
     if run.tracked:
         return "review what was accepted", f"git diff {shlex.quote(run.baselines)}"
     if not run.slug:
-        return "see what is stored", f"python -m json.tool {shlex.quote(str(Path(run.baselines, run.fusions)))}"
+        return "see what is stored", f"python -m json.tool {shlex.quote(run.baselines)}"
     return "see what is stored", f"sdperf baselines list --baselines={shlex.quote(str(Path(run.baselines).parent))}"
 
 
@@ -217,8 +217,9 @@ def _again(reports: Sequence[CaseReport], metrics: set[str], run: RunInfo) -> tu
 
 
 def _checks(reports: Sequence[CaseReport]) -> frozenset[str]:
-    """Return the names of the registered checks that found something out, which are the metrics of their verdicts."""
-    return frozenset(name for report in reports for name in report.checks)
+    """Return the names of registered checks of which nothing is stored, which are the metrics of their verdicts."""
+    found = [(name, check) for report in reports for name, check in report.checks.items()]
+    return frozenset(name for name, _ in found) - {name for name, check in found if check.counted is not None}
 
 
 def _advised(reports: Sequence[CaseReport], outcome: Outcome, run: RunInfo) -> tuple[str, str] | None:

@@ -23,7 +23,7 @@ from pytest_sdperf.core.values import Facts, finite, to_json
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.run_summary import RunSummary
 
-SCHEMA: Literal[5] = 5
+SCHEMA: Literal[6] = 6
 # What stands for a number that JSON cannot hold.
 NOT_FINITE = ("inf", "-inf", "nan")
 
@@ -42,7 +42,7 @@ class SavedResults:
         reports: What every test found out, in their order.
     """
 
-    schema: Literal[5] = SCHEMA
+    schema: Literal[6] = SCHEMA
     date: str
     run: RunInfo
     summary: RunSummary
@@ -55,8 +55,12 @@ def results_of(
     reports: tuple[CaseReport, ...], run: RunInfo, summary: RunSummary, policy: Policy, settings: Settings, *, date: str
 ) -> SavedResults:
     """Return what is written. A file of its own holds the explanations: they are longer than everything else."""
-    short = tuple(dataclasses.replace(report, explanation=None) for report in reports)
-    return SavedResults(date=date, run=run, summary=summary, policy=policy, settings=_settings(settings), reports=short)
+    saved = []
+    for report in reports:
+        checks = {name: dataclasses.replace(check, explanation=None) for name, check in report.checks.items()}
+        saved.append(dataclasses.replace(report, checks=checks))
+    asked = _settings(settings)
+    return SavedResults(date=date, run=run, summary=summary, policy=policy, settings=asked, reports=tuple(saved))
 
 
 def results_data(results: SavedResults) -> dict[str, Any]:

@@ -23,7 +23,8 @@ class RunInfo:
         machine: Machine keys.
         devices: How many such devices measured, side by side.
         engines: Engine label -> versions by library name.
-        baselines: Path of the device's baseline file in this project, as the user would type it.
+        baselines: Path of the device's baseline file in this project, as the user would type it; without a device, of
+            what was counted.
         baseline_cases: Cases in that file.
         baseline_date: Date of its newest session; empty if there is none.
         tracked: Whether git knows that file, so that it shows how it changed; looked at where results are accepted.
@@ -41,7 +42,6 @@ class RunInfo:
         left: Node ids of the tests that an interruption kept from their end.
         resumable: Cases that this run measured and did not finish with, so that the next one may take them.
         commit: Commit of the project under test; empty if unknown.
-        fusions: File name of the operator counts that the installed onnxruntime is judged by; empty without one.
         idle: Tolerances of single cases that no case of this run had use for.
         altered: What was altered on purpose, in a sentence; empty for nothing. Nothing is kept of such a run.
         results: File of saved results, where these are judged after the run.
@@ -71,7 +71,6 @@ class RunInfo:
     left: tuple[str, ...] = ()
     resumable: int = 0
     commit: str = ""
-    fusions: str = ""
     idle: tuple[str, ...] = ()
     altered: str = ""
     results: str = ""

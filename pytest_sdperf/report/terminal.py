@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pytest_sdperf.baselines.published import Published, beside
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.checks.ab.table import pair_lines
-from pytest_sdperf.checks.fusions.external import standing_lines
-from pytest_sdperf.checks.fusions.table import fused_lines
+from pytest_sdperf.checks.fusions.table import fused_lines, standing_lines
 from pytest_sdperf.checks.pipelines.tables.artifacts import artifact_lines
 from pytest_sdperf.checks.pipelines.tables.energy import energy_lines
 from pytest_sdperf.checks.pipelines.tables.fairness import fairness_lines

@@ -1,26 +1,25 @@
-"""Which operator counts may be stored: those of others, and never what FAILED."""
+"""Which counts of checks may be stored: never what FAILED."""
 
 from __future__ import annotations
 
 import itertools
 
 import pytest
-from sample_values import case
+from sample_values import CASE, fused, known
 
-from pytest_sdperf.acceptance.counts import counts_to_keep
+from pytest_sdperf.acceptance.accept import counts_to_keep
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 COUNTS = {"com.microsoft::NhwcConv": 98}
-OF = {"foreign": case(engine="", fuser="ort"), "given": case(engine="", fuser="native", exporter="external")}
-OWN = case(engine="", fuser="native")
 
 
 @pytest.mark.parametrize(
-    ("outcome", "reason", "of"), [*itertools.product(Outcome, ["", "it is meant"], [*OF.values(), OWN])]
+    ("outcome", "reason", "counted"), [*itertools.product(Outcome, ["", "it is meant"], [known(COUNTS), None])]
 )
-def test_what_is_stored(outcome, reason, of):
-    report = CaseReport("t", of, verdicts=(Verdict(outcome, "code", "Sentence.", "fusions"),), counts=COUNTS)
+def test_what_is_stored(outcome, reason, counted):
+    verdicts = (Verdict(outcome, "code", "Sentence.", "fusions"),)
+    report = CaseReport("t", CASE, verdicts=verdicts, checks=fused(COUNTS, COUNTS, counted=counted))
     wrong = outcome is Outcome.FAILED or (outcome is Outcome.REGRESSED and not reason)
-    stored = of is not OWN and not wrong
-    assert list(counts_to_keep([report], reason=reason).values()) == [COUNTS] * stored
+    stored = {} if wrong or counted is None else {counted.file: {counted.key: COUNTS}}
+    assert counts_to_keep([report], reason=reason) == stored

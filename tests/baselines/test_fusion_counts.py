@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from pytest_sdperf.baselines import fusions
-from pytest_sdperf.baselines.fusions import read, record
+from pytest_sdperf.baselines import counts
+from pytest_sdperf.baselines.counts import read, record
 from pytest_sdperf.core.errors import BaselineError
 
 GELU, NORM = {"com.microsoft::Gelu": 4}, {"com.microsoft::SkipLayerNormalization": 32}
@@ -41,7 +41,7 @@ def test_what_is_recorded_is_read_again_and_told(path, locks):
 
 def test_two_processes_that_record_lose_nothing(path, locks, monkeypatch):
     """The first one stands still between reading and writing: the second has to wait for it."""
-    reads, second_asked, write = [], threading.Event(), fusions.write_checked
+    reads, second_asked, write = [], threading.Event(), counts.write_checked
 
     def slow_read(file):
         reads.append(threading.current_thread().name)
@@ -58,8 +58,8 @@ def test_two_processes_that_record_lose_nothing(path, locks, monkeypatch):
         second_asked.set()
         record(path, {"b": NORM}, lock_dir=locks)
 
-    monkeypatch.setattr(fusions, "read", slow_read)
-    monkeypatch.setattr(fusions, "write_checked", slow_write)
+    monkeypatch.setattr(counts, "read", slow_read)
+    monkeypatch.setattr(counts, "write_checked", slow_write)
     other = threading.Thread(target=second, name="second")
     first = threading.Thread(target=record, args=(path, {"a": GELU}), kwargs={"lock_dir": locks}, name="first")
     first.start()

@@ -8,12 +8,12 @@ from door_toys import toy_catalog
 from external_folders import make_unet, write
 
 from pytest_sdperf import builtins
-from pytest_sdperf.baselines.fusions import fusion_key
 from pytest_sdperf.builds.onnx_folder import OnnxFolder
 from pytest_sdperf.cases.axes import Axes
 from pytest_sdperf.cases.options.engine_requests import parse_engines
 from pytest_sdperf.cases.options.marks import Marks
 from pytest_sdperf.cases.selector import Selector
+from pytest_sdperf.checks.fusions.check import Fused
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.settings import Selection
 
@@ -38,7 +38,7 @@ def test_a_case_is_known_by_the_content_of_its_files(folder):
     assert (case.exporter, case.opset, case.shapes, case.weights) == ("external", 17, "dynamic", identity)
     assert choice.id == f"sd15-thin-unet-at-fp16-by-native-from-external-dynamic-opset-17-weights-{identity}"
     assert f"weights={identity}" in case.key
-    assert f"weights={identity}" in fusion_key(case)
+    assert f"weights={identity}" in Fused().key(case)
 
 
 def test_nothing_fuses_a_graph_that_is_taken_as_it_is(folder):

@@ -7,7 +7,7 @@ import json
 import sys
 
 import pytest
-from sample_values import CASE, case, compared, measurement, session, stored, waited
+from sample_values import CASE, case, compared, fused, known, measurement, session, stored, waited
 
 from pytest_sdperf import cli
 from pytest_sdperf.acceptance.candidates import State, keep_candidates
@@ -25,7 +25,7 @@ from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.run_summary import NARROWED, RunSummary
 
 MACHINE = {"cores": 2, "pool": "default"}
-RUN = RunInfo("A card", "h200", "h200", MACHINE, commit="abc123", fusions="onnxruntime-1.32.json")
+RUN = RunInfo("A card", "h200", "h200", MACHINE, commit="abc123")
 EXPORT = ["baselines", "export", "--csv", "--baselines=baselines"]
 SLOW = (14.9, 15.0, 15.1)
 SHIPPED = measured_folder() / "h200.json"
@@ -350,7 +350,7 @@ WRITE_THEM = "Run the tests again with --sdperf-json=FILE, and give that file."
         (lambda text: "", f"are not valid JSON: line 1, column 1: Expecting value. {WRITE_THEM}"),
         (cut_off, "are not valid JSON: line "),
         (without_reports, f"are not complete: Object missing required field `reports`. {WRITE_THEM}"),
-        (of_another_schema, "have schema 99; this version of pytest-sdperf reads schema 5. " + WRITE_THEM),
+        (of_another_schema, "have schema 99; this version of pytest-sdperf reads schema 6. " + WRITE_THEM),
     ],
 )
 def test_damaged_results_in_a_folder_are_an_error_and_nothing_of_it_is_accepted(user, damage, why):
@@ -632,7 +632,8 @@ def test_the_anchor_moves_only_where_that_is_asked(user):
 
 def test_operator_counts_of_results_are_recorded_for_the_onnxruntime_that_ran(user):
     verdict = Verdict(Outcome.NEW, "below-target-unknown", "New.", "fusions")
-    counted = CaseReport("a::fusions", CASE, verdicts=(verdict,), counts={"com.microsoft::Gelu": 4})
+    counts = {"com.microsoft::Gelu": 4}
+    counted = CaseReport("a::fusions", CASE, verdicts=(verdict,), checks=fused(counts, counts, counted=known(counts)))
     user.saves(counted, measured=False, selected=0)
     status, lines = user.type("accept", "results.json")
     assert (status, [line.rpartition(": ")[2] for line in lines]) == (0, ["Gelu 4"])

@@ -252,6 +252,64 @@ def test_two_checks_share_a_fixture_and_a_table(pytester, project, capsys):
     assert "sdperf_varied was asked for 'most'. Allowed: least." in wrong.stdout.str()
 
 
+COUNTING = """
+import onnx
+from pytest_sdperf.core.check import Check
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
+
+
+class Weights(Check):
+    name, library = "weights", "onnx"
+
+    def run(self, subject, most):
+        held = len(onnx.load(subject.path, load_external_data=False).graph.initializer)
+        return {"held": held, "most": most, "of": subject.case.component, "explanation": {"held": held}}
+
+    def counts(self, finding):
+        return {"held": finding["held"]}
+
+    def judge(self, finding, case, *, policy, stored):
+        before = stored.counts.get("held")
+        if before is None:
+            return Verdict(Outcome.NEW, "weights-new", f"It holds {finding['held']}.", self.name)
+        same = before == finding["held"]
+        told = f"It holds {finding['held']}, and held {before}."
+        return Verdict(Outcome.HELD if same else Outcome.REGRESSED, "weights-compared", told, self.name)
+
+
+def pytest_sdperf_register(catalog):
+    catalog.add_check(Weights())
+"""
+
+
+def test_one_that_counts_is_held_to_what_is_stored(pytester, project):
+    """A release is judged by its own file, which both ways of accepting write; what is worse needs a reason."""
+    test = "def test_weights(sdperf_build, sdperf_weights):\n    sdperf_weights(sdperf_build, 3)\n"
+    path = pytester.path / "baselines" / "weights" / f"onnx-{'.'.join(onnx.__version__.split('.')[:2])}.json"
+    graph(pytester.path / "model.onnx", np.float32)
+    first = project(COUNTING, test, *BUILDS)
+    first.assert_outcomes(passed=2)
+    assert "next, accept 2 results that are new or improved:" in first.outlines
+    (check,) = saved(pytester)["reports"][0]["checks"].values()
+    assert check["finding"] == {"held": 1, "most": 3, "of": "unet"}
+    assert (check["counted"]["file"], check["counted"]["counts"]) == (f"weights/{path.name}", {"held": 1})
+    assert main(["baselines", "accept", "results.json"]) == 0
+    assert list(json.loads(path.read_text(encoding="utf-8"))["cases"].values()) == [{"held": 1}] * 2
+    project(COUNTING, test, *BUILDS).assert_outcomes(passed=2)
+    assert {one["verdicts"][0]["outcome"] for one in saved(pytester)["reports"]} == {"HELD"}
+    worse = COUNTING.replace("graph.initializer)", "graph.initializer) + 1")
+    result = project(worse, test, *BUILDS, "--sdperf-update-baselines")
+    result.assert_outcomes(failed=2)
+    assert "REGRESSED: It holds 2, and held 1. [weights-compared]" in result.outlines
+    assert list(json.loads(path.read_text(encoding="utf-8"))["cases"].values()) == [{"held": 1}] * 2
+    meant = project(worse, test, *BUILDS, "--sdperf-update-baselines", "--sdperf-reason=one more is meant")
+    meant.assert_outcomes(failed=2)
+    assert list(json.loads(path.read_text(encoding="utf-8"))["cases"].values()) == [{"held": 2}] * 2
+    path.write_text("{", encoding="utf-8")
+    damaged = project(COUNTING, test, *BUILDS)
+    assert f"file of weight counts {path} is not valid" in damaged.stdout.str()
+
+
 def test_asked_twice_a_test_is_refused(project):
     result = project(VARIED, ITS_TEST + "    sdperf_varied(sdperf_runner)\n", *UNETS)
     result.assert_outcomes(failed=2)

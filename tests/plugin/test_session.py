@@ -11,11 +11,12 @@ from door_toys import ToyProbe, toy_catalog
 from sample_values import CASE, case, measurement, stored
 from sample_values import session as session_of
 
+from pytest_sdperf.baselines.counts import files_for
 from pytest_sdperf.baselines.files import to_text
-from pytest_sdperf.baselines.fusions import files_for
 from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.baselines.stored import Baseline
 from pytest_sdperf.builds.processes.process import Event
+from pytest_sdperf.checks.fusions.check import Fused
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.device import Device
@@ -89,16 +90,17 @@ def test_a_damaged_file_is_not_passed_over_for_the_next(session, tmp_path):
 
 
 def test_a_new_release_is_judged_by_the_counts_that_are_shipped_of_the_last_one(session, monkeypatch):
-    monkeypatch.setattr(Session, "_onnxruntime", "9.9.0")
+    monkeypatch.setattr("pytest_sdperf.plugin.session.library_versions", lambda name: {name: "9.9.0"})
     build = case(engine="", model="sd15-thin", component="unet", optimization="bias-add", fuser="ort")
-    found = session.known_counts(build)
-    assert found.older == ".".join(map(str, max(files_for(shipped_folder("fusions"), "9.9.0"))))
+    found = session.known_counts(Fused(), build)
+    assert found.older == ".".join(map(str, max(files_for(shipped_folder("fusions") / "onnxruntime-9.9.json"))))
     assert found.counts["com.microsoft::NhwcConv"] == 98
-    assert session.known_counts(case(fuser="native")) is None
+    assert session.known_counts(Fused(), case(fuser="native")) is None
 
 
 def test_a_damaged_file_of_an_older_release_ends_the_run_before_its_first_test(session, tmp_path, monkeypatch):
-    monkeypatch.setattr(Session, "_onnxruntime", "9.9.0")
+    session.run.catalog.add_check(Fused())
+    monkeypatch.setattr("pytest_sdperf.plugin.session.library_versions", lambda name: {name: "9.9.0"})
     (tmp_path / "own" / "fusions").mkdir()
     path = tmp_path / "own" / "fusions" / "onnxruntime-1.32.json"
     path.write_text("{", encoding="utf-8")

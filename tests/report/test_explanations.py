@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from sample_values import case
+from sample_values import case, fused
 
 from pytest_sdperf.baselines.privacy import check, identity
 from pytest_sdperf.checks.judging.policy import Policy
@@ -28,7 +28,7 @@ EXPLANATION = Explanation(
     {GELU: ("unet.b.0.ff.net.0", "unet.b.1.ff.net.0")}, (LEFT,), ("a limit",), (f"{HOME}/x: failed",)
 )
 REPORTS = [
-    CaseReport("t::a", CASE, verdicts=(GAP,), counts={GELU: 1}, explanation=EXPLANATION),
+    CaseReport("t::a", CASE, verdicts=(GAP,), checks=fused({GELU: 1}, {GELU: 2}, explanation=EXPLANATION)),
     CaseReport("t::b", CASE),
 ]
 
@@ -63,7 +63,7 @@ def test_the_file_says_per_build_what_is_where_and_what_is_not_and_nothing_priva
 
 def test_the_file_of_all_results_does_not_repeat_it():
     data = results_data(results_of(tuple(REPORTS), RunInfo("", ""), RunSummary(), Policy(), Settings(), date=""))
-    assert [report["explanation"] for report in data["reports"]] == [None, None]
+    assert data["reports"][0]["checks"]["fusions"]["explanation"] is None
     assert data["reports"][0]["verdicts"][0]["details"] == list(DETAILS)
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample_values import COUNTS, case, compared, failed, measurement, session, stored, took, waited
+from sample_values import CASE, COUNTS, case, compared, failed, fused, known, measurement, session, stored, took, waited
 
 from pytest_sdperf.baselines import published
 from pytest_sdperf.baselines.sources import BaselineFiles, Source
@@ -350,6 +350,20 @@ def judged(*outcomes, metric="latency", measured=True, **run):
     return text(next_lines(reports, dataclasses.replace(RUN, **{"command": "pytest suites", **run}), width=80))
 
 
+@pytest.mark.parametrize(
+    ("keeps", "why"), [(True, "see what is stored"), (False, "see what else these options collect")]
+)
+def test_what_was_accepted_of_a_check_is_shown_where_any_of_it_is_stored(keeps, why):
+    counts = {"::Add": 1}
+    passed = Verdict(Outcome.PASSED, "as-derived", "S.", "fusions")
+    reports = [
+        CaseReport("t", CASE, verdicts=(passed,), checks=fused(counts, counts, counted=counted))
+        for counted in (None, known(counts) if keeps else None)
+    ]
+    run = RunInfo("", "", updating=True, command="pytest suites --sdperf-json=a.json")
+    assert text(next_lines(reports, run, width=80)).startswith(f"next, {why}:")
+
+
 @pytest.mark.parametrize("metric", ["fusions", "replay"])
 def test_results_of_a_run_that_measured_nothing_cannot_be_judged_again(metric):
     run = {"command": "pytest suites --json=mine.json", "slug": "", "sessions": 3}
@@ -380,7 +394,7 @@ def test_results_of_a_run_that_measured_nothing_cannot_be_judged_again(metric):
          "next, see what is stored:\nsdperf baselines list --baselines=baselines"),
         ((Outcome.NEW,), {"updating": True, "baselines": "/tmp/my cards/h200.json"},
          "next, see what is stored:\nsdperf baselines list --baselines='/tmp/my cards'"),
-        ((Outcome.NEW,), {"updating": True, "slug": "", "baselines": "b/fusions", "fusions": "onnxruntime-1.32.json"},
+        ((Outcome.NEW,), {"updating": True, "slug": "", "baselines": "b/fusions/onnxruntime-1.32.json"},
          "next, see what is stored:\npython -m json.tool b/fusions/onnxruntime-1.32.json"),
         ((Outcome.INCONCLUSIVE, Outcome.HELD), {},
          "next, measure with more processes, on a quieter machine:\npytest suites --sdperf-processes=10"),

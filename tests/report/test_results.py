@@ -52,7 +52,7 @@ def test_the_file_holds_everything_and_nothing_private(tmp_path):
     path = tmp_path / "new" / "results.json"
     write_results(path, saved("2026-11-27T10:00Z"))
     data = json.loads(path.read_text(encoding="utf-8"))
-    assert data["schema"] == 5
+    assert data["schema"] == 6
     assert data["date"] == "2026-11-27T10:00Z"
     assert data["run"]["command"] == "pytest ~/suites"
     assert data["run"]["machine"] == {"cores": 2}
@@ -144,10 +144,10 @@ AGAIN = "Run the tests again with --sdperf-json=FILE, and give that file."
     [
         (None, "cannot read the results {path}: No such file or directory. {again}"),
         ("x", "results {path} are not valid JSON: line 1, column 1: Expecting value. {again}"),
-        ("[]", "results {path} have schema null; this version of pytest-sdperf reads schema 5. {again}"),
-        ('{"schema": 1}', "results {path} have schema 1; this version of pytest-sdperf reads schema 5. {again}"),
-        ('{"schema": true}', "results {path} have schema true; this version of pytest-sdperf reads schema 5. {again}"),
-        ('{"schema": 5}', "results {path} are not complete: Object missing required field `date`. {again}"),
+        ("[]", "results {path} have schema null; this version of pytest-sdperf reads schema 6. {again}"),
+        ('{"schema": 1}', "results {path} have schema 1; this version of pytest-sdperf reads schema 6. {again}"),
+        ('{"schema": true}', "results {path} have schema true; this version of pytest-sdperf reads schema 6. {again}"),
+        ('{"schema": 6}', "results {path} are not complete: Object missing required field `date`. {again}"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_no_results_is_answered_with_what_to_do(tmp_path, text, message):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from pytest_sdperf.checks.fusions.target import METRIC
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.fusing.explain import short
@@ -29,7 +30,7 @@ def fused_lines(reports: Iterable[CaseReport], *, width: int, every: bool = Fals
 
 def fused_texts(reports: Iterable[CaseReport], *, every: bool = False) -> list[str]:
     """Return the same as texts: `sd15 unet bias-add (native): GroupNorm[silu] 45 of 45, ...`."""
-    counted = [report for report in reports if any(report.targets.values())]
+    counted = [report for report in reports if _possible(report)]
     exporters = len({(report.case.exporter, report.case.opset, report.case.shapes) for report in counted}) > 1
     shown: dict[str, CaseReport] = {}
     for report in counted:
@@ -39,8 +40,22 @@ def fused_texts(reports: Iterable[CaseReport], *, every: bool = False) -> list[s
     return [f"{_label(report, exporters=exporters)}: {_told(report)}" for report in shown.values()]
 
 
+def standing_lines(found: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Return one line per component: `optimizations of unet: fp16 yes, fmha yes, nhwc-conv no (98 Conv left)`."""
+    return [
+        f"optimizations of {component}: {', '.join(f'{name} {text}' for name, text in optimizations.items())}"
+        for component, optimizations in found.items()
+    ]
+
+
 def _possible(report: CaseReport) -> int:
-    return sum(report.targets.values())
+    return sum(_targets(report).values())
+
+
+def _targets(report: CaseReport) -> Mapping[str, int]:
+    """Return how many there can be of each; nothing where nobody counted."""
+    found = report.checks[METRIC].finding if METRIC in report.checks else {"allowed": {}, "expected": {}}
+    return {**found["allowed"], **found["expected"]}
 
 
 def _label(report: CaseReport, *, exporters: bool) -> str:
@@ -52,7 +67,7 @@ def _label(report: CaseReport, *, exporters: bool) -> str:
 
 def _told(report: CaseReport) -> str:
     """List what there is of what there can be, and what should have been taken in."""
-    got, targets = report.counts, report.targets
+    got, targets = report.checks[METRIC].finding["counts"], _targets(report)
     there = [f"{short(name)} {min(got.get(name, 0), most)} of {most}" for name, most in sorted(targets.items()) if most]
     more = [
         f"{got[name] - most} {f'more {short(name)}' if most else f'{short(name)} left'}"

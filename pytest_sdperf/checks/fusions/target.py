@@ -6,11 +6,12 @@ can demand that: they are held to what is stored of them.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from pytest_sdperf.baselines.fusions import KnownCounts
 from pytest_sdperf.core.values import Case
+from pytest_sdperf.core.values.check import Counted
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.fusing.explain import Explanation, sentences, short
 
@@ -21,47 +22,76 @@ EVERY_PLACE = "--sdperf-explain=FILE"
 Counts = Mapping[str, int]
 
 
-def judge_against_target(
-    case: Case,
-    counts: Counts,
-    target: Counts,
-    *,
-    known: KnownCounts | None,
-    most: Counts = MappingProxyType({}),
-    explanation: Explanation | None = None,
-    allowed_by: str = "torch module",
-    float32_products: Counts = MappingProxyType({}),
-    external: bool = False,
-    every_place: str = EVERY_PLACE,
-) -> Verdict:
+@dataclasses.dataclass(frozen=True)
+class Operators:
+    """What a build holds, of what it can hold. Counts are `domain::op_type` -> nodes.
+
+    Attributes:
+        counts: What it holds.
+        expected: What its structure allows at its optimization. Operators that it does not name are not judged; of
+            those with 0 none may be left.
+        budgets: Operators of ONNX itself -> how many may be left at most.
+        allowed: As `expected`; of a graph taken as it is what the torch module allows at the last optimization, empty
+            where no weights name one. It also tells of what is written in a form in which no fusion finds a place to
+            begin.
+        most: As `budgets`, likewise.
+        float32_products: Products that compute in float32 in a graph of half precision, where none was asked to.
+        allowed_by: What `expected` was derived from.
+        external: Whether somebody else exported the graph, who may have wanted that.
+        standing: Of a graph taken as it is, optimization -> how it stands; None for others.
+        explanation: Where the graph falls short, and why: the first problems become details of the verdict.
+        every_place: Where all of that is to be found: a file, or what writes one.
+    """
+
+    counts: Counts
+    expected: Counts
+    budgets: Counts
+    allowed: Counts
+    most: Counts
+    float32_products: Counts
+    allowed_by: str
+    external: bool
+    standing: Mapping[str, str] | None
+    explanation: Explanation
+    every_place: str
+
+    @property
+    def wide(self) -> str:
+        """What is to be said of products that compute in float32; empty where none does."""
+        listed = ", ".join(f"{nodes} {short(name)}" for name, nodes in self.float32_products.items())
+        return f"computes {listed} in float32, though its weights are half precision" if listed else ""
+
+    def places(self, case: Case, *, first: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
+        """Return the first problems, those that the sentence names before others, and where what is left lies."""
+        told, every_place = self.explanation, self.every_place
+        left = [_left(name, places, every_place) for name, places in told.left.items() if name in first]
+        if not told.located:
+            return (*left, f"where and why is not known: {'; '.join(told.notes) or 'the fuser left no record'}")
+        ordered = sorted(told.unfused, key=lambda one: one.op not in first)
+        unfused = sentences(ordered, component=case.component, most=SHOWN, all_of_them=every_place)
+        return (*unfused, *left)
+
+
+def judge_against_target(case: Case, found: Operators, *, known: Counted | None) -> Verdict:
     """Judge the operators of one graph.
 
     Args:
         case: What was built.
-        counts: `domain::op_type` -> nodes in the graph.
-        target: The same, derived from the torch module. Operators that it does not name are not judged; of those
-            with 0 none may be left.
+        found: Its operators. A foreign optimizer may leave as many of ONNX itself as it is known to: its layout is its
+            own.
         known: What this version of a foreign optimizer is known to reach, or where nothing is stored of it the newest
             older one; or what any optimizer is known to make of this graph of somebody else. None for an optimizer of
             this project on its own export (it has to reach the target). Of an operator that it does not name nothing is
             known, so that none of it can be lost; nor of one whose forms it does not tell apart.
-        most: Operators of ONNX itself -> how many may be left at most. A foreign optimizer may leave as many as it is
-            known to: its layout is its own.
-        allowed_by: What the target was derived from.
-        explanation: Where the graph falls short of the target, and why: the first problems become details of the
-            verdict.
-        float32_products: Products that compute in float32 in a graph of half precision, where none was asked to.
-        external: Whether somebody else exported the graph, who may have wanted that.
-        every_place: Where all of what is explained is to be found: a file, or what writes one.
 
     Returns:
         PASSED at the target. Below it REGRESSED if it is below what is known, GAP at what is known, and NEW where
         nothing is known, not even of an older release; of our own FAILED. IMPROVED above what is known. Where products
         left half precision FAILED, and in somebody else's graph GAP if it is known, else NEW.
     """
+    counts, target, most, wide, allowed_by = found.counts, found.expected, found.budgets, found.wide, found.allowed_by
     what = f"The {case.component} graph of {case.model} at {case.optimization}, fused by {case.fuser},"
-    wide = in_float32(float32_products)
-    as_external = half_missing(seen=known is not None and bool(known.counts)) if external else None
+    as_external = half_missing(seen=known is not None and bool(known.counts)) if found.external else None
     if not any(target.values()):
         return _judge_unfused(what, counts, wide, as_external=as_external)
     got = {name: counts.get(name, 0) for name in sorted(target)}
@@ -100,8 +130,7 @@ def judge_against_target(
         also = f", and more: {_listed(more)}" if more else ""
         sentence = f"{what} has every operator that its {allowed_by} allows ({expected:.0f}){also}."
         outcome, code = Outcome.PASSED, "as-derived"
-    told = explanation if lost or short_of else None
-    details = places_of(told, case, first=lost or short_of, every_place=every_place) if told else ()
+    details = found.places(case, first=lost or short_of) if lost or short_of else ()
     return Verdict(outcome, code, sentence, METRIC, float(sum(got.values())), expected, details=details)
 
 
@@ -111,32 +140,10 @@ def lacking(counts: Counts, target: Counts, most: Counts) -> str:
     return _listed(_short_of(got, target, target) or _over(counts, most))
 
 
-def places_of(
-    explanation: Explanation,
-    case: Case,
-    *,
-    first: Mapping[str, str] = MappingProxyType({}),
-    every_place: str = EVERY_PLACE,
-) -> tuple[str, ...]:
-    """Return the first problems, those that the sentence names before others, and where what is left lies."""
-    left = [_left(name, places, every_place) for name, places in explanation.left.items() if name in first]
-    if not explanation.located:
-        return (*left, f"where and why is not known: {'; '.join(explanation.notes) or 'the fuser left no record'}")
-    ordered = sorted(explanation.unfused, key=lambda one: one.op not in first)
-    unfused = sentences(ordered, component=case.component, most=SHOWN, all_of_them=every_place)
-    return (*unfused, *left)
-
-
 def _left(name: str, places: Sequence[str], every_place: str) -> str:
     more = len(places) - SHOWN
     rest = f", and {more} more: {every_place}" if more > 0 else ""
     return f"{short(name)} left at {', '.join(places[:SHOWN])}{rest}"
-
-
-def in_float32(products: Counts) -> str:
-    """Return what is to be said of products that compute in float32; empty where none does."""
-    listed = ", ".join(f"{nodes} {short(name)}" for name, nodes in products.items())
-    return f"computes {listed} in float32, though its weights are half precision" if products else ""
 
 
 def half_missing(*, seen: bool) -> tuple[Outcome, str]:

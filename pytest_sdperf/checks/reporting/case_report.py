@@ -12,7 +12,6 @@ from pytest_sdperf.core.tolerances import Override
 from pytest_sdperf.core.values import Case, Measurement
 from pytest_sdperf.core.values.check import CheckReport, CheckRow
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
-from pytest_sdperf.fusing.explain import Explanation
 
 
 @dataclass(frozen=True)
@@ -24,11 +23,8 @@ class CaseReport:
         case: What it tested.
         measurement: What was measured; None if the test measured nothing.
         verdicts: What it means.
-        counts: `domain::op_type` -> nodes that a test of fusions found; empty for other tests.
-        targets: The same -> how many there can be; 0 means that none may be left.
         optimizations: Component -> optimization -> how it stands, of graphs that were taken as they are; empty for
             others.
-        explanation: Where these were expected, and why they are not there; None where nobody asked for it.
         policy: How strictly the measurement was judged; None where nothing was measured.
         problem: Why the test failed where no verdict says it (a failed assertion); empty otherwise.
         pairs: What an A/B measured instead of `measurement`.
@@ -42,10 +38,7 @@ class CaseReport:
     case: Case
     measurement: Measurement | None = None
     verdicts: tuple[Verdict, ...] = ()
-    counts: Mapping[str, int] = field(default_factory=dict)
-    targets: Mapping[str, int] = field(default_factory=dict)
     optimizations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    explanation: Explanation | None = None
     policy: Policy | None = None
     problem: str = ""
     pairs: Pairs | None = None

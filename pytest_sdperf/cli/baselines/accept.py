@@ -8,12 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_sdperf.acceptance.accept import Acceptance, accept
+from pytest_sdperf.acceptance.accept import Acceptance, accept, counts_to_keep
 from pytest_sdperf.acceptance.candidates import of_run
-from pytest_sdperf.acceptance.counts import counts_to_keep
 from pytest_sdperf.acceptance.options import AcceptOptions
 from pytest_sdperf.acceptance.sessions import Provenance, measurement_of
-from pytest_sdperf.baselines import fusions, privacy
+from pytest_sdperf.baselines import counts, privacy
 from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.baselines.stored import DRIVER, Baseline, Machine, StoredCase
 from pytest_sdperf.checks.judging.fitness import invalid
@@ -110,15 +109,11 @@ def _of_results(saved: SavedResults, chosen: argparse.Namespace, places: Places)
     if saved.summary.measured:
         origin = Provenance(run.slug, run.machine, saved.date, run.commit, _typed(run.command))
         yield accept(reports, origin=origin, sources=sources, state=places.state, terms=terms)
-    counts = counts_to_keep(filter(lambda report: terms.mean(report.case), reports), reason=terms.reason)
-    if not (counts and run.fusions):
-        return
-    path = places.baselines / "fusions" / run.fusions
-    if terms.new_only:
-        known = fusions.read(path)
-        counts = {key: found for key, found in counts.items() if key not in known}
-    lines = fusions.record(path, counts, lock_dir=places.state.locks)
-    yield Acceptance(lines, tuple(counts), {})
+    kept = counts_to_keep(filter(lambda report: terms.mean(report.case), reports), reason=terms.reason)
+    for file, found in kept.items():
+        known = counts.read(places.baselines / file) if terms.new_only else {}
+        new = {key: one for key, one in found.items() if key not in known}
+        yield Acceptance(counts.record(places.baselines / file, new, lock_dir=places.state.locks), tuple(new), {})
 
 
 def _typed(command: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_sdperf.core.values.outcomes import Outcome
@@ -41,6 +42,23 @@ class CheckRow:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """What a baseline has, or may have, of what a check counts of a case.
+
+    Attributes:
+        file: Below the folder of baselines: `fusions/onnxruntime-1.32.json`.
+        key: Of the case in that file.
+        counts: Such as `domain::op_type` -> nodes; empty where nothing is stored, not even of an older release.
+        older: The older release that they are known of; empty for the one that is asked about.
+    """
+
+    file: str
+    key: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+    older: str = ""
+
+
+@dataclass(frozen=True)
 class CheckReport:
     """What a check found out about a case.
 
@@ -51,6 +69,8 @@ class CheckReport:
         rows: Those of the case.
         legend: Texts below the table.
         advice: What to type next where its verdict is the worst of a run.
+        counted: What a baseline may keep of it; None for nothing.
+        explanation: What is for `--sdperf-explain` alone, because it is longer than everything else; None for nothing.
     """
 
     table: str
@@ -59,3 +79,5 @@ class CheckReport:
     rows: tuple[CheckRow, ...] = ()
     legend: tuple[str, ...] = ()
     advice: Advice | None = None
+    counted: Counted | None = None
+    explanation: Any = None

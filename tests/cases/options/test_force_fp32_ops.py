@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from pytest_sdperf import builtins
-from pytest_sdperf.baselines.fusions import fusion_key
 from pytest_sdperf.cases.axes import Axes
 from pytest_sdperf.cases.options.engine_requests import parse_engines
 from pytest_sdperf.cases.options.marks import Marks
 from pytest_sdperf.cases.selector import Selector
+from pytest_sdperf.checks.fusions.check import Fused
 from pytest_sdperf.checks.reporting.gates import concerns
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.files.strict_json import convert
@@ -55,7 +57,9 @@ def test_id_and_key_of_a_build_say_so():
     assert native.id == "sd15-thin-unet-at-fmha-by-native-from-dynamo-fp32-unet-MultiHeadAttention"
     assert " fp32_ops=unet:MultiHeadAttention " in native.case.key
     # The number of fused operators is the same, and so is what is stored of it.
-    assert "fp32_ops" not in fusion_key(native.case)
+    stored = Fused().key(dataclasses.replace(native.case, fuser="ort"))
+    assert stored
+    assert "fp32_ops" not in stored
 
 
 def test_a_gate_on_one_build_does_not_concern_the_other():

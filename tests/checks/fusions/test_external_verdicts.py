@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sample_values import operators
 
-from pytest_sdperf.checks.fusions.external import judge_as_is, standing_lines
+from pytest_sdperf.checks.fusions.check import judge_as_is as judge
+from pytest_sdperf.checks.fusions.table import standing_lines
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
@@ -15,6 +17,10 @@ EXPECTED = {"com.microsoft::MultiHeadAttention": 32, "com.microsoft::NhwcConv": 
 # Whether its counts are stored -> what it means that something could be fused further.
 FURTHER = {False: (Outcome.NEW, "optimizations-missing-unknown"), True: (Outcome.GAP, "optimizations-missing")}
 SEEN = pytest.mark.parametrize("seen", FURTHER)
+
+
+def judge_as_is(of, counts, standing, *, expected, target=None, seen=False, **fields):
+    return judge(of, operators(counts, expected, allowed=target or {}, standing=standing, **fields), seen=seen)
 
 
 @SEEN

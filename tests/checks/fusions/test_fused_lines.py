@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from sample_values import case
+from sample_values import case, fused
 
 from pytest_sdperf.checks.fusions.table import fused_lines, fused_texts
 from pytest_sdperf.checks.reporting.case_report import CaseReport
@@ -23,7 +23,7 @@ GAP = Verdict(Outcome.GAP, "below-target", "The unet graph lacks much, as it is 
 
 def report(of, counts, targets=TARGETS, *verdicts):
     nodeid = f"t::{of.component}-{of.optimization}-{of.fuser}"
-    return CaseReport(nodeid, of, verdicts=verdicts, counts=counts, targets=targets)
+    return CaseReport(nodeid, of, verdicts=verdicts, checks=fused(counts, targets))
 
 
 def test_a_component_has_one_line_of_what_it_has_of_what_it_can_have():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sample_values import case
+from sample_values import case, known, operators
 from zoo_targets import budgets, expected
 
-from pytest_sdperf.baselines.fusions import KnownCounts, read
+from pytest_sdperf.baselines.counts import read
 from pytest_sdperf.checks.fusions.target import judge_against_target
 from pytest_sdperf.core.values.outcomes import Outcome
 
@@ -25,9 +25,8 @@ def judged(key, **changed):
         engine="", component=words["component"], optimization=selection, fuser="ort", exporter=words["exporter"]
     )
     counts = {**STORED[key], **{name.replace("transposes", LAYOUT): nodes for name, nodes in changed.items()}}
-    return judge_against_target(
-        build, counts, expected(name, selection)[0], known=KnownCounts(STORED[key]), most=budgets(name, selection)
-    )
+    found = operators(counts, expected(name, selection)[0], budgets=budgets(name, selection))
+    return judge_against_target(build, found, known=known(STORED[key]))
 
 
 def test_they_are_stored_wherever_there_are_channels_last_convolutions():
@@ -38,12 +37,12 @@ def test_they_are_stored_wherever_there_are_channels_last_convolutions():
 
 @pytest.mark.parametrize("key", [key for key, counts in STORED.items() if CONV in counts])
 def test_what_is_known_passes_and_one_more_does_not(key):
-    known = STORED[key][LAYOUT]
+    most = STORED[key][LAYOUT]
     assert judged(key).outcome is Outcome.GAP
-    lost = judged(key, transposes=known + 1)
+    lost = judged(key, transposes=most + 1)
     assert (lost.outcome, lost.sentence.partition(" lost ")[2]) == (
         Outcome.REGRESSED,
-        f"operators: {known + 1} Transpose left (at most {known}).",
+        f"operators: {most + 1} Transpose left (at most {most}).",
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from sample_values import case
+from sample_values import case, operators
+from sample_values import known as stored
 
-from pytest_sdperf.baselines.fusions import KnownCounts
-from pytest_sdperf.checks.fusions.target import judge_against_target
+from pytest_sdperf.checks.fusions.check import Fused
+from pytest_sdperf.checks.fusions.target import judge_against_target as judge
+from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.values.outcomes import Outcome
 from pytest_sdperf.fusing.explain import Explanation, Unfused
 
@@ -73,9 +75,13 @@ TABLE = [
 ]  # fmt: skip
 
 
+def judge_against_target(of, counts, target, *, known, most=None, **fields):
+    return judge(of, operators(counts, target, budgets=most or {}, **fields), known=known)
+
+
 @pytest.mark.parametrize(("counts", "known", "outcome", "code", "end"), TABLE)
 def test_verdicts(counts, known, outcome, code, end):
-    verdict = judge_against_target(CASE, counts, TARGET, known=None if known is None else KnownCounts(known))
+    verdict = judge_against_target(CASE, counts, TARGET, known=None if known is None else stored(known))
     assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, f"{WHAT} {end}")
     assert verdict.details == ()
 
@@ -92,9 +98,7 @@ def test_verdicts(counts, known, outcome, code, end):
     ],
 )  # fmt: skip
 def test_a_release_of_which_nothing_is_known_is_judged_by_an_older_one(counts, outcome, code, end):
-    verdict = judge_against_target(
-        CASE, counts, TARGET, known=KnownCounts({CONV: 98, MHA: 0, QKV: 0, "::Conv": 0}, "1.32")
-    )
+    verdict = judge_against_target(CASE, counts, TARGET, known=stored({CONV: 98, MHA: 0, QKV: 0, "::Conv": 0}, "1.32"))
     assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, f"{WHAT} {end}")
 
 
@@ -133,7 +137,7 @@ def test_what_is_left_is_told_with_its_place():
 
     assert details(3) == (f"Transpose left at {', '.join(places[:3])}",)
     assert details(9) == (f"Transpose left at {', '.join(places[:3])}, and 6 more: --sdperf-explain=FILE",)
-    assert details(3, known=KnownCounts({**ALL, "::Transpose": 3})) == (f"Transpose left at {', '.join(places[:3])}",)
+    assert details(3, known=stored({**ALL, "::Transpose": 3})) == (f"Transpose left at {', '.join(places[:3])}",)
     # Transposes stay where an operator is missing: that one is to be looked at.
     assert details(3, {**ALL, CONV: 97}) == ()
 
@@ -180,7 +184,7 @@ LAYOUT = "::Transpose"
     ],
 )  # fmt: skip
 def test_the_layout_of_a_foreign_optimizer_is_held_to_what_is_known_of_it(counts, known, outcome, code, end):
-    verdict = judge_against_target(CASE, counts, TARGET, known=KnownCounts(known), most={LAYOUT: 2})
+    verdict = judge_against_target(CASE, counts, TARGET, known=stored(known), most={LAYOUT: 2})
     assert (verdict.outcome, verdict.code, verdict.sentence) == (outcome, code, f"{WHAT} {end}")
 
 
@@ -188,7 +192,7 @@ def test_what_was_lost_is_explained_before_what_was_never_there():
     missing = [Unfused(QKV, f"unet.b.{i}.attn1", "left", QKV, f"node_softmax_{i}", "Softmax") for i in range(16)]
     missing.append(Unfused(CONV, "unet.conv_in", "no candidate node was found there"))
     verdict = judge_against_target(
-        CASE, {CONV: 97}, TARGET, known=KnownCounts({CONV: 98}), explanation=Explanation(TARGET, tuple(missing))
+        CASE, {CONV: 97}, TARGET, known=stored({CONV: 98}), explanation=Explanation(TARGET, tuple(missing))
     )
     assert verdict.text.splitlines() == [
         f"{WHAT} lost operators: NhwcConv 97 of 98. [operators-lost]",
@@ -226,6 +230,24 @@ def test_a_target_may_be_derived_from_the_graph_itself():
     assert verdict.sentence == f"{WHAT} has every operator that its own structure allows (114)."
 
 
+def test_of_a_graph_of_somebody_else_no_release_of_an_optimizer_that_did_not_touch_it_says_anything():
+    told = {
+        fuser: Fused()
+        .judge(
+            operators({CONV: 97}, TARGET, external=True),
+            case(engine="", optimization="bias-add", fuser=fuser, exporter="external", weights="onnx-1"),
+            policy=Policy(),
+            stored=stored({CONV: 98}, "1.31"),
+        )
+        .sentence.partition(", ")[2]
+        for fuser in ("ort", "native")
+    }
+    assert told == {
+        "ort": "fused by ort, lost operators that onnxruntime 1.31 made: NhwcConv 97 of 98.",
+        "native": "fused by native, lost operators: NhwcConv 97 of 98.",
+    }
+
+
 STORED = {GAP, IMPROVED, REGRESSED}
 WIDE = {"::Conv": 2, QKV: 1}
 IN_FLOAT32 = "computes 2 Conv, 1 MultiHeadAttention[packed-qkv] in float32, though its weights are half precision"
@@ -233,7 +255,7 @@ IN_FLOAT32 = "computes 2 Conv, 1 MultiHeadAttention[packed-qkv] in float32, thou
 
 @pytest.mark.parametrize("known", [None, {}, {CONV: 98, QKV: 16}], ids=["own", "unknown", "known"])
 def test_products_of_our_own_export_that_left_half_precision_fail(known):
-    found = KnownCounts(known) if known is not None else None
+    found = stored(known) if known is not None else None
     verdict = judge_against_target(CASE, ALL, TARGET, known=found, float32_products=WIDE)
     assert (verdict.outcome, verdict.code, verdict.sentence) == (
         FAILED,
@@ -247,7 +269,7 @@ UNSEEN, SEEN = (NEW, "half-precision-unknown"), (GAP, "half-precision-missing")
 
 @pytest.mark.parametrize(("known", "means"), [({}, UNSEEN), ({CONV: 98, QKV: 16}, SEEN)], ids=["unseen", "seen"])
 def test_somebody_else_may_have_wanted_products_in_float32(known, means):
-    verdict = judge_against_target(CASE, ALL, TARGET, known=KnownCounts(known), float32_products=WIDE, external=True)
+    verdict = judge_against_target(CASE, ALL, TARGET, known=stored(known), float32_products=WIDE, external=True)
     assert (verdict.outcome, verdict.code, verdict.sentence) == (*means, f"{WHAT} {IN_FLOAT32}.")
     assert verdict.told
 
@@ -264,7 +286,7 @@ def test_operators_that_are_missing_besides_are_named_first():
     [(False, None, (FAILED, "half-precision-lost")), (True, {}, UNSEEN), (True, {CONV: 98}, SEEN)],
 )
 def test_a_graph_with_nothing_to_fuse_is_asked_for_half_precision_too(external, known, means):
-    found = KnownCounts(known) if known is not None else None
+    found = stored(known) if known is not None else None
     verdict = judge_against_target(
         CASE, {"::Conv": 5}, {}, known=found, float32_products={"::Conv": 5}, external=external
     )
@@ -277,7 +299,7 @@ def test_a_graph_with_nothing_to_fuse_is_asked_for_half_precision_too(external, 
 @pytest.mark.parametrize("wide", [{}, WIDE])
 def test_a_verdict_speaks_of_something_stored_or_of_a_limit_and_never_of_both(known, got, wide):
     """Of our own nothing is stored; of others what was never seen cannot be worse, and what was seen is not NEW."""
-    counts, found = {"::Add": 1, **got}, KnownCounts(known) if known is not None else None
+    counts, found = {"::Add": 1, **got}, stored(known) if known is not None else None
     verdict = judge_against_target(CASE, counts, TARGET, known=found, float32_products=wide, external=known is not None)
     allowed = {PASSED, FAILED} if known is None else {PASSED, NEW} if not known else {PASSED, NEW, *STORED}
     assert verdict.outcome in allowed

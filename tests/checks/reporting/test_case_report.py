@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 import pytest
-from sample_values import CASE, COUNTS, case, compared, compared_sides, failed, measurement, stored
+from sample_values import CASE, COUNTS, case, compared, compared_sides, failed, fused, known, measurement, stored
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
@@ -27,9 +27,12 @@ REPORTS = [
     CaseReport(
         "a::b",
         CASE,
-        counts={"a::B": 1},
-        targets={"a::B": 2},
-        explanation=Explanation({"a::B": ["x"]}, (Unfused("a::B", "x", "no"),)),
+        checks=fused(
+            {"a::B": 1},
+            {"a::B": 2},
+            explanation=Explanation({"a::B": ["x"]}, (Unfused("a::B", "x", "no"),)),
+            counted=known({"a::B": 1}),
+        ),
         verdicts=(Verdict(Outcome.GAP, "below-target", "It lacks B.", "fusions", details=("B at x: no",)),),
     ),
 ]

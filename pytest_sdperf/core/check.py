@@ -1,4 +1,9 @@
-"""The contract of a check: one question about a case, and what its answer means."""
+"""The contract of a check: one question about a case, and what its answer means.
+
+Measuring is no check, neither against a baseline nor side B of an A/B against side A. A check looks once and gives one
+verdict. A measurement gives many, one for each metric that rides on its samples, and is judged while it is taken: that
+decides how many more processes follow. It alone holds the device for itself, is resumed, and becomes a session.
+"""
 
 from __future__ import annotations
 

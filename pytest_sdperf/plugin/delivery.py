@@ -26,9 +26,8 @@ from pytest_sdperf.core.errors import (
     UnsupportedOptionError,
     WorkerError,
 )
-from pytest_sdperf.core.stats.pairs import Pairs
 from pytest_sdperf.core.tolerances import Override
-from pytest_sdperf.core.values import Case, Failure, Measurement
+from pytest_sdperf.core.values import Case, Failure
 from pytest_sdperf.core.values.check import CheckReport
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 from pytest_sdperf.plugin.recorded import Recorded
@@ -60,23 +59,16 @@ class Recorder:
         if _REPORT not in item.stash:
             item.stash[_REPORT] = CaseReport(item.nodeid, case)
 
-    def measurement(self, measurement: Measurement, verdicts: Sequence[Verdict], *, policy: Policy) -> None:
-        """Record a measurement and what it means; a second one of the same test is refused.
+    def measured(self, verdicts: Sequence[Verdict], **found: Any) -> None:
+        """Record what was measured and what it means; a second time in one test is refused.
+
+        Args:
+            verdicts: What it means.
+            found: Fields of a `CaseReport`: the measurement and how strictly it was judged, or the pairs of an A/B.
 
         Raises:
             pytest.fail.Exception: The test has measured before: one test has one verdict.
         """
-        self._measured(verdicts, measurement=measurement, policy=policy)
-
-    def pairs(self, pairs: Pairs, verdicts: Sequence[Verdict]) -> None:
-        """Record an A/B and what it means; a second one of the same test is refused.
-
-        Raises:
-            pytest.fail.Exception: The test has measured before.
-        """
-        self._measured(verdicts, pairs=pairs)
-
-    def _measured(self, verdicts: Sequence[Verdict], **found: Any) -> None:
         if self._item.stash[_REPORT].measured:
             pytest.fail(TWICE, pytrace=False)
         self._note(**found)

@@ -107,10 +107,9 @@ def read_results(path: Path) -> SavedResults:
         # Not strict: `nan` stands for a number that JSON cannot hold.
         saved = strict_json.convert(data, SavedResults, strict=False)
         for number, report in enumerate(saved.reports):
-            pairs = report.pairs.sides if report.pairs is not None else {}
-            for side, measurement in {"measurement": report.measurement, **pairs}.items():
-                place = f"$.reports[{number}].{side if side == 'measurement' else f'pairs.{side.lower()}'}.samples"
-                check_facts(measurement.samples if measurement is not None else (), place)
+            for side, measurement in report.measurements.items():
+                where = f"pairs.{side.lower()}" if side else "measurement"
+                check_facts(measurement.samples, f"$.reports[{number}].{where}.samples")
     except ValueError as error:
         raise ResultsError(f"results {path} are not complete: {error}. {_WRITE_THEM}") from error
     return saved

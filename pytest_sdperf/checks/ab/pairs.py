@@ -164,12 +164,7 @@ def _problems(pairs: Pairs, *, policy: Policy) -> Iterator[Verdict]:
 
 def of_side(name: str, verdict: Verdict) -> Verdict:
     """Return a verdict that says of which side it is."""
-    return dataclasses.replace(verdict, sentence=f"Side {name}: {verdict.sentence}")
-
-
-def side_of(verdict: Verdict) -> str:
-    """Return of which side alone a verdict is; empty for both, or where there are no sides."""
-    return next((name for name in ("A", "B") if verdict.sentence.startswith(f"Side {name}: ")), "")
+    return dataclasses.replace(verdict, sentence=f"Side {name}: {verdict.sentence}", side=name)
 
 
 def _runtime_report(pairs: Pairs, *, policy: Policy) -> Mapping[str, Sequence[Verdict]]:

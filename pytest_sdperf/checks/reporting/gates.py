@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pytest_sdperf.checks.ab.pairs import side_of
 from pytest_sdperf.checks.pipelines.judging.metrics import OURS
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.components import PIPELINE
@@ -29,7 +28,7 @@ def failed_gates(reports: Iterable[CaseReport]) -> tuple[tuple[Case, str], ...]:
 def wrong_builds(reports: Iterable[CaseReport]) -> tuple[Case, ...]:
     """Return the cases that FAILED a registered check: their speed is no result."""
     return tuple(
-        report.case_of(side_of(verdict))
+        report.case_of(verdict.side)
         for report in reports
         for verdict in report.verdicts
         if verdict.metric in report.checks and verdict.outcome is Outcome.FAILED
@@ -53,4 +52,4 @@ def _gate_failures(report: CaseReport) -> Mapping[str, str]:
     failing = [verdict for verdict in report.verdicts if verdict.outcome.wrong or verdict.outcome is Outcome.INVALID]
     own = {name for measurement in report.measurements.values() for name in measurement.metrics}
     gates = [one for one in failing if one.outcome is Outcome.FAILED or one.metric not in {*JUDGED_ALONE, *own}]
-    return {side_of(verdict): f"{report.nodeid}: {verdict.sentence}" for verdict in reversed(gates)}
+    return {verdict.side: f"{report.nodeid}: {verdict.sentence}" for verdict in reversed(gates)}

@@ -133,6 +133,7 @@ class Verdict:
         expected: Stored value; None if there is none.
         low, high: The interval inside which the verdict is HELD.
         details: Further lines for a person: what is behind it.
+        side: Of an A/B, which side alone it is of; empty for both, or where there are no sides.
     """
 
     outcome: Outcome
@@ -144,6 +145,7 @@ class Verdict:
     low: float | None = None
     high: float | None = None
     details: tuple[str, ...] = ()
+    side: str = ""
 
     @property
     def text(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -40,19 +39,40 @@ ENERGY_S = 2.0
 CPU_PIPELINE_PLAN = dataclasses.replace(PIPELINE_PLAN, warmup_s=0.0)
 
 
-class Watched(ABC):
-    """Processes of one case, one after the other: the state of their device beside them, and how one of them failed.
+def ready(*sides: Recording) -> None:
+    """Build and compile what all of them load, and only then read the state of their device.
+
+    A compiler keeps the device busy for minutes: what it slows down meanwhile slows no measurement down.
+    """
+    for side in sides:
+        with side.until_failure():
+            _ = side.request
+    for side in sides:
+        side.before = side.state()
+
+
+class Recording:
+    """What the processes of one case told, one after the other, and how one of them failed.
 
     Args:
         runner: The case.
+        builds: What they load instead of the case's own builds.
     """
 
-    def __init__(self, runner: CaseRunner) -> None:
+    def __init__(self, runner: CaseRunner, builds: Mapping[str, Build] | None = None) -> None:
         self.runner = runner
+        self._builds = builds
         self._probe, self._device = runner.context.probe, runner.context.device
-        self._state = StateWatch(self._probe, self._device)
-        self._before: Health | None = None
+        self._during = StateWatch(self._probe, self._device)
+        self.before: Health | None = None
         self.failure: Failure | None = None
+        self.samples: list[Sample] = []
+        self.replaced: list[Sample] = []
+        self._artifacts: dict[str, Artifact] = {}
+
+    def state(self) -> Health:
+        """Return the state of the device now."""
+        return state_of(self._probe, self._device)
 
     @contextlib.contextmanager
     def until_failure(self) -> Iterator[None]:
@@ -65,73 +85,6 @@ class Watched(ABC):
             self.failure = Failure(error.reason, str(error), error.tail)
         except SdperfError as error:
             self.failure = Failure("refused", str(error))
-
-    @abstractmethod
-    def prepare(self) -> None:
-        """Build and compile what the processes load.
-
-        Raises:
-            SdperfError: It cannot be built.
-        """
-
-    def begin(self) -> None:
-        """Read the state of the device while none of the processes uses it."""
-        self._before = state_of(self._probe, self._device)
-
-    def ask(self, worker: Run, *watches: PhaseWatch) -> dict[str, Any]:
-        """Let one process work and return its answer; nothing is read any more when it is there.
-
-        Raises:
-            SdperfError: It gave none.
-        """
-        beside: tuple[PhaseWatch | StateWatch, ...] = (*watches, self._state)
-
-        def on_event(event: Event) -> None:
-            for watch in beside:
-                watch.on_event(event)
-
-        try:
-            return worker(on_event=on_event)
-        finally:
-            for watch in beside:
-                watch.close()
-
-    def states(self) -> tuple[Health, Health | None, Health]:
-        """Return the state of the device before, during and now."""
-        now = state_of(self._probe, self._device)
-        return self._before or now, self._state.seen, now
-
-
-def ready(*sides: Watched) -> None:
-    """Build and compile what all of them load, and only then read the state of their device.
-
-    A compiler keeps the device busy for minutes: what it slows down meanwhile slows no measurement down.
-    """
-    for side in sides:
-        with side.until_failure():
-            side.prepare()
-    for side in sides:
-        side.begin()
-
-
-class Recording(Watched):
-    """What the processes of one case told until now.
-
-    Args:
-        runner: The case.
-        builds: What they load instead of the case's own builds.
-    """
-
-    def __init__(self, runner: CaseRunner, builds: Mapping[str, Build] | None = None) -> None:
-        super().__init__(runner)
-        self._builds = builds
-        self.samples: list[Sample] = []
-        self.replaced: list[Sample] = []
-        self._artifacts: dict[str, Artifact] = {}
-
-    def prepare(self) -> None:
-        """Build and compile what the processes load."""
-        _ = self.request
 
     @functools.cached_property
     def request(self) -> MeasureCase:
@@ -154,7 +107,7 @@ class Recording(Watched):
             SdperfError: It gave no sample, or timed fewer calls than it was asked for.
         """
         memory, energy = MemoryWatch(self._probe, self._device), EnergyWatch(self._probe, self._device)
-        sample = convert(self.ask(worker, memory, energy), Measured).sample
+        sample = convert(_ask(worker, memory, energy, self._during), Measured).sample
         asked, timed = plan_of(self.runner).min_iterations, len(sample.iterations_s)
         if timed < asked:
             raise WorkerError(
@@ -182,7 +135,8 @@ class Recording(Watched):
 
     def measured(self) -> Measurement:
         """Return all of it, with the state of the machine before and now."""
-        before, during, after = self.states()
+        during, after = self._during.seen, self.state()
+        before = self.before or after
         return Measurement(
             case=self.runner.case,
             samples=tuple(self.samples),
@@ -196,6 +150,20 @@ class Recording(Watched):
             metrics={name: one.info for name, one in self.runner.context.catalog.metrics.items().items()},
             **_graphs(self._builds or {}),
         )
+
+
+def _ask(worker: Run, *beside: PhaseWatch | StateWatch) -> dict[str, Any]:
+    """Let one process work and return its answer; nothing is read any more when it is there."""
+
+    def on_event(event: Event) -> None:
+        for watch in beside:
+            watch.on_event(event)
+
+    try:
+        return worker(on_event=on_event)
+    finally:
+        for watch in beside:
+            watch.close()
 
 
 def measure(

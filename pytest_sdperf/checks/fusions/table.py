@@ -29,14 +29,36 @@ def fused_lines(reports: Iterable[CaseReport], *, width: int, every: bool = Fals
 
 def fused_texts(reports: Iterable[CaseReport], *, every: bool = False) -> list[str]:
     """Return the same as texts: `sd15 unet bias-add (native): GroupNorm[silu] 45 of 45, ...`."""
-    counted = [report for report in reports if any(report.targets.values())]
-    exporters = len({(report.case.exporter, report.case.opset, report.case.shapes) for report in counted}) > 1
+    shown = _shown(reports, every=every)
+    exporters = len({(report.case.exporter, report.case.opset, report.case.shapes) for report in shown}) > 1
+    return [f"{_label(report, exporters=exporters)}: {_told(report)}" for report in shown]
+
+
+def fused_sums(reports: Iterable[CaseReport]) -> Iterator[str]:
+    """Yield a text per fuser: of how many operators there can be, how many each graph has.
+
+    `fused operators by native: text_encoder 49 of 49, unet 293 of 293`.
+    """
+    shown = _shown(reports)
+    several = len({report.case.model for report in shown}) > 1
+    found: dict[str, list[str]] = {}
+    for report in shown:
+        case = report.case
+        there = sum(min(report.counts.get(name, 0), target) for name, target in report.targets.items())
+        what = f"{case.model} {case.component}" if several else case.component
+        how = f"by {case.fuser}" if case.fuser else case.optimization  # nobody fused a graph that was taken as it is
+        found.setdefault(how, []).append(f"{what} {there:,} of {_possible(report):,}")
+    yield from (f"fused operators {how}: {', '.join(texts)}" for how, texts in found.items())
+
+
+def _shown(reports: Iterable[CaseReport], *, every: bool = False) -> list[CaseReport]:
+    """Return the report of each component and fuser at the optimization at which most can be fused, or every one."""
     shown: dict[str, CaseReport] = {}
-    for report in counted:
+    for report in reports:
         key = report.case.key if every else dataclasses.replace(report.case, optimization="").key
-        if key not in shown or _possible(report) >= _possible(shown[key]):
+        if _possible(report) and (key not in shown or _possible(report) >= _possible(shown[key])):
             shown[key] = report
-    return [f"{_label(report, exporters=exporters)}: {_told(report)}" for report in shown.values()]
+    return list(shown.values())
 
 
 def _possible(report: CaseReport) -> int:

@@ -33,6 +33,8 @@ def add_to(commands: Commands) -> None:
     )
     gate.add_argument("--fail-on", metavar="NAMES", help=f"of {', '.join(FAIL_ON)}; default: as the run was told")
     gate.add_argument("--markdown", type=Path, metavar="FILE", help="write the report as Markdown, too")
+    gate.add_argument("-v", "--verbose", action="count", default=0, help="every table; twice: of every case, too")
+    gate.add_argument("-q", "--quiet", action="store_true", help="ten lines")
     gate.set_defaults(lines=gate_results)
 
 
@@ -51,6 +53,7 @@ def gate_results(chosen: argparse.Namespace) -> Generator[str, None, int]:
     if chosen.markdown is not None:
         write_atomically(chosen.markdown, gate_markdown(gated, results=chosen.results))
     width = shutil.get_terminal_size().columns
-    for line in gate_lines(gated, results=chosen.results, width=width):
+    verbosity = -1 if chosen.quiet else chosen.verbose
+    for line in gate_lines(gated, results=chosen.results, width=width, verbosity=verbosity):
         yield line.text
     return gated.status

@@ -163,13 +163,14 @@ def _title(saved: SavedResults, results: Path) -> str:
     return f"{results} of {saved.date}{commit}"
 
 
-def gate_lines(gated: Gated, *, results: Path, width: int) -> Iterator[Line]:
+def gate_lines(gated: Gated, *, results: Path, width: int, verbosity: int = 0) -> Iterator[Line]:
     """Yield the report, as the run itself would have printed it.
 
     Args:
         gated: The verdicts.
         results: File of the results.
         width: Columns of the terminal.
+        verbosity: As of a run: below 0 ten lines, above it every table.
     """
     saved = gated.saved
     yield Line(f"results    {_title(saved, results)}")
@@ -184,4 +185,5 @@ def gate_lines(gated: Gated, *, results: Path, width: int) -> Iterator[Line]:
         published=published.beside_baselines(gated.sources.own.parent),
         shipped=measured(),
         unused=unused_lines(gated.unused, fails=gated.policy.fail_on_unused),
+        verbosity=verbosity,
     )

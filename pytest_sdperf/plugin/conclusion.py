@@ -131,7 +131,7 @@ def _keep_counts(results: Results, settings: Settings) -> Iterator[str]:
 
 
 def summary_lines(
-    results: Results, session: Session, *, command: str, width: int, verbose: bool = False
+    results: Results, session: Session, *, command: str, width: int, verbosity: int = 0
 ) -> Iterator[Line]:
     """Yield the terminal report; nothing if no test used our fixtures."""
     ended_by_errors = not results.reports and results.ended.failures > 0  # at collection
@@ -155,7 +155,7 @@ def summary_lines(
         published=tables,
         shipped=measured(),
         written=results.written,
-        verbose=verbose,
+        verbosity=verbosity,
     )
 
 

@@ -220,7 +220,7 @@ class Reporter:
             session_of(self._config),
             command=self._command,
             width=width,
-            verbose=self._config.getoption("verbose") > 0,
+            verbosity=self._config.getoption("verbose"),
         )
         for line in lines:
             terminalreporter.write_line(line.text, **line.markup)

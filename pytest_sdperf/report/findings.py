@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from pytest_sdperf.checks.judging.verdict import worst
 from pytest_sdperf.checks.pipelines.judging.waiting import most_waited
@@ -14,10 +15,30 @@ from pytest_sdperf.report.judged import is_judged
 
 _WORST_FIRST = tuple(reversed(Outcome))
 _INDENT = "  "
+_MOST_IN_FULL = 10
+_ALIKE = 3  # tests that are named of those with the same finding
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """What is not as it should be.
+
+    Attributes:
+        kind: Alike for findings that one reader reads as the same.
+        lines: The first says of what it is.
+    """
+
+    kind: str
+    lines: list[Line]
 
 
 def finding_lines(
-    reports: Sequence[CaseReport], *, width: int, candidates: bool = True, every: bool = False
+    reports: Sequence[CaseReport],
+    *,
+    width: int,
+    candidates: bool = True,
+    every: bool = False,
+    more: str = "pytest -v",
 ) -> Iterator[Line]:
     """Yield the findings. Cases without a baseline are many on a first run and share a line; so do gaps on every run.
 
@@ -25,29 +46,72 @@ def finding_lines(
         reports: Of the run.
         width: Columns of the terminal.
         candidates: Whether results of this run are kept as candidates.
-        every: Tell each gap, although it is as stored.
+        every: Tell all findings, and each gap, although it is as stored; else the worst of them, and their number.
+        more: What tells all of them.
     """
-    for outcome in _WORST_FIRST:
-        if outcome is Outcome.GAP and not every:
-            yield from (Line(text, (*STYLES[outcome], "bold")) for text in gap_texts(reports, more="pytest -v"))
-            continue
-        for nodeids, found in _alike(reports, outcome):
-            for nodeid in nodeids:
-                yield Line(f"{outcome.value} {nodeid}", (*STYLES.get(outcome, ()), "bold"))
-            for verdict in found:
-                yield from _sentence(verdict, width=width)
-    yield from _not_measured(reports, width=width)
-    yield from _left_out(reports, width=width)
-    new = [
-        report.case.key for report in reports if any(v.outcome is Outcome.NEW and not v.told for v in report.verdicts)
-    ]
-    if new:
-        what = plural(len(set(new)), "case")
-        kept = ", and results are kept as candidates" if candidates else ""
-        text = f"{Outcome.NEW.value} {what} without a baseline; nothing was compared{kept}"
+    found = list(_findings(reports, width=width, every=every, more=more))
+    told = found if every else _first_of_each_kind(found, _MOST_IN_FULL)
+    for finding in told:
+        yield from finding.lines
+    if len(told) < len(found):
+        text = f"and {plural(len(found) - len(told), 'more finding')}: {more} tells them"
         yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
+    yield from _without_baseline(reports, width=width, candidates=candidates)
     yield from _replaced(reports, width=width)
     yield from _disturbed(reports, width=width)
+
+
+def headline_lines(
+    reports: Sequence[CaseReport], *, width: int, unused: Iterable[Line] = (), more: str, most: int
+) -> Iterator[Line]:
+    """Yield the first line of each finding.
+
+    Args:
+        reports: Of the run.
+        width: Columns of the terminal.
+        unused: About stored cases that the run did not use.
+        more: What tells all of them.
+        most: Lines that there is room for, at least one.
+    """
+    found = [
+        *_findings(reports, width=width, every=False, more=more),
+        *(_Finding(line.text, [line]) for line in unused),
+    ]
+    fits = len(found) <= most
+    for finding in found if fits else _first_of_each_kind(found, most - 1):
+        yield finding.lines[0]
+    if not fits:
+        yield Line(f"and {plural(len(found) - most + 1, 'more finding')}: {more}", ("bold",))
+
+
+def _first_of_each_kind(found: Sequence[_Finding], most: int) -> list[_Finding]:
+    """Return that many findings, in their order: one of each kind first, for forty alike would hide another."""
+    kinds: set[str] = set()
+    again: list[bool] = []
+    for finding in found:
+        again.append(finding.kind in kinds)
+        kinds.add(finding.kind)
+    chosen = sorted(range(len(found)), key=lambda place: (again[place], place))[:most]
+    return [found[place] for place in sorted(chosen)]
+
+
+def _findings(reports: Sequence[CaseReport], *, width: int, every: bool, more: str) -> Iterator[_Finding]:
+    """Yield the findings, the worst first."""
+    for outcome in _WORST_FIRST:
+        if outcome is Outcome.GAP and not every:
+            styles = (*STYLES[outcome], "bold")
+            for text in gap_texts(reports, more=more):
+                yield _Finding(outcome.value, list(wrapped(text, width=width, rest=_INDENT, styles=styles)))
+            continue
+        for nodeids, found in _alike(reports, outcome):
+            shown = nodeids if every else nodeids[:_ALIKE]
+            lines = [Line(f"{outcome.value} {nodeid}", (*STYLES.get(outcome, ()), "bold")) for nodeid in shown]
+            if len(shown) < len(nodeids):
+                lines.append(Line(f"{_INDENT}and {plural(len(nodeids) - len(shown), 'more test')} alike"))
+            lines += (line for verdict in found for line in _sentence(verdict, width=width))
+            yield _Finding(" ".join([outcome.value, *(verdict.code for verdict in found)]), lines)
+    yield from _not_measured(reports, width=width, every=every)
+    yield from _left_out(reports, width=width)
 
 
 def _alike(reports: Sequence[CaseReport], outcome: Outcome) -> Iterator[tuple[list[str], Sequence[Verdict]]]:
@@ -72,6 +136,17 @@ def gap_texts(reports: Sequence[CaseReport], *, more: str) -> Iterator[str]:
     if gaps:
         lack = "lacks operators, as is stored of it" if gaps == 1 else "lack operators, as is stored of them"
         yield f"{Outcome.GAP.value} {plural(gaps, 'graph')} {lack}: {more} tells which and why"
+
+
+def _without_baseline(reports: Sequence[CaseReport], *, width: int, candidates: bool) -> Iterator[Line]:
+    """Yield how many cases have nothing to be compared with."""
+    new = {
+        report.case.key for report in reports if any(v.outcome is Outcome.NEW and not v.told for v in report.verdicts)
+    }
+    if new:
+        kept = ", and results are kept as candidates" if candidates else ""
+        text = f"{Outcome.NEW.value} {plural(len(new), 'case')} without a baseline; nothing was compared{kept}"
+        yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
 
 
 def _replaced(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
@@ -100,22 +175,27 @@ def _disturbed(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
         yield from wrapped(text, width=width, rest=_INDENT, styles=("bold",))
 
 
-def _not_measured(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
-    """Yield the tests that the time budget left out, each with the reason."""
+def _not_measured(reports: Sequence[CaseReport], *, width: int, every: bool) -> Iterator[_Finding]:
+    """Yield the tests that the time budget left out, each with the reason; or the first of them, and their number."""
     left = [(r.nodeid, v) for r in reports for v in r.verdicts if v.outcome is Outcome.NOT_MEASURED]
-    if left:
-        yield Line(f"{Outcome.NOT_MEASURED.value} {plural(len(left), 'test')}", (*STYLES[Outcome.NOT_MEASURED], "bold"))
-    for nodeid, verdict in left:
-        yield Line(f"{_INDENT}{nodeid}")
-        yield from wrapped(verdict.sentence, width=width, first=_INDENT * 2, rest=_INDENT * 2)
+    if not left:
+        return
+    what = f"{Outcome.NOT_MEASURED.value} {plural(len(left), 'test')}"
+    lines = [Line(what, (*STYLES[Outcome.NOT_MEASURED], "bold"))]
+    for nodeid, verdict in left if every else left[:_ALIKE]:
+        lines.append(Line(f"{_INDENT}{nodeid}"))
+        lines += wrapped(verdict.sentence, width=width, first=_INDENT * 2, rest=_INDENT * 2)
+    if len(left) > _ALIKE and not every:
+        lines.append(Line(f"{_INDENT}and {plural(len(left) - _ALIKE, 'more test')}"))
+    yield _Finding(Outcome.NOT_MEASURED.value, lines)
 
 
-def _left_out(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
+def _left_out(reports: Sequence[CaseReport], *, width: int) -> Iterator[_Finding]:
     """Yield what a test could not look at, although it judged something else."""
     for report in filter(is_judged, reports):
         for check, why in report.left_out.items():
-            yield Line(f"LEFT OUT the {check} of {report.nodeid}", ("yellow", "bold"))
-            yield from wrapped(why, width=width, first=_INDENT, rest=_INDENT)
+            heading = Line(f"LEFT OUT the {check} of {report.nodeid}", ("yellow", "bold"))
+            yield _Finding(check, [heading, *wrapped(why, width=width, first=_INDENT, rest=_INDENT)])
 
 
 def _sentence(verdict: Verdict, *, width: int) -> Iterator[Line]:

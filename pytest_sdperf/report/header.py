@@ -8,6 +8,8 @@ from pytest_sdperf.checks.reporting.line import Line, labelled, wrapped
 from pytest_sdperf.core.units import plural
 from pytest_sdperf.report.run_info import RunInfo
 
+_NO_CHANGE = "nothing that is recorded"
+_NEEDED = ("device", "baselines", "changed")
 # What says nothing about a machine: `whole` is a GPU that is not partitioned.
 _USUAL = (None, "", "default", "none", "None", "whole")
 
@@ -18,10 +20,11 @@ def altered_lines(run: RunInfo, *, width: int) -> Iterator[Line]:
         yield from (Line(line.text, ("yellow", "bold")) for line in wrapped(run.altered, width=width, rest="  "))
 
 
-def header_lines(run: RunInfo, *, width: int) -> Iterator[Line]:
-    """Yield one labelled paragraph for each of `header_texts`."""
+def header_lines(run: RunInfo, *, width: int, every: bool = True) -> Iterator[Line]:
+    """Yield one labelled paragraph for each of `header_texts`; or only of what a reader of verdicts needs."""
     for label, text in header_texts(run):
-        yield from labelled(label, text, width=width)
+        if every or (label in _NEEDED and text != _NO_CHANGE):
+            yield from labelled(label, text, width=width)
 
 
 def header_texts(run: RunInfo) -> Iterator[tuple[str, str]]:
@@ -34,7 +37,7 @@ def header_texts(run: RunInfo) -> Iterator[tuple[str, str]]:
     if run.device:
         yield "baselines", _baselines(run)
     if run.compared and not run.pairs:
-        yield "changed", ", ".join(run.changes) or "nothing that is recorded"
+        yield "changed", ", ".join(run.changes) or _NO_CHANGE
 
 
 def _engine(label: str, versions: Mapping[str, str]) -> str:

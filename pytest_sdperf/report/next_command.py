@@ -147,9 +147,10 @@ def _accepting(reports: Sequence[CaseReport], open_metrics: set[str], run: RunIn
     codes = {verdict.code for report in reports for verdict in report.verdicts}
     if BASELINE_SHARED in codes:
         return "measure the baseline again where nothing else runs, with what it was measured with", run.command
-    fresh = [report for report in reports if report.has(Outcome.NEW, Outcome.IMPROVED) and not doubt(report)]
+    new = [report for report in reports if report.has(Outcome.NEW, Outcome.IMPROVED)]
+    fresh = [report for report in new if not doubt(report)]
     if fresh:
-        return f"accept {_results_told(len(fresh))}", _accept(fresh, run)
+        return f"accept {_results_told(len(fresh), of=len(new))}", _accept(fresh, run)
     if any(map(disturbance, reports)):
         return "measure again where nothing else runs, before you accept anything", run.command
     if open_metrics:
@@ -163,7 +164,9 @@ def _accepting(reports: Sequence[CaseReport], open_metrics: set[str], run: RunIn
     return _keep(reports, run)
 
 
-def _results_told(count: int) -> str:
+def _results_told(count: int, *, of: int) -> str:
+    if count < of:
+        return f"{count} of {of} results that are new or improved; the others need a reason, or to be measured again"
     return f"{plural(count, 'result')} that are new or improved" if count > 1 else "the result"
 
 

@@ -9,12 +9,13 @@ from pytest_sdperf.checks.reporting.line import Line, wrapped
 from pytest_sdperf.core.units import plural
 
 
-def resumed_lines(reports: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
-    """Yield the tests whose case an interrupted run had measured, each with the time of its measurement."""
+def resumed_lines(reports: Sequence[CaseReport], *, width: int, every: bool = True) -> Iterator[Line]:
+    """Yield how many tests have a case that an interrupted run had measured; and each, with that time."""
     taken = [(report.nodeid, report.measurement.resumed) for report in reports if report.measurement is not None]
     taken = [(name, date) for name, date in taken if date]
     if not taken:
         return
     text = f"RESUMED {plural(len(taken), 'case')} that an interrupted run measured; the others are of now"
     yield from wrapped(text, width=width, rest="  ", styles=("bold",))
-    yield from (Line(f"  {date} {name}") for name, date in taken)
+    if every:
+        yield from (Line(f"  {date} {name}") for name, date in taken)

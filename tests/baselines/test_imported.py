@@ -181,7 +181,7 @@ def test_the_command_writes_a_table_that_the_report_shows(tmp_path, monkeypatch,
     tables = published.load(published.own_folder(tmp_path / "baselines"))
     whole = measurement(case=case(model="sd15", component="pipeline", steps=50), calls=51)
     report = CaseReport("a::b", whole.case, whole, verdicts=judge(whole, None, policy=Policy()))
-    lines = report_lines([report], RunInfo("A card", "h200", "h200"), width=120, published=tables)
+    lines = report_lines([report], RunInfo("A card", "h200", "h200"), width=120, published=tables, verbosity=1)
     assert any("tensorrt 10.9" in line.text for line in lines)
     # The folder of baselines has no case more than before.
     assert list((tmp_path / "baselines").glob("*.json")) == []

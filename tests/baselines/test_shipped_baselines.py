@@ -98,7 +98,8 @@ def test_its_cases_stand_beside_those_that_do_the_same_work_on_such_a_card():
     done = measurement(6.6, 6.65, 6.7, case=dataclasses.replace(of, engine="torch", engine_options=()))
     report = CaseReport("a::b", done.case, done, verdicts=judge(done, None, policy=Policy()))
     text = [
-        line.text for line in report_lines([report], RunInfo("H200", "h200", "h200"), width=160, shipped=measured())
+        line.text
+        for line in report_lines([report], RunInfo("H200", "h200", "h200"), width=160, shipped=measured(), verbosity=1)
     ]
     title = text.index("shipped with pytest_sdperf, unet 512x512, h200")
     notes = next(number for number, line in enumerate(text) if line.startswith("  MB = "))
@@ -124,7 +125,8 @@ def days_and_rows(*cases):
     done = measurement(6.6, 6.6, 6.6, case=cases[0].case)
     report = CaseReport("a::b", done.case, done, policy=Policy())
     lines = [
-        line.text for line in report_lines([report], RunInfo("H200", "h200", "h200"), width=190, shipped=[content])
+        line.text
+        for line in report_lines([report], RunInfo("H200", "h200", "h200"), width=190, shipped=[content], verbosity=1)
     ]
     sources = [line.strip() for line in lines if line.lstrip().startswith("[1] measured by pytest_sdperf")]
     return [line.split()[2:-1] for line in lines if line.endswith("[1]")], sources
@@ -162,5 +164,5 @@ def test_on_another_card_nothing_of_it_is_shown(family):
     of = next(one.case for one in shipped.cases.values())
     done = measurement(6.6, 6.7, 6.8, case=of)
     report = CaseReport("a::b", of, done, verdicts=judge(done, None, policy=Policy()))
-    lines = report_lines([report], RunInfo("A card", "card", family), width=160, shipped=measured())
+    lines = report_lines([report], RunInfo("A card", "card", family), width=160, shipped=measured(), verbosity=1)
     assert [line.text for line in lines if "shipped" in line.text] == []

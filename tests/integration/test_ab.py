@@ -142,7 +142,7 @@ REPLAY_TEST = """
 
 def test_side_b_is_what_is_called_again_and_again(sides):
     sides.project(conftest=ACME, tests=REPLAY_TEST, options={"engine": "acme", "max-processes": 12})
-    result = sides.run("--sdperf-ab-engine=acme-stale")
+    result = sides.run("--sdperf-ab-engine=acme-stale", "-v")
     assert result.ret == 1
     (report,) = sides.results()["reports"]
     (verdict,) = report["verdicts"]

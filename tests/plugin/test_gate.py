@@ -208,10 +208,9 @@ def test_the_report_is_the_one_of_a_run_and_ends_with_how_to_accept():
             width=100,
         )
     ]
-    assert lines[:5] == [
+    assert lines[:4] == [
         "results    r.json of 2026-11-28T10:00Z",
         "verdicts of 1 case: 1 NEW",
-        "",
         "device     A card (h200), 2 cores",
         "baselines  baselines/h200.json: none yet",
     ]
@@ -256,6 +255,6 @@ def test_every_file_that_judges_is_named_with_what_it_judges():
     gated = judge_saved(saved(report(), report(14.9, 15.0, 15.1, case=new)), both, policy=POLICY)
     assert [one.outcome for one in gated.reports] == [Outcome.HELD, Outcome.REGRESSED]
     lines = [line.text for line in gate_lines(gated, results=Path("r.json"), width=120)]
-    assert lines[4] == (
+    assert lines[3] == (
         "baselines  baselines/h200.json: 1 case, newest of 2026-11-20; acme/h200.json: 1 case, newest of 2026-11-20"
     )

@@ -68,13 +68,13 @@ def lines_of(result, first):
 
 
 def test_what_passes_has_its_row_and_its_finding(pytester, project):
-    result = project(VARIED, ITS_TEST, *UNETS)
+    result = project(VARIED, ITS_TEST, *UNETS, "-v")
     result.assert_outcomes(passed=2)
     assert result.ret == 0
     assert lines_of(result, "varied") == [
-        "varied                                   outputs least spread",
-        "  sd15-thin unet fp32 (native) ort-cpu         1     1.12e+00",
-        "  sd15-thin unet fp16 (native) ort-cpu         1     1.12e+00",
+        "varied                                  outputs  least spread",
+        "  sd15-thin unet fp32 (native) ort-cpu        1      1.12e+00",
+        "  sd15-thin unet fp16 (native) ort-cpu        1      1.12e+00",
         "  least spread: standard deviation of the output that varies least",
     ]
     assert "verdicts of 2 cases: 2 PASSED" in result.outlines
@@ -87,11 +87,11 @@ def test_what_passes_has_its_row_and_its_finding(pytester, project):
 @pytest.mark.parametrize("how", [(), ("-n1", "--dist=load")])
 def test_what_fails_ends_with_one_and_its_sentence(pytester, project, monkeypatch, how):
     monkeypatch.setenv("FLAT", "yes")
-    result = project(VARIED, ITS_TEST, *UNETS, *how, plugins=["xdist.plugin"] if how else ())
+    result = project(VARIED, ITS_TEST, *UNETS, *how, "-v", plugins=["xdist.plugin"] if how else ())
     result.assert_outcomes(failed=2)
     assert result.ret == 1
     assert result.outlines.count(f"FAILED: {FLAT}") == 2
-    assert "  sd15-thin unet fp32 (native) ort-cpu         2     0.00e+00" in result.outlines
+    assert "  sd15-thin unet fp32 (native) ort-cpu        2      0.00e+00" in result.outlines
     assert [report["checks"]["varied"]["finding"]["flat"] for report in saved(pytester)["reports"]] == [0.0, 0.0]
     assert "next, look at what failed alone, before any time:" in result.outlines
 
@@ -103,9 +103,9 @@ def test_the_gate_says_the_same_of_the_file_without_the_conftest(pytester, proje
     jsonschema.Draft202012Validator(results_schema()).validate(saved(pytester))
     (pytester.path / "conftest.py").unlink()
     capsys.readouterr()
-    assert main(["gate", "results.json", "--gpu=cpu", "--markdown=report.md"]) == 1
+    assert main(["gate", "results.json", "--gpu=cpu", "--markdown=report.md", "-v"]) == 1
     told = capsys.readouterr().out.splitlines()
-    assert "  sd15-thin unet fp32 (native) ort-cpu         2     0.00e+00" in told
+    assert "  sd15-thin unet fp32 (native) ort-cpu        2      0.00e+00" in told
     assert f"  {FLAT}" in told
     assert "verdicts of 2 cases: 2 FAILED" in told
     report = (pytester.path / "report.md").read_text(encoding="utf-8").splitlines()
@@ -230,12 +230,12 @@ class Least(Varied):
 def test_two_checks_share_a_fixture_and_a_table(pytester, project, capsys):
     conftest = VARIED.replace("\ndef pytest", f"{LEAST}\n\ndef pytest") + "    catalog.add_check(Least())\n"
     both = ITS_TEST + "    sdperf_varied(sdperf_runner, 'least')\n"
-    result = project(conftest, both, *UNETS[:2], "--sdperf-optimization=fp32")
+    result = project(conftest, both, *UNETS[:2], "--sdperf-optimization=fp32", "-v")
     result.assert_outcomes(passed=1)
     assert lines_of(result, "varied")[:3] == [
-        "varied                                         outputs least spread",
-        "  sd15-thin unet fp32 (native) ort-cpu               1     1.12e+00",
-        "  sd15-thin unet least fp32 (native) ort-cpu         1     1.12e+00",
+        "varied                                        outputs  least spread",
+        "  sd15-thin unet fp32 (native) ort-cpu              1      1.12e+00",
+        "  sd15-thin unet least fp32 (native) ort-cpu        1      1.12e+00",
     ]
     (report,) = saved(pytester)["reports"]
     assert [(one["metric"], one["sentence"]) for one in report["verdicts"]] == [

@@ -80,7 +80,7 @@ def report_of(result):
 
 @pytest.mark.parametrize("plugins", [(), ("xdist.plugin",)], ids=["alone", "xdist"])
 def test_it_is_one_finding_of_all_its_tests_and_no_error_of_a_fixture(run, pytester, plugins):
-    result = run(*(["-n1"] if plugins else []), plugins=plugins)
+    result = run("-v", *(["-n1"] if plugins else []), plugins=plugins)
     result.assert_outcomes(failed=4)
     assert result.ret == 10
     reports = json.loads((pytester.path / "out.json").read_text(encoding="utf-8"))["reports"]

@@ -235,7 +235,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_the_next_one_measures_the_rest
     assert lines[place + 1].startswith("pytest ")
     assert lines[place + 1].endswith(" --sdperf-resume")
 
-    result = run("--sdperf-resume")
+    result = run("--sdperf-resume", "-v")
     assert (result.ret, log(), left()) == (0, ALL[2:], [])
     result.assert_outcomes(passed=4)
     reports = json.loads((pytester.path / "out.json").read_text())["reports"]
@@ -289,10 +289,11 @@ def test_what_was_not_looked_for_is_said_behind_what_was_found(run):
     lines = report_of(run(interrupted="fp16-1"))
     assert lines[0].startswith("INTERRUPTED: 2 of 4 cases measured; ")
     place = lines.index("unused baseline entries were not looked for: this run ended early")
-    assert [line.partition(":")[0] for line in lines[place - 1 : place + 3]] == [
+    assert [line.partition(":")[0] for line in lines[place - 1 : place + 4]] == [
         "",
         "unused baseline entries were not looked for",
         "",
+        "pytest -v adds memory, builds, agreement, fused operators, floors and kernels",
         "next, measure the rest, and keep 2 measured cases",
     ]
 

@@ -68,4 +68,4 @@ def test_it_stands_below_the_table():
     texts = [line.text for line in report_lines([report(ONE, BLIND)], RunInfo("A card", "card"), width=120)]
     place = texts.index(f"{BLIND.text.rstrip('.')} (sd15 unet fp16 (ort) ort-cuda)")
     assert (texts[place - 1], texts[place + 1]) == ("", "")
-    assert texts[place - 2].startswith("  MB = 2^20 bytes of the worker process, ")
+    assert texts[place - 2] == "  fp16   7.00 ms"

@@ -10,7 +10,7 @@ from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.values import Case
 
 INDENT = "  "
-_WIDTH = 10
+_GAP = 2
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class TableRow:
 
     Attributes:
         label: What it is about.
-        cells: One text per column.
+        cells: One text per column; none where it is a title of the rows below it.
         styles: How it is shown.
         details: Text below it; empty for none.
     """
@@ -54,17 +54,17 @@ def batches_differ(cases: Iterable[Case]) -> bool:
 def column_lines(title: str, columns: Sequence[str], rows: Iterable[TableRow], *, width: int) -> Iterator[Line]:
     """Yield a heading and the rows; a label that is too long gets a line of its own, above its numbers."""
     rows = tuple(rows)
-    longest = max((len(row.label) for row in rows), default=0)
-    cells = [columns, *(row.cells for row in rows)]
-    widths = [max(_WIDTH, *(len(texts[place]) + 1 for texts in cells)) for place in range(len(columns))]
+    longest = max((len(row.label) for row in rows if row.cells), default=0)
+    cells = [columns, *(row.cells for row in rows if row.cells)]
+    widths = [max(len(texts[place]) for texts in cells) + _GAP for place in range(len(columns))]
     label_width = max(min(longest, width - sum(widths)), len(title))
     yield Line(f"{title:<{label_width}}{_cells(columns, widths)}", ("bold",))
     for row in rows:
         label = row.label
-        if len(label) > label_width:
+        if row.cells and len(label) > label_width:
             yield Line(label, row.styles)
             label = ""
-        yield Line(f"{label:<{label_width}}{_cells(row.cells, widths)}", row.styles)
+        yield Line(f"{label:<{label_width}}{_cells(row.cells, widths)}".rstrip() if row.cells else label, row.styles)
         if row.details:
             yield from wrapped(row.details, width=width, first=INDENT * 2, rest=INDENT * 2, styles=row.styles)
 

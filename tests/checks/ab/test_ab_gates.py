@@ -75,7 +75,7 @@ def test_a_faster_side_is_believed_only_where_it_ran_as_asked_and_as_physics_all
 ):
     pytester.makeconftest(CONFTEST.format(replayed=replayed, bound_s=bound_s))
     pytester.makepyfile(test_mine=TEST)
-    result = sdperf(*ARGUMENTS)
+    result = sdperf(*ARGUMENTS, "-v")
     invalid = any(outcome == "INVALID" for outcome, _ in found)
     assert result.ret == (10 if invalid else 0)
     (report,) = json.loads((pytester.path / "out.json").read_text())["reports"]

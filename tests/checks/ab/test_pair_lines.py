@@ -96,13 +96,14 @@ def test_a_whole_report_says_that_no_baseline_is_used():
     lines = whole(REPORTS).splitlines()
     assert lines[:5] == [
         "verdicts of 4 cases: 2 REGRESSED, 1 INVALID, 1 HELD",
-        "",
         "device     A CPU (cpu-a-2c)",
         "baselines  none is used: side B of an A/B is judged by side A",
         "",
+        "A: ort-cpu at fp16, onnxruntime 1.31.1",
     ]
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         "",
+        "pytest -v adds memory, builds, agreement, fused operators, floors and kernels",
         "next, measure what regressed again, alone:",
         "pytest suites --ab=next/bin/python --lf",
     ]

@@ -46,10 +46,10 @@ def test_what_this_run_built_and_what_came_from_the_cache():
         report(Artifact(68_968_116, None, now(EXPORT, FUSE))),
         report(Artifact(68_968_116, 2_110_000_000, (EXPORT, FUSE, COMPILE)), engine="ort-trt"),
     ) == [
-        "build                                   files  compiled     build      made warm start",
-        "  sd15-thin unet fp16 (ort) ort-cpu     69 MB         -    26.3 s       now          -",
+        "build                                files  compiled   build    made  warm start",
+        "  sd15-thin unet fp16 (ort) ort-cpu  69 MB         -  26.3 s     now           -",
         "    export 25.2 s; fuse-native 1.15 s",
-        "  sd15-thin unet fp16 (ort) ort-trt     69 MB   2.11 GB     210 s    partly     3.50 s",
+        "  sd15-thin unet fp16 (ort) ort-trt  69 MB   2.11 GB   210 s  partly      3.50 s",
         "    export 25.2 s (cached, made 2026-11-28T10:41Z, cpu-amd-epyc-2c, commit b6db44140419);",
         "    fuse-native 1.15 s (cached, made 2026-11-28T10:41Z, cpu-amd-epyc-2c, commit b6db44140419);",
         "    compile 184 s",
@@ -60,7 +60,7 @@ def test_what_this_run_built_and_what_came_from_the_cache():
 def test_what_came_from_the_cache_is_shown_where_it_changed_or_where_everything_is_asked_for():
     cached = Artifact(68_968_116, None, (BuildStep("export", 25.2),))
     assert text(report(cached)) == []
-    row = "  sd15-thin unet fp16 (ort) ort-cpu     69 MB         -    25.2 s    cached          -"
+    row = "  sd15-thin unet fp16 (ort) ort-cpu  69 MB         -  25.2 s  cached           -"
     assert text(report(cached), every=True)[1:3] == [row, "    export 25.2 s (cached, made nobody knows when)"]
     grown = dataclasses.replace(report(cached), verdicts=judge(report(cached).measurement, LARGER, policy=Policy()))
     assert text(grown)[1] == row
@@ -70,7 +70,7 @@ def test_a_component_of_several_cases_is_shown_once():
     built = Artifact(68_968_116, None, now(EXPORT))
     assert text(report(built), report(built)) == text(report(built))
     options = {"engine": "ort-cuda", "engine_options": (("cuda_graph", "on"),)}
-    row = "  sd15-thin unet fp16 (ort) 2 engines     69 MB         -    25.2 s       now          -"
+    row = "  sd15-thin unet fp16 (ort) 2 engines  69 MB         -  25.2 s   now           -"
     assert text(report(built), report(built, engine="ort-cuda"), report(built, **options))[1:3] == [
         row,
         "    export 25.2 s",

@@ -97,7 +97,7 @@ def test_sums_in_float16_are_marked_in_the_table():
     reports = [measured(TORCH, **parts("float32")), measured(ONEDIFF, **parts("float16"))]
     texts = [line.text for line in table_lines(reports, width=200)]
     rows = [text.partition("  5")[0].rstrip() for text in texts if text.startswith("  fp16")]
-    assert rows == ["  fp16         torch", "  fp16         onediff (float16 sums)"]
+    assert rows == ["  fp16 torch", "  fp16 onediff (float16 sums)"]
     assert " ".join(text.strip() for text in texts).endswith(
         "float16 sums: products are accumulated in float16, faster and less exactly than in other rows; MB = 2^20 "
         "bytes on the whole device, peak of the first and the second run, the least of the processes"

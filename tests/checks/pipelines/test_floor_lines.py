@@ -30,9 +30,9 @@ def test_each_case_says_how_much_of_the_possible_speed_it_reaches():
     one, eight = case(**GPU), case(**GPU, batch_size=8)
     found = lines(report(7.03, one, floor=floor()), report(12.0, eight, floor=floor(8)), report(8, one))
     assert found == [
-        ("floor                                       TFLOP     floor   latency   reached", ("bold",)),
-        ("  sd15 unet fp16 (ort) ort-cuda batch 1      1.61   2.27 ms   7.03 ms    32.3 %", ()),
-        ("  sd15 unet fp16 (ort) ort-cuda batch 8      12.9   18.2 ms   12.0 ms     151 %", ("red",)),
+        ("floor                                    TFLOP    floor  latency  reached", ("bold",)),
+        ("  sd15 unet fp16 (ort) ort-cuda batch 1   1.61  2.27 ms  7.03 ms   32.3 %", ()),
+        ("  sd15 unet fp16 (ort) ort-cuda batch 8   12.9  18.2 ms  12.0 ms    151 %", ("red",)),
         ("  floor: the least time on this device if every product, convolution and attention ran at the rates", ()),
         ("  measured on it (780 TFLOP/s, 2,990 GB/s) and all else cost nothing; reached: the share of that", ()),
         ("  speed", ()),
@@ -44,9 +44,9 @@ def test_each_side_of_an_ab_has_its_own_row():
     sides = Pairs(*(measurement(ms, ms, case=of, floor=floor()) for ms, of in ((7.03, one), (14.0, half))))
     texts = [text for text, _ in lines(CaseReport("a test", one, pairs=sides))]
     assert texts[:3] == [
-        "floor                                  TFLOP     floor   latency   reached",
-        "  A: sd15 unet fp16 (ort) ort-cuda      1.61   2.27 ms   7.03 ms    32.3 %",
-        "  B: sd15 unet fp32 (ort) ort-cuda      1.61   2.27 ms   14.0 ms    16.2 %",
+        "floor                               TFLOP    floor  latency  reached",
+        "  A: sd15 unet fp16 (ort) ort-cuda   1.61  2.27 ms  7.03 ms   32.3 %",
+        "  B: sd15 unet fp32 (ort) ort-cuda   1.61  2.27 ms  14.0 ms   16.2 %",
     ]
 
 

@@ -33,9 +33,9 @@ def test_each_way_has_its_columns_and_what_an_engine_does_not_tell_is_a_dash():
     assert text(
         report("torch", *TORCH), report("ort-cuda", *ORT), CaseReport("x", case(), failed("oom", "no room"))
     ) == [
-        "memory                          alloc 1st alloc 2nd  host 1st  host 2nd",
-        "  sd15 unet fp16 (ort) torch        2,500     2,000     3,000     2,000",
-        "  sd15 unet fp16 (ort) ort-cuda         -         -     3,000     2,000",
+        "memory                           alloc 1st  alloc 2nd  host 1st  host 2nd",
+        "  sd15 unet fp16 (ort) torch         2,500      2,000     3,000     2,000",
+        "  sd15 unet fp16 (ort) ort-cuda          -          -     3,000     2,000",
         "  MB of 2^20 bytes, peaks of the first and the second run, each the least of the processes: alloc is",
         "  what the engine's own allocator handed out (- where it does not tell), host the resident memory of",
         "  the worker process",

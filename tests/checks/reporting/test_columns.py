@@ -13,10 +13,10 @@ WORDS = st.text("0123456789,.%e-", min_size=1, max_size=25)
 def test_a_wide_number_widens_its_column_and_a_long_label_has_its_own_line():
     rows = [TableRow("  short", ("1.00e-03", "12,186,440 %")), TableRow("  much longer than the others", ("-", "9 %"))]
     assert [line.text for line in column_lines("agreement", ("error", "of limit"), rows, width=40)] == [
-        "agreement             error     of limit",
-        "  short            1.00e-03 12,186,440 %",
+        "agreement            error      of limit",
+        "  short           1.00e-03  12,186,440 %",
         "  much longer than the others",
-        "                          -          9 %",
+        "                         -           9 %",
     ]
 
 

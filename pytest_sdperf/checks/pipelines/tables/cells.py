@@ -19,8 +19,6 @@ MARKS = {
     Outcome.IMPROVED: "+",
 }
 HEADINGS = ("latency", "change ", "MB 1st ", "MB 2nd ", "verdict")
-WIDTHS = (7, 8, 7, 7, 12)
-GAP = 1
 STAR = "*"
 MORE = ">"
 
@@ -36,18 +34,6 @@ class Cells:
 
     texts: tuple[str, str, str, str, str]
     outcome: Outcome | None = None
-
-    @property
-    def text(self) -> str:
-        """The cells side by side: numbers to the right, the verdict to the left."""
-        numbers = [f"{text:>{width}}" for text, width in zip(self.texts, WIDTHS, strict=True)]
-        numbers[-1] = f"{self.texts[-1]:<{WIDTHS[-1]}}"
-        return (" " * GAP).join(["", *numbers])
-
-
-BLANK = Cells(("", "", "", "", ""))
-HEADING = Cells(HEADINGS)
-BLOCK_WIDTH = len(BLANK.text)
 
 
 def cells_of(reports: Sequence[CaseReport], *, disagrees: bool = False) -> Cells:
@@ -107,7 +93,7 @@ def _memory(report: CaseReport, metric: str) -> str:
 
 def cells_of_published(cell: Cell, *, source: str) -> Cells:
     """Return the cells of a published number; `*` marks suspicious images, as in the sources."""
-    star = f"{STAR:<{WIDTHS[1]}}" if SUSPICIOUS in cell.flags else ""
+    star = f"{STAR} " if SUSPICIOUS in cell.flags else ""
     if OOM in cell.flags:
         return Cells((OOM, "", "", "", source))
     latency = cell.latency_s

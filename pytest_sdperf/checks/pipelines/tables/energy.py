@@ -21,13 +21,12 @@ _LEGEND = (
 )
 
 
-def energy_lines(reports: Iterable[CaseReport], *, width: int, every: bool) -> Iterator[Line]:
+def energy_lines(reports: Iterable[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield one row per case whose card counts its energy, and why others have none.
 
     Args:
         reports: Of the run.
         width: Columns of the terminal.
-        every: Also say why where no case has a row.
     """
     told = [(side, one) for report in reports for side, one in report.measurements.items()]
     known = [(side, one) for side, one in told if _each(one, "joules_per_call")]
@@ -38,7 +37,7 @@ def energy_lines(reports: Iterable[CaseReport], *, width: int, every: bool) -> I
     if rows:
         yield from column_lines(_TITLE, _COLUMNS, rows, width=width)
         yield from wrapped(_LEGEND, width=width, first=INDENT, rest=INDENT)
-    reasons = [why for _, one in told if (why := Energy().why_unknown(one.samples))] if rows or every else []
+    reasons = [why for _, one in told if (why := Energy().why_unknown(one.samples))]
     if reasons and not rows:
         yield Line(_TITLE, ("bold",))
     for why in dict.fromkeys(reasons):

@@ -1,4 +1,4 @@
-"""One table per model: rows are optimizations and engines, columns latency and memory per batch size."""
+"""One table per model: a row per optimization, engine and batch size; latency and memory beside it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from pytest_sdperf.baselines.published import PublishedMatch
 from pytest_sdperf.checks.pipelines.tables.cells import (
-    BLANK,
-    BLOCK_WIDTH,
-    HEADING,
+    HEADINGS,
     MARKS,
     MORE,
     STAR,
@@ -21,184 +19,135 @@ from pytest_sdperf.checks.pipelines.tables.fairness import sums_in_half
 from pytest_sdperf.checks.pipelines.tables.published import by_table, source_lines
 from pytest_sdperf.checks.pipelines.tables.spread import spread_of
 from pytest_sdperf.checks.reporting.case_report import CaseReport
+from pytest_sdperf.checks.reporting.columns import INDENT, TableRow, column_lines
 from pytest_sdperf.checks.reporting.gates import concerns, wrong_builds
 from pytest_sdperf.checks.reporting.line import STYLES, Line, wrapped
 from pytest_sdperf.core.labels import engine_label
 from pytest_sdperf.core.values import Case
-from pytest_sdperf.core.values.outcomes import Outcome
 
-_INDENT = "  "
+HALF_SUMS = " (float16 sums)"
 _SHARED = ("fuser", "exporter", "opset", "shapes", "weights", "fp32_ops")
-_HALF_SUMS = " (float16 sums)"
 _LEGEND = {"!": "regressed", "x": "invalid", "?": "inconclusive", "~": "gap", "+": "improved"}
 
 
 @dataclass(frozen=True)
-class Labels:
-    """How rows of one table are called: fields that every case shares move into the heading."""
+class _Row:
+    """A measured case or a published number.
 
-    varying: tuple[str, ...]
-    optimization_width: int
-    engine_width: int
+    Attributes:
+        title: What was measured; rows of one title stand below it.
+        label: Optimization and engine.
+        batch: Images per call.
+        cells: The numbers.
+    """
 
-    def of(self, case: Case) -> str:
-        """Return a row's label."""
-        varied = [str(getattr(case, name)) for name in self.varying if getattr(case, name)]
-        engine = engine_label(case.engine, case.engine_options)
-        optimization = f"{case.optimization:<{self.optimization_width}}"
-        return " ".join([f"{_INDENT}{optimization}", engine, *([f"({', '.join(varied)})"] if varied else [])]).rstrip()
-
-
-@dataclass(frozen=True)
-class SpeedRow:
-    """A label and its cells by batch size."""
-
+    title: str
     label: str
-    cells: dict[int, Cells]
+    batch: int
+    cells: Cells
 
 
 def table_lines(
     reports: Iterable[CaseReport], published: Sequence[PublishedMatch] = (), *, width: int
 ) -> Iterator[Line]:
-    """Yield the table of one model; batch sizes that do not fit beside each other follow below each other.
+    """Yield the table of one model.
 
     Args:
         reports: Of one model.
-        published: Rows of others, of the same model on the same GPU family.
+        published: Rows of others, of the same model on the same GPU family; those of batch sizes that were measured.
         width: Columns of the terminal.
     """
     reports = tuple(reports)
     measured = [report for report in reports if report.measurement is not None]
     if not measured:
         return
-    cases = [report.case for report in measured]
-    labels = _labels(cases, published)
-    yield from wrapped(f"{cases[0].model}{_shared(cases, labels)}", width=width, rest=_INDENT, styles=("bold",))
-    groups = [*_groups(measured, reports, labels), *_published_groups(published, labels)]
-    batches = sorted({report.case.batch_size for report in measured})
-    label_width, per_line = _layout(groups, labels, batches=len(batches), width=width)
-    for start in range(0, len(batches), per_line):
-        if start:
-            yield Line()
-        yield from _part(groups, labels, batches[start : start + per_line], label_width=label_width)
-    yield from _spreads(measured, labels, width=width)
-    yield from _legend(groups, _whose(measured), width=width)
+    cases = list({report.case.key: report.case for report in measured}.values())
+    batches = {case.batch_size for case in cases}
+    optimizations = [*(case.optimization for case in cases), *(match.row.optimization for match in published)]
+    longest = max(map(len, optimizations))
+    theirs = [row for row in _published_rows(published, longest) if row.batch in batches]
+    rows = [*_rows(cases, reports, longest), *theirs]
+    yield from wrapped(f"{cases[0].model}{_shared(cases)}", width=width, rest=INDENT, styles=("bold",))
+    yield from column_lines("", HEADINGS, _by_title(rows, several=len(batches) > 1), width=width)
+    yield from _spreads(measured, width=width)
+    yield from _legend(rows, _whose(measured), width=width)
     yield from source_lines(published, width=width)
 
 
-def _layout(
-    groups: Sequence[tuple[str, list[SpeedRow]]], labels: Labels, *, batches: int, width: int
-) -> tuple[int, int]:
-    """Return the width of the label column and how many batch sizes stand beside each other.
+def varying_fields(cases: Iterable[Case]) -> tuple[str, ...]:
+    """Return what of their builds tells cases apart, so that a row has to name it."""
+    cases = tuple(cases)
+    return tuple(name for name in _SHARED if len({getattr(case, name) for case in cases} - {"", 0}) > 1)
 
-    As many as the usual labels allow; a longer label gets a line of its own, above its numbers.
+
+def _by_title(rows: Sequence[_Row], *, several: bool) -> Iterator[TableRow]:
+    """Yield the rows below their titles.
+
+    Args:
+        rows: In the order in which they were measured; published ones last.
+        several: Whether there are several batch sizes, so that a row has to name its own.
     """
-    usual = len(_heading_label(labels))
-    per_line = min(max((width - usual) // BLOCK_WIDTH, 1), batches)
-    longest = max(len(row.label) for _, rows in groups for row in rows)
-    return max(min(longest, width - per_line * BLOCK_WIDTH), usual), per_line
+    for title in dict.fromkeys(row.title for row in rows):
+        yield TableRow(title, (), ("cyan",))
+        for row in rows:
+            if row.title == title:
+                styles = STYLES.get(row.cells.outcome, ()) if row.cells.outcome is not None else ()
+                yield TableRow(f"{row.label} batch {row.batch}" if several else row.label, row.cells.texts, styles)
 
 
-def _labels(cases: Sequence[Case], published: Sequence[PublishedMatch]) -> Labels:
-    optimizations = [*(case.optimization for case in cases), *(match.row.optimization for match in published)]
-    varying = tuple(name for name in _SHARED if len({getattr(case, name) for case in cases} - {"", 0}) > 1)
-    return Labels(
-        varying,
-        max(len(name) for name in ("optimization", *optimizations)),
-        max(len("engine"), *(len(case.engine) for case in cases)),
-    )
-
-
-def _shared(cases: Sequence[Case], labels: Labels) -> str:
+def _shared(cases: Sequence[Case]) -> str:
     """Return what every case has in common; a case that compiles the module itself has no fuser or exporter."""
     spelled = {"fuser": "{} fuser", "exporter": "{} exporter", "opset": "opset {}", "shapes": "{} shapes",
                "weights": "weights {}", "fp32_ops": "{} in float32"}  # fmt: skip
+    varying = varying_fields(cases)
     values = {name: next(filter(None, (getattr(case, name) for case in cases)), None) for name in _SHARED}
-    told = [spelled[name].format(value) for name, value in values.items() if value and name not in labels.varying]
+    told = [spelled[name].format(value) for name, value in values.items() if value and name not in varying]
     return f": {', '.join(told)}" if told else ""
 
 
-def _heading_label(labels: Labels) -> str:
-    return f"{_INDENT}{'optimization':<{labels.optimization_width}} {'engine':<{labels.engine_width}}"
+def _rows(cases: Sequence[Case], reports: Sequence[CaseReport], longest: int) -> Iterator[_Row]:
+    """Yield the row of each case, in the order in which they were measured."""
+    wrong, varying = wrong_builds(reports), varying_fields(cases)
+    for case in cases:
+        about = [report for report in reports if report.case.key == case.key]
+        cells = cells_of(about, disagrees=any(concerns(gate, case) for gate in wrong))
+        half = HALF_SUMS if any(sums_in_half(report.measurement) for report in about) else ""
+        steps = f", {case.steps} steps {case.scheduler}".rstrip() if case.steps else ""
+        title = f"{case.component}, {case.height}x{case.width}{steps}"
+        yield _Row(title, f"{_label(case, varying, longest)}{half}", case.batch_size, cells)
 
 
-def _groups(
-    measured: Sequence[CaseReport], reports: Sequence[CaseReport], labels: Labels
-) -> Iterator[tuple[str, list[SpeedRow]]]:
-    """Yield the title and rows of each component, in the order in which they were measured."""
-    wrong = wrong_builds(reports)
-    cases = list({report.case.key: report.case for report in measured}.values())
-    for title in dict.fromkeys(map(_title, cases)):
-        rows: dict[str, SpeedRow] = {}
-        for case in cases:
-            if _title(case) == title:
-                about = [report for report in reports if report.case.key == case.key]
-                cells = cells_of(about, disagrees=any(concerns(gate, case) for gate in wrong))
-                marked = _HALF_SUMS if any(sums_in_half(report.measurement) for report in about) else ""
-                label = f"{labels.of(case)}{marked}"
-                rows.setdefault(label, SpeedRow(label, {})).cells[case.batch_size] = cells
-        yield title, list(rows.values())
+def _label(case: Case, varying: Sequence[str], longest: int = 0) -> str:
+    varied = ", ".join(str(getattr(case, name)) for name in varying if getattr(case, name))
+    engine = engine_label(case.engine, case.engine_options)
+    return f"{INDENT}{case.optimization:<{longest}} {engine}{varied and f' ({varied})'}"
 
 
-def _title(case: Case) -> str:
-    steps = f", {case.steps} steps {case.scheduler}".rstrip() if case.steps else ""
-    return f"{case.component}, {case.height}x{case.width}{steps}"
-
-
-def _published_groups(published: Sequence[PublishedMatch], labels: Labels) -> Iterator[tuple[str, list[SpeedRow]]]:
-    """Yield the titles and rows of others; tables of one title stand together, each row with its own source."""
+def _published_rows(published: Sequence[PublishedMatch], longest: int) -> Iterator[_Row]:
+    """Yield the rows of others, each with its own source."""
     sources = {match.key: number for number, matches in enumerate(by_table(published), 1) for match in matches}
-    groups: dict[str, dict[tuple[str, str], SpeedRow]] = {}
     for match in published:
-        table, label, source = match.table, _published_label(match, labels), f"[{sources[match.key]}]"
+        table, row = match.table, match.row
         protocol = f", {table.height}x{table.width}, {table.steps} steps" if table.steps else ""
-        rows = groups.setdefault(f"{match.kind}, {table.device or table.family}{protocol}", {})
-        numbers = [cell for cell in match.row.cells if cell.has_numbers]
-        cells = {cell.batch_size: cells_of_published(cell, source=source) for cell in numbers}
-        if cells:
-            rows.setdefault((source, label), SpeedRow(label, {})).cells.update(cells)
-    for title, rows in groups.items():
-        yield title, list(rows.values())
+        title = f"{match.kind}, {table.device or table.family}{protocol}"
+        words = [f"{row.optimization:<{longest}}", row.engine] if row.optimization else [row.engine, row.version]
+        words += [] if row.optimization else [row.provider]
+        for cell in row.cells:
+            if cell.has_numbers:
+                label = INDENT + " ".join(filter(None, words))
+                yield _Row(title, label, cell.batch_size, cells_of_published(cell, source=f"[{sources[match.key]}]"))
 
 
-def _published_label(match: PublishedMatch, labels: Labels) -> str:
-    row = match.row
-    if row.optimization:
-        return f"{_INDENT}{row.optimization:<{labels.optimization_width}} {row.engine}"
-    return _INDENT + " ".join(word for word in (row.engine, row.version, row.provider) if word)
-
-
-def _part(
-    groups: Sequence[tuple[str, list[SpeedRow]]], labels: Labels, batches: Sequence[int], *, label_width: int
-) -> Iterator[Line]:
-    over = [f"{f'batch {size}':^{BLOCK_WIDTH}}" for size in batches]
-    yield Line(f"{'':<{label_width}}{''.join(over)}".rstrip(), ("bold",))
-    yield Line(f"{_heading_label(labels):<{label_width}}{HEADING.text * len(batches)}".rstrip(), ("bold",))
-    for title, rows in groups:
-        shown = [row for row in rows if any(size in row.cells for size in batches)]
-        if shown:
-            yield Line(title, ("cyan",))
-        for row in shown:
-            cells = [row.cells.get(size, BLANK) for size in batches]
-            text = "".join(cell.text for cell in cells)
-            outcomes = [cell.outcome for cell in cells if cell.outcome is not None]
-            worst = max(outcomes, key=lambda outcome: outcome.rank, default=Outcome.HELD)
-            label = row.label
-            if len(label) > label_width:
-                yield Line(label, STYLES.get(worst, ()))
-                label = ""
-            yield Line(f"{label:<{label_width}}{text}".rstrip(), STYLES.get(worst, ()))
-
-
-def _spreads(measured: Sequence[CaseReport], labels: Labels, *, width: int) -> Iterator[Line]:
+def _spreads(measured: Sequence[CaseReport], *, width: int) -> Iterator[Line]:
     """Yield a line per case whose processes differ by more than one number can stand for."""
-    shown: dict[str, CaseReport] = {}
-    for report in measured:
-        shown.setdefault(report.case.key, report)
-    for case, told in ((report.case, spread_of(report)) for report in shown.values()):
+    varying = varying_fields(report.case for report in measured)
+    shown = {report.case.key: report for report in reversed(measured)}
+    for report in reversed(shown.values()):
+        told = spread_of(report)
         if told:
-            of = f"{case.component} {case.height}x{case.width} {' '.join(labels.of(case).split())}"
-            yield from wrapped(f"{of}, batch {case.batch_size}: {told}", width=width, first=_INDENT, rest=2 * _INDENT)
+            case = report.case
+            of = f"{case.component} {case.height}x{case.width} {_label(case, varying).strip()}"
+            yield from wrapped(f"{of}, batch {case.batch_size}: {told}", width=width, first=INDENT, rest=2 * INDENT)
 
 
 def _whose(measured: Sequence[CaseReport]) -> str:
@@ -208,15 +157,15 @@ def _whose(measured: Sequence[CaseReport]) -> str:
     return next((told[sample.memory_source] for sample in samples if sample.memory_source in told), "")
 
 
-def _legend(groups: Sequence[tuple[str, list[SpeedRow]]], whose: str, *, width: int) -> Iterator[Line]:
-    texts = [text for _, rows in groups for row in rows for cells in row.cells.values() for text in cells.texts[1:4]]
+def _legend(rows: Sequence[_Row], whose: str, *, width: int) -> Iterator[Line]:
+    texts = [text for row in rows for text in row.cells.texts[1:4]]
     used = [mark for mark in MARKS.values() if any(text.endswith(mark) for text in texts if text.strip())]
     parts = [f"{mark} {_LEGEND[mark]}" for mark in used]
-    if any(row.label.endswith(_HALF_SUMS) for _, rows in groups for row in rows):
+    if any(row.label.endswith(HALF_SUMS) for row in rows):
         parts.append("float16 sums: products are accumulated in float16, faster and less exactly than in other rows")
     if any(text.strip() == STAR for text in texts):
         parts.append("* suspicious images, says the source")
     if any(text.endswith(MORE) for text in texts):
         parts.append(f"{MORE} more in other processes of the case, as told above")
     parts.append(f"MB = 2^20 bytes{whose}, peak of the first and the second run, the least of the processes")
-    yield from wrapped("; ".join(parts), width=width, first=_INDENT, rest=_INDENT)
+    yield from wrapped("; ".join(parts), width=width, first=INDENT, rest=INDENT)

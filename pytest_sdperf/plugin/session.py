@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib.util
 import os
@@ -19,7 +20,7 @@ from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
-from pytest_sdperf.builds.execution.external_pipeline import ExternalPipeline
+from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner, described
 from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.execution.runner import CaseRunner, build_of, optimizations_of
 from pytest_sdperf.builds.fingerprint import library_versions
@@ -143,10 +144,10 @@ class Session:
         return self._calibrated[0]
 
     @functools.cached_property
-    def external_pipeline(self) -> ExternalPipeline | None:
-        """What `--pipeline` named; None where pipelines are built from models."""
+    def _own_pipeline(self) -> ExternalPipelineRunner | None:
+        """What runs the pipeline that `--pipeline` named; None where pipelines are built from models."""
         factory = self.run.settings.selection.pipeline
-        return ExternalPipeline(factory, self.context) if factory else None
+        return described(factory, self.context) if factory else None
 
     def completed(self, case: Case) -> Case:
         """Return a case with what only the user's own pipeline can say; it is made for that, once.
@@ -154,7 +155,7 @@ class Session:
         Raises:
             SdperfError: It cannot be made, or is not supported.
         """
-        return self.external_pipeline.completed(case) if self.external_pipeline else case
+        return self._own_pipeline.description.completed(case) if self._own_pipeline else case
 
     def runner(self, case: Case) -> CaseRunner:
         """Return the runner of a case; the same one for the same case."""
@@ -168,9 +169,8 @@ class Session:
         return self._new_runner(other.case, other.request)
 
     def _new_runner(self, case: Case, request: EngineRequest) -> CaseRunner:
-        if self.external_pipeline:
-            return self.external_pipeline.runner(case, request)
-        return CaseRunner(case, request, self.context, self.run.settings.altered)
+        usual = self._own_pipeline or CaseRunner(case, request, self.context, self.run.settings.altered)
+        return dataclasses.replace(usual, case=case, request=request)
 
     @functools.cached_property
     def sources(self) -> BaselineFiles:

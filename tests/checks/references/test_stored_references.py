@@ -20,6 +20,7 @@ from pytest_sdperf.core.settings import EngineRequest, PipelineFactory
 from pytest_sdperf.core.values import Build, Case, Workload
 from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.models import sd15
+from pytest_sdperf.models.external_pipeline import external_model
 
 (THIN,) = (model for model in sd15.MODELS if model.name == "sd15-thin")
 FUSED = Case(
@@ -68,7 +69,9 @@ def bench(tmp_path):
     unfused = SimpleNamespace(unfused=lambda model, name, workload, *, dtype: build("graph", name, dtype))
     engine = SimpleNamespace(consumes="module", fuses=False, lowers=lambda optimization: False)
     catalog = SimpleNamespace(
-        models={"sd15-thin": THIN}, engines={"torch": engine}, ladder=[optimization.name for optimization in LADDER]
+        models={"sd15-thin": THIN, "own": external_model("own", on_cpu=True)},
+        engines={"torch": engine},
+        ladder=[optimization.name for optimization in LADDER],
     )
 
     def make(*, graphs: bool = False, output: str = "0.out") -> SimpleNamespace:

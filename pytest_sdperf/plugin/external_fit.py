@@ -34,18 +34,14 @@ def check_external(session: Session, items: Iterable[pytest.Item]) -> None:
     making = [(purpose, case) for purpose, case in making if purpose.makes]
     comparing = {name for name, check in catalog.checks.items().items() if check.compares}
     compared = [case for purpose, case in making if purpose.checks & comparing]
-    try:
-        for case in dict.fromkeys(case for _, case in making):
-            given.check_case(case)
-    except BuildError as error:
-        raise OnnxFolderError(f"{given.folder.option}: {error}") from error
-    if reference is None or selection.has_module:
-        return
-    try:
-        for case in dict.fromkeys(compared):
-            reference.check_reference_of(case)
-    except BuildError as error:
-        raise OnnxFolderError(f"{reference.folder.option}: {error}") from error
+    checked = [(given, case) for _, case in making]
+    if reference is not None and not selection.has_module:
+        checked += [(reference, case) for case in compared]
+    for exporter, case in dict.fromkeys(checked):
+        try:
+            exporter.check_case(case)
+        except BuildError as error:
+            raise OnnxFolderError(f"{exporter.folder.option}: {error}") from error
 
 
 def _check_names(folder: OnnxFolder, model: Model, selection: Selection) -> None:

@@ -22,7 +22,7 @@ from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner, described
 from pytest_sdperf.builds.execution.run_context import RunContext
-from pytest_sdperf.builds.execution.runner import CaseRunner, build_of, optimizations_of
+from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.builds.processes.process import environment
@@ -33,7 +33,6 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.calibrator import calibrate
 from pytest_sdperf.checks.pipelines.measure import timing_plan
-from pytest_sdperf.core import ladder
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.settings import EngineRequest
 from pytest_sdperf.core.tolerances import Override
@@ -111,9 +110,7 @@ class Session:
     def build(self, case: Case, component: str) -> Build:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
         engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
-        altered = self.run.settings.altered
-        optimizations = optimizations_of(self.builder, case, self.run.catalog)
-        return build_of(self.builder, case, component, engine=engine, optimizations=optimizations, altered=altered)
+        return self.builder.build(case, component, engine=engine, altered=self.run.settings.altered)
 
     @functools.cached_property
     def context(self) -> RunContext:
@@ -186,9 +183,7 @@ class Session:
 
     def standing(self, case: Case) -> Mapping[str, Mapping[str, str]]:
         """Return component -> optimization -> how it stands, of graphs taken as they are; empty for other cases."""
-        if self.builder.external is None or case.optimization != ladder.AS_IS:
-            return {}
-        return self.builder.external.standing(self.run.catalog.models.get(case.model), case.component)
+        return self.builder.exporter(case).standing(case)
 
     def known_counts(self, case: Case) -> fusions.KnownCounts | None:
         """Return what is known of a build by a foreign optimizer, or of a graph of somebody else; None of other ones.

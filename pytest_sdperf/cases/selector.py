@@ -148,12 +148,11 @@ class Selector:
         return replace(case, fuser=fuser, exporter=asked.exporter, opset=asked.opset, shapes=shapes)
 
     def optimized(self, case: Case, optimization: str) -> Case:
-        """Return a case at another optimization."""
-        if self.external is not None:
-            case = self.external.optimized(case, optimization)
+        """Return a case at another optimization; nothing fuses a graph that is taken as it is."""
+        fuser = "" if optimization == ladder.AS_IS else case.fuser
         half = case.exporter and ladder.dtype_of(optimization, self.catalog.ladder) != "float32"
         kept = self.selection.fp32_ops_of(case.component) if half else ()
-        return replace(case, optimization=optimization, fp32_ops=",".join(kept))
+        return replace(case, optimization=optimization, fuser=fuser, fp32_ops=",".join(kept))
 
     @functools.cached_property
     def external(self) -> ExternalCases | None:

@@ -34,12 +34,13 @@ def check_external(session: Session, items: Iterable[pytest.Item]) -> None:
     making = [(purpose, case) for purpose, case in making if purpose.makes]
     comparing = {name for name, check in catalog.checks.items().items() if check.compares}
     compared = [case for purpose, case in making if purpose.checks & comparing]
-    checked = [(given, case) for _, case in making]
+    wanted = [(given, [case for _, case in making])]
     if reference is not None and not selection.has_module:
-        checked += [(reference, case) for case in compared]
-    for exporter, case in dict.fromkeys(checked):
+        wanted.append((reference, compared))
+    for exporter, cases in wanted:
         try:
-            exporter.check_case(case)
+            for case in dict.fromkeys(cases):
+                exporter.check_case(case)
         except BuildError as error:
             raise OnnxFolderError(f"{exporter.folder.option}: {error}") from error
 

@@ -54,8 +54,8 @@ class Builder:
         folder: OnnxFolder | None = None,
         reference: OnnxFolder | None = None,
     ) -> None:
-        self._catalog = catalog
-        self._settings = settings
+        self.catalog = catalog
+        self.settings = settings
         self._cache = cache
         self._say = say
         # Graphs that are taken instead of exporting any, and graphs that they are compared with.
@@ -68,7 +68,7 @@ class Builder:
         self._failed: dict[str, SdperfError] = {}
 
     def _source(self, model: Model) -> Drawn | Folder | Nothing:
-        return self._find_source(self._settings.selection.weights_of(model))
+        return self._find_source(self.settings.selection.weights_of(model))
 
     def exporter(self, case: Case) -> Exporter:
         """Return what gives the graphs of a case, if it has any."""
@@ -80,7 +80,7 @@ class Builder:
         Raises:
             WeightsError: The folder given with `--weights` lacks the component, holds pickles or does not fit.
         """
-        return self._weights(self._catalog.models.get(model_name), component).path / weights.FILE
+        return self._weights(self.catalog.models.get(model_name), component).path / weights.FILE
 
     def build(
         self, case: Case, component: str, *, engine: Engine | None = None, fused: bool = True, altered: str = ""
@@ -101,7 +101,7 @@ class Builder:
             WorkerError: The process that builds crashed or took longer than `sdperf_build_timeout`.
             CacheError: The cache folder cannot be written, or the disk is full.
         """
-        model, exporter = self._catalog.models.get(case.model), self.exporter(case)
+        model, exporter = self.catalog.models.get(case.model), self.exporter(case)
         dtype = exporter.dtype(case, component)
         if engine is not None and engine.consumes == "module":
             weights = self._weights(model, component)
@@ -111,7 +111,7 @@ class Builder:
         made = exporter.export(case, component)
         for stage in (BuildStage.WEIGHTS, BuildStage.EXPORT):
             made[-1] = self.after(stage, made[-1], component, altered)
-        optimizations = ladder.optimizations(case.optimization, self._catalog.ladder)
+        optimizations = ladder.optimizations(case.optimization, self.catalog.ladder)
         if optimizations not in ((), (ladder.BASE,)):
             put_in = optimizations if fused and not (engine and engine.fuses) else ()
             made.append(self._fuse(made[-1], case, component, optimizations=put_in, dtype=dtype, fuser=case.fuser))
@@ -123,7 +123,7 @@ class Builder:
 
     def after(self, stage: BuildStage, entry: Entry, component: str, altered: str) -> Entry:
         """Return what a build goes on with after a stage: the entry, or one beside it with what alters it."""
-        return altered_entry(stage, entry, component, altered, catalog=self._catalog, make=self._make, say=self._say)
+        return altered_entry(stage, entry, component, altered, catalog=self.catalog, make=self._make, say=self._say)
 
     def unfused_reference(self, case: Case, component: str, *, dtype: str) -> Build:
         """Return a component of a case from `--onnx-reference` in some dtype, nothing fused.
@@ -143,7 +143,7 @@ class Builder:
         Raises:
             WorkerError: The process that writes them crashed.
         """
-        model = self._catalog.models.get(model_name)
+        model = self.catalog.models.get(model_name)
         parts = {
             "encoders": [steps.identity(model, one) for one in model.components if one.startswith("text_encoder")],
             "source": self.external.tokenizers() if self.external else self._source(model).parts(),
@@ -151,7 +151,7 @@ class Builder:
         }
         folder = self.external.folder.path if self.external else self._source(model).arguments()["folder"]
         request = tokenizers.WriteTokenizers(model.name, folder)
-        owners = [self._catalog.models.owner(model.name)]
+        owners = [self.catalog.models.owner(model.name)]
         return self._make("tokenizers", parts, f"{tokenizers.__name__}:run", request, owners).path
 
     def expected_counts(self, model_name: str, component: str, optimization: str) -> Mapping[str, int]:
@@ -176,14 +176,14 @@ class Builder:
     def _expected(self, what: str, total: Callable[[Any], Any], *build: str) -> Any:
         """Return what an external graph tells where no torch module does, else the total of the optimizations."""
         model_name, component, optimization = build
-        has_module = self._settings.selection.has_module
+        has_module = self.settings.selection.has_module
         if self.external is not None and self.external.is_alone(component, optimization, has_module=has_module):
             return getattr(self.external.analyze(component, optimization), what)
-        found = getattr(self._expectations(self._catalog.models.get(model_name)), what)
+        found = getattr(self._expectations(self.catalog.models.get(model_name)), what)
         if component not in found:
             raise UnknownNameError(f"component of {model_name}", component, found)
-        names = ladder.optimizations(optimization, self._catalog.ladder)
-        return total((found[component][name], self._catalog.optimizations.get(name).takes_in) for name in names)
+        names = ladder.optimizations(optimization, self.catalog.ladder)
+        return total((found[component][name], self.catalog.optimizations.get(name).takes_in) for name in names)
 
     def _weights(self, model: Model, component: str) -> Entry:
         parts = {
@@ -193,7 +193,7 @@ class Builder:
             "versions": library_versions(*steps.MODULE_LIBRARIES),
         }
         request = weights.WriteWeights(model.name, component, **self._source(model).arguments())
-        owners = [self._catalog.models.owner(model.name)]
+        owners = [self.catalog.models.owner(model.name)]
         return self._make("weights", parts, f"{weights.__name__}:run", request, owners)
 
     def _drawn(self, model: Model, component: str) -> list[Entry]:
@@ -204,22 +204,22 @@ class Builder:
     ) -> Entry:
         if fuser not in FUSERS:
             raise UnknownNameError("fuser", fuser, FUSERS)
-        if fuser == "ort" and self._settings.selection.weights == NONE:
+        if fuser == "ort" and self.settings.selection.weights == NONE:
             raise OptionError(
                 f"the optimizer of onnxruntime reads weights, and --sdperf-weights={NONE} builds graphs without. "
                 f"Choose the fuser native, or leave --sdperf-weights out."
             )
-        kept = steps.kept_ops(self._settings.selection, component, dtype)
-        exact = steps.exact_names(self._catalog.models.get(case.model), component, case.workload)
+        kept = steps.kept_ops(self.settings.selection, component, dtype)
+        exact = steps.exact_names(self.catalog.models.get(case.model), component, case.workload)
         request = FuseGraph(exported.path / export.FILE, component, optimizations, dtype, exact, float32_ops=kept)
         parts = {
             **to_json(request),
             "source": exported.digest,
-            "options": list(fuse_ort.ort_options(optimizations, self._catalog)) if fuser == "ort" else [],
-            "code": source_hash(FUSERS[fuser], *modules_of(*map(self._catalog.optimizations.get, optimizations))),
+            "options": list(fuse_ort.ort_options(optimizations, self.catalog)) if fuser == "ort" else [],
+            "code": source_hash(FUSERS[fuser], *modules_of(*map(self.catalog.optimizations.get, optimizations))),
             "versions": library_versions(*steps.FUSE_LIBRARIES[fuser]),
         }
-        owners = [self._catalog.optimizations.owner(optimization) for optimization in optimizations]
+        owners = [self.catalog.optimizations.owner(optimization) for optimization in optimizations]
         return self._make(f"fuse-{fuser}", parts, f"{FUSERS[fuser]}:run", request, owners)
 
     def _lower(self, fused: Entry, component: str) -> Entry:
@@ -232,30 +232,30 @@ class Builder:
         return self._make("lower", parts, f"{lower.__name__}:run", request, [])
 
     def _expectations(self, model: Model) -> Expectations:
-        optimizations = self._catalog.optimizations
+        optimizations = self.catalog.optimizations
         parts = {
             "components": {component: steps.identity(model, component) for component in model.components},
             "code": source_hash(expect.__name__, *modules_of(*optimizations.items().values())),
             "optimizations": list(optimizations.names),
             "versions": library_versions(*steps.MODULE_LIBRARIES),
         }
-        owners = [self._catalog.models.owner(model.name), *(optimizations.owner(name) for name in optimizations.names)]
+        owners = [self.catalog.models.owner(model.name), *(optimizations.owner(name) for name in optimizations.names)]
         request = expect.DeriveExpectations(model.name, steps.open_shapes(model))
         return convert(self._make("expect", parts, f"{expect.__name__}:run", request, owners).metadata, Expectations)
 
     def _make(self, step: str, parts: Mapping[str, Any], task: str, request: Any, owners: list[Registrar]) -> Entry:
         def make(folder: Path) -> dict[str, Any]:
-            with signs_of_life(f"building ({step})", self._say, limit_s=self._settings.build_limit_s) as hear:
+            with signs_of_life(f"building ({step})", self._say, limit_s=self.settings.build_limit_s) as hear:
                 answer = run_task(
                     task,
                     request,
                     out_dir=folder,
                     cache_dir=self._cache.folder,
-                    timeout_s=self._settings.build_timeout_s,
+                    timeout_s=self.settings.build_timeout_s,
                     registrars=list(dict.fromkeys(owners)),
                     env=forking.OFFLINE,
                     libraries=_LIBRARIES.get(step, forking.GRAPHS),
-                    in_process=self._settings.in_process,
+                    in_process=self.settings.in_process,
                     on_event=lambda event: hear(event.text) if event.name == "say" else None,
                 )
             (folder / "stderr.txt").unlink(missing_ok=True)

@@ -85,7 +85,7 @@ class Builder:
     def build(
         self, case: Case, component: str, *, engine: Engine | None = None, fused: bool = True, altered: str = ""
     ) -> Build:
-        """Return one built component of a case; its engine is not looked at, and no device is needed.
+        """Return one built component of a case, from the cache if it is there; needs no device.
 
         Args:
             case: What is built.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pytest_sdperf.builds import steps
 from pytest_sdperf.builds.cache import Entry
-from pytest_sdperf.builds.external import Make
+from pytest_sdperf.builds.exporter import Make
 from pytest_sdperf.builds.fingerprint import library_versions, modules_of, source_hash
 from pytest_sdperf.core.alteration import BuildStage
 from pytest_sdperf.core.catalog import Catalog

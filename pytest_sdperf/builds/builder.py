@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pytest_sdperf.builds import steps
 from pytest_sdperf.builds.altered import altered_entry
 from pytest_sdperf.builds.cache import Cache, Entry
 from pytest_sdperf.builds.content_key import content_key
 from pytest_sdperf.builds.expectations import total_budgets, total_counts, total_sites
-from pytest_sdperf.builds.external import ExternalGraphs
+from pytest_sdperf.builds.exporter import Exporter, TorchExporter
+from pytest_sdperf.builds.external import FolderExporter, ReferenceExporter
 from pytest_sdperf.builds.fingerprint import library_versions, modules_of, source_hash
 from pytest_sdperf.builds.onnx_folder import OnnxFolder
 from pytest_sdperf.builds.processes import forking
@@ -24,12 +25,11 @@ from pytest_sdperf.builds.work import WorkCounter
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.alteration import BuildStage
 from pytest_sdperf.core.catalog import Catalog, Registrar
-from pytest_sdperf.core.components import component_dtype
-from pytest_sdperf.core.contracts import Model
+from pytest_sdperf.core.contracts import Engine, Model
 from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.settings import Settings
-from pytest_sdperf.core.values import Build, Workload, to_json
+from pytest_sdperf.core.values import Build, Case, to_json
 from pytest_sdperf.tasks import expect, export, fuse_ort, lower, tokenizers, weights
 from pytest_sdperf.tasks._fuse_graph import FuseGraph
 from pytest_sdperf.tasks.expect import Expectations
@@ -59,8 +59,9 @@ class Builder:
         self._cache = cache
         self._say = say
         # Graphs that are taken instead of exporting any, and graphs that they are compared with.
-        self.external = ExternalGraphs(folder, catalog, self._make, self._fuse) if folder else None
-        self.reference = ExternalGraphs(reference, catalog, self._make, self._fuse) if reference else None
+        self.external = FolderExporter(catalog, self._make, folder) if folder else None
+        self.reference = ReferenceExporter(catalog, self._make, reference) if reference else None
+        self._torch = TorchExporter(catalog, self._make, self._drawn)
         self.work = WorkCounter(catalog, self._make)
         self._find_source = functools.cache(find_source)
         # What failed is not tried again in this run: builds are made ahead, and each test asks for its own again.
@@ -68,6 +69,10 @@ class Builder:
 
     def _source(self, model: Model) -> Drawn | Folder | Nothing:
         return self._find_source(self.settings.selection.weights_of(model))
+
+    def exporter(self, case: Case) -> Exporter:
+        """Return what gives the graphs of a case, if it has any."""
+        return self.external if self.external and case.exporter else self._torch
 
     def weights(self, model_name: str, component: str) -> Path:
         """Return a safetensors file with the float32 weights of a component.
@@ -78,34 +83,15 @@ class Builder:
         return self._weights(self.catalog.models.get(model_name), component).path / weights.FILE
 
     def build(
-        self,
-        model_name: str,
-        component: str,
-        *,
-        optimization: str,
-        fuser: str,
-        exporter: str,
-        opset: int,
-        shapes: str,
-        workload: Workload,
-        consumes: Literal["onnx", "module"],
-        lowered: bool = False,
-        fused: bool = True,
-        altered: str = "",
+        self, case: Case, component: str, *, engine: Engine | None = None, fused: bool = True, altered: str = ""
     ) -> Build:
-        """Return one built component.
+        """Return one built component of a case, from the cache if it is there; needs no device.
 
         Args:
-            model_name: Catalog name.
-            component: One of the model's components.
-            optimization: A canonical selection of optimizations.
-            fuser: What optimizes the graph; the raw export (`fp32`) needs none.
-            exporter: `dynamo` or `torchscript`.
-            opset: ONNX opset of the export.
-            shapes: `static` (the shapes of `workload`) or `dynamic` (any).
-            workload: Shapes.
-            consumes: `module` for an engine that loads the torch module: then only weights are needed.
-            lowered: Replace operators that a CPU lacks by primitives: for checking results, not for speed.
+            case: What is built.
+            component: One of the case's components.
+            engine: What will load it, a torch module or a graph, where primitives take the place of operators that it
+                lacks; None for a graph that is only looked at.
             fused: Whether operators are fused; without, a graph is only brought to the precision of the selection.
             altered: Name of what alters the files on the way; empty for nothing.
 
@@ -115,25 +101,22 @@ class Builder:
             WorkerError: The process that builds crashed or took longer than `sdperf_build_timeout`.
             CacheError: The cache folder cannot be written, or the disk is full.
         """
-        model = self.catalog.models.get(model_name)
-        asked = component_dtype(model, component, ladder.dtype_of(optimization, self.catalog.ladder))
-        dtype = self.external.dtype(model, component, optimization) if self.external else asked
-        if consumes == "module":
+        model, exporter = self.catalog.models.get(case.model), self.exporter(case)
+        dtype = exporter.dtype(case, component)
+        if engine is not None and engine.consumes == "module":
             weights = self._weights(model, component)
             return steps.module_build(self.after(BuildStage.WEIGHTS, weights, component, altered), dtype)
-        if shapes not in SHAPES:
-            raise OptionError(f"shapes {shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
-        how: dict[str, Any] = {"exporter": exporter, "opset": opset, "shapes": shapes, "workload": workload}
-        external = self.external and self.external.import_graph(model, component, workload, dtype=dtype)
-        made = [external] if external else self._export(model, component, **how)
+        if case.shapes not in SHAPES:
+            raise OptionError(f"shapes {case.shapes!r} are not known. Choose one of: {', '.join(SHAPES)}.")
+        made = exporter.export(case, component)
         for stage in (BuildStage.WEIGHTS, BuildStage.EXPORT):
             made[-1] = self.after(stage, made[-1], component, altered)
-        optimizations = ladder.optimizations(optimization, self.catalog.ladder)
+        optimizations = ladder.optimizations(case.optimization, self.catalog.ladder)
         if optimizations not in ((), (ladder.BASE,)):
-            exact = steps.exact_names(model, component, workload)
-            put_in = optimizations if fused else ()
-            made.append(self._fuse(made[-1], component, optimizations=put_in, dtype=dtype, float32=exact, fuser=fuser))
+            put_in = optimizations if fused and not (engine and engine.fuses) else ()
+            made.append(self._fuse(made[-1], case, component, optimizations=put_in, dtype=dtype, fuser=case.fuser))
         made[-1] = self.after(BuildStage.GRAPH, made[-1], component, altered)
+        lowered = engine is not None and any(map(engine.lowers, exporter.optimizations(case)))
         if lowered and steps.made_graph(made[-1]).graph.without_cpu_kernel:
             made.append(self._lower(made[-1], component))
         return steps.onnx_build(*made, dtype=dtype)
@@ -141,6 +124,18 @@ class Builder:
     def after(self, stage: BuildStage, entry: Entry, component: str, altered: str) -> Entry:
         """Return what a build goes on with after a stage: the entry, or one beside it with what alters it."""
         return altered_entry(stage, entry, component, altered, catalog=self.catalog, make=self._make, say=self._say)
+
+    def unfused_reference(self, case: Case, component: str, *, dtype: str) -> Build:
+        """Return a component of a case from `--onnx-reference` in some dtype, nothing fused.
+
+        Raises:
+            BuildError: The graph is not float32, does not fit the model, or is not valid.
+        """
+        assert self.reference is not None
+        made = self.reference.export(case, component)
+        if dtype != "float32":
+            made.append(self._fuse(made[0], case, component, optimizations=(), dtype=dtype, fuser="native"))
+        return steps.onnx_build(*made, dtype=dtype)
 
     def tokenizers(self, model_name: str) -> Path:
         """Return a folder with the tokenizer of each text encoder: `tokenizer`, `tokenizer_2`.
@@ -201,35 +196,11 @@ class Builder:
         owners = [self.catalog.models.owner(model.name)]
         return self._make("weights", parts, f"{weights.__name__}:run", request, owners)
 
-    def _export(
-        self, model: Model, component: str, *, exporter: str, opset: int, shapes: str, workload: Workload
-    ) -> list[Entry]:
-        """Return the entry of the graph, behind that of its weights where it has any."""
-        drawn = None if self._source(model) == Nothing() else self._weights(model, component)
-        work = steps.shapes_only(workload) if shapes == "static" else steps.open_shapes(model)
-        file = drawn.path / weights.FILE if drawn else None
-        request = export.ExportModule(model.name, component, exporter, opset, shapes, workload=work, weights=file)
-        parts = {
-            **to_json(request),
-            **steps.identity(model, component),
-            "workload": [to_json(model.inputs(component, work)), to_json(model.outputs(component, work))],
-            "weights": drawn.digest if drawn else NONE,
-            "code": source_hash(export.__name__),
-            "versions": library_versions(*steps.EXPORT_LIBRARIES),
-        }
-        owners = [self.catalog.models.owner(model.name)]
-        made = self._make("export", parts, f"{export.__name__}:run", request, owners)
-        return [drawn, made] if drawn else [made]
+    def _drawn(self, model: Model, component: str) -> list[Entry]:
+        return [] if self._source(model) == Nothing() else [self._weights(model, component)]
 
     def _fuse(
-        self,
-        exported: Entry,
-        component: str,
-        *,
-        optimizations: tuple[str, ...],
-        dtype: str,
-        float32: tuple[str, ...],
-        fuser: str,
+        self, exported: Entry, case: Case, component: str, *, optimizations: tuple[str, ...], dtype: str, fuser: str
     ) -> Entry:
         if fuser not in FUSERS:
             raise UnknownNameError("fuser", fuser, FUSERS)
@@ -239,7 +210,8 @@ class Builder:
                 f"Choose the fuser native, or leave --sdperf-weights out."
             )
         kept = steps.kept_ops(self.settings.selection, component, dtype)
-        request = FuseGraph(exported.path / export.FILE, component, optimizations, dtype, float32, float32_ops=kept)
+        exact = steps.exact_names(self.catalog.models.get(case.model), component, case.workload)
+        request = FuseGraph(exported.path / export.FILE, component, optimizations, dtype, exact, float32_ops=kept)
         parts = {
             **to_json(request),
             "source": exported.digest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from pytest_sdperf.builds import steps
-from pytest_sdperf.builds.external import Make
+from pytest_sdperf.builds.exporter import Make
 from pytest_sdperf.builds.fingerprint import library_versions, source_hash
 from pytest_sdperf.core.catalog import Catalog
 from pytest_sdperf.core.files.strict_json import convert

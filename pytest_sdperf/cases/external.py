@@ -37,23 +37,12 @@ class ExternalCases:
         Raises:
             OnnxFolderError: A file cannot be used.
         """
-        parts = self._parts(case)
+        case = replace(case, fuser=fuser, exporter=EXTERNAL)
         if self._lacking(case):
-            return replace(case, fuser=fuser, exporter=EXTERNAL)
+            return case
         graph = self.folder.graph("unet" if case.component == PIPELINE else case.component)
-        return replace(
-            case,
-            fuser=fuser,
-            exporter=EXTERNAL,
-            opset=graph.opset,
-            shapes=graph.shapes,
-            weights=self.folder.identity(parts),
-        )
-
-    def optimized(self, case: Case, optimization: str) -> Case:
-        """Return a case of one selection of optimizations; nothing fuses a graph that is taken as it is."""
-        fuser = "" if optimization == ladder.AS_IS else case.fuser
-        return replace(case, optimization=optimization, fuser=fuser)
+        weights = self.folder.identity(self._parts(case))
+        return replace(case, opset=graph.opset, shapes=graph.shapes, weights=weights)
 
     def why_not(self, case: Case, engine: Engine | None, *, timed: bool) -> str:
         """Say why a case cannot be; empty if it can.

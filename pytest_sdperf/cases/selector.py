@@ -127,16 +127,12 @@ class Selector:
             component=component,
             engine="",
             optimization="",
-            weights=self._weights(self.selection, model),
+            weights=self._identity(asked.weights_of(model)),
             height=asked.height or model.height,
             width=asked.width or model.width,
             steps=(asked.steps or model.steps) if whole else 0,
             scheduler=(asked.scheduler or model.scheduler) if whole else "",
         )
-
-    def _weights(self, selection: Selection, model: Model) -> str:
-        """Return the identity of the weights of a model; of an external pipeline it shows later."""
-        return self._identity(selection.weights_of(model)) if self.selection.pipeline is None else ""
 
     @functools.cached_property
     def _identity(self) -> Callable[[str], str]:
@@ -152,12 +148,11 @@ class Selector:
         return replace(case, fuser=fuser, exporter=asked.exporter, opset=asked.opset, shapes=shapes)
 
     def optimized(self, case: Case, optimization: str) -> Case:
-        """Return a case at another optimization."""
-        if self.external is not None:
-            case = self.external.optimized(case, optimization)
+        """Return a case at another optimization; nothing fuses a graph that is taken as it is."""
+        fuser = "" if optimization == ladder.AS_IS else case.fuser
         half = case.exporter and ladder.dtype_of(optimization, self.catalog.ladder) != "float32"
         kept = self.selection.fp32_ops_of(case.component) if half else ()
-        return replace(case, optimization=optimization, fp32_ops=",".join(kept))
+        return replace(case, optimization=optimization, fuser=fuser, fp32_ops=",".join(kept))
 
     @functools.cached_property
     def external(self) -> ExternalCases | None:
@@ -178,7 +173,7 @@ class Selector:
             exporter=standard.exporter,
             opset=standard.opset,
             shapes=DEFAULT_SHAPES,
-            weights=self._weights(standard, model),
+            weights=self._identity(standard.weights_of(model)),
             height=model.height,
             width=model.width,
             steps=model.steps,
@@ -216,7 +211,7 @@ class Selector:
             return chosen
         # A pipeline is several builds, each a component of its own.
         built = [component for component in chosen if component != PIPELINE]
-        if not built and self.selection.pipeline is not None:
+        if not built and not model.components:
             raise NothingLeftError("not applicable: a pipeline of your own is not exported, so there is no graph")
         if not built:
             raise NothingLeftError("a pipeline has no graph of its own; name a component, such as unet")
@@ -255,8 +250,7 @@ class Selector:
     def _usual(self, engine: Engine, blank: Case) -> Sequence[str]:
         """Return the optimizations that an engine runs unless others are named, without what it has no kernels for."""
         optimizations = engine.default_optimizations(self.device_kind)
-        own = self.external is not None or self.selection.pipeline is not None
-        if own or blank.component not in ("unet", PIPELINE):
+        if self.external is not None or blank.component not in ("unet", PIPELINE):
             return optimizations
         missing = engine.without_kernels(self.catalog.models.get(blank.model))
         return tuple(ladder.without(optimization, missing, self.catalog.ladder) for optimization in optimizations)

@@ -34,18 +34,15 @@ def check_external(session: Session, items: Iterable[pytest.Item]) -> None:
     making = [(purpose, case) for purpose, case in making if purpose.makes]
     comparing = {name for name, check in catalog.checks.items().items() if check.compares}
     compared = [case for purpose, case in making if purpose.checks & comparing]
-    try:
-        for case in dict.fromkeys(case for _, case in making):
-            given.check_case(case)
-    except BuildError as error:
-        raise OnnxFolderError(f"{given.folder.option}: {error}") from error
-    if reference is None or selection.has_module:
-        return
-    try:
-        for case in dict.fromkeys(compared):
-            reference.check_reference_of(case)
-    except BuildError as error:
-        raise OnnxFolderError(f"{reference.folder.option}: {error}") from error
+    wanted = [(given, [case for _, case in making])]
+    if reference is not None and not selection.has_module:
+        wanted.append((reference, compared))
+    for exporter, cases in wanted:
+        try:
+            for case in dict.fromkeys(cases):
+                exporter.check_case(case)
+        except BuildError as error:
+            raise OnnxFolderError(f"{exporter.folder.option}: {error}") from error
 
 
 def _check_names(folder: OnnxFolder, model: Model, selection: Selection) -> None:

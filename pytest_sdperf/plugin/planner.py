@@ -40,7 +40,7 @@ class Planner:
             return None
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None:
-            width = terminal._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
+            width = self._config.get_terminal_writer().fullwidth
             try:
                 lines = list(plan_lines(session_of(self._config), session.items, width=width))
             except SdperfError as error:

@@ -214,7 +214,7 @@ class Reporter:
         if self._is_worker or self._has_nothing:
             return
         terminalreporter.write_sep("=", "sdperf")  # `section` would leave an empty line behind a line of dots
-        width = terminalreporter._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
+        width = self._config.get_terminal_writer().fullwidth
         lines = summary_lines(
             self._results,
             session_of(self._config),

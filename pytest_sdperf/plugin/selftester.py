@@ -131,7 +131,7 @@ class SelfTester:
         if terminal is None:
             return
         terminal.section("sdperf self-test")
-        width = terminal._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
+        width = self._config.get_terminal_writer().fullwidth
         device, accepted = describe(session.run.device()), session.run.settings.update_baselines
         for line in selftest_lines(tested, device=device, policy=policy, width=width):
             self._write(line)

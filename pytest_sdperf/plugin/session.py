@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib.util
 import os
@@ -19,9 +20,9 @@ from pytest_sdperf.baselines.shipped import shipped_folder
 from pytest_sdperf.baselines.sources import BaselineFiles
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
-from pytest_sdperf.builds.execution.external_pipeline import ExternalPipeline
+from pytest_sdperf.builds.execution.external_pipeline import ExternalPipelineRunner, described
 from pytest_sdperf.builds.execution.run_context import RunContext
-from pytest_sdperf.builds.execution.runner import CaseRunner, build_of, optimizations_of
+from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.builds.fingerprint import library_versions
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.builds.processes.process import environment
@@ -33,7 +34,6 @@ from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
 from pytest_sdperf.checks.pipelines.calibrator import calibrate
 from pytest_sdperf.checks.pipelines.measure import timing_plan
-from pytest_sdperf.core import ladder
 from pytest_sdperf.core.check import Check
 from pytest_sdperf.core.components import PIPELINE
 from pytest_sdperf.core.settings import EngineRequest
@@ -113,9 +113,7 @@ class Session:
     def build(self, case: Case, component: str) -> Build:
         """Return the build of one component of a case, from the cache if it is there; needs no device."""
         engine = self.run.catalog.engines.get(self.run.request_of(case).engine) if case.engine else None
-        altered = self.run.settings.altered
-        optimizations = optimizations_of(self.builder, case, self.run.catalog)
-        return build_of(self.builder, case, component, engine=engine, optimizations=optimizations, altered=altered)
+        return self.builder.build(case, component, engine=engine, altered=self.run.settings.altered)
 
     @functools.cached_property
     def context(self) -> RunContext:
@@ -146,10 +144,10 @@ class Session:
         return self._calibrated[0]
 
     @functools.cached_property
-    def external_pipeline(self) -> ExternalPipeline | None:
-        """What `--pipeline` named; None where pipelines are built from models."""
+    def _own_pipeline(self) -> ExternalPipelineRunner | None:
+        """What runs the pipeline that `--pipeline` named; None where pipelines are built from models."""
         factory = self.run.settings.selection.pipeline
-        return ExternalPipeline(factory, self.context) if factory else None
+        return described(factory, self.context) if factory else None
 
     def completed(self, case: Case) -> Case:
         """Return a case with what only the user's own pipeline can say; it is made for that, once.
@@ -157,7 +155,7 @@ class Session:
         Raises:
             SdperfError: It cannot be made, or is not supported.
         """
-        return self.external_pipeline.completed(case) if self.external_pipeline else case
+        return self._own_pipeline.description.completed(case) if self._own_pipeline else case
 
     def runner(self, case: Case) -> CaseRunner:
         """Return the runner of a case; the same one for the same case."""
@@ -171,9 +169,8 @@ class Session:
         return self._new_runner(other.case, other.request)
 
     def _new_runner(self, case: Case, request: EngineRequest) -> CaseRunner:
-        if self.external_pipeline:
-            return self.external_pipeline.runner(case, request)
-        return CaseRunner(case, request, self.context, self.run.settings.altered)
+        usual = self._own_pipeline or CaseRunner(case, request, self.context, self.run.settings.altered)
+        return dataclasses.replace(usual, case=case, request=request)
 
     @functools.cached_property
     def sources(self) -> BaselineFiles:
@@ -189,9 +186,7 @@ class Session:
 
     def standing(self, case: Case) -> Mapping[str, Mapping[str, str]]:
         """Return component -> optimization -> how it stands, of graphs taken as they are; empty for other cases."""
-        if self.builder.external is None or case.optimization != ladder.AS_IS:
-            return {}
-        return self.builder.external.standing(self.run.catalog.models.get(case.model), case.component)
+        return self.builder.exporter(case).standing(case)
 
     def known_counts(self, check: Check, case: Case) -> Counted | None:
         """Return what a baseline has of what a check counts of a case; None where it never has anything.

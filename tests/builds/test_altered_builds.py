@@ -14,7 +14,8 @@ from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.cases.registration import registrar_of
 from pytest_sdperf.core.alteration import Alteration, BuildStage
 from pytest_sdperf.core.settings import Settings
-from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.engines.torch_eager import TorchEngine
 
 
 class Negated(Alteration):
@@ -50,10 +51,8 @@ def build(tmp_path):
     builder = Builder(catalog, Settings(cache_dir=tmp_path, in_process=True), cache, say=said.append)
 
     def make(altered: str = "", component: str = "unet"):
-        built = builder.build(
-            "tiny", component, optimization="fp32", fuser="native", exporter="dynamo", opset=18, shapes="static",
-            workload=Workload(1, 128, 128, 0, ""), consumes="module", altered=altered,
-        )  # fmt: skip
+        case = Case("tiny", component, "torch", "fp32", height=128, width=128)
+        built = builder.build(case, component, engine=TorchEngine(), altered=altered)
         return built, said
 
     return make

@@ -14,11 +14,11 @@ from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.core.catalog import Catalog, Registrar
 from pytest_sdperf.core.errors import OptionError, SdperfError, UnknownNameError, WeightsError
 from pytest_sdperf.core.settings import Selection, Settings
-from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values import Case
+from pytest_sdperf.engines.torch_eager import TorchEngine
 
 # The exporter of torch warns about its own future.
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
-WORKLOAD = Workload(1, 128, 128, 4, "pndm")
 
 
 def _builder(folder: Path, *, weights="random", in_process=True, catalog: Catalog | None = None):
@@ -30,11 +30,11 @@ def _builder(folder: Path, *, weights="random", in_process=True, catalog: Catalo
     return Builder(catalog or make_catalog(), settings, cache, say=said.append), said
 
 
-def _build(builder, optimization="fp16", **changes):
-    options = {
-        "fuser": "ort", "exporter": "dynamo", "opset": 18, "shapes": "static", "workload": WORKLOAD, "consumes": "onnx"
-    }  # fmt: skip
-    return builder.build("tiny", "unet", optimization=optimization, **{**options, **changes})
+def _build(builder, optimization="fp16", *, engine=None, **changes):
+    made = {"fuser": "ort", "exporter": "dynamo", "opset": 18, "shapes": "static", "steps": 4, "scheduler": "pndm"}
+    options = {"model": "tiny", "component": "unet", **made, "height": 128, "width": 128, **changes}
+    case = Case(engine="", optimization=optimization, **options)
+    return builder.build(case, case.component, engine=engine)
 
 
 @pytest.fixture(scope="module")
@@ -109,8 +109,7 @@ def test_second_run_builds_nothing(folder, built):
 
 def test_steps_scheduler_and_batch_size_of_other_builds_do_not_matter(folder, built):
     builder, said = _builder(folder)
-    other = dataclasses.replace(WORKLOAD, steps=50, scheduler="euler")
-    assert _timeless(_build(builder, "fp16", workload=other)) == _timeless(built[1])
+    assert _timeless(_build(builder, "fp16", steps=50, scheduler="euler")) == _timeless(built[1])
     assert said == []
 
 
@@ -132,13 +131,13 @@ def test_one_dynamic_build_serves_every_batch_size(folder):
     builder, said = _builder(folder)
     one = _build(builder, "fp32", shapes="dynamic")
     del said[:]
-    assert _build(builder, "fp32", shapes="dynamic", workload=Workload(8, 512, 512)) == one
+    assert _build(builder, "fp32", shapes="dynamic", batch_size=8, height=512, width=512) == one
     assert said == []
 
 
 def test_an_engine_that_loads_modules_gets_weights_only(tmp_path):
     builder, said = _builder(tmp_path)
-    build = _build(builder, "fp16", consumes="module")
+    build = _build(builder, "fp16", engine=TorchEngine())
     assert said == ["drawing the weights of tiny unet"]
     assert (build.kind, build.dtype, build.path) == ("module", "float16", builder.weights("tiny", "unet"))
     assert (build.counts, build.graph_hash) == ({}, "")
@@ -227,7 +226,7 @@ def test_a_graph_without_weights_is_not_taken_for_one_with_weights(folder, built
     ("changes", "message"),
     [
         (
-            {"consumes": "module"},
+            {"engine": TorchEngine()},
             (
                 "--sdperf-weights=none builds graphs without weights, and weights were asked for. Leave "
                 "--sdperf-weights out, or only look at graphs."
@@ -260,10 +259,8 @@ def test_released_sizes_are_counted_without_weights(tmp_path):
     builder, _ = _builder(tmp_path, weights="none", catalog=catalog)
     optimization = catalog.ladder[-1]
     for component in catalog.models.get("wide").components:
-        build = builder.build(
-            "wide", component, optimization=optimization, fuser="native", exporter="dynamo", opset=18,
-            shapes="static", workload=Workload(1, 512, 512), consumes="onnx",
-        )  # fmt: skip
+        size = {"height": 512, "width": 512}
+        build = _build(builder, optimization, model="wide", component=component, fuser="native", **size)
         expected = builder.expected_counts("wide", component, optimization)
         assert {op: build.counts.get(op, 0) for op in expected} == expected
         assert build.limits == ()

@@ -17,9 +17,8 @@ from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.onnx_folder import ONNX_REFERENCE, OnnxFolder
 from pytest_sdperf.core.errors import BuildError
 from pytest_sdperf.core.settings import Selection, Settings
-from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values import Case
 
-WORKLOAD = Workload(1, 128, 128)
 SAMPLE = np.random.default_rng(1).standard_normal((2, 16, WIDTH)).astype(np.float32)
 
 
@@ -45,8 +44,13 @@ def given(tmp_path):
 
 
 def build(builder, optimization="as-is", **options):
-    usual = {"fuser": "native", "exporter": "external", "opset": 18, "shapes": "static", "workload": WORKLOAD}
-    return builder.build("tiny", "unet", optimization=optimization, consumes="onnx", **{**usual, **options})
+    return builder.build(case(optimization, **options), "unet")
+
+
+def case(optimization, **options):
+    sizes = {"batch_size": 1, "height": 128, "width": 128}
+    usual = {"fuser": "native", "exporter": "external", "opset": 18, "shapes": "static", **sizes}
+    return Case("tiny", "unet", "", optimization, **{**usual, **options})
 
 
 def outputs(path, timestep):
@@ -193,17 +197,16 @@ def test_what_is_damaged_is_to_be_exported_again(given):
 
 
 def test_a_reference_in_float32_and_in_float16_unfused(given):
-    reference = given(reference=make_unet()).reference
-    model = make_catalog().models.get("tiny")
-    exact, half = (reference.unfused(model, "unet", WORKLOAD, dtype=each) for each in ("float32", "float16"))
+    builder = given(reference=make_unet())
+    exact, half = (builder.unfused_reference(case("as-is"), "unet", dtype=each) for each in ("float32", "float16"))
     assert (exact.dtype, half.dtype) == ("float32", "float16")
     assert not [op for op in half.counts if not op.startswith("::")]
 
 
 def test_a_reference_must_be_float32(given, tmp_path):
-    reference = given(reference=make_unet(dtype="float16")).reference
+    builder = given(reference=make_unet(dtype="float16"))
     with pytest.raises(BuildError) as raised:
-        reference.unfused(make_catalog().models.get("tiny"), "unet", WORKLOAD, dtype="float16")
+        builder.unfused_reference(case("as-is"), "unet", dtype="float16")
     assert str(raised.value) == (
         f"{tmp_path}/reference/unet/model.onnx has float16 weights and cannot be a reference. Give a float32 export "
         "with --sdperf-onnx-reference=FOLDER, or torch weights with --sdperf-weights=FOLDER."
@@ -221,9 +224,8 @@ def test_what_is_expected_of_it_comes_from_its_own_structure_where_no_module_sta
 
 
 def test_how_the_optimizations_stand(given):
-    model = make_catalog().models.get("tiny")
     nothing = "has nothing to fuse"
     rest = dict.fromkeys(("fmha", "nhwc-conv", "group-norm", "bias-split-gelu", "packed-qkv", "bias-add"), nothing)
-    assert given().external.standing(model, "unet") == {"unet": {"fp16": "no (float32 weights)", **rest}}
+    assert given().external.standing(case("as-is")) == {"unet": {"fp16": "no (float32 weights)", **rest}}
     half = given(make_unet(dtype="float16")).external
-    assert half.standing(model, "unet") == {"unet": {"fp16": "yes", **rest}}
+    assert half.standing(case("as-is")) == {"unet": {"fp16": "yes", **rest}}

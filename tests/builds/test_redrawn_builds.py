@@ -12,11 +12,11 @@ from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Cache
 from pytest_sdperf.builds.redrawn import RedrawnBuilder, RedrawnGraphBuilder
 from pytest_sdperf.core.settings import Settings
-from pytest_sdperf.core.values import Workload
+from pytest_sdperf.core.values import Case
 
 # The exporter of torch warns about its own future.
 pytestmark = [pytest.mark.filterwarnings("ignore::FutureWarning"), pytest.mark.filterwarnings("ignore::UserWarning")]
-HOW = {"fuser": "native", "exporter": "dynamo", "opset": 18, "shapes": "static", "consumes": "onnx"}
+HOW = {"fuser": "native", "exporter": "dynamo", "opset": 18, "shapes": "static", "height": 128, "width": 128}
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +29,7 @@ def builder(kind, cache):
 
 
 def build(kind, cache, optimization="fp32"):
-    return builder(kind, cache).build(
-        "tiny", "unet", optimization=optimization, workload=Workload(1, 128, 128, 0, ""), **HOW
-    )
+    return builder(kind, cache).build(Case("tiny", "unet", "", optimization, **HOW), "unet")
 
 
 def weights_of(build):

@@ -56,12 +56,14 @@ class Recorder:
 
     def runner(self, case):
         context = SimpleNamespace(settings=self.run.settings)
-        return SimpleNamespace(case=case, context=context, run_ahead=lambda: self.note("run", case.component))
+        dtype = "float16" if "16" in case.optimization else "float32"
+        return SimpleNamespace(
+            case=case, context=context, dtype=dtype, run_ahead=lambda: self.note("run", case.component)
+        )
 
 
 @pytest.fixture(autouse=True)
 def torch_is_the_reference(monkeypatch):
-    monkeypatch.setattr(which, "dtype_of", lambda runner: "float32")
     monkeypatch.setattr(which, "by_torch", lambda runner: True)
     monkeypatch.setattr(which, "is_comparable", lambda runner: True)
 
@@ -177,7 +179,6 @@ def test_what_torch_answers_to_further_calls_is_computed_ahead_once_per_componen
     session, answered = Recorder(), []
     groups = {"ort-cpu": {"repeats": ["A", "B"], "batch": ["C"]}, "torch": {"repeats": ["A", "B"]}}
     monkeypatch.setattr(ahead, "calls_of", lambda runner, sizes: groups[runner.case.engine])
-    monkeypatch.setattr(which, "dtype_of", lambda runner: "float16" if "16" in runner.case.optimization else "float32")
     monkeypatch.setattr(ahead, "answers", lambda runner, asked, dtypes: answered.append((asked, dtypes)))
     cases = [case(engine="torch", optimization="fp32"), case(optimization="fp32"), case(optimization="fp16")]
     prepare(session, [BuildRequest(one, frozenset({"replay"})) for one in cases])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,44 +24,6 @@ TASKS = "pytest_sdperf.tasks.external_pipeline"
 
 
 @dataclasses.dataclass(frozen=True)
-class ExternalPipeline:
-    """What `--pipeline` named.
-
-    Attributes:
-        factory: Makes the pipeline.
-        context: What the session shares.
-    """
-
-    factory: PipelineFactory
-    context: RunContext
-
-    @functools.cached_property
-    def description(self) -> Description:
-        """What the pipeline is; it is made once for it, in a process of its own.
-
-        Raises:
-            PipelineError: It cannot be made, or is not supported.
-            SdperfError: The process failed.
-        """
-        self.context.say(f"making the pipeline of {self.factory.module}:{self.factory.function}")
-        blank = Description("", {}, 0, 0, "", watermark=False)
-        case = Case(model=self.factory.label, component=PIPELINE, engine="", optimization="")
-        runner = self._runner(case, EngineRequest("", ""), blank)
-        return runner.task("describe", runner.execution(), Description)
-
-    def completed(self, case: Case) -> Case:
-        """Return a case of this pipeline with its identity, resolution and scheduler."""
-        return self.description.completed(case)
-
-    def runner(self, case: Case, request: EngineRequest) -> ExternalPipelineRunner:
-        """Return the runner of a case that is complete."""
-        return self._runner(case, request, self.description)
-
-    def _runner(self, case: Case, request: EngineRequest, description: Description) -> ExternalPipelineRunner:
-        return ExternalPipelineRunner(case, request, self.context, factory=self.factory, description=description)
-
-
-@dataclasses.dataclass(frozen=True)
 class ExternalPipelineRunner(CaseRunner):
     """Executes the user's own pipeline.
 
@@ -78,10 +39,6 @@ class ExternalPipelineRunner(CaseRunner):
     def dtype(self) -> str:
         """The dtype of the UNet: the one in which the pipeline is compared."""
         return self.description.dtype["unet"]
-
-    def builds(self) -> dict[str, Build]:
-        """Return nothing: no part of the pipeline is built."""
-        return {}
 
     def fed(self) -> dict[str, Any]:
         """Return what it is given; its identity, which is part of the case, tells the rest."""
@@ -110,3 +67,17 @@ class ExternalPipelineRunner(CaseRunner):
 
     def _start(self, told: Execution) -> dict[str, Any]:
         return {**super()._start(told), "preload": (f"{TASKS}:preload", {})}
+
+
+def described(factory: PipelineFactory, context: RunContext) -> ExternalPipelineRunner:
+    """Return what runs a pipeline, with no case yet; it is made once to be described, in a process of its own.
+
+    Raises:
+        PipelineError: It cannot be made, or is not supported.
+        SdperfError: The process failed.
+    """
+    context.say(f"making the pipeline of {factory.module}:{factory.function}")
+    blank = Description("", {}, 0, 0, "", watermark=False)
+    case = Case(model=factory.label, component=PIPELINE, engine="", optimization="")
+    runner = ExternalPipelineRunner(case, EngineRequest("", ""), context, factory=factory, description=blank)
+    return dataclasses.replace(runner, description=runner.task("describe", runner.execution(), Description))

@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.execution.run_context import RunContext
 from pytest_sdperf.builds.processes import forking, process
-from pytest_sdperf.core import ladder
-from pytest_sdperf.core.catalog import Catalog, Registrar
+from pytest_sdperf.core.catalog import Registrar
 from pytest_sdperf.core.components import PIPELINE, parts_of
 from pytest_sdperf.core.contracts import Engine, Model
 from pytest_sdperf.core.errors import SdperfError
@@ -32,42 +30,6 @@ Run = Callable[..., dict[str, Any]]  # takes on_event=, and arguments= instead o
 T = TypeVar("T")
 
 PROMPT = "a photograph of an astronaut riding a horse on mars"
-
-
-def optimizations_of(builder: Builder, case: Case, catalog: Catalog) -> tuple[str, ...]:
-    """Return the optimizations whose operators the builds of a case hold, lowest first."""
-    if builder.external is not None and case.exporter:
-        return builder.external.optimizations(catalog.models.get(case.model), case.component, case.optimization)
-    return ladder.optimizations(case.optimization, catalog.ladder)
-
-
-def build_of(
-    builder: Builder, case: Case, component: str, *, engine: Engine | None, optimizations: Sequence[str], altered: str
-) -> Build:
-    """Return the build of one component of a case, from the cache if it is there; needs no device.
-
-    Args:
-        builder: Builds through the cache.
-        case: The case.
-        component: One of its components.
-        engine: What will load it; None for a graph that is only looked at.
-        optimizations: Optimizations of the case. Where the engine lacks operators of one, primitives take their place.
-        altered: Name of what alters the files on the way; empty for nothing.
-    """
-    return builder.build(
-        case.model,
-        component,
-        optimization=case.optimization,
-        fuser=case.fuser,
-        exporter=case.exporter,
-        opset=case.opset,
-        shapes=case.shapes,
-        workload=case.workload,
-        consumes=engine.consumes if engine else "onnx",
-        lowered=engine is not None and any(engine.lowers(optimization) for optimization in optimizations),
-        fused=engine is None or not engine.fuses,
-        altered=altered,
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,17 +71,16 @@ class CaseRunner:
 
     def build(self, component: str) -> Build:
         """Return the build of one component, from the cache if it is there."""
-        builder, altered = self.context.builder, self.altered
-        optimizations = optimizations_of(builder, self.case, self.context.catalog)
-        return build_of(builder, self.case, component, engine=self.engine, optimizations=optimizations, altered=altered)
+        return self.context.builder.build(self.case, component, engine=self.engine, altered=self.altered)
 
     @property
     def dtype(self) -> str:
-        """The dtype that the case asks for; a component may need a wider one (`component_dtype`)."""
-        external = self.context.builder.external
-        if external is not None and self.engine.consumes == "onnx":
-            return external.dtype(self.model, self.case.component, self.case.optimization)
-        return ladder.dtype_of(self.case.optimization, self.context.catalog.ladder)
+        """The dtype of the case, in which it is compared; that of a whole request is the dtype of its latents."""
+        return self.dtype_of(self.case.component)
+
+    def dtype_of(self, component: str) -> str:
+        """Return the dtype of one component: it may be wider than that of others."""
+        return self.context.builder.exporter(self.case).dtype(self.case, component)
 
     def builds(self) -> dict[str, Build]:
         """Return the build of every component that the case executes."""

@@ -23,7 +23,6 @@ from pytest_sdperf.checks.agreement.tensors import compare, different, share_of_
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.locate.locate import locate
 from pytest_sdperf.checks.precision.roundings import judged_by_several
-from pytest_sdperf.checks.references import which
 from pytest_sdperf.checks.references.kinds import told_of_quantized
 from pytest_sdperf.checks.references.of_case import Reference, other_roundings, reference_of
 from pytest_sdperf.core.check import Check
@@ -53,7 +52,7 @@ class Agrees(Check):
 
     def references(self, subject: CaseRunner) -> Sequence[str]:
         """Return the dtype that is tested, and the next higher one."""
-        return exact_and_rough(which.dtype_of(subject))
+        return exact_and_rough(subject.dtype)
 
     def run(self, subject: CaseRunner) -> tuple[Agreement, ...]:
         """Compare, and look where it begins what is beyond a limit."""

@@ -18,7 +18,6 @@ from pytest_sdperf.checks.fusions.target import (
 )
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.core.check import Check
-from pytest_sdperf.core.ladder import AS_IS
 from pytest_sdperf.core.values import Case
 from pytest_sdperf.core.values.case import EXTERNAL
 from pytest_sdperf.core.values.check import Counted
@@ -61,10 +60,10 @@ class Fused(Check):
         case, builder, selection = subject.case, subject.builder, subject.builder.settings.selection
         about = (case.model, case.component, case.optimization)
         budgets = builder.expected_budgets(*about)
-        allowed, most, standing, places = expected, budgets, None, None
-        if builder.external is not None and case.optimization == AS_IS:
-            standing = builder.external.standing(builder.catalog.models.get(case.model), case.component)[case.component]
-            places = builder.external.places(case.component)
+        exporter = builder.exporter(case)
+        allowed, most, places = expected, budgets, exporter.places(case)
+        standing = exporter.standing(case).get(case.component)
+        if standing is not None:
             whole = (*about[:2], builder.catalog.ladder[-1])
             allowed = builder.expected_counts(*whole) if selection.has_module else {}
             most = builder.expected_budgets(*whole) if selection.has_module else {}

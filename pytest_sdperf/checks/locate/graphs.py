@@ -15,7 +15,7 @@ from pytest_sdperf.builds.processes.process import run_task
 from pytest_sdperf.checks.locate import reproductions, rewriting
 from pytest_sdperf.checks.locate.target import SearchTarget, redrawn_runner, torch_device, torch_outputs
 from pytest_sdperf.checks.references import float32_graph
-from pytest_sdperf.checks.references.which import by_torch, dtype_of
+from pytest_sdperf.checks.references.which import by_torch
 from pytest_sdperf.core import ladder
 from pytest_sdperf.core.files.arrays import save_arrays
 from pytest_sdperf.core.files.strict_json import convert
@@ -24,6 +24,7 @@ from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.machine.device_choice import worker_environment
 from pytest_sdperf.core.reference_error import REFERENCE, exact_and_rough
 from pytest_sdperf.core.values import Build, Case
+from pytest_sdperf.core.values.case import EXTERNAL
 from pytest_sdperf.core.values.located import Located, Location
 from pytest_sdperf.tasks._execution import Ran, RunCase, ShowingFiles
 from pytest_sdperf.tasks.trace import FindNode, NodeFound, Reveal, Revealed
@@ -44,7 +45,7 @@ def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located
         folder: Where files that show the fault are put.
         real_weights: Whether they may hold the weights of the case.
     """
-    runner, dtype = target.runner, dtype_of(target.runner)
+    runner, dtype = target.runner, target.runner.dtype
     build = runner.build(runner.case.component)
     expected = torch_outputs(target, exact_and_rough(dtype), inside=True) if by_torch(runner) else {}
     hidden, vanished = Located(runner.case.component, "hidden"), {}
@@ -129,24 +130,13 @@ def _references(runner: CaseRunner, dtype: str) -> tuple[Path, Path] | None:
 def _exported(runner: CaseRunner, dtype: str) -> tuple[Path, Path] | None:
     """Return the graph that the build of a case was made of, and the same in the type that is tested; None without."""
     builder, case, component = runner.context.builder, runner.case, runner.case.component
-    if builder.external is not None and builder.external.folder.graph(component).dtype != "float32":
-        return None
-    if builder.external is not None and case.optimization == ladder.AS_IS:
+    as_is = dataclasses.replace(case, optimization=ladder.AS_IS)
+    if case == as_is or builder.exporter(case).dtype(as_is, component) != "float32":
         return None  # nothing stands before it
 
     def unfused(optimization: str) -> Path:
-        return builder.build(
-            case.model,
-            component,
-            optimization=optimization,
-            fuser="native",
-            exporter=case.exporter,
-            opset=case.opset,
-            shapes=case.shapes,
-            workload=case.workload,
-            consumes="onnx",
-            fused=False,
-        ).path
+        unfused = dataclasses.replace(case, optimization=optimization, fuser="native")
+        return builder.build(unfused, component, fused=False).path
 
     return unfused(ladder.BASE), unfused(ladder.HALF if dtype == "float16" else ladder.BASE)
 
@@ -173,7 +163,7 @@ def _redrawn(target: SearchTarget, found: Located, recipe: Mapping[str, Any], *,
     exports = found.kind == "export"
     if not recipe or found.kind not in ("export", "graph"):
         return []  # nobody knows how the files would be run, or it is no fault of a graph
-    if exports and target.runner.context.builder.external is not None:
+    if exports and target.runner.case.exporter == EXTERNAL:
         return []  # nobody can export it again
     runner = redrawn_runner(target.runner, modules=exports)
     runner.context.say(f"looking again at the {runner.case.component} with random weights")

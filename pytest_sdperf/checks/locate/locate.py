@@ -14,7 +14,7 @@ from pytest_sdperf.checks.agreement.steps import first_beyond
 from pytest_sdperf.checks.agreement.tensors import compare
 from pytest_sdperf.checks.locate import graphs, modules
 from pytest_sdperf.checks.locate.target import SearchTarget, torch_outputs
-from pytest_sdperf.checks.references.which import by_torch, dtype_of
+from pytest_sdperf.checks.references.which import by_torch
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.interpreter import pip
 from pytest_sdperf.core.reference_error import exact_and_rough
@@ -114,6 +114,5 @@ def _agrees(target: SearchTarget) -> bool:
     runner = target.runner
     if not by_torch(runner):
         return False  # whoever looks inside will see
-    dtype = dtype_of(runner)
-    exact, plain = map(load_arrays, torch_outputs(target, exact_and_rough(dtype)).values())
-    return compare(runner.run(target.inputs), exact, plain=plain, level="component", dtype=dtype).passed
+    exact, plain = map(load_arrays, torch_outputs(target, exact_and_rough(runner.dtype)).values())
+    return compare(runner.run(target.inputs), exact, plain=plain, level="component", dtype=runner.dtype).passed

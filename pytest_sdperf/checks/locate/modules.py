@@ -12,7 +12,6 @@ from pytest_sdperf.checks.agreement.tensors import reference_error_of, relative_
 from pytest_sdperf.checks.locate import reproductions
 from pytest_sdperf.checks.locate.target import SearchTarget, torch_outputs
 from pytest_sdperf.checks.references.derived import plain_runner
-from pytest_sdperf.checks.references.which import dtype_of
 from pytest_sdperf.core.files.arrays import at_most_two_values, load_arrays
 from pytest_sdperf.core.reference_error import exact_and_rough, limit
 from pytest_sdperf.core.values.located import Located, Location
@@ -72,7 +71,7 @@ def search(target: SearchTarget, *, folder: Path, real_weights: bool) -> Located
         folder: Where files that show the fault are put.
         real_weights: Whether they may hold the weights of the case.
     """
-    runner, dtype = target.runner, dtype_of(target.runner)
+    runner, dtype = target.runner, target.runner.dtype
     seen = runner.task("run", RunCase(runner.execution(target.inputs), inside=True), Ran)
     found, component = FirstWrong(), runner.case.component
     of_torch = list(torch_outputs(target, exact_and_rough(dtype), inside=True).values())

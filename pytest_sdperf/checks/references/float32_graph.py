@@ -109,9 +109,7 @@ def answers(
 
 def _own_dtypes(runner: CaseRunner) -> dict[str, str]:
     """Return the dtype of each component: one may be wider than the others, and as it is has its own."""
-    external = runner.context.builder.external
-    assert external is not None
-    return {name: external.dtype(runner.model, name, runner.case.optimization) for name in runner.components}
+    return {name: runner.dtype_of(name) for name in runner.components}
 
 
 def answers_to(runner: CaseRunner, dtype: str, inputs: Arrays) -> tuple[Arrays, Arrays]:
@@ -137,9 +135,7 @@ def answers_to(runner: CaseRunner, dtype: str, inputs: Arrays) -> tuple[Arrays, 
 
 def build_of(runner: CaseRunner, component: str, dtype: str) -> Build:
     """Return a component of the export in a dtype, nothing fused."""
-    reference = runner.context.builder.reference
-    assert reference is not None
-    return reference.unfused(runner.model, component, runner.case.workload, dtype=dtype)
+    return runner.context.builder.unfused_reference(runner.case, component, dtype=dtype)
 
 
 def as_rounding(rough: Arrays, exact: Arrays, *, names: Sequence[str]) -> tuple[Arrays, str]:

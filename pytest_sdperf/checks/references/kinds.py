@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.builds.external import ExternalGraphs
+from pytest_sdperf.builds.external import FolderExporter
 from pytest_sdperf.builds.external_graph import ExternalGraph
 from pytest_sdperf.fusing.graph_kinds import drawing
 
@@ -42,7 +42,7 @@ def told_of_quantized(runner: CaseRunner) -> str:
     return ""
 
 
-def _graphs(runner: CaseRunner, external: ExternalGraphs | None) -> Iterator[tuple[str, ExternalGraph]]:
+def _graphs(runner: CaseRunner, external: FolderExporter | None) -> Iterator[tuple[str, ExternalGraph]]:
     """Yield the components of a case that a folder holds, if its engine runs graphs."""
     if external is not None and runner.engine.consumes == "onnx":
         for name in runner.components:

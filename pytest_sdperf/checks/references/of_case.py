@@ -15,7 +15,7 @@ from pytest_sdperf.builds.execution.runner import CaseRunner
 from pytest_sdperf.checks.references import float32_graph, plain_pipeline, plain_torch
 from pytest_sdperf.checks.references.kinds import why_random
 from pytest_sdperf.checks.references.stored import Stored
-from pytest_sdperf.checks.references.which import by_torch, dtype_of
+from pytest_sdperf.checks.references.which import by_torch
 from pytest_sdperf.core.errors import BuildError, NoReferenceError, SdperfError, WorkerError
 from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.values import roundings
@@ -54,7 +54,7 @@ def reference_of(runner: CaseRunner) -> Reference:
         NoReferenceError: There is nothing.
         SdperfError: It could not be computed.
     """
-    dtype = dtype_of(runner)
+    dtype = runner.dtype
     if why := why_random(runner):
         raise NoReferenceError(why)
     if not by_torch(runner):

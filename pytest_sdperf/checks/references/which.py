@@ -1,9 +1,8 @@
-"""Which reference a case has, and in which dtypes it is compared."""
+"""Which reference a case has."""
 
 from __future__ import annotations
 
 from pytest_sdperf.builds.execution.runner import CaseRunner
-from pytest_sdperf.core.components import component_dtype
 from pytest_sdperf.core.errors import NoReferenceError
 from pytest_sdperf.core.values import Case
 
@@ -29,14 +28,6 @@ def check_by_torch(runner: CaseRunner, what: str) -> None:
             f"nothing to compare the {what} of {runner.case.model} with: --sdperf-onnx-dir holds graphs alone. Type "
             f"--sdperf-weights=FOLDER with the diffusers folder that they were exported from."
         )
-
-
-def dtype_of(runner: CaseRunner) -> str:
-    """Return the dtype in which a case is compared: that of its component, or of its pipeline."""
-    external = runner.context.builder.external
-    if runner.is_pipeline or (external is not None and runner.case.exporter):
-        return runner.dtype
-    return component_dtype(runner.model, runner.case.component, runner.dtype)
 
 
 def subject_of(case: Case) -> tuple[object, ...]:

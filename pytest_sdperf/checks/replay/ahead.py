@@ -37,7 +37,7 @@ def answer(runners: Sequence[CaseRunner]) -> None:
     dtypes: dict[str, None] = {}
     for runner in runners:
         with contextlib.suppress(SdperfError):  # its test says why
-            names = exact_and_rough(which.dtype_of(runner))
+            names = exact_and_rough(runner.dtype)
             asked.update(calls_of(runner, runner.context.settings.resolutions))
             dtypes.update(dict.fromkeys(names))
     answers(runners[0], list(asked.values()), tuple(dtypes))

@@ -11,7 +11,7 @@ from pytest_sdperf.builds.execution.calls import ReplayCall, by_call, call_reque
 from pytest_sdperf.builds.execution.runner import PROMPT, CaseRunner
 from pytest_sdperf.checks.references import float32_graph
 from pytest_sdperf.checks.references.of_case import answers
-from pytest_sdperf.checks.references.which import by_torch, dtype_of
+from pytest_sdperf.checks.references.which import by_torch
 from pytest_sdperf.core.files.arrays import load_arrays
 from pytest_sdperf.core.reference_error import exact_and_rough
 from pytest_sdperf.core.values.replays import Replay
@@ -134,7 +134,7 @@ def wanted(runner: CaseRunner, calls: Sequence[ReplayCall], *, several: bool = F
         NoReferenceError: There is neither a torch module nor an export to compare with.
         SdperfError: Torch, or the export, could not run.
     """
-    dtype = dtype_of(runner)
+    dtype = runner.dtype
     if not by_torch(runner):
         numbers = range(OTHERS + 1 if several else 1)
         right, others = float32_graph.answers(runner, dtype, calls, numbers=numbers)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pytest_sdperf.builds.builder import Builder
 from pytest_sdperf.builds.cache import Entry
-from pytest_sdperf.builds.execution.runner import build_of, optimizations_of
 from pytest_sdperf.builds.inventory import Inventory, NotBuiltError
 from pytest_sdperf.builds.weights_identity import NONE, OWN, RANDOM
 from pytest_sdperf.core import ladder
@@ -94,12 +93,11 @@ class Builds:
         return PlannedStep("expect", ("expect", case.model), next(iter(found), None), size_bytes=0.0)
 
     def _component(self, case: Case, name: str, engine: Engine | None) -> list[PlannedStep]:
-        optimizations = optimizations_of(self.builder, case, self.catalog)
-        chain = self._chain(case, engine, optimizations)
+        chain = self._chain(case, engine)
         self.inventory.seen.clear()
         with contextlib.suppress(NotBuiltError):
             self._look()
-            build_of(self.builder, case, name, engine=engine, optimizations=optimizations, altered="")
+            self.builder.build(case, name, engine=engine)
             chain = [kind for kind in chain if kind in self.inventory.seen]
         return [self._of_component(kind, case, name) for kind in chain]
 
@@ -107,14 +105,15 @@ class Builds:
         if self.blind:
             raise NotBuiltError("anything")
 
-    def _chain(self, case: Case, engine: Engine | None, optimizations: tuple[str, ...]) -> list[str]:
+    def _chain(self, case: Case, engine: Engine | None) -> list[str]:
         """Return the kinds of steps that may be needed; a lowered graph only if some operator has no kernel."""
         if engine is not None and engine.consumes == "module":
             return ["weights"]
-        chain = ["import"] if self.builder.external else ["export"] if case.weights == NONE else ["weights", "export"]
+        exporter = self.builder.exporter(case)
+        chain = [kind for kind in exporter.kinds if kind != "weights" or case.weights != NONE]
         if ladder.optimizations(case.optimization, self.catalog.ladder) not in ((), (ladder.BASE,)):
             chain.append(f"fuse-{case.fuser}")
-        if engine is not None and any(engine.lowers(optimization) for optimization in optimizations):
+        if engine is not None and any(map(engine.lowers, exporter.optimizations(case))):
             chain.append("lower")
         return chain
 

@@ -108,8 +108,8 @@ class EnginesOutside(CaseRunner):
 class InEveryBuild(Builder):
     """Plants one fault into whatever it builds, as a library does that writes every export."""
 
-    def build(self, *names, altered="", **how):
-        return super().build(*names, altered="numerics-slope-of-quick-gelu", **how)
+    def build(self, case, component, altered="", **how):
+        return super().build(case, component, altered="numerics-slope-of-quick-gelu", **how)
 
 
 @pytest.fixture
@@ -177,10 +177,7 @@ def given(suites_folder, tmp_path):
     builder = Builder(make_catalog(), settings, Cache(cache, size_bytes=settings.cache_size_bytes), say=print)
 
     def write(name: str, optimization: str, change: Callable[[ir.Graph], None]) -> Path:
-        graph = builder.build(
-            TEXT.model, TEXT.component, optimization=optimization, fuser=TEXT.fuser, exporter=TEXT.exporter,
-            opset=TEXT.opset, shapes=TEXT.shapes, workload=TEXT.workload, consumes="onnx",
-        )  # fmt: skip
+        graph = builder.build(dataclasses.replace(TEXT, optimization=optimization), TEXT.component)
         model, folder = ir.load(graph.path), tmp_path / name
         change(model.graph)
         (folder / "text_encoder").mkdir(parents=True)

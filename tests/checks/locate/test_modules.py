@@ -112,10 +112,10 @@ def searched(monkeypatch, *, cut, recipe, paths, inside=""):
     answers = iter([Ran("", inside=inside, recipe=recipe)])
     runner = SimpleNamespace(
         case=case(component="unet", engine="own-engine"),
+        dtype="float16",
         task=lambda *arguments, **named: next(answers),
         execution=lambda inputs: execution("unet"),
     )
-    monkeypatch.setattr(modules, "dtype_of", lambda runner: "float16")
     monkeypatch.setattr(modules, "torch_outputs", lambda target, dtypes, *, inside: paths)
     monkeypatch.setattr(modules, "_cut", lambda target, calls, recipe, *, dtype: cut)
     return modules.search(SearchTarget(runner, {}), folder=Path(), real_weights=False)  # type: ignore[arg-type]

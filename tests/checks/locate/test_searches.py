@@ -197,7 +197,7 @@ def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
 @pytest.mark.parametrize("kind", ["engine", "spread", "vanished", "hidden", "plain", "export"])
 def test_only_a_wrong_graph_is_made_again(kind):
     """A graph that somebody gave is no export that could be repeated."""
-    runner = SimpleNamespace(context=SimpleNamespace(builder=SimpleNamespace(external=object())))
+    runner = SimpleNamespace(case=case(exporter="external"))
     assert graphs._redrawn(SearchTarget(runner, {}), Located("unet", kind), {"providers": []}, dtype="float16") == []
 
 

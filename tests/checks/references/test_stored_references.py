@@ -20,6 +20,7 @@ from pytest_sdperf.core.settings import EngineRequest, PipelineFactory
 from pytest_sdperf.core.values import Build, Case, Workload
 from pytest_sdperf.fusing.optimizations import LADDER
 from pytest_sdperf.models import sd15
+from pytest_sdperf.models.external_pipeline import external_model
 
 (THIN,) = (model for model in sd15.MODELS if model.name == "sd15-thin")
 FUSED = Case(
@@ -56,25 +57,27 @@ def build(kind: str, component: str, dtype: str = "float32") -> Build:
 
 @pytest.fixture
 def bench(tmp_path):
-    given = SimpleNamespace(
-        dtype=lambda model, component, optimization: "float32", optimizations=lambda model, component, optimization: ()
-    )
+    exporter = SimpleNamespace(dtype=lambda model, component, optimization: "float32")
     builder = SimpleNamespace(
         build=lambda model, component, **options: build("module", component),
         tokenizers=lambda model: Path("/cache/entries/tokenizers-0"),
+        unfused_reference=lambda model, name, workload, *, dtype: build("graph", name, dtype),
+        exporter=lambda name: exporter,
+        optimizations=lambda case: (),
         external=None,
         reference=None,
     )
-    unfused = SimpleNamespace(unfused=lambda model, name, workload, *, dtype: build("graph", name, dtype))
     engine = SimpleNamespace(consumes="module", fuses=False, lowers=lambda optimization: False)
     catalog = SimpleNamespace(
-        models={"sd15-thin": THIN}, engines={"torch": engine}, ladder=[optimization.name for optimization in LADDER]
+        models={"sd15-thin": THIN, "own": external_model("own", on_cpu=True)},
+        engines={"torch": engine},
+        ladder=[optimization.name for optimization in LADDER],
     )
 
     def make(*, graphs: bool = False, output: str = "0.out") -> SimpleNamespace:
         save_arrays(tmp_path / "outputs.npz", {output: np.zeros(2, np.float32)})
         if graphs:
-            builder.external, builder.reference = given, unfused
+            builder.external = builder.reference = exporter
         return SimpleNamespace(
             builder=builder, catalog=catalog, cache=FullCache(tmp_path),
             device=SimpleNamespace(name="a CPU", kind="cpu"),

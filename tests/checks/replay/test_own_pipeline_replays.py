@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from own_pipelines import write_pipeline
 
-from pytest_sdperf.builds.execution.external_pipeline import ExternalPipeline
+from pytest_sdperf.builds.execution.external_pipeline import described
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.replay.batch import mix
 from pytest_sdperf.checks.replay.judging import judge_replay
@@ -39,9 +41,10 @@ def code_of(case_on, folder, monkeypatch):
     def judged(check: str, function: str) -> str:
         factory = PipelineFactory("own_factories", function)
         bench.catalog.add_model(external_model(factory.label, on_cpu=True))
-        given = ExternalPipeline(factory, bench)
+        own = described(factory, bench)
         case = Case(factory.label, "pipeline", "diffusers", "as-is", height=64, width=64, steps=1)
-        runner = given.runner(given.completed(case), EngineRequest("diffusers", "diffusers"))
+        request = EngineRequest("diffusers", "diffusers")
+        runner = dataclasses.replace(own, case=own.description.completed(case), request=request)
         return judge_replay(CHECKS[check](runner), runner.case, policy=Policy(on_cpu=True)).code
 
     return judged

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_sdperf.builds.execution.runner import CaseRunner
+    from pytest_sdperf.checks.equivalence.check import Link
     from pytest_sdperf.checks.fusions.target import Operators
     from pytest_sdperf.checks.semantics.finding import Semantics
     from pytest_sdperf.core.contracts import Engine, Model
@@ -41,6 +42,7 @@ __all__ = [
     "device",
     "drift",
     "engine",
+    "equivalent",
     "expected_counts",
     "fused",
     "model",
@@ -90,6 +92,14 @@ def drift(sdperf_drift: Callable[..., Agreement | None]) -> Callable[..., Agreem
 def engine(sdperf_engine: Engine) -> Engine:
     """Short for `sdperf_engine`: the engine of the case."""
     return sdperf_engine
+
+
+@pytest.fixture
+def equivalent(
+    sdperf_equivalent: Callable[[Build], tuple[Link, ...] | None],
+) -> Callable[[Build], tuple[Link, ...] | None]:
+    """Short for `sdperf_equivalent`: compare a build with its torch module in float64."""
+    return sdperf_equivalent
 
 
 @pytest.fixture(scope="session")

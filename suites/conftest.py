@@ -5,6 +5,7 @@ from pytest_sdperf.short_fixtures import (  # noqa: F401 - pytest finds them her
     bench,
     build,
     drift,
+    equivalent,
     expected_counts,
     fused,
     pictures,

@@ -11,6 +11,7 @@ from pytest_sdperf.builds import steps
 from pytest_sdperf.builds.altered import altered_entry
 from pytest_sdperf.builds.cache import Cache, Entry
 from pytest_sdperf.builds.content_key import content_key
+from pytest_sdperf.builds.exact import ExactValues
 from pytest_sdperf.builds.expectations import total_budgets, total_counts, total_sites
 from pytest_sdperf.builds.exporter import Exporter, TorchExporter
 from pytest_sdperf.builds.external import FolderExporter, ReferenceExporter
@@ -37,7 +38,7 @@ from pytest_sdperf.tasks.expect import Expectations
 FUSERS = {"native": "pytest_sdperf.tasks.fuse_native", "ort": "pytest_sdperf.tasks.fuse_ort"}
 SHAPES = ("static", "dynamic")
 _LIBRARIES = {"weights": forking.MODULES, "export": forking.EXPORTER} | dict.fromkeys(
-    ["expect", "work"], forking.MODULES
+    ["exact", "expect", "work"], forking.MODULES
 )
 
 
@@ -63,6 +64,7 @@ class Builder:
         self.reference = ReferenceExporter(catalog, self._make, reference) if reference else None
         self._torch = TorchExporter(catalog, self._make, self._drawn)
         self.work = WorkCounter(catalog, self._make)
+        self.exact = ExactValues(catalog, self._make)
         self._find_source = functools.cache(find_source)
         # What failed is not tried again in this run: builds are made ahead, and each test asks for its own again.
         self._failed: dict[str, SdperfError] = {}
@@ -120,6 +122,10 @@ class Builder:
         if lowered and steps.made_graph(made[-1]).graph.without_cpu_kernel:
             made.append(self._lower(made[-1], component))
         return steps.onnx_build(*made, dtype=dtype)
+
+    def module(self, model_name: str, component: str) -> Build:
+        """Return the weights of a component as an engine of torch modules loads them, in float32."""
+        return steps.module_build(self._weights(self.catalog.models.get(model_name), component), "float32")
 
     def after(self, stage: BuildStage, entry: Entry, component: str, altered: str) -> Entry:
         """Return what a build goes on with after a stage: the entry, or one beside it with what alters it."""

@@ -21,7 +21,7 @@ _TYPES = {
 }
 _OF_4_BITS = (ir.DataType.INT4, ir.DataType.UINT4)
 # What a definition raises where a node has a form that it does not know.
-_UNKNOWN_FORM = (AssertionError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
+UNKNOWN_FORM = (AssertionError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 
 class Computer:
@@ -56,17 +56,21 @@ class Computer:
             node: A node of the graph.
             inputs: In its order; None for one that is left out.
         """
-        definition = definition_of(node)
+        try:
+            return self.defined(node, inputs)
+        except UNKNOWN_FORM:
+            return [None] * len(node.outputs)
+
+    def defined(self, node: ir.Node, inputs: Sequence[Tensor | None]) -> Tensors:
+        """Return the same; raise one of `UNKNOWN_FORM` where nobody can tell them."""
         if node.op_type == "Constant" and not node.domain:
             return [self._constant(node)]
+        definition = definition_of(node)
         if definition is None:
-            return [None] * len(node.outputs)
+            raise KeyError("it has no definition")
         says = {name: attribute.value for name, attribute in node.attributes.items()}
-        try:
-            with torch.inference_mode():
-                found = definition(*inputs, **says)
-        except _UNKNOWN_FORM:
-            return [None] * len(node.outputs)
+        with torch.inference_mode():
+            found = definition(*inputs, **says)
         results = list(found) if isinstance(found, tuple) else [found]
         results += [None] * (len(node.outputs) - len(results))
         return [self._typed(result, value) for result, value in zip(results, node.outputs, strict=False)]

@@ -1,0 +1,1 @@
+"""Is the graph the same function as its module?"""

@@ -1,0 +1,146 @@
+"""Is a graph the same function as its torch module? A check of a build, which needs no device and no engine.
+
+Compared at outputs in the precision of a build, a wrong epsilon or a residual from the wrong place may hide in the
+noise of half precision. So the question is split: here everything is computed in float64, where the only noise is that
+of float32 constants, and `agreement` asks whether the engine computes that graph.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pytest_sdperf.builds.exact import Exact
+from pytest_sdperf.builds.expectations import CaseBuild
+from pytest_sdperf.builds.weights_identity import NONE
+from pytest_sdperf.checks.agreement.tensors import relative_l2
+from pytest_sdperf.checks.judging.policy import Policy
+from pytest_sdperf.core import ladder
+from pytest_sdperf.core.check import Check
+from pytest_sdperf.core.errors import NoReferenceError
+from pytest_sdperf.core.values import Build, Case
+from pytest_sdperf.core.values.outcomes import Outcome, Verdict
+from pytest_sdperf.fusing.graph_kinds import drawing, quantized
+
+LIMIT = 1e-6
+"""Relative L2 distance that passes. Constants are float32 wherever a graph holds them, and a factor that a fusion folds
+into others is rounded once more: healthy builds of the models here are 2e-9 to 2e-7 apart."""
+
+MODULE, EXPORT, BUILD = "torch module", "export", "build"
+
+
+@dataclass(frozen=True)
+class Link:
+    """Two sides of a comparison in float64.
+
+    Attributes:
+        of, to: What is compared with what: `export` or `build`, with `torch module` or `export`.
+        errors: Output -> relative L2 distance; infinite where shapes differ.
+        unknown: Node that has no definition, and why; empty where everything could be computed.
+    """
+
+    of: str
+    to: str
+    errors: Mapping[str, float]
+    unknown: str = ""
+
+    @property
+    def error(self) -> float:
+        """The largest of them; not a number where one is not."""
+        return max(self.errors.values(), key=lambda error: math.inf if math.isnan(error) else error, default=0.0)
+
+
+class Equivalent(Check):
+    """Compare a build with its torch module in float64: `sdperf_equivalent(build)` fails where both differ."""
+
+    name, fixture = "equivalence", "equivalent"
+    columns = ("export", "build", "limit")
+    legend = (
+        "export, build: relative L2 distance in float64 of the exported graph to the torch module, and of the build to "
+        "its export (or to the module, where nobody has that); limit: what float32 constants explain"
+    )
+
+    def run(self, subject: CaseBuild) -> tuple[Link, ...]:
+        """Compute every side that there is.
+
+        Raises:
+            NoReferenceError: There are no values, or nothing to compare with.
+        """
+        return tuple(_links(subject))
+
+    def judge(self, finding: tuple[Link, ...], case: Case, *, policy: Policy) -> Verdict:
+        """Judge the links in the order of the data flow; the first one that does not hold decides."""
+        for link in finding:
+            what = f"The {link.of} of the {case.component} of {case.model} at {case.optimization}"
+            if link.unknown:
+                sentence = f"{what} was not compared with its {link.to} in float64: {link.unknown}."
+                return Verdict(Outcome.INCONCLUSIVE, "function-not-known", sentence, self.name)
+            if not link.error <= LIMIT:
+                worst = next(name for name, error in link.errors.items() if error == link.error or math.isnan(error))
+                sentence = (
+                    f"{what} is another function than its {link.to}: {worst} is {link.error:.2e} away in float64, and "
+                    f"at most {LIMIT:.0e} passes, whatever the precision of the build."
+                )
+                return Verdict(Outcome.FAILED, "another-function", sentence, self.name, link.error, LIMIT)
+        largest = max((link.error for link in finding), default=0.0)
+        sentence = (
+            f"The {case.component} graph of {case.model} at {case.optimization} is the function of its "
+            f"{finding[0].to}: at most {largest:.2e} away in float64 (limit {LIMIT:.0e})."
+        )
+        return Verdict(Outcome.PASSED, "same-function", sentence, self.name, largest, LIMIT)
+
+    def row(self, finding: tuple[Link, ...]) -> tuple[str, ...]:
+        """Return the distances."""
+        known = {link.of: "-" if link.unknown else f"{link.error:.2e}" for link in finding}
+        return (known.get(EXPORT, ""), known.get(BUILD, ""), f"{LIMIT:.0e}")
+
+
+def _links(subject: CaseBuild) -> Iterator[Link]:
+    """Yield the comparisons: module and export, export and build; or module and build of an external graph."""
+    case, builder = subject.case, subject.builder
+    if builder.settings.selection.weights == NONE:
+        raise NoReferenceError(f"--sdperf-weights={NONE} builds graphs without values: there is nothing to compute")
+    for why in (drawing(subject.counts), quantized(subject.counts)):
+        if why:
+            raise NoReferenceError(f"the graph holds {why}: it is no function of its inputs and its module's weights")
+    exact = builder.exact
+    module = builder.module(case.model, case.component) if builder.settings.selection.has_module else None
+
+    def compared(of: str, obtained: Exact, to: str, expected: Exact) -> Link:
+        return Link(of, to, _errors(obtained, expected), obtained.unknown or expected.unknown)
+
+    def outputs(one: Build, *, build: Build | None = None, export: Build | None = None) -> Exact:
+        return exact.of(case, case.component, one, build=build, export=export)
+
+    if builder.external is None or builder.reference is not None:
+        plain = dataclasses.replace(case, optimization=ladder.BASE, fuser="")
+        export = (
+            builder.unfused_reference(case, case.component, dtype="float32")
+            if builder.reference is not None
+            else builder.build(plain, case.component)
+        )
+        if module is not None:
+            yield compared(EXPORT, outputs(export), MODULE, outputs(module))
+        if subject.key != export.key:
+            build = outputs(subject, build=subject, export=export)
+            yield compared(BUILD, build, EXPORT, outputs(export, build=subject, export=export))
+    elif module is not None:
+        yield compared(BUILD, outputs(subject, build=subject), MODULE, outputs(module, build=subject))
+    else:
+        raise NoReferenceError(
+            "--sdperf-onnx-dir holds graphs alone. Type --sdperf-weights=FOLDER with the torch weights that they were "
+            "exported from, or --sdperf-onnx-reference=FOLDER with a float32 export of them"
+        )
+
+
+def _errors(obtained: Exact, expected: Exact) -> dict[str, float]:
+    if obtained.unknown or expected.unknown:
+        return {}
+    return {
+        name: relative_l2(obtained.outputs[name], array)
+        if name in obtained.outputs and obtained.outputs[name].shape == array.shape
+        else math.inf
+        for name, array in expected.outputs.items()
+    }

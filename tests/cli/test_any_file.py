@@ -28,7 +28,8 @@ from pytest_sdperf.cli import gate_run as gate
 from pytest_sdperf.cli.baselines import look
 from pytest_sdperf.core.errors import ResultsError
 from pytest_sdperf.core.values import Case, Facts, Measurement, Sample, to_json
-from pytest_sdperf.report.results import SavedResults, read_results, results_data
+from pytest_sdperf.core.values.outcomes import Outcome
+from pytest_sdperf.report.results import SCHEMA, SavedResults, read_results, results_data
 from pytest_sdperf.report.run_info import RunInfo
 from pytest_sdperf.report.run_summary import RunSummary
 
@@ -44,7 +45,7 @@ def results() -> st.SearchStrategy:
     fixed = {
         **SAMPLE,
         Case: st.sampled_from([to_json(case) for case in CASES]),
-        (SavedResults, "schema"): st.just(2),
+        (SavedResults, "schema"): st.just(SCHEMA),
         (SavedResults, "settings"): st.just({}),
         (SavedResults, "run"): st.just(to_json(RunInfo("A card", "h200", "h200", MACHINE))),
         (SavedResults, "policy"): st.just(to_json(Policy())),
@@ -119,6 +120,17 @@ def judged(folder, data) -> list[str]:
 def test_results_of_any_content_get_a_verdict_or_are_refused(folder, data):
     with contextlib.suppress(ResultsError):
         judged(folder, data)
+
+
+@FUZZ
+@given(results())
+def test_of_results_of_any_content_nothing_is_held_or_lost_where_nothing_is_stored(folder, data):
+    (folder / "results.json").write_text(json.dumps(data), encoding="utf-8")
+    with contextlib.suppress(ResultsError):
+        saved = read_results(folder / "results.json")
+        measured = [report.measurement for report in saved.reports if report.measurement]
+        found = {verdict.outcome for one in measured for verdict in judge(one, None, policy=saved.policy)}
+        assert not found & {Outcome.HELD, Outcome.IMPROVED, Outcome.REGRESSED, Outcome.GAP}
 
 
 def of_one(measured: Measurement, **policy) -> dict:

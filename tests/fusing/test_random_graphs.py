@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
+from by_hand import make
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -134,6 +135,27 @@ def test_types_that_nobody_wrote_down_are_those_of_onnx(made):
     assert {name: int(found[name]) for name in known} == {name: wanted[name] for name in known}
 
 
+@pytest.mark.parametrize("opset", range(13, onnx.defs.onnx_opset_version() + 1))
+def test_types_of_quantized_values_are_known_where_nobody_wrote_them_down(opset):
+    lines = {
+        "q": "QuantizeLinear(x, step)",
+        "qz": "QuantizeLinear(x, step, zero)",
+        "dz": "DequantizeLinear(qz, step, zero)",
+        "d, scale, point": "DynamicQuantizeLinear(x)",
+        "y": "DequantizeLinear(d, scale, point)",
+    }
+    weights = {"step": np.float32(0.1), "zero": np.int8(3)}
+    model = ir.to_proto(make(lines, "float[2, 8] x", "float[2, 8] y", weights, opset=opset))
+    del model.graph.value_info[:]
+    read = ir.from_proto(model)
+    node_types.record(read.graph)
+    kinds = {value.name: value.dtype for node in read.graph for value in node.outputs}
+    wide, unsigned, signed = ir.DataType.FLOAT, ir.DataType.UINT8, ir.DataType.INT8
+    assert kinds == {
+        "q": unsigned, "qz": signed, "dz": wide, "d": unsigned, "scale": wide, "point": unsigned, "y": wide
+    }  # fmt: skip
+
+
 @EXAMPLES
 @given(graphs(), st.sampled_from(["x", "v1", "y", "w0"]))
 def test_a_graph_is_taken_as_it_is_whatever_its_values_are_called(made, name):
@@ -225,7 +247,7 @@ def save_optimized(model, path):
 
 @pytest.mark.parametrize("saved", [False, True], ids=["as quantized", "saved by the runtime"])
 @pytest.mark.parametrize("quantizer", QUANTIZERS)
-@pytest.mark.parametrize("opset", [17, 18, 21])
+@pytest.mark.parametrize("opset", [17, 18, 21, 23])
 def test_what_the_quantizer_of_onnxruntime_makes_is_optimized_rightly(tmp_path, opset, quantizer, saved):
     onnx.save(convolved(opset), tmp_path / "plain.onnx")
     QUANTIZERS[quantizer](tmp_path / "plain.onnx", tmp_path / "quantized.onnx")

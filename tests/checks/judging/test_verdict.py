@@ -237,6 +237,12 @@ def test_table(row):
     assert all(verdict.sentence.endswith(".") for verdict in verdicts)
 
 
+@pytest.mark.parametrize("row", TABLE, ids=[f"{number}-{row[0]}" for number, row in enumerate(TABLE)])
+def test_where_nothing_is_stored_no_verdict_speaks_of_it(row):
+    _, measured, _, policy, *_ = row
+    assert not {verdict.outcome for verdict in judge(measured, None, policy=policy)} & {HELD, IMPROVED, REGRESSED, GAP}
+
+
 def test_table_reaches_every_outcome_and_code():
     # Gaps and what a time budget left out are no matter of one measurement, and derived limits none of a baseline.
     assert {row[4] for row in TABLE} - {None} == set(Outcome) - {GAP, NOT_MEASURED, PASSED, FAILED}

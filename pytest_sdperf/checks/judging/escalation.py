@@ -9,11 +9,14 @@ from pytest_sdperf.checks.judging.fitness import Differences, unfit
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.pipelines.judging.latency import LATENCY
 from pytest_sdperf.checks.pipelines.judging.memory import DRAWN, PEAKS
+from pytest_sdperf.core.stats.bounds import reach
 from pytest_sdperf.core.values import Measurement
 from pytest_sdperf.core.values.outcomes import Outcome
 
 OPEN = ("latency-open", "latency-no-replicates")
 NOISY = "latency-too-noisy"
+# How sure it must be that more processes would not change a verdict, before it is given early.
+STILL_MOVES = 0.95
 
 
 def more_processes(
@@ -47,7 +50,8 @@ def more_processes(
         return more if interval.basis == "processes" else 0
     change = abs(math.log(measurement.latency_s / interval.center))
     edges = (math.log(interval.ratio), math.log(max(interval.ratio, 1 + policy.latency_effect)))
-    return more if any(abs(change - edge) < LATENCY.may_still_move(measurement, stored) for edge in edges) else 0
+    moves = reach(LATENCY.before(stored), measurement.medians_s, confidence=STILL_MOVES)
+    return more if any(abs(change - edge) < moves for edge in edges) else 0
 
 
 def _took_more(measurement: Measurement, stored: StoredCase, *, policy: Policy) -> bool:

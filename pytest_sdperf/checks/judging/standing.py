@@ -78,9 +78,7 @@ class Standing:
             return ""
         return f"{self.hidden}, and at most {share(widest)} is allowed"
 
-    def verdict(
-        self, outcome: Outcome, code: str, sentence: str, metric: str, details: tuple[str, ...] = ()
-    ) -> Verdict:
+    def verdict(self, outcome: Outcome, code: str, sentence: str, metric: str) -> Verdict:
         """Return the verdict on it; without replicates it has no ends."""
         low, high = (self.low, self.high) if math.isfinite(self.high) else (None, None)
-        return Verdict(outcome, code, sentence, metric, self.obtained, self.expected, low, high, details)
+        return Verdict(outcome, code, sentence, metric, self.obtained, self.expected, low, high)

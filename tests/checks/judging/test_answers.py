@@ -9,7 +9,7 @@ from sample_values import measurement, sample_with
 
 from pytest_sdperf.checks.judging.policy import Policy
 from pytest_sdperf.checks.judging.verdict import judge
-from pytest_sdperf.checks.pipelines.judging.answers import Answers, remark_of
+from pytest_sdperf.checks.pipelines.judging.answers import Answers
 from pytest_sdperf.checks.reporting.case_report import CaseReport
 from pytest_sdperf.core.files.strict_json import convert
 from pytest_sdperf.core.values import Measurement, to_json
@@ -31,6 +31,10 @@ def answered(digests: str, *, promised: bool = True, replaced: str = "", compare
 
 def judge_answers(found):
     return Answers().judge(found, None, policy=Policy())
+
+
+def remark_of(found):
+    return Answers().remark(found)
 
 
 BROKEN = " to the same inputs, and ort-cpu promises equal bits for equal calls on this kind of device."

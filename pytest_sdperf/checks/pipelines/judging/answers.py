@@ -33,13 +33,12 @@ class Answers(OurMetric):
         )
         return Verdict(Outcome.FAILED, "bits-differ", sentence, self.name)
 
-
-def remark_of(measurement: Measurement) -> Remark | None:
-    """Say that processes gave different answers where their engine promises nothing; None elsewhere."""
-    several, promised = _found(measurement)
-    if not several or promised:
-        return None
-    return Remark(f"{several} to the same inputs; the engine does not promise equal bits.", Answers.name)
+    def remark(self, measurement: Measurement) -> Remark | None:
+        """Say that processes gave different answers where their engine promises nothing; None elsewhere."""
+        several, promised = _found(measurement)
+        if not several or promised:
+            return None
+        return Remark(f"{several} to the same inputs; the engine does not promise equal bits.", self.name)
 
 
 def _found(measurement: Measurement) -> tuple[str, bool]:

@@ -89,8 +89,7 @@ class BuildTime(OurMetric):
         made = [(name, step) for name, one in measurement.artifacts.items() for step in one.steps if step.now]
         if not made:
             return None
-        level = self.level(stored)
-        changes = since(stored, measurement.subject)
+        level, changes = self.level(stored), since(stored, measurement.subject)
         known = [(name, step, before) for name, step in made if (before := _same(level, name, step))]
         if not known:
             total, host = sum(step.seconds for _, step in made), made[0][1].host or "this machine"

@@ -50,8 +50,7 @@ class Kernels(OfProcesses[_Seen]):
         """Judge them; None where they are not known in every process, and the baseline has none."""
         seen, known, what = self.told(measurement.samples), self.before(stored), opening(measurement.case)
         if len(seen) < len(measurement.samples):
-            told = (why for one in measurement.samples if (why := one.facts.get("kernels_not_available")))
-            why = next(told, "")
+            why = next((why for one in measurement.samples if (why := one.facts.get("kernels_not_available"))), "")
             sentence = f"{what} kernels were not seen{why and f': {why}'}; its baseline has them."
             return invalid("kernels-missing", sentence, metric=self.name) if known else None
         now, before = [counts for counts, _ in seen], [counts for session in known for counts, _ in session]

@@ -14,15 +14,13 @@ from pytest_sdperf.checks.judging.standing import NO_REPLICATES, Standing
 from pytest_sdperf.checks.pipelines.judging.our_metric import OfProcesses
 from pytest_sdperf.checks.pipelines.judging.stages import stage_changes
 from pytest_sdperf.checks.pipelines.judging.waiting import most_waited, waiting
-from pytest_sdperf.core.stats.bounds import Interval, predict, reach
+from pytest_sdperf.core.stats.bounds import Interval, predict
 from pytest_sdperf.core.units import percent, plural, seconds, share
 from pytest_sdperf.core.values import Measurement, Sample
 from pytest_sdperf.core.values.calibration import Calibration, Slowdown, others, slowdown
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
 
 BASELINE_SHARED = "baseline-shared"
-# How sure it must be that more processes would not change a verdict, before it is given early.
-STILL_MOVES = 0.95
 # Whether a case became slower, which other programs explain -> what that means.
 _SHARED = {
     True: (
@@ -50,7 +48,7 @@ class Latency(OfProcesses[float]):
         return sample.median_s
 
     def judge(self, measurement: Measurement, stored: StoredCase | None, *, policy: Policy) -> Verdict:
-        """Judge it; where it can be neither, it says which."""
+        """Judge a number by its sessions, and out of memory by whether it was so before."""
         what = f"{opening(measurement.case)} latency"
         if stored is None:
             tail = ", and --sdperf-fail-on=new asks for one" if policy.fail_on_new else " yet"
@@ -82,17 +80,14 @@ class Latency(OfProcesses[float]):
         The two are equal for the last analysis. An earlier one may spend less of the error rate, so its interval is
         wider.
         """
-        before, analyses, new = self.before(stored), policy.analyses, measurement.medians_s
-
-        def at(count: int) -> Interval:
-            rate = policy.error_rate * analyses.share(count)
-            return predict(before, new, min_effect=policy.min_effect, confidence=1 - rate)
-
-        return at(len(new)), at(analyses.last)
-
-    def may_still_move(self, measurement: Measurement, stored: StoredCase) -> float:
-        """Return how far, as a log-ratio, more processes may move a measurement."""
-        return reach(self.before(stored), measurement.medians_s, confidence=STILL_MOVES)
+        before, new, counts = (
+            self.before(stored),
+            measurement.medians_s,
+            (len(measurement.samples), policy.analyses.last),
+        )
+        rates = (policy.error_rate * policy.analyses.share(count) for count in counts)
+        strict, last = (predict(before, new, min_effect=policy.min_effect, confidence=1 - rate) for rate in rates)
+        return strict, last
 
     def _against(self, measurement: Measurement, stored: StoredCase, *, what: str, policy: Policy) -> Verdict:
         """Compare with an interval: first whether it allows a verdict, then on which side of it the session lies."""
@@ -117,7 +112,8 @@ class Latency(OfProcesses[float]):
         def verdict(outcome: Outcome, code: str, tail: str, blamed: tuple[str, ...] = ()) -> Verdict:
             low = min(interval.low, interval.center / needed)
             sentence = f"{what} {standing.compared()}{tail}."
-            return dataclasses.replace(standing, low=low).verdict(outcome, code, sentence, self.name, blamed)
+            found = dataclasses.replace(standing, low=low).verdict(outcome, code, sentence, self.name)
+            return dataclasses.replace(found, details=blamed)
 
         counts = change > interval.ratio and change > needed
         if interval.basis == "nothing":

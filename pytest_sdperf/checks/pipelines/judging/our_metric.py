@@ -19,6 +19,7 @@ from pytest_sdperf.core.units import digits, share
 from pytest_sdperf.core.values import Measurement, Sample
 from pytest_sdperf.core.values.metric import MetricInfo, Reading
 from pytest_sdperf.core.values.outcomes import Outcome, Verdict
+from pytest_sdperf.core.values.remark import Remark
 
 # A metric whose own changes count from a large one on has noise as wide.
 _WIDEST = 2.0
@@ -50,6 +51,10 @@ class OurMetric(ABC):
     def level(self, stored: StoredCase | None) -> tuple[Session, ...]:
         """Return the stored sessions that say what is normal."""
         return () if stored is None else stored.level(self.name)
+
+    def remark(self, measurement: Measurement) -> Remark | None:
+        """Return what is worth saying of it where it judges nothing."""
+        return None
 
     def new(self, sentence: str, obtained: float | None = None) -> Verdict:
         """Return the verdict on what has no baseline yet."""

@@ -90,8 +90,7 @@ def _told(measurement: Measurement) -> Iterator[str]:
 
 def _metrics(measurement: Measurement) -> Iterator[str]:
     for name, info in measurement.metrics.items():
-        value = OfPlugIn(name, info).extract(measurement.samples[-1])
-        if value is not None:
+        if (value := OfPlugIn(name, info).extract(measurement.samples[-1])) is not None:
             yield titled(value, info)
 
 

@@ -197,6 +197,14 @@ def test_a_start_is_judged_only_where_something_was_compiled():
     ]
 
 
+def test_starts_of_sessions_from_before_files_were_told_say_nothing():
+    known = starting(TRT, 9, 9, 9)
+    older = stored(msgspec.structs.replace(known.last, artifacts={}))
+    verdict = WarmStart().judge(start(now(TRT), 3, 3, 3), older, policy=GPU)
+    assert verdict is not None
+    assert verdict.outcome is NEW
+
+
 def test_they_are_metrics_of_a_measurement():
     measured = start(now(artifact(4 * GB, 2 * GB, step())), 3, 3, 3)
     metrics = [verdict.metric for verdict in judge(measured, None, policy=CPU)]

@@ -158,7 +158,7 @@ class WarmStart(OfProcesses[float]):
         if all(artifact.compiled_bytes is None for artifact in measurement.artifacts.values()):
             return None
         now = self.told(measurement.samples)
-        before = [time for session in self.before(stored) for time in session if time > 0]
+        before = [time for one in self.level(stored) if one.artifacts for time in self.told(one.samples) if time > 0]
         obtained, took = statistics.median(now), f"{opening(measurement.case)} start with compiled files took"
         if not before:
             return self.new(f"{took} {seconds(obtained)}, which has no baseline yet.", obtained)

@@ -70,7 +70,8 @@ class Standing:
     @property
     def hidden(self) -> str:
         """What noise would hide."""
-        return f"noise would hide a change of {percent(self.high / self.expected)}"
+        hides = f"a change of {percent(self.high / self.expected)}" if math.isfinite(self.high) else "any change"
+        return f"noise would hide {hides}"
 
     def too_noisy(self, widest: float) -> str:
         """Say that the interval reaches further than may be, as a relative change; empty where it does not."""

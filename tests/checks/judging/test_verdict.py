@@ -339,6 +339,9 @@ SENTENCES = [
     (measurement(8, 10, 12.5), stored(session(8, 10, 12.5)), GPU,
      ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but noise would hide a change of +140 %, and at most "
      "10 % is allowed.")),
+    (measurement(10), stored(session(9, 30)), Policy(processes=1, cases=1000),
+     ("UNet latency 10.0 ms is 49 % below its baseline of 19.5 ms, but noise would hide any change, and at most 10 % "
+     "is allowed.")),
     (measurement(10), stored(session(10)), Policy(processes=1),
      ("UNet latency 10.0 ms is equal to its baseline of 10.0 ms, but no process was repeated, neither now nor in the "
      "baseline, so chance cannot be told from change.")),

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import pytest_sdperf
 from pytest_sdperf.checks import builtins
+from pytest_sdperf.checks.pipelines.judging.metrics import OURS
 from pytest_sdperf.checks.semantics.check import Pictures
 from pytest_sdperf.cli import main
 from pytest_sdperf.core.catalog import Catalog
@@ -388,7 +389,8 @@ def test_no_name_of_a_check_is_a_metric_of_ours():
     for path in (Path(pytest_sdperf.__file__).parent / "checks").rglob("*.py"):
         words = re.findall(r"^(?:METRIC|METRICS|PLACEMENT)\b.* = (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
         found |= {word for line in words for word in re.findall(r'"([a-z]+)"', line)}
-    assert {"latency", "attention", "batch"} <= found
+    found |= {name for name in OURS if "-" not in name}
+    assert {"latency", "attention", "batch", "fusions"} <= found
     for name in found - {"repeats"}:
         with pytest.raises(DuplicateNameError):
             fixtures_of_ours_and(type("Named", (Pictures,), {"name": name})())

@@ -17,6 +17,7 @@ from pytest_sdperf.core.machine import host_memory
 from pytest_sdperf.core.settings import EngineRequest, Settings
 from pytest_sdperf.core.values import Build
 from pytest_sdperf.core.values.located import Located, Location
+from pytest_sdperf.core.values.recipe import SessionRecipe
 
 
 def found_of(runner, settings=None):
@@ -198,8 +199,11 @@ def test_a_second_look_that_fails_leaves_what_was_found(monkeypatch):
 def test_only_a_wrong_graph_is_made_again(kind):
     """A graph that somebody gave is no export that could be repeated."""
     runner = SimpleNamespace(context=SimpleNamespace(builder=SimpleNamespace(external=object())))
-    assert graphs._redrawn(SearchTarget(runner, {}), Located("unet", kind), {"providers": []}, dtype="float16") == []
+    assert (
+        graphs._redrawn(SearchTarget(runner, {}), Located("unet", kind), SessionRecipe((), "", {}), dtype="float16")
+        == []
+    )
 
 
 def test_nothing_is_made_again_where_nobody_knows_how_to_run_it():
-    assert graphs._redrawn(SearchTarget(None, {}), Located("unet", "graph"), {}, dtype="float16") == []
+    assert graphs._redrawn(SearchTarget(None, {}), Located("unet", "graph"), None, dtype="float16") == []

@@ -187,3 +187,42 @@ def test_a_model_that_predicts_something_else_is_refused(vae, decoder):
     )
     file.write_text("{}")
     assert_equal(imported(vae), decoder)
+
+
+BAD_JSON = [
+    (
+        b"version https://git-lfs.github.com/spec/v1",
+        "cannot be read as JSON (Expecting value: line 1 column 1 (char 0))",
+    ),
+    (b"", "cannot be read as JSON (Expecting value: line 1 column 1 (char 0))"),
+    (b"{}}", "cannot be read as JSON (Extra data: line 1 column 3 (char 2))"),
+    (b"[]", "holds no JSON object"),
+]
+
+
+@pytest.mark.parametrize(("content", "why"), BAD_JSON)
+@pytest.mark.parametrize("name", ["scheduler/scheduler_config.json", "vae/model.safetensors.index.json"])
+def test_what_is_no_json_is_refused_with_its_file(vae, name, content, why):
+    file = vae.parent / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)
+    assert refusal(vae) == f"{file} {why}. Fetch or convert it again."
+
+
+@pytest.mark.parametrize("named", [{}, [], None, {"a": 1}, "a.safetensors"])
+def test_an_index_that_names_no_files_is_refused(vae, named):
+    file = vae / "model.safetensors.index.json"
+    file.write_text(json.dumps({"weight_map": named}))
+    assert refusal(vae) == f"{file} names no files of weights (weight_map). Fetch or convert it again."
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_settings_are_read_as_notepad_and_diffusers_write_them(vae, decoder, encoding):
+    """With a byte order mark, or in UTF-16; DPM-Solver has a setting `lambda_min_clipped` that is infinite."""
+    (vae.parent / "scheduler").mkdir()
+    settings = json.dumps({"lambda_min_clipped": float("-inf"), "prediction_type": "epsilon"})
+    (vae.parent / "scheduler" / "scheduler_config.json").write_text(settings, encoding=encoding)
+    save_file(decoder, vae / "all.safetensors")
+    index = json.dumps({"weight_map": dict.fromkeys(decoder, "all.safetensors")})
+    (vae / "model.safetensors.index.json").write_text(index, encoding=encoding)
+    assert_equal(imported(vae), decoder)

@@ -463,6 +463,25 @@ def test_the_last_line_of_a_run_accepts_what_it_measured_here_and_nowhere_else(p
     assert not list(elsewhere.iterdir())
 
 
+def test_a_home_is_left_out_of_what_is_stored_and_of_no_word_that_somebody_follows(pytester, sdperf, capsys, monkeypatch):
+    home = str(pytester.path)
+    monkeypatch.setenv("HOME", home)
+    pytester.makeconftest(MEASURED)
+    pytester.makepyfile("def test_step(bench, runner): bench(runner)")
+    flags = (f"--sdperf-baselines={home}/cards", f"--sdperf-state-dir={home}/state", f"--sdperf-json={home}/out.json")
+    pytester.mkdir("cards")
+    result = sdperf(*UNETS[:2], "--sdperf-optimization=fp16", *flags)
+    assert "~" not in result.stdout.str()
+    command = shlex.split(result.outlines[-2])
+    assert command == ["sdperf", "baselines", "accept", f"--baselines={home}/cards", f"--state-dir={home}/state"]
+    assert cli.main(command[1:]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"written to {home}/cards/toy-cpu.json"
+    assert home not in (pytester.path / "cards/toy-cpu.json").read_text()
+    stored = (pytester.path / "out.json").read_text()
+    assert home not in stored
+    assert "--sdperf-baselines=~/cards" in stored
+
+
 @pytest.mark.parametrize("cache", [True, False])
 def test_what_failed_is_named_to_a_pytest_that_notes_failures_alone(pytester, sdperf, cache):
     pytester.makeconftest(MEASURED)

@@ -463,7 +463,9 @@ def test_the_last_line_of_a_run_accepts_what_it_measured_here_and_nowhere_else(p
     assert not list(elsewhere.iterdir())
 
 
-def test_a_home_is_left_out_of_what_is_stored_and_of_no_word_that_somebody_follows(pytester, sdperf, capsys, monkeypatch):
+def test_a_home_is_left_out_of_what_is_stored_and_of_no_word_that_somebody_follows(
+    pytester, sdperf, capsys, monkeypatch
+):
     home = str(pytester.path)
     monkeypatch.setenv("HOME", home)
     pytester.makeconftest(MEASURED)

@@ -303,6 +303,18 @@ def test_a_person_can_say_which_installation_is_used(installed: Installed, tmp_p
     assert Path(result.stdout.strip()).is_relative_to(installed.bin.parent), result.stdout + result.stderr
 
 
+@pytest.mark.parametrize("suite", ["", ".test_fusions", ".test_agreement", ".test_pipelines"])
+def test_without_extras_a_run_ends_in_one_sentence_before_its_first_test(
+    bare: Installed, tmp_path: Path, suite: str
+) -> None:
+    result = bare.run("python", "-m", "pytest", "--pyargs", f"pytest_sdperf.suites{suite}", cwd=tmp_path)
+    assert result.returncode == 4, result.stdout + result.stderr
+    (told,) = filter(None, result.stderr.splitlines())
+    assert told.startswith("ERROR: torch is not installed, and ")
+    assert told.endswith(" In a clone of pytest_sdperf type pip install '.[cpu]'.")
+    assert not re.search(r"Traceback|\d+ (passed|failed|skipped)", result.stdout)
+
+
 # ------------------------------------------------------------------------------------------ docs/ci.md, job by job
 
 
